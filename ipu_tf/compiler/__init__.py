@@ -1,0 +1,1 @@
+"""From shapes and programs to plans for the tiles of the machine."""

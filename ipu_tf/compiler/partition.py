@@ -1,0 +1,44 @@
+"""How an extent is cut into parts. The rule is defined in docs/numerics.md."""
+
+from __future__ import annotations
+
+import itertools
+
+from ipu_tf.machine.cost import Count, ceil_div
+
+
+def partition(n: int, parts: int, grain: int = 1) -> tuple[tuple[int, int], ...]:
+    """Returns the `(begin, end)` of every part of an extent, in order.
+
+    Parts are whole grains (the last may end early), differ by at most one grain and are not empty.
+
+    Args:
+        n: Number of elements.
+        parts: Number of parts.
+        grain: Elements that stay together.
+
+    Raises:
+        ValueError: An argument is not positive, or there are more parts than grains.
+    """
+    if n < 1 or parts < 1 or grain < 1:
+        raise ValueError(
+            "The extent, the number of parts and the grain must be positive. "
+            f"Received: n={n}, parts={parts}, grain={grain}."
+        )
+    units = ceil_div(n, grain)
+    if parts > units:
+        raise ValueError(
+            f"{n} elements in grains of {grain} cannot be split into {parts} parts: "
+            f"there are only {units} grains."
+        )
+    begins = [min(n, (part * units // parts) * grain) for part in range(parts + 1)]
+    return tuple(itertools.pairwise(begins))
+
+
+def largest_part(n: Count, parts: Count, grain: int = 1) -> Count:
+    """Returns the size of the largest part, counted in whole grains but never above `n`.
+
+    Works on integers and on arrays. It may exceed the exact largest part by less than a grain.
+    """
+    size = ceil_div(ceil_div(n, grain), parts) * grain
+    return size - (size > n) * (size - n)

@@ -1,0 +1,70 @@
+"""Geometry of sliding windows along one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ipu_tf.machine.cost import Count, ceil_div
+
+
+def window_span(windows: Count, kernel: Count, *, stride: int, dilation: int) -> Count:
+    """Returns the input positions from the first to the last tap of neighbouring windows."""
+    return (windows - 1) * stride + (kernel - 1) * dilation + 1
+
+
+def window_extent(
+    *, size: int, kernel: int, stride: int, dilation: int, padding: Sequence[int]
+) -> int:
+    """Returns the number of windows that fit an axis of `size` with `padding` at its two ends."""
+    room = size + sum(padding) - window_span(1, kernel, stride=stride, dilation=dilation)
+    return max(0, room // stride + 1)
+
+
+def same_padding(*, size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """Returns the zeros before and after an axis that make `ceil(size / stride)` windows fit.
+
+    As in TensorFlow, the odd zero goes to the end.
+    """
+    windows = ceil_div(size, stride)
+    total = max(0, window_span(windows, kernel, stride=stride, dilation=dilation) - size)
+    return total // 2, total - total // 2
+
+
+def resolve_padding(
+    padding: str | Sequence[int],
+    *,
+    sizes: tuple[int, int],
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    dilations: tuple[int, int],
+) -> tuple[int, int, int, int]:
+    """Returns the zeros at the top, bottom, left and right of an image.
+
+    Args:
+        padding: "SAME", "VALID", or the four numbers themselves.
+        sizes: Rows and columns of the image.
+        kernel: Rows and columns of the filter.
+        strides: Over rows and columns.
+        dilations: Of the filter's rows and columns.
+
+    Raises:
+        ValueError: The padding is none of these.
+    """
+    if isinstance(padding, str):
+        if padding == "VALID":
+            return (0, 0, 0, 0)
+        if padding == "SAME":
+            top, bottom = same_padding(
+                size=sizes[0], kernel=kernel[0], stride=strides[0], dilation=dilations[0]
+            )
+            left, right = same_padding(
+                size=sizes[1], kernel=kernel[1], stride=strides[1], dilation=dilations[1]
+            )
+            return (top, bottom, left, right)
+    elif len(padding) == 4 and all(zeros >= 0 for zeros in padding):
+        top, bottom, left, right = (int(zeros) for zeros in padding)
+        return (top, bottom, left, right)
+    raise ValueError(
+        'Padding must be "SAME", "VALID" or four non-negative numbers of zeros '
+        f"(top, bottom, left, right). Received: {padding!r}."
+    )
