@@ -1,0 +1,1 @@
+"""The C++ tile ops and their build; nothing in here is part of the installed package."""

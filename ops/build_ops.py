@@ -1,0 +1,180 @@
+"""Builds the tile ops: every ops/**/*.cc into one shared library beside the Python package.
+
+Run from the project's root: `python -m ops.build_ops`. Object files are kept under build/ops
+by the content they were made from (source, headers of ours, flags, compiler, TensorFlow), so
+a second build compiles what changed and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import filecmp
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from ops.toolchain import BuildError, Toolchain, find_toolchain
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY_NAME = "_ops.so"
+INFO_NAME = "_build_info.py"
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def included_files(source: Path, root: Path) -> list[Path]:
+    """`source` and every file that it includes by a quoted path, directly or not.
+
+    Paths are looked up beside the including file and under `root`. Files that are in neither
+    place are TensorFlow's; they are identified by TensorFlow's version.
+    """
+    found = [source]
+    for file in found:  # grows while it is walked
+        for name in _INCLUDE.findall(file.read_text()):
+            for directory in (file.parent, root):
+                candidate = (directory / name).resolve()
+                if candidate.is_file() and candidate not in found:
+                    found.append(candidate)
+    return found
+
+
+def object_key(source: Path, root: Path, toolchain: Toolchain) -> str:
+    """A digest of everything that the object file of `source` depends on."""
+    digest = hashlib.sha256()
+    for text in (
+        toolchain.compiler_version,
+        toolchain.tensorflow_version,
+        *toolchain.flags_for(source),
+    ):
+        digest.update(text.encode() + b"\0")
+    for file in included_files(source, root):
+        digest.update(os.path.relpath(file, root).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def _run(command: list[str], what: str) -> None:
+    """Runs a compiler command; its diagnostics become the message of the BuildError."""
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise BuildError(f"{what} failed: {' '.join(command)}\n{result.stderr.strip()}")
+
+
+def _compile(source: Path, root: Path, output: Path, toolchain: Toolchain) -> None:
+    unfinished = output.with_suffix(".tmp")  # an interrupted build leaves no half object behind
+    command = toolchain.compile_command(source, unfinished)
+    _run([*command, "-I", str(root)], f"Compiling {source.relative_to(root.parent)}")
+    unfinished.replace(output)
+
+
+def _prune(directory: Path, keep: Iterable[Path]) -> None:
+    """Deletes the objects and libraries of earlier builds."""
+    kept = set(keep)
+    for file in [*directory.glob("*.o"), *directory.glob("*.so")]:
+        if file not in kept:
+            file.unlink(missing_ok=True)
+
+
+def _install(source: Path, target: Path) -> None:
+    """Puts a copy of `source` at `target` in one step, unless it is there already."""
+    if target.exists() and filecmp.cmp(source, target, shallow=False):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_suffix(f".{os.getpid()}.tmp")
+    shutil.copyfile(source, unfinished)
+    unfinished.replace(target)
+
+
+def _write_info(target: Path, toolchain: Toolchain) -> None:
+    """Writes the module that tells what the library was built for."""
+    text = (
+        '"""What the tile ops were built for and with; written by the build."""\n\n'
+        f"TENSORFLOW_VERSION = {toolchain.tensorflow_version!r}\n"
+        f"COMPILER = {toolchain.compiler_version!r}\n"
+    )
+    if not target.exists() or target.read_text() != text:
+        target.write_text(text)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Holds the lock of a build folder, so that two builds at a time take turns."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build_locked(
+    sources: list[Path], source_dir: Path, build_dir: Path, output_dir: Path, toolchain: Toolchain
+) -> int:
+    """Compiles, links and installs what is out of date; returns the number of files compiled."""
+    objects = [
+        build_dir / f"{source.stem}-{object_key(source, source_dir, toolchain)}.o"
+        for source in sources
+    ]
+    outdated = [pair for pair in zip(sources, objects, strict=True) if not pair[1].exists()]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        jobs = [pool.submit(_compile, src, source_dir, out, toolchain) for src, out in outdated]
+        for job in jobs:
+            job.result()
+
+    names = "\0".join([*(file.name for file in objects), *toolchain.link_flags])
+    library = build_dir / f"ops-{hashlib.sha256(names.encode()).hexdigest()[:20]}.so"
+    if not library.exists():
+        unfinished = library.with_suffix(".tmp")
+        _run(toolchain.link_command(objects, unfinished), "Linking the tile ops")
+        unfinished.replace(library)
+    _install(library, output_dir / LIBRARY_NAME)
+    _write_info(output_dir / INFO_NAME, toolchain)
+    _prune(build_dir, [*objects, library])
+    return len(outdated)
+
+
+def build(source_dir: Path, build_dir: Path, output_dir: Path) -> int:
+    """Brings the library in `output_dir` up to date with the sources.
+
+    Args:
+        source_dir: Folder searched for .cc files; also the root of their quoted includes.
+        build_dir: Folder of the object files, kept between builds.
+        output_dir: Folder that receives the library and the module with the build's facts.
+
+    Returns:
+        The number of files that had to be compiled.
+
+    Raises:
+        BuildError: No sources, no toolchain, or the compiler refuses a file.
+    """
+    source_dir = source_dir.resolve()
+    sources = sorted(source_dir.rglob("*.cc"))
+    if not sources:
+        raise BuildError(f"There are no .cc files under {source_dir}; is the checkout complete?")
+    with _locked(build_dir):
+        toolchain = find_toolchain(build_dir)
+        return _build_locked(sources, source_dir, build_dir, output_dir, toolchain)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m ops.build_ops", description=__doc__)
+    parser.add_argument("--output", type=Path, default=ROOT / "ipu_tf", help="default: ipu_tf/")
+    output_dir = parser.parse_args(arguments).output
+    try:
+        compiled = build(ROOT / "ops", ROOT / "build" / "ops", output_dir)
+    except BuildError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if compiled:
+        print(f"Built the tile ops ({compiled} files compiled).")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""The setuptools commands that put the tile ops into a wheel or an editable install."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Command
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build import build
+
+PACKAGE = "ipu_tf"
+BUILT_FILES = ("_ops.so", "_build_info.py")
+
+
+class BuildOps(Command):
+    """Compiles ops/ into the package; a sub-command of `build`."""
+
+    description = "compile the C++ tile ops"
+    user_options = [("build-lib=", "d", "folder that the package is built in")]
+
+    # Set by an editable install: the files then go into the source tree.
+    editable_mode = False
+
+    def initialize_options(self) -> None:
+        """Declares the options."""
+        self.build_lib: str | None = None
+
+    def finalize_options(self) -> None:
+        """Takes over the build folder of the `build` command."""
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def _package_dir(self) -> Path:
+        base = "." if self.editable_mode or self.build_lib is None else self.build_lib
+        return Path(base) / PACKAGE
+
+    def run(self) -> None:
+        """Builds in a process of its own, where the sources are importable.
+
+        Raises:
+            SystemExit: The build failed; it has printed why.
+        """
+        command = [sys.executable, "-m", "ops.build_ops", "--output", str(self._package_dir())]
+        code = subprocess.run(command, check=False).returncode
+        if code != 0:
+            raise SystemExit(code)
+
+    def get_outputs(self) -> list[str]:
+        """The files that the command writes."""
+        return [str(self._package_dir() / name) for name in BUILT_FILES]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        """Built files that stand for source files: none."""
+        return {}
+
+    def get_source_files(self) -> list[str]:
+        """The files that a source distribution needs for this command."""
+        files = (path for path in Path("ops").rglob("*") if path.is_file())
+        return sorted(str(path) for path in files if "__pycache__" not in path.parts)
+
+
+class Build(build):
+    """`build`, with the tile ops after the Python files."""
+
+    sub_commands = [*build.sub_commands, ("build_ops", None)]
+
+
+class BdistWheel(bdist_wheel):
+    """`bdist_wheel` for a package with a machine library that no Python version is tied to."""
+
+    def finalize_options(self) -> None:
+        """Marks the wheel as one for a platform."""
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """The wheel's tag: any Python 3, this platform."""
+        return "py3", "none", super().get_tag()[2]

@@ -1,0 +1,168 @@
+"""The compiler and the flags that turn ops/ into a library for the installed TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+# One build runs on every x86-64 with AVX2. Contraction is off because the numerics of a plan
+# are defined operation by operation; kernels that want a fused multiply-add say so.
+COMPILE_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-mavx2",
+    "-mfma",
+    "-mf16c",
+    "-ffp-contract=off",
+)
+# Only for files named *_avx512.cc, whose kernels are picked at run time.
+AVX512_FLAGS = ("-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq")
+
+
+class BuildError(Exception):
+    """The ops cannot be built; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """A compiler and the TensorFlow that it builds for.
+
+    Attributes:
+        compiler: Path of the C++ compiler.
+        compiler_version: First line of its `--version`.
+        tensorflow_version: Version of the TensorFlow whose headers are used.
+        include_dir: Directory of these headers.
+        compile_flags: TensorFlow's compile flags, without include directory and standard.
+        link_flags: TensorFlow's link flags.
+    """
+
+    compiler: str
+    compiler_version: str
+    tensorflow_version: str
+    include_dir: str
+    compile_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+
+    def flags_for(self, source: Path) -> tuple[str, ...]:
+        """The flags of one source file; they name no path, so equal flags mean equal code."""
+        extra = AVX512_FLAGS if source.stem.endswith("_avx512") else ()
+        return COMPILE_FLAGS + extra + self.compile_flags
+
+    def compile_command(self, source: Path, output: Path) -> list[str]:
+        """The command that compiles `source` to the object file `output`."""
+        paths = ["-isystem", self.include_dir, f"-ffile-prefix-map={self.include_dir}=tensorflow"]
+        return [self.compiler, *self.flags_for(source), *paths, "-c", str(source), "-o", str(output)]
+
+    def link_command(self, objects: list[Path], output: Path) -> list[str]:
+        """The command that links `objects` to the shared library `output`."""
+        return [self.compiler, "-shared", *map(str, objects), *self.link_flags, "-o", str(output)]
+
+
+def check_platform(system: str, machine: str) -> None:
+    """Refuses machines that the kernels are not written for.
+
+    Args:
+        system: Operating system, as `platform.system()` names it.
+        machine: Processor architecture, as `platform.machine()` names it.
+
+    Raises:
+        BuildError: Not Linux on x86-64.
+    """
+    if system != "Linux" or machine not in ("x86_64", "AMD64"):
+        raise BuildError(
+            "The tile ops run on Linux on an x86-64 processor with AVX2 only. "
+            f"Received: {system} on {machine}. Use an x86-64 Linux machine or container."
+        )
+
+
+def find_compiler(name: str | None = None) -> tuple[str, str]:
+    """Path and version line of the C++ compiler.
+
+    Args:
+        name: Compiler to use; by default `$CXX`, else g++.
+
+    Raises:
+        BuildError: There is no such program, or it does not run.
+    """
+    name = name or os.environ.get("CXX") or "g++"
+    path = shutil.which(name)
+    if path is None:
+        raise BuildError(
+            f"The tile ops need a C++17 compiler, but {name!r} is not on PATH. Install g++ "
+            "(Debian, Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++), or set CXX "
+            "to a compiler that is there."
+        )
+    result = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise BuildError(
+            f"The C++ compiler {path} does not run: '{path} --version' ended with exit code "
+            f"{result.returncode}. Received: {result.stderr.strip()}"
+        )
+    return path, result.stdout.splitlines()[0]
+
+
+def _query_tensorflow() -> dict[str, list[str]]:
+    """The build flags of the installed TensorFlow, asked in a process of its own."""
+    program = (
+        "import json, tensorflow as tf;"
+        "print(json.dumps([tf.sysconfig.get_compile_flags(), tf.sysconfig.get_link_flags()]))"
+    )
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    if result.returncode != 0:
+        raise BuildError(
+            f"TensorFlow does not import in {sys.executable}. Received: {result.stderr.strip()}"
+        )
+    compile_flags, link_flags = json.loads(result.stdout.splitlines()[-1])
+    return {"compile": compile_flags, "link": link_flags}
+
+
+def find_toolchain(cache_dir: Path) -> Toolchain:
+    """The toolchain of this machine and Python environment.
+
+    Importing TensorFlow takes seconds, so its flags are kept in `cache_dir` for as long as the
+    same version is installed at the same place.
+
+    Raises:
+        BuildError: The platform is not supported, or compiler or TensorFlow is missing.
+    """
+    check_platform(platform.system(), platform.machine())
+    compiler, compiler_version = find_compiler()
+    try:
+        distribution = importlib.metadata.distribution("tensorflow")
+    except importlib.metadata.PackageNotFoundError:
+        raise BuildError(
+            f"TensorFlow is not installed for {sys.executable}; the tile ops are compiled against "
+            "its headers. Run: pip install 'tensorflow==2.21.*'"
+        ) from None
+    key = f"{distribution.version} {distribution.locate_file('tensorflow')}"
+    cache = cache_dir / "tensorflow_flags.json"
+    known = json.loads(cache.read_text()) if cache.exists() else {}
+    if known.get("key") != key:
+        known = {"key": key} | _query_tensorflow()
+        cache.write_text(json.dumps(known, indent=2))
+    include_dir = next(flag[2:] for flag in known["compile"] if flag.startswith("-I"))
+    return Toolchain(
+        compiler=compiler,
+        compiler_version=compiler_version,
+        tensorflow_version=distribution.version,
+        include_dir=include_dir,
+        compile_flags=tuple(
+            flag for flag in known["compile"] if not flag.startswith(("-I", "--std", "-std"))
+        ),
+        link_flags=tuple(known["link"]),
+    )
