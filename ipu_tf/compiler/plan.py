@@ -43,21 +43,7 @@ __all__ = [
 
 
 class PlanDoesNotFit(ValueError):
-    """A plan needs more memory than a tile may give it.
-
-    Attributes:
-        plan: The plan; from the planner, the one of least memory.
-        needed_bytes: Bytes of the plan's largest block on its tile.
-        available_bytes: Bytes that the tile may give it.
-    """
-
-    def __init__(
-        self, message: str, *, plan: Plan, needed_bytes: int, available_bytes: int
-    ) -> None:
-        super().__init__(message)
-        self.plan = plan
-        self.needed_bytes = needed_bytes
-        self.available_bytes = available_bytes
+    """A plan needs more memory than a tile may give it."""
 
 
 class _Plan:
@@ -238,10 +224,7 @@ def _check_memory(plan: Plan, shape: OpShape, target: Target, proportion: float)
             f"{shape.op}: the largest block of the plan needs {needed} bytes of its tile, "
             f"{limit} are available ({proportion} of {target.tile_bytes} on {target.chip}). Split "
             "more, or raise availableMemoryProportion in the poplar_options of matmuls or "
-            f"convolutions. Received: {_written(plan)}.",
-            plan=plan,
-            needed_bytes=needed,
-            available_bytes=limit,
+            f"convolutions. Received: {_written(plan)}."
         )
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, Plan, PlanDoesNotFit, partial_dtype
+from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, PlanDoesNotFit, partial_dtype
 from ipu_tf.compiler.plan_cost import parts_product, plan_bytes, plan_cost
 from ipu_tf.compiler.shapes import AMP_GRAINS, ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.cost import ceil_div
@@ -46,7 +46,7 @@ def plan_matmul(
             Where no plan fits it, the plan of least memory is returned if it fits the tile.
 
     Raises:
-        PlanDoesNotFit: No plan fits the tile. Its `plan` is the one of least memory.
+        PlanDoesNotFit: No plan fits the tile.
         ValueError: `partials` or the proportion is not valid.
     """
     return _search(MatMulPlan, shape, target, partials, available_memory_proportion)
@@ -81,6 +81,12 @@ def _search(
     splits = _candidates(shape, target, grain)
     needed_bytes = plan_bytes(shape, splits, grain=grain, partials=partials)
     least_bytes = int(needed_bytes.min())
+    if least_bytes > target.tile_bytes:
+        raise PlanDoesNotFit(
+            f"{shape.op}: every plan on {target.tiles} tiles needs at least {least_bytes} bytes "
+            f"of a tile, a tile of {target.chip} has {target.tile_bytes}. Use a smaller batch, "
+            f"split the layer, or use a machine with more tiles. Received: {shape!r}."
+        )
     possible = needed_bytes <= max(int(target.tile_bytes * proportion), least_bytes)
     splits = {name: parts[possible] for name, parts in splits.items()}
     cost = plan_cost(shape, splits, grain=grain, partials=partials, target=target)
@@ -90,17 +96,14 @@ def _search(
         parts_product(splits, tuple(splits)),
     )
     chosen = {name: int(parts[best]) for name, parts in splits.items()}
-    plan = plan_type(**chosen, grain=grain, partials=partials)
-    if least_bytes > target.tile_bytes:
-        raise _too_large(shape, target, plan, least_bytes)
-    return plan
+    return plan_type(**chosen, grain=grain, partials=partials)
 
 
 def _candidates(shape: OpShape, target: Target, grain: int) -> dict[str, NDArray[np.int64]]:
     """Returns the candidate plans: for every split, the number of parts in each of them."""
     names = list(shape.extents)
     # The last column is the product of the others: plans that need too many tiles go at once.
-    rows = np.ones((1, 1), dtype=np.int64)
+    rows: NDArray[np.int64] = np.ones((1, 1), dtype=np.int64)
     for name in names:
         parts = np.array(list(_part_counts(shape, name, target, grain)), dtype=np.int64)
         tiles = rows[:, -1:] * parts
@@ -124,17 +127,6 @@ def _part_counts(shape: OpShape, name: str, target: Target, grain: int) -> Itera
         if largest not in seen and (power_of_two or divides or parts <= _ALWAYS_TRIED):
             seen.add(largest)
             yield parts
-
-
-def _too_large(shape: OpShape, target: Target, plan: Plan, least_bytes: int) -> PlanDoesNotFit:
-    return PlanDoesNotFit(
-        f"{shape.op}: every plan on {target.tiles} tiles needs at least {least_bytes} bytes of a "
-        f"tile, a tile of {target.chip} has {target.tile_bytes}. Use a smaller batch, split the "
-        f"layer, or use a machine with more tiles. Received: {shape!r}.",
-        plan=plan,
-        needed_bytes=least_bytes,
-        available_bytes=target.tile_bytes,
-    )
 
 
 def _first(*keys: NDArray[np.int64]) -> int:
