@@ -1,0 +1,53 @@
+"""The configuration of the simulated IPU system: `IPUConfig` and how it is installed."""
+
+from ipu_tf.config.category import UnknownOptionError
+from ipu_tf.config.declaration import deprecate_config_attribute, deprecate_config_attributes
+from ipu_tf.config.device import DeviceConfiguration, PlannerOptions
+from ipu_tf.config.enums import (
+    DeviceConnectionType,
+    ExecutionProfileType,
+    MergeRemoteBuffersBehaviour,
+    SchedulingAlgorithm,
+    SelectionOrder,
+    StochasticRoundingBehaviour,
+)
+from ipu_tf.config.flags import (
+    PoplarFlags,
+    SyntheticDataCategory,
+    poplar_flags,
+    running_on_ipu_model,
+)
+from ipu_tf.config.ipu_config import IPUConfig
+from ipu_tf.config.metadata import AttributeMetadata
+from ipu_tf.config.system import (
+    configure_ipu_system,
+    device_configuration,
+    get_ipu_config,
+    on_reset,
+    reset_ipu_configuration,
+)
+
+__all__ = [
+    "AttributeMetadata",
+    "DeviceConfiguration",
+    "DeviceConnectionType",
+    "ExecutionProfileType",
+    "IPUConfig",
+    "MergeRemoteBuffersBehaviour",
+    "PlannerOptions",
+    "PoplarFlags",
+    "SchedulingAlgorithm",
+    "SelectionOrder",
+    "StochasticRoundingBehaviour",
+    "SyntheticDataCategory",
+    "UnknownOptionError",
+    "configure_ipu_system",
+    "deprecate_config_attribute",
+    "deprecate_config_attributes",
+    "device_configuration",
+    "get_ipu_config",
+    "on_reset",
+    "poplar_flags",
+    "reset_ipu_configuration",
+    "running_on_ipu_model",
+]

@@ -1,0 +1,189 @@
+"""Categories: typed groups of options that check every assignment.
+
+A category is a class whose annotated attributes are its options, written with `option`, and its
+sub-categories, written as a bare annotation with another category. Instances hold the values.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from ipu_tf.config.declaration import Declared, attribute_table
+from ipu_tf.config.metadata import AttributeMetadata
+from ipu_tf.config.suggest import suggestion
+
+_log = logging.getLogger(__name__)
+
+
+class UnknownOptionError(ValueError, AttributeError):
+    """An option that does not exist was read or set.
+
+    It is an AttributeError too, so that `hasattr` and `getattr` with a default work.
+    """
+
+
+class Category(Declared):
+    """Base of the configuration and of its categories.
+
+    Attributes are type-checked strictly on assignment; names that are not declared, and whole
+    categories, cannot be assigned. Checks that involve several options run when the
+    configuration is installed.
+    """
+
+    def __init__(self) -> None:
+        self._bind(type(self), "")
+
+    def _bind(self, root: type[Category], prefix: str) -> None:
+        """Fills in the defaults of this category and of those below it."""
+        values: dict[str, Any] = {"_root": root, "_prefix": prefix, "_assigned": set()}
+        for name, declaration in self._options.items():
+            values[name] = copy.deepcopy(declaration.default)
+        for name, category in self._categories.items():
+            values[name] = category.__new__(category)
+            values[name]._bind(root, f"{prefix}{name}.")
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for names that are not there. Protocols such as copy and pickle probe for
+        # dunder names, also while an instance is still empty.
+        if name.startswith("__") or "_root" not in self.__dict__:
+            raise AttributeError(name)
+        raise self._unknown(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._categories:
+            raise Exception(
+                f"{self._prefix}{name} is a category and cannot be assigned to. "
+                f"Set the options in it instead. Received: {value!r}."
+            )
+        if name not in self._options:
+            raise self._unknown(name)
+        metadata = attribute_table(self._root)[self._prefix + name]
+        metadata.check_type(value)
+        metadata.warn_if_deprecated()
+        self.__dict__[name] = value
+        self._assigned.add(name)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{self._prefix}{name} cannot be deleted from a configuration.")
+
+    def _unknown(self, name: str) -> UnknownOptionError:
+        advice = suggestion(self._prefix + name, attribute_table(self._root))
+        return UnknownOptionError(f"'{name}' is not a valid attribute of this config.{advice}")
+
+    def _leaves(self) -> Iterator[tuple[str, Any]]:
+        """Yields the dotted name and the value of every option, in the order of declaration."""
+        for name in self._hints:
+            if name in self._categories:
+                yield from self.__dict__[name]._leaves()
+            else:
+                yield self._prefix + name, self.__dict__[name]
+
+    def _owner(self, full_name: str) -> tuple[Category, str]:
+        """Returns the category at or below this one that holds an option, and its last name."""
+        *path, leaf = full_name.removeprefix(self._prefix).split(".")
+        return functools.reduce(lambda node, part: node.__dict__[part], path, self), leaf
+
+    def is_assigned(self, full_name: str) -> bool:
+        """Returns whether an option was set, as opposed to left at its default.
+
+        Args:
+            full_name: Dotted name from the root of the configuration.
+        """
+        owner, leaf = self._owner(full_name)
+        return leaf in owner._assigned
+
+    def get_attribute_metadata(self, name: str) -> AttributeMetadata:
+        """Returns what is known about an option or a category.
+
+        Args:
+            name: Dotted name, relative to this category.
+
+        Raises:
+            ValueError: There is no such option or category.
+        """
+        table = attribute_table(self._root)
+        if self._prefix + name not in table:
+            advice = suggestion(self._prefix + name, table)
+            raise ValueError(
+                f"Could not get attribute metadata for '{name}': '{name}' is not a valid "
+                f"attribute of this config.{advice}"
+            )
+        return table[self._prefix + name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns every option by its dotted name, enums as their numbers."""
+        return {
+            name: value.value if isinstance(value, Enum) else copy.deepcopy(value)
+            for name, value in self._leaves()
+        }
+
+    def from_dict(self, values: Mapping[str, Any]) -> None:
+        """Takes over the values of a dictionary written by `to_dict`.
+
+        A value that equals the default leaves an option that was never set counted as not set.
+        Nothing is changed when an error is raised.
+
+        Args:
+            values: Options by their dotted names from the root; enums as numbers or as members.
+
+        Raises:
+            ValueError: An option does not exist, or an enum does not have that number.
+            TypeError: A value is of the wrong type.
+        """
+        current = dict(self._leaves())
+        table = attribute_table(self._root)
+        for name in values:
+            if name not in current:
+                raise UnknownOptionError(
+                    f"'{name}' is not a valid attribute of this config.{suggestion(name, current)}"
+                )
+        decoded = {name: _decode(table[name], value) for name, value in values.items()}
+        for name, value in decoded.items():
+            table[name].check_type(value)
+        for name in current:
+            if name not in decoded:
+                _log.warning(
+                    "%s is missing from the given options; it keeps its value %r.",
+                    name,
+                    current[name],
+                )
+            elif decoded[name] != current[name]:
+                owner, leaf = self._owner(name)
+                setattr(owner, leaf, copy.deepcopy(decoded[name]))
+
+    def to_json(self) -> str:
+        """Returns `to_dict()` as JSON text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def from_json(self, text: str) -> None:
+        """Takes over the values of JSON text written by `to_json`; see `from_dict`."""
+        self.from_dict(json.loads(text))
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name} = {value!r}" for name, value in self._leaves())
+
+    def __repr__(self) -> str:
+        table = attribute_table(self._root)
+        changed = [f"{n}={v!r}" for n, v in self._leaves() if v != table[n].default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def _decode(metadata: AttributeMetadata, value: Any) -> Any:
+    """Returns a dictionary's value as the option takes it."""
+    enum = metadata.actual_type
+    if not (isinstance(enum, type) and issubclass(enum, Enum)) or isinstance(value, enum):
+        return value
+    try:
+        return enum(value)
+    except ValueError:
+        choices = ", ".join(f"{member.value} ({member.name})" for member in enum)
+        raise ValueError(
+            f"{metadata.name} must be one of {choices}. Received: {value!r}."
+        ) from None

@@ -1,0 +1,67 @@
+"""`DeviceConfiguration`: what a validated configuration means to the rest of the project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ipu_tf.machine.target import Target, target
+
+Partials = Literal["float16", "float32"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerOptions:
+    """Options of the matmul or of the convolution planner.
+
+    Attributes:
+        partials: Type of partial sums for float16 inputs; float32 inputs always have float32.
+        available_memory_proportion: Share of tile memory that an operation's temporary data may
+            take, above 0 and at most 1.
+    """
+
+    partials: Partials = "float32"
+    available_memory_proportion: float = 0.6  # the default of Poplar's planners
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceConfiguration:
+    """A validated configuration, hashable, with every interplay of options resolved.
+
+    Attributes:
+        chip: Name of the chip, a key of `ipu_tf.machine.CHIPS`.
+        tiles_per_ipu: Number of tiles of each IPU, never 0.
+        num_ipus: Number of IPUs of each TensorFlow device, at least one device.
+        numerics: Whether matmuls and convolutions run as tile ops or as TensorFlow's own.
+        out_of_memory: Whether a program that does not fit is an error or a warning.
+        inv: Whether an invalid operation is an error.
+        div0: Whether a division by zero is an error.
+        oflo: Whether an overflow is an error.
+        nanoo: Whether float16 overflow gives NaN; otherwise it saturates.
+        stochastic_rounding: Where float16 results are rounded stochastically.
+        matmul: Options of the matmul planner.
+        convolution: Options of the convolution planner.
+        connection: When the process attaches to its IPUs.
+        without_effect: Options that were set and do nothing here, by dotted name. It takes no
+            part in comparisons.
+    """
+
+    chip: str
+    tiles_per_ipu: int
+    num_ipus: tuple[int, ...] = (1,)
+    numerics: Literal["tiles", "native"] = "tiles"
+    out_of_memory: Literal["raise", "warn"] = "raise"
+    inv: bool = False
+    div0: bool = False
+    oflo: bool = False
+    nanoo: bool = False
+    stochastic_rounding: Literal["off", "on", "replica_identical_only"] = "off"
+    matmul: PlannerOptions = PlannerOptions()
+    convolution: PlannerOptions = PlannerOptions()
+    connection: Literal["always", "on_demand", "never", "pre_compile"] = "always"
+    without_effect: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def target(self) -> Target:
+        """One IPU of the simulated machine."""
+        return target(self.chip, self.tiles_per_ipu)

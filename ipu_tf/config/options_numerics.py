@@ -1,0 +1,91 @@
+"""Options that change what is computed, or the precision of it."""
+
+from __future__ import annotations
+
+from ipu_tf.config.category import Category
+from ipu_tf.config.declaration import option
+from ipu_tf.config.enums import StochasticRoundingBehaviour
+
+_PLANNER_EFFECT = (
+    '`partialsType` ("half" or "float") and `availableMemoryProportion` (0 to 1) act; other keys '
+    "are kept without effect."
+)
+
+
+class FloatingPointBehaviour(Category):
+    """Exceptions and rounding of the floating-point unit."""
+
+    inv: bool = option(
+        False,
+        "Stop with an error on an invalid operation.",
+        "Passed to the simulated floating-point unit.",
+    )
+    div0: bool = option(
+        False,
+        "Stop with an error on a division by zero.",
+        "Passed to the simulated floating-point unit.",
+    )
+    oflo: bool = option(
+        False,
+        "Stop with an error on an overflow.",
+        "Passed to the simulated floating-point unit.",
+    )
+    esr: StochasticRoundingBehaviour = option(
+        StochasticRoundingBehaviour.OFF,
+        "Round float16 results stochastically.",
+        "Sets the rounding of the tile ops.",
+    )
+    nanoo: bool = option(
+        False,
+        "Make float16 overflow NaN; otherwise it saturates at 65504.",
+        "Sets the overflow of the tile ops.",
+    )
+    set_all: bool = option(
+        False,
+        "Turn on inv, div0, oflo, esr and nanoo together.",
+        "Overrides the five others when the configuration is installed.",
+    )
+
+
+class Convolutions(Category):
+    """Convolutions."""
+
+    poplar_options: dict = option({}, "Options of the convolution planner.", _PLANNER_EFFECT)
+
+
+class Matmuls(Category):
+    """Matrix multiplications."""
+
+    clear_pass_type: bool = option(
+        False, "Plan every matmul alone, not as one pass of a fully connected layer."
+    )
+    poplar_options: dict = option({}, "Options of the matmul planner.", _PLANNER_EFFECT)
+
+
+class Slices(Category):
+    """Dynamic slices and embedding look-ups."""
+
+    poplar_options: dict = option({}, "Options of the slice planner.")
+
+
+class Pooling(Category):
+    """Pooling."""
+
+    poplar_options: dict = option({}, "Options of pooling.")
+
+
+class NormsExperimental(Category):
+    """Options of normalisation that may change or go."""
+
+    distributed_batch_norm_replica_group_size: int = option(
+        1, "Number of replicas over which batch-norm statistics are taken."
+    )
+
+
+class Norms(Category):
+    """Normalisation layers."""
+
+    use_stable_statistics: bool = option(
+        False, "Compute variances from centred values: slower, more exact."
+    )
+    experimental: NormsExperimental

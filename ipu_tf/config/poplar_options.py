@@ -1,0 +1,86 @@
+"""Planner options in Poplar's form: dictionaries from names to strings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ipu_tf.config.device import Partials, PlannerOptions
+
+PARTIALS_KEY = "partialsType"
+PROPORTION_KEY = "availableMemoryProportion"
+_KEYS = (PARTIALS_KEY, PROPORTION_KEY)
+
+_PARTIALS: dict[str, Partials] = {
+    "half": "float16",
+    "float16": "float16",
+    "float": "float32",
+    "float32": "float32",
+}
+
+
+def parse_partials(value: object) -> Partials | None:
+    """Returns the type of partials that a name or a data type stands for, or None.
+
+    Args:
+        value: "half", "float", "float16", "float32", or a NumPy or TensorFlow data type.
+    """
+    # Data types have a name (`tf.float16.name`), scalar classes a __name__ (`np.float16`).
+    name = value if isinstance(value, str) else getattr(value, "name", None)
+    return _PARTIALS.get(name or getattr(value, "__name__", ""))
+
+
+def planner_options(options: Mapping[str, Any], path: str) -> PlannerOptions:
+    """Returns the planner options that a dictionary of Poplar options asks for.
+
+    Args:
+        options: Options by Poplar's names; keys that are not known are left alone.
+        path: Dotted name of the dictionary, for errors.
+
+    Raises:
+        TypeError: A key is not a string.
+        ValueError: The partials type is unknown, or the proportion is not in (0, 1].
+    """
+    for key in options:
+        if not isinstance(key, str):
+            raise TypeError(
+                f"The keys of {path} are option names. Received: {key!r} of type "
+                f"{type(key).__name__}."
+            )
+    found: dict[str, Any] = {}
+    if PARTIALS_KEY in options:
+        found["partials"] = _partials(options[PARTIALS_KEY], path)
+    if PROPORTION_KEY in options:
+        found["available_memory_proportion"] = _proportion(options[PROPORTION_KEY], path)
+    return PlannerOptions(**found)
+
+
+def keys_without_effect(options: Mapping[str, Any], path: str) -> tuple[str, ...]:
+    """Returns the entries of a dictionary of planner options that do nothing here."""
+    return tuple(f"{path}[{key!r}]" for key in options if key not in _KEYS)
+
+
+def _partials(value: object, path: str) -> Partials:
+    partials = parse_partials(value)
+    if partials is None:
+        raise ValueError(
+            f"{path}['{PARTIALS_KEY}'] must be 'half' (float16) or 'float' (float32). "
+            f"Received: {value!r}."
+        )
+    return partials
+
+
+def _proportion(value: object, path: str) -> float:
+    proportion = None
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        try:
+            proportion = float(value)
+        except ValueError:
+            proportion = None
+    # Written so that NaN fails as well.
+    if proportion is None or not 0.0 < proportion <= 1.0:
+        raise ValueError(
+            f"{path}['{PROPORTION_KEY}'] must be a number above 0 and at most 1, as a string or "
+            f"a number. Received: {value!r}."
+        )
+    return proportion

@@ -1,0 +1,215 @@
+"""From an `IPUConfig` to a `DeviceConfiguration`: the checks that involve values."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from ipu_tf.config.declaration import attribute_table, option_declarations
+from ipu_tf.config.device import DeviceConfiguration
+from ipu_tf.config.enums import DeviceConnectionType
+from ipu_tf.config.flags import running_on_ipu_model
+from ipu_tf.config.ipu_config import IPUConfig
+from ipu_tf.config.poplar_options import keys_without_effect, planner_options
+from ipu_tf.machine.target import CHIPS, target
+
+# The chips of a generation; the first is the one that its name selects.
+GENERATIONS = {"ipu1": ("gc2",), "ipu2": ("bow", "gc200"), "ipu21": ("c600",)}
+
+# Ids of `select_ipus`: the IPUs of a 16-IPU system, then its groups of 2, 4, 8 and 16.
+_SYSTEM_IPUS = 16
+
+
+def resolve(config: IPUConfig) -> DeviceConfiguration:
+    """Returns the device configuration that a configuration stands for.
+
+    A plain number in `auto_select_ipus` or `select_ipus` becomes a list of one, in place.
+
+    Raises:
+        Exception: `auto_select_ipus` and `select_ipus` are both set, or an option is set that
+            the software model of an IPU does not have.
+        TypeError: A list or dictionary was filled with values of the wrong type.
+        ValueError: An option has an invalid value, or options contradict each other.
+    """
+    _check_types(config)
+    on_model = running_on_ipu_model()
+    num_ipus = _num_ipus(config, on_model)
+    tiles = target(_chip(config, on_model), config.ipu_model.tiles_per_ipu).tiles
+    _check_connection(config)
+    _check_io_tiles(config, tiles)
+    _check_distribution(config, on_model)
+    floating_point = config.floating_point_behaviour
+    set_all = floating_point.set_all
+    return DeviceConfiguration(
+        chip=_chip(config, on_model),
+        tiles_per_ipu=tiles,
+        num_ipus=num_ipus,
+        numerics=_choice(config, "simulator.numerics", "tiles", "native"),
+        out_of_memory=_choice(config, "simulator.out_of_memory", "raise", "warn"),
+        inv=set_all or floating_point.inv,
+        div0=set_all or floating_point.div0,
+        oflo=set_all or floating_point.oflo,
+        nanoo=set_all or floating_point.nanoo,
+        stochastic_rounding="on" if set_all else _word(floating_point.esr),
+        matmul=planner_options(config.matmuls.poplar_options, "matmuls.poplar_options"),
+        convolution=planner_options(
+            config.convolutions.poplar_options, "convolutions.poplar_options"
+        ),
+        connection=_word(config.device_connection.type),
+        without_effect=_without_effect(config),
+    )
+
+
+def _value(config: IPUConfig, name: str) -> Any:
+    owner, leaf = config._owner(name)
+    return getattr(owner, leaf)
+
+
+def _word(member: Enum) -> Any:
+    """Returns the name of an enum member as `DeviceConfiguration` spells it."""
+    return member.name.lower()
+
+
+def _check_types(config: IPUConfig) -> None:
+    """Checks again, because lists and dictionaries may have been changed in place."""
+    for name, value in config._leaves():
+        attribute_table(IPUConfig)[name].check_type(value)
+
+
+def _choice(config: IPUConfig, name: str, *choices: str) -> Any:
+    value = _value(config, name)
+    if value not in choices:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}. Received: {value!r}.")
+    return value
+
+
+def _num_ipus(config: IPUConfig, on_model: bool) -> tuple[int, ...]:
+    """Returns the number of IPUs of each device; one device of one IPU when none is selected."""
+    if isinstance(config.auto_select_ipus, int):
+        config.auto_select_ipus = [config.auto_select_ipus]
+    if isinstance(config.select_ipus, int):
+        config.select_ipus = [config.select_ipus]
+    counts, ids = config.auto_select_ipus, config.select_ipus
+    if counts and ids:
+        raise Exception(
+            "Only one of `auto_select_ipus` and `select_ipus` can be set. "
+            f"Received: auto_select_ipus={counts!r}, select_ipus={ids!r}."
+        )
+    if len(set(ids)) != len(ids):
+        raise ValueError(f"The ids in `select_ipus` must be unique. Received: {ids!r}.")
+    if ids and on_model:
+        raise Exception(
+            "The IPU Model has no IPU ids: select its IPUs with `auto_select_ipus`, not with "
+            f"`select_ipus`. Received: select_ipus={ids!r}."
+        )
+    if any(count < 1 for count in counts):
+        raise ValueError(
+            f"Every device in `auto_select_ipus` needs at least one IPU. Received: {counts!r}."
+        )
+    return tuple(counts) or tuple(map(_ipus_of_id, ids)) or (1,)
+
+
+def _ipus_of_id(ipu_id: int) -> int:
+    """Returns the number of IPUs that an id of `select_ipus` stands for."""
+    first, group = 0, 1
+    while group <= _SYSTEM_IPUS:
+        if first <= ipu_id < first + _SYSTEM_IPUS // group:
+            return group
+        first, group = first + _SYSTEM_IPUS // group, 2 * group
+    raise ValueError(
+        f"`select_ipus` takes ids from 0 to {first - 1}: the simulated system has "
+        f"{_SYSTEM_IPUS} IPUs, and groups of 2, 4, 8 and 16. Use `auto_select_ipus` for larger "
+        f"devices. Received: {ipu_id!r}."
+    )
+
+
+def _chip(config: IPUConfig, on_model: bool) -> str:
+    """Returns the chip on which all options that were set agree."""
+    version = config.ipu_model.version
+    if on_model and not version:
+        raise ValueError("ipu_model.version must be set on the IPU Model. Received: ''.")
+    chip = _choice(config, "simulator.chip", *CHIPS)
+    requests: dict[str, tuple[str, tuple[str, ...]]] = {}
+    if config.is_assigned("simulator.chip"):
+        requests["simulator.chip"] = (chip, (chip,))
+    for name in ("ipu_model.version", "device_connection.version"):
+        generation = _choice(config, name, "", *GENERATIONS)
+        if generation and config.is_assigned(name):
+            requests[name] = (generation, GENERATIONS[generation])
+    agreed = [
+        candidate
+        for candidate in (chip, *CHIPS)
+        if all(candidate in chips for _, chips in requests.values())
+    ]
+    if not agreed:
+        settings = ", ".join(f"{name}={value!r}" for name, (value, _) in requests.items())
+        raise ValueError(
+            "Options ask for different chips. ipu1 is gc2, ipu2 is bow or gc200, ipu21 is c600: "
+            f"make them agree or set only one of them. Received: {settings}."
+        )
+    return agreed[0]
+
+
+def _check_connection(config: IPUConfig) -> None:
+    kind = config.device_connection.type
+    offline = (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE)
+    if kind in offline and not config.device_connection.version:
+        raise ValueError(
+            f"device_connection.version must be set when device_connection.type is {kind.name}, "
+            'because there is no device to ask: "ipu1", "ipu2" or "ipu21". Received: \'\'.'
+        )
+
+
+def _check_io_tiles(config: IPUConfig, tiles: int) -> None:
+    io_tiles = config.io_tiles.num_io_tiles
+    group = config.norms.experimental.distributed_batch_norm_replica_group_size
+    if not 0 <= io_tiles < tiles:
+        raise ValueError(
+            f"io_tiles.num_io_tiles must leave tiles for the computation: an IPU has {tiles}. "
+            f"Received: {io_tiles}."
+        )
+    if config.io_tiles.place_ops_on_io_tiles and io_tiles == 0:
+        raise ValueError(
+            "io_tiles.place_ops_on_io_tiles needs I/O tiles: set io_tiles.num_io_tiles above 0. "
+            "Received: io_tiles.num_io_tiles=0."
+        )
+    name = "norms.experimental.distributed_batch_norm_replica_group_size"
+    if group < 1:
+        raise ValueError(f"{name} must be at least 1. Received: {group}.")
+    if group > 1 and io_tiles > 0:
+        raise ValueError(
+            f"{name} above 1 is not supported with I/O tiles. Received: {group}, with "
+            f"io_tiles.num_io_tiles={io_tiles}."
+        )
+
+
+def _check_distribution(config: IPUConfig, on_model: bool) -> None:
+    name = "experimental.multi_replica_distribution"
+    distribution = config.experimental.multi_replica_distribution
+    index, count = distribution.process_index, distribution.process_count
+    if count < 0:
+        raise ValueError(f"{name}.process_count must not be negative. Received: {count}.")
+    if count > 0 and on_model:
+        raise Exception(
+            f"{name}.process_count must be 0 on the IPU Model: it runs in one process. "
+            f"Received: {count}."
+        )
+    if count > 0 and not 0 <= index < count:
+        raise ValueError(
+            f"{name}.process_index must be at least 0 and below process_count={count}. "
+            f"Received: {index}."
+        )
+
+
+def _without_effect(config: IPUConfig) -> tuple[str, ...]:
+    """Returns the options that differ from their defaults and do nothing here."""
+    table = attribute_table(IPUConfig)
+    idle = {name for name, declared in option_declarations(IPUConfig) if not declared.effect}
+    names = [name for name, value in config._leaves() if name in idle]
+    changed = [name for name in names if _value(config, name) != table[name].default]
+    planner_keys = [
+        entry
+        for path in ("matmuls.poplar_options", "convolutions.poplar_options")
+        for entry in keys_without_effect(_value(config, path), path)
+    ]
+    return (*changed, *planner_keys)

@@ -1,0 +1,161 @@
+"""The configuration that is installed in this process."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ipu_tf.config.device import DeviceConfiguration
+from ipu_tf.config.flags import poplar_flags
+from ipu_tf.config.ipu_config import IPUConfig
+from ipu_tf.config.resolve import resolve
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Installed:
+    config: IPUConfig  # a private copy
+    device: DeviceConfiguration
+
+    def equals(self, other: _Installed) -> bool:
+        return self.device == other.device and self.config.to_dict() == other.config.to_dict()
+
+
+@dataclass(slots=True)
+class _System:
+    """The state of the process. The lock is never held while callbacks run."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    installed: _Installed | None = None
+    callbacks: list[Callable[[], None]] = field(default_factory=list)
+
+    def notify(self) -> None:
+        with self.lock:
+            callbacks = tuple(self.callbacks)
+        for callback in callbacks:
+            callback()
+
+
+_SYSTEM = _System()
+
+
+def configure_ipu_system(
+    config: IPUConfig, device: str = "cpu", reset_configuration: bool = True
+) -> None:
+    """Validates a configuration and installs it for the process.
+
+    Installing a configuration equal to the present one changes nothing. Another one replaces it,
+    with a warning, and programs compiled for the old one are dropped.
+
+    Args:
+        config: The configuration. Later changes to it have no effect until it is installed again.
+        device: The CPU device beside the IPUs; it makes no difference here.
+        reset_configuration: Whether another configuration may be replaced.
+
+    Raises:
+        TypeError: `config` is not an `IPUConfig`, or holds a value of the wrong type.
+        RuntimeError: Another configuration is installed and `reset_configuration` is False.
+        Exception: The configuration is invalid; see docs/config.md. The present one stays.
+    """
+    if not isinstance(config, IPUConfig):
+        raise TypeError(
+            "`config` must be an IPUConfig instance. "
+            f"Received: {config!r} of type {type(config).__name__}."
+        )
+    device_configuration = resolve(config)
+    new = _Installed(config=copy.deepcopy(config), device=device_configuration)
+    with _SYSTEM.lock:
+        old = _SYSTEM.installed
+        if old is not None and old.equals(new):
+            return
+        if old is not None and not reset_configuration:
+            raise RuntimeError(
+                "An IPU system with another configuration is already configured. Call "
+                "reset_ipu_configuration() first, or leave reset_configuration at True. "
+                "Received: reset_configuration=False."
+            )
+        _SYSTEM.installed = new
+    if old is not None:
+        _log.warning("Resetting existing IPU configuration: its compiled programs are dropped.")
+    _log_what_is_ignored(device_configuration)
+    _SYSTEM.notify()
+
+
+def reset_ipu_configuration() -> None:
+    """Drops the installed configuration and the programs compiled for it, if there is one."""
+    with _SYSTEM.lock:
+        old, _SYSTEM.installed = _SYSTEM.installed, None
+    if old is not None:
+        _SYSTEM.notify()
+
+
+def get_ipu_config(session: None = None) -> list[IPUConfig]:
+    """Returns a copy of the installed configuration for every device.
+
+    Args:
+        session: Must be None: there are no sessions in eager execution.
+
+    Raises:
+        RuntimeError: Nothing is configured.
+        AssertionError: A session was given.
+    """
+    if session is not None:
+        raise AssertionError(
+            f"get_ipu_config takes no session in eager execution. Received: {session!r}."
+        )
+    with _SYSTEM.lock:
+        installed = _SYSTEM.installed
+    if installed is None:
+        raise RuntimeError(
+            "No IPU devices configured. Call configure_ipu_system() on an IPUConfig first."
+        )
+    return [copy.deepcopy(installed.config) for _ in installed.device.num_ipus]
+
+
+def device_configuration() -> DeviceConfiguration:
+    """Returns the installed device configuration, or the default one with a single IPU."""
+    with _SYSTEM.lock:
+        installed = _SYSTEM.installed
+    return _default() if installed is None else installed.device
+
+
+def on_reset(callback: Callable[[], None]) -> Callable[[], None]:
+    """Registers a function that is called after the configuration has changed or was dropped.
+
+    Args:
+        callback: Takes nothing. It runs in the thread that changed the configuration and may
+            itself ask for the configuration.
+
+    Returns:
+        A function that takes the registration back; calling it twice does no harm.
+    """
+    with _SYSTEM.lock:
+        _SYSTEM.callbacks.append(callback)
+
+    def unregister() -> None:
+        with _SYSTEM.lock:
+            if callback in _SYSTEM.callbacks:
+                _SYSTEM.callbacks.remove(callback)
+
+    return unregister
+
+
+@functools.cache
+def _default() -> DeviceConfiguration:
+    return resolve(IPUConfig())
+
+
+def _log_what_is_ignored(device: DeviceConfiguration) -> None:
+    if device.without_effect:
+        _log.info(
+            "These options are accepted without effect on the simulated IPU: %s.",
+            ", ".join(device.without_effect),
+        )
+    unknown = poplar_flags().unknown
+    if unknown:
+        _log.warning("Unknown flags in TF_POPLAR_FLAGS are ignored: %s.", " ".join(unknown))
