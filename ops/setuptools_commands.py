@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 from setuptools import Command
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -18,7 +19,7 @@ class BuildOps(Command):
     """Compiles ops/ into the package; a sub-command of `build`."""
 
     description = "compile the C++ tile ops"
-    user_options = [("build-lib=", "d", "folder that the package is built in")]
+    user_options: ClassVar = [("build-lib=", "d", "folder that the package is built in")]
 
     # Set by an editable install: the files then go into the source tree.
     editable_mode = False
@@ -63,7 +64,7 @@ class BuildOps(Command):
 class Build(build):
     """`build`, with the tile ops after the Python files."""
 
-    sub_commands = [*build.sub_commands, ("build_ops", None)]
+    sub_commands: ClassVar = [*build.sub_commands, ("build_ops", None)]
 
 
 class BdistWheel(bdist_wheel):

@@ -59,7 +59,8 @@ class Toolchain:
     def compile_command(self, source: Path, output: Path) -> list[str]:
         """The command that compiles `source` to the object file `output`."""
         paths = ["-isystem", self.include_dir, f"-ffile-prefix-map={self.include_dir}=tensorflow"]
-        return [self.compiler, *self.flags_for(source), *paths, "-c", str(source), "-o", str(output)]
+        files = ["-c", str(source), "-o", str(output)]
+        return [self.compiler, *self.flags_for(source), *paths, *files]
 
     def link_command(self, objects: list[Path], output: Path) -> list[str]:
         """The command that links `objects` to the shared library `output`."""

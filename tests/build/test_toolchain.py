@@ -1,0 +1,96 @@
+"""The compiler, the flags and the errors where one of them is missing."""
+
+import importlib.metadata
+from pathlib import Path
+
+import pytest
+
+from ops import toolchain
+from ops.toolchain import BuildError, Toolchain
+
+
+def make_toolchain(**changes):
+    fields = {
+        "compiler": "/usr/bin/g++",
+        "compiler_version": "g++ 1.0",
+        "tensorflow_version": "2.21.0",
+        "include_dir": "/somewhere/include",
+        "compile_flags": ("-DFROM_TENSORFLOW=1",),
+        "link_flags": ("-L/somewhere", "-l:libtensorflow_framework.so.2"),
+    }
+    return Toolchain(**fields | changes)
+
+
+def test_flags_are_the_baseline_and_tensorflows():
+    flags = make_toolchain().flags_for(Path("ops/core/kernels_avx2.cc"))
+    assert "-mavx2" in flags
+    assert "-ffp-contract=off" in flags
+    assert "-DFROM_TENSORFLOW=1" in flags
+    assert not any(flag.startswith("-mavx512") for flag in flags)
+
+
+def test_only_files_named_for_it_get_avx512():
+    flags = make_toolchain().flags_for(Path("ops/core/kernels_avx512.cc"))
+    assert {"-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq"} <= set(flags)
+
+
+def test_flags_name_no_path():
+    assert not any("/" in flag for flag in make_toolchain().flags_for(Path("ops/a.cc")))
+
+
+@pytest.mark.parametrize(
+    ("system", "machine"), [("Linux", "aarch64"), ("Darwin", "x86_64"), ("Windows", "AMD64")]
+)
+def test_other_platforms_are_refused(system, machine):
+    with pytest.raises(BuildError, match=f"Received: {system} on {machine}"):
+        toolchain.check_platform(system, machine)
+
+
+def test_linux_on_x86_64_is_accepted():
+    toolchain.check_platform("Linux", "x86_64")
+
+
+def test_missing_compiler_says_what_to_install():
+    with pytest.raises(BuildError, match=r"'no-such-g\+\+' is not on PATH\. Install g\+\+"):
+        toolchain.find_compiler("no-such-g++")
+
+
+def test_broken_compiler_shows_its_own_words(tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho out of order >&2\nexit 3\n")
+    broken.chmod(0o755)
+    with pytest.raises(BuildError, match=r"ended with exit code 3\. Received: out of order"):
+        toolchain.find_compiler(str(broken))
+
+
+def test_compiler_comes_from_the_environment(monkeypatch, tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("#!/bin/sh\necho mine 7.0\n")
+    mine.chmod(0o755)
+    monkeypatch.setenv("CXX", str(mine))
+    assert toolchain.find_compiler() == (str(mine), "mine 7.0")
+
+
+def test_missing_tensorflow_says_what_to_install(monkeypatch, tmp_path):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    with pytest.raises(BuildError, match=r"TensorFlow is not installed for .* Run: pip install"):
+        toolchain.find_toolchain(tmp_path)
+
+
+def test_tensorflow_is_asked_once(monkeypatch, tmp_path):
+    calls = []
+
+    def query():
+        calls.append(1)
+        flags = ["-I/include", "--std=c++17", "-DX=1"]
+        return {"compile": flags, "link": ["-lx"]}
+
+    monkeypatch.setattr(toolchain, "_query_tensorflow", query)
+    first = toolchain.find_toolchain(tmp_path)
+    assert toolchain.find_toolchain(tmp_path) == first
+    assert len(calls) == 1
+    assert first.include_dir == "/include"
+    assert first.compile_flags == ("-DX=1",)
