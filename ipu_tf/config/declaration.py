@@ -47,6 +47,7 @@ class Declared:
     _options: ClassVar[Mapping[str, Option]] = MappingProxyType({})
     _categories: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     _deprecations: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    _table: ClassVar[Mapping[str, AttributeMetadata]] = MappingProxyType({})
 
     def __init_subclass__(cls) -> None:
         own = inspect.get_annotations(cls, eval_str=True)
@@ -57,11 +58,15 @@ class Declared:
         cls._hints = MappingProxyType(hints)
         cls._options = MappingProxyType(options)
         cls._categories = MappingProxyType(categories)
+        cls._table = _table(cls)
 
 
-@functools.cache
-def attribute_table(root: type[Any]) -> Mapping[str, AttributeMetadata]:
+def attribute_table(root: type[Declared]) -> Mapping[str, AttributeMetadata]:
     """Returns the metadata of every option and category under a root, by dotted name."""
+    return root._table
+
+
+def _table(root: type[Declared]) -> Mapping[str, AttributeMetadata]:
     return MappingProxyType(dict(_attributes(root, "", None)))
 
 
@@ -132,6 +137,7 @@ def deprecate_config_attributes(
                     f"Cannot deprecate '{name}': {cls.__name__} has no such option or category."
                 )
         cls._deprecations = MappingProxyType({**cls._deprecations, **to_deprecate})
+        cls._table = _table(cls)
         return cls
 
     return decorate

@@ -40,7 +40,7 @@ class DeviceConfiguration:
         nanoo: Whether float16 overflow gives NaN; otherwise it saturates.
         stochastic_rounding: Where float16 results are rounded stochastically.
         matmul: Options of the matmul planner.
-        convolution: Options of the convolution planner.
+        conv: Options of the convolution planner.
         connection: When the process attaches to its IPUs.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
@@ -57,7 +57,7 @@ class DeviceConfiguration:
     nanoo: bool = False
     stochastic_rounding: Literal["off", "on", "replica_identical_only"] = "off"
     matmul: PlannerOptions = PlannerOptions()
-    convolution: PlannerOptions = PlannerOptions()
+    conv: PlannerOptions = PlannerOptions()
     connection: Literal["always", "on_demand", "never", "pre_compile"] = "always"
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 

@@ -34,14 +34,15 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
     _check_types(config)
     on_model = running_on_ipu_model()
     num_ipus = _num_ipus(config, on_model)
-    tiles = target(_chip(config, on_model), config.ipu_model.tiles_per_ipu).tiles
+    chip = _chip(config, on_model)
+    tiles = target(chip, config.ipu_model.tiles_per_ipu).tiles
     _check_connection(config)
     _check_io_tiles(config, tiles)
     _check_distribution(config, on_model)
     floating_point = config.floating_point_behaviour
     set_all = floating_point.set_all
     return DeviceConfiguration(
-        chip=_chip(config, on_model),
+        chip=chip,
         tiles_per_ipu=tiles,
         num_ipus=num_ipus,
         numerics=_choice(config, "simulator.numerics", "tiles", "native"),
@@ -52,9 +53,7 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
         nanoo=set_all or floating_point.nanoo,
         stochastic_rounding="on" if set_all else _word(floating_point.esr),
         matmul=planner_options(config.matmuls.poplar_options, "matmuls.poplar_options"),
-        convolution=planner_options(
-            config.convolutions.poplar_options, "convolutions.poplar_options"
-        ),
+        conv=planner_options(config.convolutions.poplar_options, "convolutions.poplar_options"),
         connection=_word(config.device_connection.type),
         without_effect=_without_effect(config),
     )
