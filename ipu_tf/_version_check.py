@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 
+import tensorflow as tf
+
 _INFO_MODULE = "ipu_tf._build_info"
 
 
@@ -21,7 +23,16 @@ def built_for() -> str | None:
     return version
 
 
-def check(built_for: str | None, installed: str) -> None:
+def check() -> None:
+    """Refuses to go on unless the tile ops were built for the TensorFlow of this process.
+
+    Raises:
+        ImportError: The ops are not built, or were built for another version.
+    """
+    compare(built_for(), tf.__version__)
+
+
+def compare(built_for: str | None, installed: str) -> None:
     """Refuses tile ops that were built for another TensorFlow, or not at all.
 
     Args:

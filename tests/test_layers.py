@@ -20,6 +20,9 @@ FORBIDDEN = {
     "profile": LAYERS[:3],
     "config": LAYERS[:3],
 }
+# Against the arrow, on purpose: a scope makes Keras models into models of ipu_tf.keras, so the
+# strategy reaches for that layer at the moment a scope opens.
+EXCEPTIONS = {"ipu_strategy.py": "ipu_tf.keras"}
 PRIVATE = ("tensorflow.python", "keras.src")
 WITHOUT_TENSORFLOW = ("machine/", "compiler/plan", "ops/reference/")
 
@@ -67,7 +70,9 @@ def identify(path):
 
 @pytest.mark.parametrize("path", FILES, ids=identify)
 def test_imports_follow_the_arrow(path):
-    assert layer_breaks(path.read_text(), package_of(path), layer_of(path)) == []
+    breaks = layer_breaks(path.read_text(), package_of(path), layer_of(path))
+    allowed = EXCEPTIONS.get(identify(path))
+    assert [name for name in breaks if allowed is None or not starts_with(name, allowed)] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=identify)

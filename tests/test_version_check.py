@@ -4,18 +4,19 @@ import importlib
 import types
 
 import pytest
+import tensorflow as tf
 
 from ipu_tf import _version_check
 
 
 def test_same_version_is_accepted():
-    _version_check.check("2.21.0", "2.21.0")
+    _version_check.compare("2.21.0", "2.21.0")
 
 
 @pytest.mark.parametrize("installed", ["2.21.1", "2.20.0", "2.21.0rc1"])
 def test_other_version_names_both_and_the_remedy(installed):
     with pytest.raises(ImportError) as caught:
-        _version_check.check("2.21.0", installed)
+        _version_check.compare("2.21.0", installed)
     message = str(caught.value)
     assert "built for TensorFlow 2.21.0" in message
     assert f"TensorFlow {installed} is installed" in message
@@ -25,7 +26,13 @@ def test_other_version_names_both_and_the_remedy(installed):
 
 def test_missing_build_says_how_to_build():
     with pytest.raises(ImportError, match=r"not built\. In a checkout run './dev setup'"):
-        _version_check.check(None, "2.21.0")
+        _version_check.compare(None, "2.21.0")
+
+
+def test_check_compares_with_the_running_tensorflow(monkeypatch):
+    monkeypatch.setattr(_version_check, "built_for", lambda: "1.2.3")
+    with pytest.raises(ImportError, match=rf"TensorFlow 1\.2\.3, but TensorFlow {tf.__version__}"):
+        _version_check.check()
 
 
 def test_built_for_reads_the_build_info(monkeypatch):
