@@ -28,7 +28,8 @@ class ScopeState:
     partials: Literal["float16", "float32"] | None = None
 
 
-_STATE: ContextVar[ScopeState] = ContextVar("ipu_tf.scopes", default=ScopeState())
+_NO_OVERRIDES = ScopeState()
+_STATE: ContextVar[ScopeState] = ContextVar("ipu_tf.scopes", default=_NO_OVERRIDES)
 
 
 def current() -> ScopeState:

@@ -11,6 +11,10 @@ _PLANNER_EFFECT = (
     "are kept without effect."
 )
 
+_TRAP_EFFECT = (
+    "Operations are checked, and the program stops with an error that names the operation."
+)
+
 
 class FloatingPointBehaviour(Category):
     """Exceptions and rounding of the floating-point unit."""
@@ -18,27 +22,28 @@ class FloatingPointBehaviour(Category):
     inv: bool = option(
         False,
         "Stop with an error on an invalid operation.",
-        "Passed to the simulated floating-point unit.",
+        _TRAP_EFFECT,
     )
     div0: bool = option(
         False,
         "Stop with an error on a division by zero.",
-        "Passed to the simulated floating-point unit.",
+        _TRAP_EFFECT,
     )
     oflo: bool = option(
         False,
         "Stop with an error on an overflow.",
-        "Passed to the simulated floating-point unit.",
+        _TRAP_EFFECT,
     )
     esr: StochasticRoundingBehaviour = option(
         StochasticRoundingBehaviour.OFF,
         "Round float16 results stochastically.",
-        "Sets the rounding of the tile ops.",
+        "Sets the rounding of the tile ops and of casts to float16. REPLICA_IDENTICAL_ONLY is the "
+        "same as ON.",
     )
     nanoo: bool = option(
         False,
         "Make float16 overflow NaN; otherwise it saturates at 65504.",
-        "Sets the overflow of the tile ops.",
+        "Sets what the tile ops make of an overflow.",
     )
     set_all: bool = option(
         False,

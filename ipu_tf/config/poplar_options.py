@@ -26,8 +26,8 @@ def parse_partials(value: object) -> Partials | None:
         value: "half", "float", "float16", "float32", or a NumPy or TensorFlow data type.
     """
     # Data types have a name (`tf.float16.name`), scalar classes a __name__ (`np.float16`).
-    name = value if isinstance(value, str) else getattr(value, "name", None)
-    return _PARTIALS.get(name or getattr(value, "__name__", ""))
+    names = (value, getattr(value, "name", None), getattr(value, "__name__", None))
+    return next((_PARTIALS[n] for n in names if isinstance(n, str) and n in _PARTIALS), None)
 
 
 def planner_options(options: Mapping[str, Any], path: str) -> PlannerOptions:
