@@ -36,6 +36,7 @@ __all__ = [
     "PlanDoesNotFit",
     "block_bytes",
     "check",
+    "check_parts",
     "largest_block",
     "partial_dtype",
     "partition",
@@ -184,17 +185,12 @@ def check(
         ValueError: The plan is for another kind of op, splits an extent into more parts than it
             has, needs more tiles than the target has, or the proportion is out of range.
     """
-    if plan.splits.keys() != shape.extents.keys():
-        raise ValueError(
-            f"A {type(plan).__name__} does not describe a {shape.op}: it takes a "
-            f"{'MatMulPlan' if isinstance(shape, MatMulShape) else 'ConvPlan'}. Received: {plan!r}."
-        )
     if not 0 < available_memory_proportion <= 1:
         raise ValueError(
             "`available_memory_proportion` must be above 0 and at most 1. "
             f"Received: {available_memory_proportion!r}."
         )
-    _check_parts(plan, shape)
+    check_parts(plan, shape)
     if plan.tiles > target.tiles:
         raise ValueError(
             f"{shape.op}: the plan needs {plan.tiles} tiles, the {target.chip} target has "
@@ -203,7 +199,17 @@ def check(
     _check_memory(plan, shape, target, available_memory_proportion)
 
 
-def _check_parts(plan: Plan, shape: OpShape) -> None:
+def check_parts(plan: Plan, shape: OpShape) -> None:
+    """Checks that a plan is of the op's kind and splits no extent into more parts than it has.
+
+    Raises:
+        ValueError: It is not, or it does.
+    """
+    if plan.splits.keys() != shape.extents.keys():
+        raise ValueError(
+            f"A {type(plan).__name__} does not describe a {shape.op}: it takes a "
+            f"{'MatMulPlan' if isinstance(shape, MatMulShape) else 'ConvPlan'}. Received: {plan!r}."
+        )
     for name, extent in shape.extents.items():
         parts = plan.splits[name]
         grain = plan.grain if name == shape.grained_split else 1
