@@ -1,0 +1,112 @@
+"""Turns the Keras models that are made inside an IPU strategy's scope into IPU models."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import keras
+
+from ipu_tf._private import KerasFunctional, is_functional_call
+from ipu_tf.keras.models import Functional, Model, Sequential
+
+if TYPE_CHECKING:
+    from ipu_tf.ipu_strategy import IPUStrategy
+
+_stock_new = keras.Model.__dict__["__new__"]
+_lock = threading.RLock()
+_open_scopes = 0
+_thread = threading.local()
+_twins: WeakValueDictionary[type, type] = WeakValueDictionary()
+
+
+@contextlib.contextmanager
+def scope(strategy: IPUStrategy) -> Iterator[None]:
+    """Makes Keras models that are constructed inside, on this thread, IPU models.
+
+    `keras.Model.__new__` is replaced while any scope is open and restored by the last to close;
+    on threads without a scope the replacement does as the original.
+
+    Args:
+        strategy: The strategy whose scope is entered.
+    """
+    del strategy  # Keras finds it through tf.distribute.get_strategy().
+    _open()
+    _thread.depth = getattr(_thread, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _thread.depth -= 1
+        _close()
+
+
+def _open() -> None:
+    global _open_scopes
+    with _lock:
+        if _open_scopes == 0:
+            keras.Model.__new__ = _new_in_scope
+        _open_scopes += 1
+
+
+def _close() -> None:
+    global _open_scopes
+    with _lock:
+        _open_scopes -= 1
+        if _open_scopes == 0:
+            keras.Model.__new__ = _stock_new
+
+
+def _new_in_scope(cls: type[keras.Model], *args: Any, **kwargs: Any) -> keras.Model:
+    stock_new = _stock_new.__func__
+    if not getattr(_thread, "depth", 0) or issubclass(cls, Model):
+        return stock_new(cls, *args, **kwargs)
+    if cls is keras.Model:
+        return stock_new(Functional if is_functional_call(args, kwargs) else Model)
+    return stock_new(ipu_class(cls), *args, **kwargs)
+
+
+def ipu_class(cls: type[keras.Model]) -> type[Model]:
+    """Returns the IPU model class that stands for a class of Keras models.
+
+    Args:
+        cls: `keras.Model`, `keras.Sequential`, the class of functional models, or a subclass.
+
+    Returns:
+        One of the classes of `ipu_tf.keras`, or for a user's class a subclass of both that goes
+        by the user's name, in which the user's methods go before ours.
+    """
+    for base in (Functional, Sequential, Model):
+        if cls is base._stands_for:
+            return base
+    with _lock:
+        twin = _twins.get(cls)
+        if twin is None:
+            twin = _twins[cls] = _subclass(cls)
+        return twin
+
+
+def _subclass(cls: type[keras.Model]) -> type[Model]:
+    if issubclass(cls, KerasFunctional):
+        base = Functional
+    elif issubclass(cls, keras.Sequential):
+        base = Sequential
+    else:
+        base = Model
+    body = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "_stands_for": cls,
+    }
+    return types.new_class(cls.__name__, (_Unannounced, cls, base), exec_body=lambda n: n.update(body))
+
+
+class _Unannounced:
+    """Keeps a user's `__init_subclass__` from seeing a class that the user did not write."""
+
+    def __init_subclass__(cls) -> None:
+        pass

@@ -1,0 +1,208 @@
+"""The rules for the data of `fit`, `evaluate` and `predict` on the IPU.
+
+They are checked before Keras wraps the data, so that errors speak of what the user passed. Shapes
+are static and elements have at most 32 bits, as on the machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.keras import lengths, narrowing
+from ipu_tf.keras.leaves import ROLES, by_role, map_leaves, named_leaves
+from ipu_tf.keras.lengths import Use
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """Inputs, targets and weights that are fit for the IPU.
+
+    Attributes:
+        x: Arrays, tensors or a structure of them, or a dataset of batches.
+        y: Targets in the same form, None with a dataset.
+        sample_weight: Weights of the samples, None with a dataset.
+        narrowed: What was converted, such as "y: int64 to int32".
+    """
+
+    x: Any
+    y: Any = None
+    sample_weight: Any = None
+    narrowed: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Data:
+        """Returns the data among the arguments of a method of a model."""
+        return cls(**{role: arguments[role] for role in ROLES if role in arguments})
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The data as arguments of a method of a model."""
+        return {role: getattr(self, role) for role in ROLES}
+
+
+def prepare(data: Data, use: Use) -> Data:
+    """Returns `data` as the IPU takes it.
+
+    Args:
+        data: What the user passed.
+        use: What it is for.
+
+    Raises:
+        ValueError: If the data breaks a rule; the message says which, and what to do.
+    """
+    if isinstance(data.x, tf.data.Dataset):
+        lengths.check_dataset(data.x, use)
+        return dataclasses.replace(data, **_prepare_dataset(data.x, use))
+    parts = data.arguments
+    leaves = dict(named_leaves(parts))
+    if not leaves or not all(_is_array(leaf) for leaf in leaves.values()):
+        _check_not_python_iterable(data.x, use)
+        return data  # Keras has its own words for data of no known kind.
+    return _prepare_arrays(parts, use, whole_batches=True)
+
+
+def prepare_batch(data: Data, use: Use) -> Data:
+    """Returns one batch of data as the IPU takes it.
+
+    Raises:
+        ValueError: If the data breaks a rule.
+    """
+    parts = data.arguments
+    if not all(_is_array(leaf) for _, leaf in named_leaves(parts)):
+        return data
+    return _prepare_arrays(parts, use, whole_batches=False)
+
+
+def training_and_validation(arguments: Mapping[str, Any]) -> tuple[Data, Data | None]:
+    """Returns the two sets of data among the arguments of `fit`, split as Keras splits them.
+
+    The second is None without validation, or where Keras is to complain about the request.
+    """
+    data = Data.of(arguments)
+    if arguments["validation_data"] is not None:
+        return data, Data(**by_role(arguments["validation_data"]))
+    if not arguments["validation_split"]:
+        return data, None
+    leaves = dict(named_leaves(data.arguments))
+    if not leaves or not all(_is_array(leaf) for leaf in leaves.values()):
+        return data, None
+    count = lengths.axis_length(next(iter(leaves.values())))
+    begin = math.floor(count * (1.0 - arguments["validation_split"]))
+    if not 0 < begin < count:
+        return data, None
+    training = map_leaves(lambda _, leaf: leaf[:begin], data.arguments)
+    validation = map_leaves(lambda _, leaf: leaf[begin:], data.arguments)
+    return Data(**training), Data(**validation)
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and (hasattr(value, "dtype") or hasattr(value, "dtypes"))
+
+
+def _prepare_arrays(parts: dict[str, Any], use: Use, *, whole_batches: bool) -> Data:
+    leaves = dict(named_leaves(parts))
+    for name, leaf in leaves.items():
+        _check_dense(name, leaf, use)
+    samples = {name: lengths.axis_length(leaf) for name, leaf in leaves.items()}
+    if whole_batches:
+        lengths.check_arrays(samples, use)
+    else:
+        lengths.check_equal(samples, use)
+    narrowed: list[str] = []
+
+    def narrow(name: str, leaf: Any) -> Any:
+        if hasattr(leaf, "dtypes"):  # A table with a type per column.
+            leaf = leaf.to_numpy()
+        dtype = narrowing.dtype_name(leaf)
+        narrowing.check_supported(name, dtype, model=use.model)
+        if dtype in narrowing.NARROWER:
+            narrowed.append(_conversion(name, dtype))
+        return narrowing.narrow_array(name, leaf, model=use.model)
+
+    return Data(**map_leaves(narrow, parts), narrowed=tuple(narrowed))
+
+
+def _check_dense(name: str, array: Any, use: Use) -> None:
+    if isinstance(array, tf.RaggedTensor | tf.SparseTensor):
+        raise ValueError(
+            f"{use.subject}: input {name} is a {type(array).__name__}. The IPU takes dense "
+            "tensors of static shape; use its `to_tensor` or `tf.sparse.to_dense`."
+        )
+    if 0 in array.shape[1:]:
+        raise ValueError(
+            f"{use.subject}: input {name} has an axis of size 0. Received: shape {array.shape}."
+        )
+
+
+def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
+    spec = dataset.element_spec
+    narrowed = []
+    for name, leaf in named_leaves(by_role(spec)):
+        if not isinstance(leaf, tf.TensorSpec):
+            if hasattr(leaf, "shape"):
+                raise ValueError(
+                    f"{use.subject}: the dataset yields a {leaf.value_type.__name__} for {name}. "
+                    "The IPU takes dense tensors of static shape."
+                )
+            continue  # A part that is None.
+        _check_static(name, leaf, use)
+        narrowing.check_supported(name, leaf.dtype.name, model=use.model)
+        if leaf.dtype.name in narrowing.NARROWER:
+            narrowed.append(_conversion(name, leaf.dtype.name))
+    if not narrowed:
+        return {"x": dataset}
+
+    def narrow(*element: Any) -> Any:
+        whole = element if isinstance(spec, tuple) else element[0]
+        parts = map_leaves(
+            lambda name, tensor: narrowing.narrow_tensor(name, tensor, model=use.model),
+            by_role(whole),
+        )
+        return tuple(parts.values()) if isinstance(spec, tuple) else parts["x"]
+
+    narrow_dataset = dataset.map(narrow, num_parallel_calls=tf.data.AUTOTUNE)
+    return {"x": narrow_dataset, "narrowed": tuple(narrowed)}
+
+
+def _check_static(name: str, spec: tf.TensorSpec, use: Use) -> None:
+    if not spec.shape.is_fully_defined():
+        advice = "If it comes from `Dataset.batch`, set `drop_remainder=True`"
+        if spec.shape.rank is None or not spec.shape[1:].is_fully_defined():
+            advice += "; give the other axes a fixed size with `tf.ensure_shape` in `Dataset.map`"
+        raise ValueError(
+            f"{use.subject}: the dataset yields {name} of shape {spec.shape} which is not fully "
+            f"defined. Shapes are static on the IPU. {advice}."
+        )
+    if 0 in spec.shape.as_list():
+        raise ValueError(
+            f"{use.subject}: the dataset yields {name} with an axis of size 0. "
+            f"Received: shape {spec.shape}."
+        )
+
+
+def _conversion(name: str, dtype: str) -> str:
+    return f"{name}: {dtype} to {narrowing.NARROWER[dtype]}"
+
+
+def _check_not_python_iterable(x: Any, use: Use) -> None:
+    """Refuses generators, iterators and sequences of batches, which run Python between steps."""
+    if isinstance(x, dict | list | tuple | str) or not (
+        isinstance(x, Iterable) or hasattr(x, "__getitem__")
+    ):
+        return
+    hint = ""
+    if isinstance(x, Iterator):
+        hint = (
+            " An iterator cannot start again at the next epoch: pass a function that makes it to "
+            "`from_generator`, or the dataset that it iterates over."
+        )
+    raise ValueError(
+        f"{use.subject}: Python generators, iterators and sequences cannot feed the IPU, whose "
+        "programs know the shapes of all batches beforehand. Use `tf.data.Dataset.from_generator` "
+        f"with an `output_signature` of static shapes.{hint} Received: x of type {type(x)}."
+    )

@@ -1,0 +1,41 @@
+"""The arrays of a structure of data, each by the name that its user knows it by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+
+ROLES = ("x", "y", "sample_weight")
+
+
+def by_role(data: Any) -> dict[str, Any]:
+    """Returns the parts of what a dataset yields: `x`, `(x,)`, `(x, y)` or `(x, y, weights)`."""
+    if not isinstance(data, tuple | list) or len(data) > len(ROLES):
+        return {"x": data}
+    return dict(zip(ROLES, data, strict=False))
+
+
+def named_leaves(parts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yields name and value of every leaf that is not None, such as `("x['image']", array)`."""
+    for role, part in parts.items():
+        for path, leaf in keras.tree.flatten_with_path(part):
+            if leaf is not None:
+                yield _name(role, path), leaf
+
+
+def map_leaves(function: Callable[[str, Any], Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """Returns `parts` with every leaf that is not None replaced by `function(name, leaf)`."""
+    mapped = {}
+    for role, part in parts.items():
+        flat = [
+            leaf if leaf is None else function(_name(role, path), leaf)
+            for path, leaf in keras.tree.flatten_with_path(part)
+        ]
+        mapped[role] = keras.tree.pack_sequence_as(part, flat)
+    return mapped
+
+
+def _name(role: str, path: tuple[Any, ...]) -> str:
+    return role + "".join(f"[{key!r}]" for key in path)

@@ -1,0 +1,65 @@
+"""The Keras models that train on the simulated IPU.
+
+Inside `IPUStrategy.scope()` Keras models become these; they may also be used by their own names.
+A model whose strategy is not an `IPUStrategy` behaves as the stock class does.
+
+All that the IPU adds to Keras' training loop hangs on `Model`: `_prepare_*` see the data of
+`fit`, `evaluate`, `predict` and the `*_on_batch` methods before Keras does, and the programs that
+run on it come from `make_train_function`, `make_test_function` and `make_predict_function`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from ipu_tf._private import KerasFunctional, is_functional_call
+from ipu_tf.keras.identity import KerasIdentity, add_functional_base
+from ipu_tf.keras.training import IPUTrainer
+
+
+class Model(KerasIdentity, IPUTrainer, keras.Model):
+    """A `keras.Model` that trains on the IPU of the strategy in whose scope it was made.
+
+    Use it as `keras.Model`: `Model(inputs, outputs)` is a functional model, and subclasses
+    implement `call`.
+    """
+
+    _stands_for = keras.Model
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Model:
+        if cls is Model and is_functional_call(args, kwargs):
+            return keras.Model.__new__(Functional)
+        return keras.Model.__new__(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if is_functional_call(args, kwargs):
+            # Keras would do this to every class up to `keras.Model`, `Model` among them.
+            add_functional_base(type(self), {Model: Functional, keras.Model: KerasFunctional})
+            Functional.__init__(self, *args, **kwargs)
+        else:
+            keras.Model.__init__(self, *args, **kwargs)
+
+
+class Functional(Model, KerasFunctional):
+    """A `Model` that is a graph of layers, made by `Model(inputs, outputs)`."""
+
+    _stands_for = KerasFunctional
+
+    def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
+        KerasFunctional.__init__(self, inputs, outputs, name=name, **kwargs)
+
+
+class Sequential(Model, keras.Sequential):
+    """A `keras.Sequential` that trains on the IPU of the strategy in whose scope it was made."""
+
+    _stands_for = keras.Sequential
+
+    def __init__(
+        self,
+        layers: list[keras.Layer] | None = None,
+        trainable: bool = True,
+        name: str | None = None,
+    ) -> None:
+        keras.Sequential.__init__(self, layers, trainable=trainable, name=name)
