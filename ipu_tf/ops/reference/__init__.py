@@ -17,30 +17,45 @@ On what evidence
 ----------------
 The Tile Vertex ISA (Graphcore, release 1.2.3 for IPU2, March 2022), by section:
 
-* 2.9.9: the accumulators of IPU2 are float32 with subnormals flushed to zero. 2.9.11: an AMP
-  instruction takes a partial in, adds a fixed number of products in the accumulator's format
-  whatever the types of its operands, and hands the partial out; table 2.43 gives the variants
-  (`f16v4hihoamp`: float16 partials in and out, `f16v4sihoamp`: float32 in, float16 out,
-  `f16v4sisoamp`: float32 both ways). Hence rounding at the end of a pass, not within it.
+* 2.9.9: the accumulators of IPU2 are float32. 2.9.11: an AMP instruction takes a partial result
+  in, adds a fixed number of products in the accumulators' format whatever the types of its
+  operands, and hands the partial result out. Table 2.43 has the variants: `f16v4hihoamp` with
+  float16 partials in and out, `f16v4sisoamp` with float32 both ways.
+* 3.7.3.3 (f16v4sihoamp, f16v4sisoamp and their example sequences): a pass adds to the partial
+  four dot products of four float16 elements, one a phase, in float32: 16 reduction elements. The
+  conversion to float16 comes where the accumulator is read out, after the last phase. Hence
+  rounding at the end of a pass and not within it.
 * 2.9.5: IPU2 rounds to nearest, ties to even, or stochastically.
-* 2.9.4.2 and 2.9.6: an overflow of float16 saturates to 65504, or gives NaN when NANOO is set.
-* 2.13.6: stochastic rounding adds random bits below the last bit kept and truncates. It applies
-  where an instruction gives float16 (the AMP variants with float16 output, `f32tof16`) and draws
-  from a generator of each worker, so the result of a sum depends on which worker does it.
+* 2.9.4.2 and 2.9.6: a finite overflow of float16 saturates to 65504, or gives NaN under NANOO;
+  float16 subnormals are kept.
+* 2.13.6: stochastic rounding adds random bits below the last bit that is kept to the magnitude
+  and truncates. It applies to the instructions that give float16, the AMP variants with float16
+  output and `f32tof16` among them; the bits come from a generator of the worker.
+
+poplibs (release 3.4):
+
+* The portable codelet of the 1x1 AMP vertex (lib/poplin/codelets/ConvPartial1x1Out.cpp) sums an
+  input-channel group in float32 and then adds it to a result in the partials' type: one rounding
+  for each group, as here.
+* Stochastic rounding stays on in AMP vertices unless the internal option
+  `disableSRForAMPVertices` is set (include/poplin/MatMul.hpp; the default is false).
 
 What is our choice, or not known
 --------------------------------
-* The order of additions within a pass. The hardware forms dot products of four elements and
-  rounds them to float32 with an accuracy that is not published (2.9.10); we add one by one.
-* The pass of 16 float16 (8 float32) elements is what poplibs' cost estimators charge (four
-  phases of four elements); its edges in a part of another length are ours.
-* Partials of tiles are added in float32 in one stage. poplibs may reduce in several stages.
-* float32 subnormals are kept here and flushed on the machine (2.9.4.1). Infinities saturate like
-  any overflow here; the machine turns them into NaN (2.9.4.2, 2.9.6). NaNs keep no payload.
-* The generator: the machine uses xoroshiro128aox, one state a worker, two steps an instruction,
-  and up to 24 random bits a value (2.13). Ours is xoroshiro128+ with 16 bits a value, one
-  generator per tile and call. For normal float16 results 13 bits are discarded, so both round up
-  with the same probability; the sequence of bits cannot be the machine's.
+* The order of additions within a pass. How a dot product of four is rounded is left blank in the
+  ISA (4.1.3.18, TFPU_F16DotProduct; 2.9.10 only says that it may differ from the exact one). We
+  add the products one by one.
+* Which elements a pass holds where a part is not a multiple of 16, and that a pass never crosses
+  kernel positions. poplibs pads channels with zeros instead, which gives the same numbers.
+* Partials of tiles are added in float32, in one stage. poplibs may take several stages.
+* float32 subnormals are kept here and flushed to zero on the machine (2.9.4.1).
+* Infinities saturate like any overflow here; the machine turns them into NaN when it converts to
+  float16, under NANOO or not (2.9.4.2, 2.9.6). NaNs have no payload here.
+* The generator. The machine has xoroshiro128aox (rotations 55, 14, 36; 2.13), a state in every
+  worker, two steps an instruction, up to 24 random bits a value. Ours is xoroshiro128+ with one
+  generator a tile and call and 16 bits a value. A normal float16 result drops 13 bits, so both
+  round up with the same probability; for subnormals ours is off by less than 2^-16. The sequence
+  of bits cannot be the machine's, because which worker computes what is not published.
 """
 
 from ipu_tf.ops.reference.conv import (

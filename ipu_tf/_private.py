@@ -1,0 +1,51 @@
+"""Every private TensorFlow / Keras name that ipu_tf uses, each with its reason.
+
+No other module may import from `tensorflow.python` or `keras.src`; a test keeps it so.
+"""
+
+# There is no public hook that sees an op before it is created in a function's graph.
+from tensorflow.python.framework.func_graph import FuncGraph as FuncGraph
+
+# The body of a function that was traced elsewhere has to be read back to be rewritten.
+from tensorflow.python.framework.function_def_to_graph import (
+    function_def_to_graph as function_def_to_graph,
+)
+
+# A rewritten body has to become a function of the library again.
+from tensorflow.python.eager.polymorphic_function.atomic_function import (
+    from_func_graph as atomic_function_from_func_graph,
+)
+
+# Stock gradients of ops whose tile twins have the same attributes are reused.
+from tensorflow.python.framework.ops import gradient_registry as gradient_registry
+
+# Methods decorated with tf.function hide their instance behind this class.
+from tensorflow.python.eager.polymorphic_function.tf_method_target import (
+    TfMethodTarget as TfMethodTarget,
+)
+
+# tf.function wraps its Python function in decorators; the cache needs the function itself.
+from tensorflow.python.util.tf_decorator import unwrap as unwrap_decorators
+
+# The eager iterator of a dataset, for an infeed that refuses to be read eagerly.
+from tensorflow.python.data.ops.iterator_ops import IteratorSpec as IteratorSpec
+from tensorflow.python.data.ops.iterator_ops import OwnedIterator as OwnedIterator
+
+# The public tf.distribute.Strategy has no public way to say that a replica context is of ours.
+from tensorflow.python.distribute.distribute_lib import UpdateContext as UpdateContext
+
+# Keras exports no name for the class of functional models, nor its test for their arguments.
+from keras.src.models.functional import Functional as KerasFunctional
+from keras.src.models.model import functional_init_arguments as is_functional_call
+
+# AutoGraph has to call `strategy.run` as it is, yet go on converting the user's function in it
+# (the public `do_not_convert` would switch it off for that function, too).
+from tensorflow.python.autograph.impl.api import autograph_artifact as autograph_artifact
+
+# The shape of a variable travels with its handle; copying a graph has to copy it, too.
+from tensorflow.python.ops.handle_data_util import copy_handle_data as copy_handle_data
+
+# A concrete function that was traced before is replaced by its rewritten copy where it is called.
+from tensorflow.python.eager.polymorphic_function.concrete_function import (
+    ConcreteFunction as ConcreteFunction,
+)

@@ -1,0 +1,134 @@
+"""`iter(dataset)` in a strategy's scope: an infeed, which only a function can read."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf._private import IteratorSpec, OwnedIterator
+
+_EAGER_ERROR = (
+    "An IPUOwnedIterator can not be accessed in eager mode when inside 'IPUStrategy': it feeds the "
+    "device. Read it inside of a tf.function that `strategy.run` runs, or create the strategy with "
+    "`enable_dataset_iterators=False`."
+)
+
+_thread = threading.local()
+_patch_lock = threading.Lock()
+_stock_iter = tf.data.Dataset.__iter__
+
+
+class IPUIteratorSpec(IteratorSpec):
+    """The type of an infeed iterator as an argument of a function."""
+
+    @property
+    def value_type(self) -> type:
+        return IPUOwnedIterator
+
+    def _from_components(self, components: Any) -> IPUOwnedIterator:
+        return IPUOwnedIterator(components=components, element_spec=self._element_spec)
+
+    @staticmethod
+    def from_value(value: IPUOwnedIterator) -> IPUIteratorSpec:
+        """Returns the type of `value`."""
+        return IPUIteratorSpec(value.element_spec)
+
+
+class IPUOwnedIterator(OwnedIterator):
+    """An iterator over a dataset of static shapes that only functions read.
+
+    Raises:
+        ValueError: An element's shape is not static.
+    """
+
+    def __init__(
+        self, dataset: tf.data.Dataset | None = None, components: Any = None, element_spec: Any = None
+    ) -> None:
+        if dataset is not None:
+            check_static_shapes(dataset.element_spec)
+        super().__init__(dataset=dataset, components=components, element_spec=element_spec)
+
+    @property
+    def _type_spec(self) -> IPUIteratorSpec:
+        return IPUIteratorSpec(self.element_spec)
+
+    def __next__(self) -> Any:
+        if tf.executing_eagerly():
+            raise RuntimeError(_EAGER_ERROR)
+        return super().__next__()
+
+    def next(self) -> Any:
+        """Returns the next element, inside of a function."""
+        return self.__next__()
+
+    def get_next(self) -> Any:
+        """Returns the next element, inside of a function."""
+        if tf.executing_eagerly():
+            raise RuntimeError(_EAGER_ERROR)
+        return super().get_next()
+
+    def get_next_as_optional(self) -> Any:
+        """Always raises: an infeed has no optional elements."""
+        raise NotImplementedError(
+            "`get_next_as_optional` does not work on an IPUOwnedIterator: an infeed always has "
+            "its next element. Use `get_next()`."
+        )
+
+    def _serialize_to_tensors(self) -> Any:
+        raise NotImplementedError(
+            "An IPUOwnedIterator can not be saved in a checkpoint. Save the number of elements "
+            "that were read, and `skip` them in the dataset."
+        )
+
+    def _restore_from_tensors(self, restored_tensors: Any) -> Any:
+        raise NotImplementedError(
+            "An IPUOwnedIterator can not be restored from a checkpoint. `skip` the elements that "
+            "were read before in the dataset."
+        )
+
+
+def check_static_shapes(element_spec: Any) -> None:
+    """Checks that every component of a dataset's elements has a static shape.
+
+    Raises:
+        ValueError: One has not.
+    """
+    for spec in tf.nest.flatten(element_spec):
+        shape = getattr(spec, "shape", None)
+        if shape is None or not shape.is_fully_defined():
+            raise ValueError(
+                f"Output shape {shape} is not fully defined. If using tf.Dataset.batch, set "
+                "`drop_remainder=True`."
+            )
+
+
+@contextlib.contextmanager
+def dataset_iterators_in_scope() -> Iterator[None]:
+    """Makes `iter(dataset)` on this thread give an `IPUOwnedIterator`."""
+    with _patch_lock:
+        tf.data.Dataset.__iter__ = _iter
+    previous, _thread.infeeds = getattr(_thread, "infeeds", False), True
+    try:
+        yield
+    finally:
+        _thread.infeeds = previous
+
+
+@contextlib.contextmanager
+def stock_dataset_iterators() -> Iterator[None]:
+    """Makes `iter(dataset)` on this thread give TensorFlow's own iterator again."""
+    previous, _thread.infeeds = getattr(_thread, "infeeds", False), False
+    try:
+        yield
+    finally:
+        _thread.infeeds = previous
+
+
+def _iter(self: tf.data.Dataset) -> Any:
+    if getattr(_thread, "infeeds", False) and tf.executing_eagerly():
+        return IPUOwnedIterator(self)
+    return _stock_iter(self)

@@ -1,0 +1,310 @@
+"""`IPUStrategy`: a tf.distribute strategy that runs functions as programs of a simulated IPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf import config
+from ipu_tf._private import UpdateContext, autograph_artifact
+from ipu_tf.infeed_iterator import dataset_iterators_in_scope
+from ipu_tf.profile.program import Program
+from ipu_tf.profile.report import Report
+from ipu_tf.runtime import boundary, tracer
+from ipu_tf.runtime.executable import ExecutableCache, python_function
+
+_FUNCTION_TYPES = (
+    tf.types.experimental.PolymorphicFunction,
+    tf.types.experimental.ConcreteFunction,
+)
+
+
+class IPUStrategyV1(tf.distribute.Strategy):
+    """Runs tf.functions and Keras models on one simulated IPU system.
+
+    Variables made in `scope()` are plain variables: one process holds one copy, and
+    `num_replicas_in_sync` is 1 even where the device has many IPUs.
+
+    Args:
+        ipu_device: Name of the IPU device, "/device:IPU:<n>".
+        cpu_device: TensorFlow device on which variables live and initialisers run.
+        enable_dataset_iterators: Whether `iter(dataset)` in the scope gives an infeed that only
+            a function can read.
+        enable_keras_extensions: Whether Keras models made in the scope become ipu_tf models.
+
+    Example:
+        >>> strategy = IPUStrategy()
+        >>> with strategy.scope():
+        ...     model = keras.Sequential([keras.layers.Dense(10)])
+        ...     model.compile(loss="mse")
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        cpu_device: str = "/device:CPU:0",
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        super().__init__(IPUExtendedV1(self, ipu_device, cpu_device))
+        self._enable_dataset_iterators = enable_dataset_iterators
+        self._enable_keras_extensions = enable_keras_extensions
+        self._executables = ExecutableCache(self._trace)
+        self._programs: dict[Any, Program] = {}
+        config.on_reset(self._executables.clear)
+
+    @property
+    def supports_loss_scaling(self) -> bool:
+        """Always False: loss scaling is not divided by a number of replicas."""
+        return False
+
+    @property
+    def enable_keras_extensions(self) -> bool:
+        """Whether Keras models made in the scope become ipu_tf models."""
+        return self._enable_keras_extensions
+
+    def scope(self) -> contextlib.AbstractContextManager[IPUStrategyV1]:
+        """Returns a context in which variables and Keras models are made for this strategy."""
+        return self._scope()
+
+    @contextlib.contextmanager
+    def _scope(self) -> Iterator[IPUStrategyV1]:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(super().scope())
+            if self._enable_keras_extensions:
+                from ipu_tf.keras import construction  # The arrow runs from keras to here.
+
+                stack.enter_context(construction.scope(self))
+            if self._enable_dataset_iterators:
+                stack.enter_context(dataset_iterators_in_scope())
+            yield self
+
+    @autograph_artifact
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | list[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        options: tf.distribute.RunOptions | None = None,
+    ) -> Any:
+        """Runs `fn` as one program of the IPU.
+
+        The first call with new shapes, dtypes or configuration traces `fn`; later ones only run
+        it. Inside of another traced run, `fn` is inlined.
+
+        Args:
+            fn: A tf.function or ConcreteFunction; inside of a tf.function also a plain function.
+            args: Positional arguments of `fn`.
+            kwargs: Keyword arguments of `fn`.
+            options: Accepted for compatibility; has no effect.
+
+        Returns:
+            What `fn` returns.
+
+        Raises:
+            ValueError: A plain function in eager mode, or an argument whose shape is not static.
+            TypeError: An argument or result of 64 bits.
+        """
+        del options
+        kwargs = kwargs or {}
+        if tf.inside_function():
+            if tracer.active() is not None:
+                return fn(*args, **kwargs)
+            return self._trace(fn, tuple(args), kwargs)
+        if not isinstance(fn, _FUNCTION_TYPES):
+            raise ValueError(
+                "IPUStrategyV1.run(fn, ...) does not support eager execution: `fn` has to be a "
+                "tf.function. Decorate it with @tf.function, or call `run` inside of one. "
+                f"Received: fn={fn!r}."
+            )
+        boundary.check_arguments(args, kwargs)
+        executable = self._executables.executable(fn, config.device_configuration())
+        return executable(*args, **kwargs)
+
+    def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
+        """Always raises: use `run`."""
+        raise RuntimeError("`experimental_run_v2` is gone: call `IPUStrategy.run` instead.")
+
+    def report(self) -> Report:
+        """Returns what the programs traced so far run on tiles, and what they do not."""
+        return Report(programs=tuple(self._programs.values()))
+
+    def _trace(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Calls `fn` in the graph that is being built, its contractions made tile ops."""
+        boundary.check_arguments(args, kwargs)
+        configuration = config.device_configuration()
+        program = Program(name=getattr(python_function(fn), "__name__", type(fn).__name__))
+        active = tracer.Tracer(program, configuration)
+        with tracer.tracing(active), tracer.own_cache_key(active):
+            outputs = super().run(fn, args=args, kwargs=kwargs)
+        boundary.check_results(outputs)
+        self._programs[program.name, boundary.signature(args, kwargs), configuration] = program
+        return outputs
+
+
+IPUStrategy = IPUStrategyV1
+
+
+class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
+    """What a distribution strategy has to answer, for one IPU system.
+
+    Args:
+        container_strategy: The strategy that this extends.
+        ipu_device: Name of the IPU device.
+        cpu_device: Device of variables.
+    """
+
+    def __init__(
+        self, container_strategy: IPUStrategyV1, ipu_device: str, cpu_device: str
+    ) -> None:
+        super().__init__(container_strategy)
+        self._ipu_device = ipu_device
+        self._cpu_device = cpu_device
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> tf.Variable:
+        kwargs.pop("colocate_with", None)
+        with tf.device(self._cpu_device):
+            return next_creator(**kwargs)
+
+    def _call_for_each_replica(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        with _IPUReplicaContext(self._container_strategy(), replica_id_in_sync_group=0):
+            return fn(*args, **kwargs)
+
+    def _update(
+        self,
+        var: Any,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        group: bool,
+    ) -> Any:
+        return self._update_non_slot(var, fn, (var, *args), kwargs, group)
+
+    def _update_non_slot(
+        self,
+        colocate_with: Any,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        group: bool,
+    ) -> Any:
+        del colocate_with
+        with UpdateContext(self._cpu_device):
+            result = fn(*args, **kwargs)
+        return result if group else tf.nest.map_structure(self._local_results, result)
+
+    def _reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any) -> Any:
+        del destinations, options
+        if reduce_op not in (tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN):
+            raise ValueError(
+                f"Unsupported reduce op. Use SUM or MEAN. Received: reduce_op={reduce_op!r}."
+            )
+        # One process holds one replica's value: its sum and its mean are the value itself.
+        return value
+
+    def _gather_to_implementation(
+        self, value: Any, destinations: Any, axis: int, options: Any
+    ) -> Any:
+        del destinations, axis, options
+        return value
+
+    def _broadcast_to(self, tensor: Any, destinations: Any) -> Any:
+        del destinations
+        return tensor
+
+    def _experimental_distribute_dataset(self, dataset: tf.data.Dataset, options: Any) -> Any:
+        # A wrapped dataset would lose its static batch size.
+        del options
+        return dataset
+
+    def _distribute_datasets_from_function(
+        self, dataset_fn: Callable[..., tf.data.Dataset], options: Any
+    ) -> tf.data.Dataset:
+        del options
+        return dataset_fn(tf.distribute.InputContext())
+
+    def _experimental_distribute_values_from_function(self, value_fn: Callable[..., Any]) -> Any:
+        return value_fn(tf.distribute.experimental.ValueContext())
+
+    def _local_results(self, value: Any) -> tuple[Any, ...]:
+        return (value,)
+
+    def _use_merge_call(self) -> bool:
+        return False
+
+    def _in_multi_worker_mode(self) -> bool:
+        return False
+
+    def _get_local_replica_id(self, replica_id_in_sync_group: int) -> int:
+        return replica_id_in_sync_group
+
+    def value_container(self, value: Any) -> Any:
+        """Returns the value itself: nothing is distributed."""
+        return value
+
+    def non_slot_devices(self, var_list: Any) -> tuple[str, ...]:
+        """Returns the device of variables that are not slots."""
+        del var_list
+        return (self._cpu_device,)
+
+    @property
+    def worker_devices(self) -> tuple[str, ...]:
+        """The device that computes."""
+        return (self._ipu_device,)
+
+    @property
+    def parameter_devices(self) -> tuple[str, ...]:
+        """The device that holds variables."""
+        return (self._cpu_device,)
+
+    @property
+    def _num_replicas_in_sync(self) -> int:
+        return 1
+
+    @property
+    def experimental_require_static_shapes(self) -> bool:
+        """Always True: the IPU has no dynamic shapes."""
+        return True
+
+    @property
+    def experimental_should_init(self) -> bool:
+        """Always True: one process initialises."""
+        return True
+
+    @property
+    def experimental_between_graph(self) -> bool:
+        """Always False: there is one graph."""
+        return False
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """Always True: one process writes checkpoints."""
+        return True
+
+    @property
+    def should_save_summary(self) -> bool:
+        """Always True: one process writes summaries."""
+        return True
+
+    @property
+    def _global_batch_size(self) -> bool:
+        return True
+
+    @property
+    def _support_per_replica_values(self) -> bool:
+        return False
+
+
+class _IPUReplicaContext(tf.distribute.ReplicaContext):
+    """The context in which a function of `run` is traced."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return self.strategy.extended.worker_devices

@@ -1,0 +1,17 @@
+"""Tile ops: matmuls and convolutions that execute a plan."""
+
+from ipu_tf.compiler.plan import ConvPlan, MatMulPlan
+from ipu_tf.ops import gradients as gradients
+from ipu_tf.ops.convolution import conv2d, depthwise_conv2d
+from ipu_tf.ops.matmul import batch_matmul, matmul
+from ipu_tf.ops.plan_of import plan_of
+
+__all__ = [
+    "ConvPlan",
+    "MatMulPlan",
+    "batch_matmul",
+    "conv2d",
+    "depthwise_conv2d",
+    "matmul",
+    "plan_of",
+]

@@ -1,0 +1,124 @@
+"""Gradients of the tile ops: tile ops again, with the partials and rounding of the op itself.
+
+Importing this module registers them with TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf import config
+from ipu_tf._private import gradient_registry
+from ipu_tf.ops.apply import tile_op
+from ipu_tf.ops.numerics import TileNumerics, numerics_for
+from ipu_tf.ops.twins import TWINS
+
+Gradients = tuple[tf.Tensor | None, ...]
+
+
+def _numerics_of(op: Any, stock: str) -> TileNumerics:
+    """Returns the numerics that `op` was created with, on the present machine."""
+    return dataclasses.replace(
+        numerics_for(TWINS[stock].family, config.device_configuration()),
+        partials=op.get_attr("partials").decode(),
+        stochastic_rounding=op.get_attr("rounding") == b"stochastic",
+        nanoo=op.get_attr("nanoo"),
+    )
+
+
+@tf.RegisterGradient("IpuMatMul")
+def _matmul(op: Any, grad: tf.Tensor) -> Gradients:
+    return _matmul_gradients(op, grad, "MatMul", "transpose_a", "transpose_b")
+
+
+@tf.RegisterGradient("IpuBatchMatMul")
+def _batch_matmul(op: Any, grad: tf.Tensor) -> Gradients:
+    left, right = _matmul_gradients(op, grad, "BatchMatMulV2", "adj_x", "adj_y")
+    return _unbroadcast(left, op.inputs[0].shape), _unbroadcast(right, op.inputs[1].shape)
+
+
+@tf.RegisterGradient("IpuBatchMatMulV3")
+def _batch_matmul_v3(op: Any, grad: tf.Tensor) -> Gradients:
+    return _batch_matmul(op, grad)
+
+
+def _matmul_gradients(op: Any, grad: tf.Tensor, stock: str, flip_a: str, flip_b: str) -> Gradients:
+    a, b = op.inputs
+    flipped_a, flipped_b = op.get_attr(flip_a), op.get_attr(flip_b)
+    numerics = _numerics_of(op, stock)
+
+    def product(x: tf.Tensor, y: tf.Tensor, flip_x: bool, flip_y: bool) -> tf.Tensor:
+        return tile_op(stock, [x, y], {flip_a: flip_x, flip_b: flip_y}, numerics=numerics)
+
+    if flipped_a:
+        grad_a = product(b, grad, flipped_b, True)
+    else:
+        grad_a = product(grad, b, False, not flipped_b)
+    if flipped_b:
+        grad_b = product(grad, a, True, flipped_a)
+    else:
+        grad_b = product(a, grad, not flipped_a, False)
+    return grad_a, grad_b
+
+
+def _unbroadcast(grad: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+    """Returns `grad` summed over the batch dimensions that were broadcast from `shape`."""
+    missing = len(grad.shape) - len(shape)
+    grad = tf.reduce_sum(grad, axis=list(range(missing))) if missing else grad
+    stretched = [i for i, size in enumerate(shape[:-2]) if size == 1 and grad.shape[i] != 1]
+    return tf.reduce_sum(grad, axis=stretched, keepdims=True) if stretched else grad
+
+
+def _register_conv(stock: str) -> None:
+    """Registers the gradients of the three passes of a convolution."""
+    backprop_input, backprop_filter = f"{stock}BackpropInput", f"{stock}BackpropFilter"
+
+    def run(op: Any, kind: str, inputs: list[tf.Tensor], sizes: list[int] | None) -> tf.Tensor:
+        names = ["strides", "padding", "explicit_paddings", "data_format", "dilations"]
+        attributes = {name: op.get_attr(name) for name in names}
+        attributes["padding"] = attributes["padding"].decode()
+        attributes["data_format"] = attributes["data_format"].decode()
+        numerics = _numerics_of(op, kind)
+        return tile_op(kind, inputs, attributes, sizes=sizes, numerics=numerics)
+
+    def input_gradient(op: Any, image: tf.Tensor, w: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        sizes = image.shape.as_list()
+        return run(op, backprop_input, [tf.constant(sizes), w, dy], sizes)
+
+    def filter_gradient(op: Any, x: tf.Tensor, w: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
+        sizes = w.shape.as_list()
+        return run(op, backprop_filter, [x, tf.constant(sizes), dy], sizes)
+
+    @tf.RegisterGradient(f"Ipu{stock}")
+    def forward(op: Any, grad: tf.Tensor) -> Gradients:
+        x, w = op.inputs
+        return input_gradient(op, x, w, grad), filter_gradient(op, x, w, grad)
+
+    @tf.RegisterGradient(f"Ipu{backprop_input}")
+    def of_input_gradient(op: Any, grad: tf.Tensor) -> Gradients:
+        _, w, dy = op.inputs
+        return None, filter_gradient(op, grad, w, dy), run(op, stock, [grad, w], None)
+
+    @tf.RegisterGradient(f"Ipu{backprop_filter}")
+    def of_filter_gradient(op: Any, grad: tf.Tensor) -> Gradients:
+        x, _, dy = op.inputs
+        return input_gradient(op, x, grad, dy), None, run(op, stock, [x, grad], None)
+
+
+_register_conv("Conv2D")
+_register_conv("DepthwiseConv2dNative")
+
+
+@tf.RegisterGradient("IpuEinsum")
+def _einsum(op: Any, grad: tf.Tensor) -> Gradients:
+    # Only graphs hold this op, and there the tracer makes tile ops of what the stock gradient
+    # creates.
+    return gradient_registry.lookup("Einsum")(op, grad)
+
+
+@tf.RegisterGradient("IpuCast")
+def _cast(op: Any, grad: tf.Tensor) -> Gradients:
+    return (tf.cast(grad, op.inputs[0].dtype),)

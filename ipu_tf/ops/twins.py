@@ -1,0 +1,117 @@
+"""The table of twins: which TensorFlow op has which tile op, and with which attributes.
+
+A tile op has the inputs, outputs and attributes of its stock twin plus its own (`plan`,
+`partials`, `rounding`, `nanoo`, `stream`), so either can stand in the other's place in a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, OpShape, Plan, check
+from ipu_tf.ops import op_shapes
+from ipu_tf.ops.numerics import TileNumerics
+
+Family = Literal["matmul", "conv"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    """A stock op's tile op.
+
+    Attributes:
+        tile_op: Registered name.
+        family: Whose configuration options apply.
+        shape: From the op's inputs to the shape a plan splits.
+        sizes_input: Index of the input that holds sizes (gradients of convolutions), or None.
+    """
+
+    tile_op: str
+    family: Family
+    shape: Callable[[op_shapes.OpInputs], OpShape]
+    sizes_input: int | None = None
+
+
+def _conv_twins(stock: str, *, depthwise: bool) -> dict[str, Twin]:
+    passes = (
+        ("", "forward", None),
+        ("BackpropInput", "input_gradient", 0),
+        ("BackpropFilter", "filter_gradient", 1),
+    )
+    return {
+        stock + suffix: Twin(
+            tile_op=f"Ipu{stock}{suffix}",
+            family="conv",
+            shape=op_shapes.conv_shape(pass_, depthwise=depthwise),
+            sizes_input=sizes_input,
+        )
+        for suffix, pass_, sizes_input in passes
+    }
+
+
+def _matmul_twin(stock: str, shape: Callable[[op_shapes.OpInputs], OpShape]) -> dict[str, Twin]:
+    return {stock: Twin(tile_op=f"Ipu{stock}", family="matmul", shape=shape)}
+
+
+TWINS: Mapping[str, Twin] = MappingProxyType(
+    {
+        **_matmul_twin("MatMul", op_shapes.matmul_shape),
+        "BatchMatMulV2": Twin(
+            tile_op="IpuBatchMatMul", family="matmul", shape=op_shapes.batch_matmul_shape
+        ),
+        **_matmul_twin("BatchMatMulV3", op_shapes.batch_matmul_shape),
+        **_matmul_twin("Einsum", op_shapes.einsum_shape),
+        **_conv_twins("Conv2D", depthwise=False),
+        **_conv_twins("DepthwiseConv2dNative", depthwise=True),
+    }
+)
+
+STOCK_OF: Mapping[str, str] = MappingProxyType({t.tile_op: stock for stock, t in TWINS.items()})
+"""The stock op of every tile op."""
+
+TILE_ATTRIBUTES = ("plan", "partials", "rounding", "nanoo", "stream")
+
+
+def plan_for(shape: OpShape, numerics: TileNumerics, plan: Plan | None, op: str) -> Plan:
+    """Returns the plan of an op: the given one, checked, or the planner's.
+
+    Raises:
+        ValueError: The given plan is of the wrong kind, does not fit the shape or the machine.
+        IPUOutOfMemoryError: No plan fits a tile and the configuration says "raise".
+    """
+    if plan is None:
+        return numerics.planned(shape, op)
+    wanted = MatMulPlan if shape.op == "matmul" else ConvPlan
+    if not isinstance(plan, wanted):
+        raise ValueError(
+            f"'{op}' takes a {wanted.__name__} as its plan. Received: {type(plan).__name__}."
+        )
+    check(
+        plan,
+        shape,
+        numerics.target,
+        available_memory_proportion=numerics.available_memory_proportion,
+    )
+    return plan
+
+
+def tile_attributes(plan: Plan, numerics: TileNumerics, stream: int) -> dict[str, Any]:
+    """Returns a tile op's own attributes as Python values."""
+    return {
+        "plan": plan.to_list(),
+        "partials": plan.partials,
+        "rounding": "stochastic" if numerics.stochastic_rounding else "nearest",
+        "nanoo": numerics.nanoo,
+        "stream": stream,
+    }
+
+
+def plan_from_attributes(stock: str, numbers: Sequence[int], partials: str) -> Plan:
+    """Returns the plan that a tile op's `plan` and `partials` attributes describe."""
+    kind = MatMulPlan if TWINS[stock].family == "matmul" else ConvPlan
+    names = [name for name in kind.__dataclass_fields__ if name not in ("grain", "partials")]
+    *splits, grain = numbers
+    return kind(**dict(zip(names, splits, strict=True)), grain=grain, partials=partials)

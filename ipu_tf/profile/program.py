@@ -1,0 +1,74 @@
+"""What a traced program runs: which of its ops are tile ops, and why the others are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ipu_tf.compiler.plan import OpShape, Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileOp:
+    """An op that runs tile by tile.
+
+    Attributes:
+        name: Its name in the program.
+        layer: The Keras layer or name scope it belongs to.
+        op_type: Its TensorFlow type, such as "Conv2D".
+        shape: What is computed.
+        plan: How it is split over tiles.
+        stochastic_rounding: Whether float16 results are rounded stochastically.
+    """
+
+    name: str
+    layer: str
+    op_type: str
+    shape: OpShape
+    plan: Plan
+    stochastic_rounding: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeOp:
+    """A contraction that TensorFlow's own kernel runs.
+
+    Attributes:
+        name: Its name in the program.
+        layer: The Keras layer or name scope it belongs to.
+        op_type: Its TensorFlow type.
+        reason: Why it has no tile op.
+    """
+
+    name: str
+    layer: str
+    op_type: str
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Program:
+    """The ops of one traced function, filled while it is traced.
+
+    Attributes:
+        name: Name of the function.
+        tile_ops: What runs as tile ops, in the order of the trace.
+        native_ops: What TensorFlow's kernels run instead.
+        notes: Other things that the trace changed, each a sentence.
+    """
+
+    name: str
+    tile_ops: list[TileOp] = field(default_factory=list)
+    native_ops: list[NativeOp] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def layer_of(op_name: str) -> str:
+    """Returns the layer that an op's name says it belongs to, "" at the top level.
+
+    Gradients carry the name of the layer they are the gradient of:
+    "gradient_tape/sequential/dense/MatMul/MatMul_1" belongs to "sequential/dense".
+    """
+    parts = op_name.strip("/").split("/")
+    if "gradient_tape" in parts:
+        return "/".join(parts[parts.index("gradient_tape") + 1 : -2])
+    return "/".join(parts[:-1])

@@ -1,0 +1,1 @@
+"""Traces functions into programs: tile ops for the numbers, one executable a function."""

@@ -1,0 +1,68 @@
+"""The rules for what may cross into and out of a program: static shapes, at most 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+_WIDE = frozenset({tf.float64, tf.int64, tf.uint64, tf.complex128})
+_ADVICE = {
+    tf.float64: "tf.float32",
+    tf.int64: "tf.int32",
+    tf.uint64: "tf.uint32",
+}
+
+
+def check_arguments(args: Any, kwargs: Any) -> None:
+    """Checks the arguments of a run.
+
+    Raises:
+        TypeError: A tensor or array of 64 bits.
+        ValueError: A tensor without a static shape.
+    """
+    for path, value in _leaves((args, kwargs)):
+        _check_width(value, path, "input")
+        shape = getattr(value, "shape", None)
+        if isinstance(value, tf.Tensor) and not shape.is_fully_defined():
+            raise ValueError(
+                f"{path} of `strategy.run` has shape {shape} which is not fully defined. Shapes "
+                "are static on the IPU: batch data with `drop_remainder=True`."
+            )
+
+
+def check_results(results: Any) -> None:
+    """Checks the results of a run.
+
+    Raises:
+        TypeError: A tensor of 64 bits.
+    """
+    for path, value in _leaves(results):
+        _check_width(value, path, "output")
+
+
+def _check_width(value: Any, path: str, kind: str) -> None:
+    dtype = tf.as_dtype(value.dtype) if isinstance(value, tf.Tensor | np.ndarray) else None
+    if dtype in _WIDE:
+        advice = f": tf.cast it to {_ADVICE[dtype]}" if dtype in _ADVICE else ""
+        raise TypeError(
+            f"Unsupported data type for {kind}: {dtype.name} ({path} of `strategy.run`). The IPU "
+            f"has no 64-bit types{advice}."
+        )
+
+
+def signature(args: Any, kwargs: Any) -> Hashable:
+    """Returns what tells two traces of a function apart: shapes, dtypes, other values' types."""
+    return tuple(
+        (path, value.dtype.name, tuple(value.shape))
+        if isinstance(value, tf.Tensor)
+        else (path, type(value).__name__)
+        for path, value in _leaves((args, kwargs))
+    )
+
+
+def _leaves(structure: Any) -> list[tuple[str, Any]]:
+    """Returns the flat values of arguments or results, each with a name for messages."""
+    return [(f"value {index}", leaf) for index, leaf in enumerate(tf.nest.flatten(structure))]

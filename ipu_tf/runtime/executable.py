@@ -1,0 +1,112 @@
+"""Executables: functions traced once for a device configuration, then only run."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf import scopes
+from ipu_tf._private import TfMethodTarget, unwrap_decorators
+from ipu_tf.config import DeviceConfiguration
+
+Body = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""Runs a Python function with its arguments inside of a trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A function as the cache knows it: weakly, and a bound method as its two halves."""
+
+    function: weakref.ref[Callable[..., Any]]
+    owner: weakref.ref[Any] | None
+
+    def callable(self) -> Callable[..., Any]:
+        function = self.function()
+        owner = None if self.owner is None else self.owner()
+        if function is None or (self.owner is not None and owner is None):
+            raise ReferenceError("The function of this executable is gone.")
+        return function if owner is None else types.MethodType(function, owner)
+
+    @property
+    def key(self) -> Hashable:
+        return id(self.function()), None if self.owner is None else id(self.owner())
+
+
+def python_function(fn: Any) -> Any:
+    """Returns the Python function (or bound method) inside a tf.function, or `fn` itself."""
+    inner = getattr(fn, "python_function", fn)
+    _, inner = unwrap_decorators(inner)
+    owner = getattr(inner, "__self__", None)
+    if isinstance(owner, TfMethodTarget):
+        return types.MethodType(inner.__func__, owner.target)
+    return inner
+
+
+def _target_of(fn: Any) -> _Target:
+    inner = python_function(fn)
+    if isinstance(inner, types.MethodType):
+        return _Target(weakref.ref(inner.__func__), weakref.ref(inner.__self__))
+    return _Target(weakref.ref(inner), None)
+
+
+class ExecutableCache:
+    """Executables by unwrapped function and configuration; shapes and dtypes below that.
+
+    Functions and the objects of bound methods are held weakly: an executable goes with them.
+
+    Args:
+        body: Called in a trace with the Python function and its arguments.
+    """
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self._executables: dict[Hashable, tf.types.experimental.PolymorphicFunction] = {}
+
+    def __len__(self) -> int:
+        return len(self._executables)
+
+    def clear(self) -> None:
+        """Drops every executable."""
+        self._executables.clear()
+
+    def executable(
+        self, fn: Any, configuration: DeviceConfiguration
+    ) -> tf.types.experimental.PolymorphicFunction:
+        """Returns the executable of `fn` on a device of this configuration, here.
+
+        Args:
+            fn: A tf.function or ConcreteFunction.
+            configuration: Part of the key, as are the scopes around the call.
+        """
+        target = _target_of(fn)
+        key = (target.key, configuration, scopes.current())
+        found = self._executables.get(key)
+        if found is None:
+            found = self._executables[key] = _traceable(fn, target, self._body)
+            for part in (target.function(), target.owner and target.owner()):
+                if part is not None:
+                    weakref.finalize(part, self._executables.pop, key, None).atexit = False
+        return found
+
+
+def _traceable(
+    fn: Any, target: _Target, body: Body
+) -> tf.types.experimental.PolymorphicFunction:
+    """Returns a tf.function that traces `target` through `body` and holds it weakly."""
+    converts = getattr(fn, "_autograph", False)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        python = target.callable()
+        if converts:
+            python = tf.__internal__.autograph.tf_convert(
+                python, tf.__internal__.autograph.control_status_ctx()
+            )
+        return body(python, args, kwargs)
+
+    run.__name__ = getattr(python_function(fn), "__name__", None) or "program"
+    return tf.function(run, autograph=False)

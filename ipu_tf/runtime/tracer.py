@@ -1,0 +1,312 @@
+"""Turns the contractions of a function into tile ops while the function is traced.
+
+While a `Tracer` is active on a thread, every op that is created in a function's graph passes
+through it first: a stock op with a tile twin is created as its twin. Because a twin has its stock
+op's inputs, outputs and attributes, tapes, control flow and nested functions work on it as on
+the stock op. (docs/architecture.md compares this with rewriting finished graphs.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf._private import ConcreteFunction, FuncGraph
+from ipu_tf.compiler.plan import OpShape, Plan
+from ipu_tf.config import DeviceConfiguration
+from ipu_tf.ops import library
+from ipu_tf.ops.numerics import numerics_for
+from ipu_tf.ops.op_shapes import OpInputs, Untileable
+from ipu_tf.ops.twins import (
+    STOCK_OF,
+    TWINS,
+    Twin,
+    plan_for,
+    plan_from_attributes,
+    tile_attributes,
+)
+from ipu_tf.profile.program import NativeOp, Program, TileOp, layer_of
+from ipu_tf.runtime import attributes, calls, float_checks
+
+Create = Callable[..., tf.Operation]
+
+_CONTRACTIONS_WITHOUT_TWIN = frozenset(
+    {
+        "BatchMatMul", "SparseMatMul", "SparseTensorDenseMatMul", "QuantizedMatMul",
+        "Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "Conv", "XlaDotV2",
+        "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "XlaConvV2", "Dilation2D",
+        "CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "BlockLSTM", "BlockLSTMV2", "GRUBlockCell",
+    }
+)  # fmt: skip
+
+_STREAMS_PER_PROGRAM = 1 << 20
+_SCRATCH_GRAPH = "scratch_graph"
+"""Keras infers shapes in graphs of this name and throws them away; their shapes are not static."""
+
+_programs = itertools.count(1)
+_thread = threading.local()
+
+
+class Tracer:
+    """Creates tile ops for one program.
+
+    Args:
+        program: Filled with what was done.
+        configuration: The device the program is traced for.
+    """
+
+    def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
+        self.program = program
+        self.configuration = configuration
+        self.function_names: dict[str, str] = {}
+        self.concrete_functions: dict[int, tuple[ConcreteFunction, ConcreteFunction]] = {}
+        first = next(_programs) * _STREAMS_PER_PROGRAM
+        self._streams = itertools.count(first)
+
+    def create_op(
+        self,
+        create: Create,
+        graph: FuncGraph,
+        op_type: str,
+        inputs: Sequence[tf.Tensor],
+        attrs: Mapping[str, Any] | None,
+        **kwargs: Any,
+    ) -> tf.Operation:
+        """Creates an op in `graph` through `create`, as its tile twin where it has one."""
+        name = (kwargs.get("name") or op_type).rstrip("/")
+        twin = TWINS.get(op_type)
+        attrs = dict(attrs or {})
+        if twin is not None:
+            op_type, attrs = self._tile_op(op_type, twin, inputs, attrs, name)
+        elif op_type in STOCK_OF:
+            attrs = self._face_op(op_type, inputs, attrs, name)
+        elif op_type == "Cast":
+            op_type, attrs = self._cast(inputs, attrs)
+        elif op_type in calls.CALLS:
+            attrs = calls.prepare(self, graph, op_type, inputs, attrs, name)
+        elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
+            self.add_native(op_type, name, "there is no tile op of this kind")
+        if op_type.startswith("Ipu"):
+            kwargs["op_def"] = None  # The caller's is the stock op's.
+        op = create(op_type, inputs, attrs=attrs, **kwargs)
+        if _checks_floats(self.configuration):
+            float_checks.add(op, self.configuration)
+        return op
+
+    @property
+    def draws_random_bits(self) -> bool:
+        """Whether any op of the program rounds stochastically so far, or by default."""
+        return self.configuration.stochastic_rounding != "off" or any(
+            op.stochastic_rounding for op in self.program.tile_ops
+        )
+
+    def next_stream(self) -> int:
+        """Returns the number of the next stream of random bits."""
+        return next(self._streams)
+
+    def _tile_op(
+        self,
+        op_type: str,
+        twin: Twin,
+        inputs: Sequence[tf.Tensor],
+        attrs: dict[str, Any],
+        name: str,
+    ) -> tuple[str, dict[str, Any]]:
+        """Returns the type and the attributes to create a stock op with."""
+        try:
+            self._check_wanted(inputs)
+            op = self._inputs_of(twin, inputs, attrs, name)
+            shape = twin.shape(op)
+        except Untileable as reason:
+            self.add_native(op_type, name, str(reason))
+            return op_type, attrs
+        numerics = numerics_for(twin.family, self.configuration)
+        plan = plan_for(shape, numerics, None, name)
+        self._record(name, op_type, shape, plan, numerics.stochastic_rounding)
+        own = tile_attributes(plan, numerics, self.next_stream())
+        return twin.tile_op, attrs | attributes.to_protos(own)
+
+    def _face_op(
+        self, op_type: str, inputs: Sequence[tf.Tensor], attrs: dict[str, Any], name: str
+    ) -> dict[str, Any]:
+        """Records a tile op that `ipu_tf.ops` or a gradient creates; returns its attributes."""
+        stock = STOCK_OF[op_type]
+        shape = TWINS[stock].shape(self._inputs_of(TWINS[stock], inputs, attrs, name))
+        own = attributes.from_protos(attrs)
+        plan = plan_from_attributes(stock, own["plan"], own["partials"])
+        self._record(name, stock, shape, plan, own["rounding"] == "stochastic")
+        return attrs | attributes.to_protos({"stream": self.next_stream()})
+
+    def _record(
+        self, name: str, op_type: str, shape: OpShape, plan: Plan, stochastic_rounding: bool
+    ) -> None:
+        self.program.tile_ops.append(
+            TileOp(
+                name=name,
+                layer=layer_of(name),
+                op_type=op_type,
+                shape=shape,
+                plan=plan,
+                stochastic_rounding=stochastic_rounding,
+            )
+        )
+
+    def _check_wanted(self, inputs: Sequence[tf.Tensor]) -> None:
+        if self.configuration.numerics == "native":
+            raise Untileable("cfg.simulator.numerics is 'native'")
+        dtypes = {tensor.dtype for tensor in inputs if tensor.dtype != tf.int32} or {tf.int32}
+        if len(dtypes) > 1 or not dtypes <= {tf.float32, tf.float16}:
+            names = ", ".join(sorted(dtype.name for dtype in dtypes))
+            raise Untileable(f"inputs of type {names}; tile ops take float32 and float16")
+
+    def _inputs_of(
+        self, twin: Twin, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any], name: str
+    ) -> OpInputs:
+        sizes = None
+        if twin.sizes_input is not None:
+            value = tf.get_static_value(inputs[twin.sizes_input])
+            sizes = None if value is None else [int(size) for size in value]
+        shapes = [_static_shape(tensor, name) for tensor in inputs]
+        dtype = next(tensor.dtype.name for tensor in inputs if tensor.dtype.is_floating)
+        return OpInputs(
+            op=name,
+            attributes=attributes.from_protos(attrs),
+            shapes=shapes,
+            sizes=sizes,
+            dtype=dtype,
+        )
+
+    def _cast(
+        self, inputs: Sequence[tf.Tensor], attrs: dict[str, Any]
+    ) -> tuple[str, dict[str, Any]]:
+        """Returns the type and the attributes of a cast; to float16 the rounding rules apply."""
+        to_half = attrs["DstT"].type == tf.float16.as_datatype_enum
+        if self.configuration.numerics == "native" or inputs[0].dtype != tf.float32 or not to_half:
+            return "Cast", attrs
+        numerics = numerics_for("matmul", self.configuration)
+        own = {
+            "plan": [],
+            "partials": "float32",
+            "rounding": "stochastic" if numerics.stochastic_rounding else "nearest",
+            "nanoo": numerics.nanoo,
+            "stream": self.next_stream(),
+        }
+        return "IpuCast", attrs | attributes.to_protos(own)
+
+    def add_native(self, op_type: str, name: str, reason: str) -> None:
+        """Records a contraction that TensorFlow's own kernel runs."""
+        self.program.native_ops.append(
+            NativeOp(name=name, layer=layer_of(name), op_type=op_type, reason=reason)
+        )
+
+
+def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
+    if not tensor.shape.is_fully_defined():
+        layer = layer_of(name) or "the top level"
+        raise ValueError(
+            f"Op '{name}' (layer '{layer}') has an input of shape {tensor.shape} which is not "
+            "fully defined. Shapes are static on the IPU: batch data with `drop_remainder=True`, "
+            "and give variable sizes as Python integers."
+        )
+    return tensor.shape.as_list()
+
+
+def _checks_floats(configuration: DeviceConfiguration) -> bool:
+    return configuration.inv or configuration.div0 or configuration.oflo
+
+
+def active() -> Tracer | None:
+    """Returns the tracer of this thread, None outside of a trace."""
+    return getattr(_thread, "tracer", None)
+
+
+@contextlib.contextmanager
+def tracing(tracer: Tracer) -> Iterator[Tracer]:
+    """Makes `tracer` create the ops of every function graph that this thread builds."""
+    _install_hooks()
+    previous, _thread.tracer = active(), tracer
+    try:
+        yield tracer
+    finally:
+        _thread.tracer = previous
+
+
+@contextlib.contextmanager
+def own_cache_key(tracer: Tracer) -> Iterator[None]:
+    """Makes nested tf.functions trace once more for `tracer` instead of reusing a stock trace.
+
+    The device functions of a graph are part of the key under which tf.function caches traces.
+    """
+
+    def keep_device(op: Any) -> str:
+        return op.device or ""
+
+    keep_device.tracer = tracer
+    with tf.compat.v1.get_default_graph().device(keep_device):
+        yield
+
+
+def _is_scratch(graph: FuncGraph | None) -> bool:
+    while isinstance(graph, FuncGraph):
+        if graph.name.startswith(_SCRATCH_GRAPH):
+            return True
+        graph = graph.outer_graph
+    return False
+
+
+@functools.cache
+def _install_hooks() -> None:
+    """Puts the tracer before op creation and calls in function graphs, once a process.
+
+    The hooks do nothing on threads that are not tracing.
+    """
+    library.load()
+    _hook_op_creation()
+    _hook_concrete_functions()
+
+
+def _hook_concrete_functions() -> None:
+    stock = ConcreteFunction._call_flat
+
+    def call_flat(self: ConcreteFunction, tensor_inputs: Any, captured_inputs: Any) -> Any:
+        tracer = active()
+        if tracer is not None and tf.inside_function():
+            self = calls.concrete_twin(tracer, self)
+        return stock(self, tensor_inputs, captured_inputs)
+
+    ConcreteFunction._call_flat = call_flat
+
+
+def _hook_op_creation() -> None:
+    stock = FuncGraph._create_op_internal
+
+    def create_op(
+        self: FuncGraph,
+        op_type: str,
+        inputs: Sequence[tf.Tensor],
+        dtypes: Any = None,
+        input_types: Any = None,
+        name: str | None = None,
+        attrs: Any = None,
+        op_def: Any = None,
+        compute_device: bool = True,
+    ) -> tf.Operation:
+        kwargs = dict(
+            dtypes=dtypes,
+            input_types=input_types,
+            name=name,
+            op_def=op_def,
+            compute_device=compute_device,
+        )
+        tracer = active()
+        if tracer is None or _is_scratch(self):
+            return stock(self, op_type, inputs, attrs=attrs, **kwargs)
+        return tracer.create_op(stock.__get__(self), self, op_type, inputs, attrs, **kwargs)
+
+    FuncGraph._create_op_internal = create_op
