@@ -70,7 +70,7 @@ def test_partition_by_hand():
 
 
 def test_partition_rejects_more_parts_than_grains():
-    with pytest.raises(ValueError, match="10 elements in grains of 8 .* 3 parts.*only 2 grains"):
+    with pytest.raises(ValueError, match=r"10 elements in grains of 8 .* 3 parts.*only 2 grains"):
         partition(10, 3, 8)
 
 
@@ -121,7 +121,7 @@ def test_plans_know_two_types_of_partials():
 def test_float32_inputs_have_float32_partials():
     assert partial_dtype("float32", "float16") == "float32"
     assert partial_dtype("float16", "float16") == "float16"
-    with pytest.raises(ValueError, match="`partials` must be .* Received: 'half'"):
+    with pytest.raises(ValueError, match=r"`partials` must be .* Received: 'half'"):
         partial_dtype("float16", "half")
 
 

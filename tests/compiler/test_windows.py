@@ -19,9 +19,7 @@ def test_windows_larger_than_the_image_do_not_fit():
 
 
 def resolve(padding):
-    return resolve_padding(
-        padding, sizes=(5, 6), kernel=(3, 2), strides=(1, 2), dilations=(1, 1)
-    )
+    return resolve_padding(padding, sizes=(5, 6), kernel=(3, 2), strides=(1, 2), dilations=(1, 1))
 
 
 def test_paddings_by_name():
@@ -32,5 +30,5 @@ def test_paddings_by_name():
 
 @pytest.mark.parametrize("padding", ["FULL", (1, 1), (0, 0, 0, -1)])
 def test_other_paddings_are_refused(padding):
-    with pytest.raises(ValueError, match='must be "SAME", "VALID" or four .* Received'):
+    with pytest.raises(ValueError, match=r'must be "SAME", "VALID" or four .* Received'):
         resolve(padding)
