@@ -1,0 +1,101 @@
+"""Executables are found again by function, configuration, shapes; and go with their function."""
+
+import gc
+import weakref
+
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, IPUStrategy, config, scopes
+
+
+@pytest.fixture
+def strategy():
+    return IPUStrategy(enable_keras_extensions=False)
+
+
+class Counter:
+    """Counts traces."""
+
+    def __init__(self):
+        self.traces = 0
+
+    def plain(self, x):
+        self.traces += 1
+        return x + 1.0
+
+    @tf.function
+    def decorated(self, x):
+        self.traces += 1
+        return x + 1.0
+
+
+def test_second_call_does_not_trace(strategy):
+    counter = Counter()
+    step = tf.function(counter.plain)
+    for _ in range(3):
+        strategy.run(step, args=(tf.zeros([2]),))
+    assert counter.traces == 1
+
+
+def test_a_new_tf_function_of_the_same_function_does_not_trace(strategy):
+    traces = []
+
+    def step(x):
+        traces.append(1)
+        return x
+
+    for _ in range(3):
+        strategy.run(tf.function(step), args=(tf.zeros([2]),))
+    assert len(traces) == 1
+
+
+def test_bound_methods_are_told_apart_by_their_object(strategy):
+    first, second = Counter(), Counter()
+    for _ in range(2):
+        for counter in (first, second):
+            strategy.run(tf.function(counter.plain), args=(tf.zeros([2]),))
+            strategy.run(counter.decorated, args=(tf.zeros([2]),))
+    assert (first.traces, second.traces) == (2, 2)
+
+
+def test_shapes_and_dtypes_are_part_of_the_key(strategy):
+    counter = Counter()
+    step = tf.function(counter.plain)
+    for value in (tf.zeros([2]), tf.zeros([3]), tf.zeros([2], tf.float16), tf.zeros([2])):
+        strategy.run(step, args=(value,))
+    assert counter.traces == 3
+
+
+def test_configuration_and_scopes_are_part_of_the_key(strategy):
+    counter = Counter()
+    step = tf.function(counter.plain)
+    strategy.run(step, args=(tf.zeros([2]),))
+    with scopes.partials_type(tf.float16):
+        strategy.run(step, args=(tf.zeros([2]),))
+    assert counter.traces == 2
+    cfg = IPUConfig()
+    cfg.simulator.chip = "gc2"
+    cfg.configure_ipu_system()
+    try:
+        strategy.run(step, args=(tf.zeros([2]),))
+    finally:
+        config.reset_ipu_configuration()
+    assert counter.traces == 3
+
+
+def test_executables_do_not_keep_objects_alive(strategy):
+    counter = Counter()
+    strategy.run(tf.function(counter.plain), args=(tf.zeros([2]),))
+    strategy.run(counter.decorated, args=(tf.zeros([2]),))
+    gone = weakref.ref(counter)
+    del counter
+    gc.collect()
+    assert gone() is None
+    assert len(strategy._executables) == 0
+
+
+def test_strategies_do_not_outlive_their_last_reference():
+    gone = weakref.ref(IPUStrategy(enable_keras_extensions=False))
+    gc.collect()
+    assert gone() is None
