@@ -46,7 +46,10 @@ class IPUOwnedIterator(OwnedIterator):
     """
 
     def __init__(
-        self, dataset: tf.data.Dataset | None = None, components: Any = None, element_spec: Any = None
+        self,
+        dataset: tf.data.Dataset | None = None,
+        components: Any = None,
+        element_spec: Any = None,
     ) -> None:
         if dataset is not None:
             check_static_shapes(dataset.element_spec)

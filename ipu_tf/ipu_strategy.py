@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,8 +14,9 @@ from ipu_tf._private import UpdateContext, autograph_artifact
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope
 from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
-from ipu_tf.runtime import boundary, tracer
+from ipu_tf.runtime import boundary, hooks
 from ipu_tf.runtime.executable import ExecutableCache, python_function
+from ipu_tf.runtime.tracer import Tracer
 
 _FUNCTION_TYPES = (
     tf.types.experimental.PolymorphicFunction,
@@ -54,7 +56,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
         self._enable_keras_extensions = enable_keras_extensions
         self._executables = ExecutableCache(self._trace)
         self._programs: dict[Any, Program] = {}
-        config.on_reset(self._executables.clear)
+        executables = weakref.ref(self._executables)
+        weakref.finalize(self, config.on_reset(lambda: _clear(executables)))
 
     @property
     def supports_loss_scaling(self) -> bool:
@@ -111,7 +114,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         del options
         kwargs = kwargs or {}
         if tf.inside_function():
-            if tracer.active() is not None:
+            if hooks.active() is not None:
                 return fn(*args, **kwargs)
             return self._trace(fn, tuple(args), kwargs)
         if not isinstance(fn, _FUNCTION_TYPES):
@@ -132,15 +135,13 @@ class IPUStrategyV1(tf.distribute.Strategy):
         """Returns what the programs traced so far run on tiles, and what they do not."""
         return Report(programs=tuple(self._programs.values()))
 
-    def _trace(
-        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def _trace(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls `fn` in the graph that is being built, its contractions made tile ops."""
         boundary.check_arguments(args, kwargs)
         configuration = config.device_configuration()
         program = Program(name=getattr(python_function(fn), "__name__", type(fn).__name__))
-        active = tracer.Tracer(program, configuration)
-        with tracer.tracing(active), tracer.own_cache_key(active):
+        tracer = Tracer(program, configuration)
+        with hooks.tracing(tracer):
             outputs = super().run(fn, args=args, kwargs=kwargs)
         boundary.check_results(outputs)
         self._programs[program.name, boundary.signature(args, kwargs), configuration] = program
@@ -148,6 +149,13 @@ class IPUStrategyV1(tf.distribute.Strategy):
 
 
 IPUStrategy = IPUStrategyV1
+
+
+def _clear(executables: weakref.ref[ExecutableCache]) -> None:
+    """Drops the executables of a strategy that is still alive."""
+    cache = executables()
+    if cache is not None:
+        cache.clear()
 
 
 class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
@@ -159,9 +167,7 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
         cpu_device: Device of variables.
     """
 
-    def __init__(
-        self, container_strategy: IPUStrategyV1, ipu_device: str, cpu_device: str
-    ) -> None:
+    def __init__(self, container_strategy: IPUStrategyV1, ipu_device: str, cpu_device: str) -> None:
         super().__init__(container_strategy)
         self._ipu_device = ipu_device
         self._cpu_device = cpu_device

@@ -102,7 +102,9 @@ def _subclass(cls: type[keras.Model]) -> type[Model]:
         "__doc__": cls.__doc__,
         "_stands_for": cls,
     }
-    return types.new_class(cls.__name__, (_Unannounced, cls, base), exec_body=lambda n: n.update(body))
+    return types.new_class(
+        cls.__name__, (_Unannounced, cls, base), exec_body=lambda namespace: namespace.update(body)
+    )
 
 
 class _Unannounced:

@@ -16,16 +16,6 @@ Step = Callable[[Any], Any]
 """One batch of data to the metrics of a step, or to the predictions."""
 
 
-def step_function(strategy: tf.distribute.Strategy, step: Step) -> Callable[[Any], Any]:
-    """Returns a function that runs `step` on one batch under `strategy`."""
-
-    @tf.autograph.experimental.do_not_convert
-    def run_step(data: Any) -> Any:
-        return strategy.run(step, args=(data,))
-
-    return tf.function(run_step)
-
-
 def iterator_function(
     strategy: tf.distribute.Strategy, step: Step, steps_per_execution: int
 ) -> Callable[[Any], Any]:
@@ -40,12 +30,12 @@ def iterator_function(
         A function of an iterator over batches to the logs of its last step. It raises
         `tf.errors.OutOfRangeError` when a `tf.data.Iterator` has no batch left.
     """
-    run_step = step_function(strategy, step)
+    inline_step = _under(strategy, step)
+    run_step = tf.function(inline_step)
     if steps_per_execution == 1:
-        run_steps = _next_batch(run_step.python_function)
+        execution = tf.function(_next_batch(inline_step))
     else:
-        run_steps = _next_batches(run_step, steps_per_execution)
-    execution = tf.function(run_steps)
+        execution = tf.function(_next_batches(run_step, steps_per_execution))
 
     def function(iterator: Any) -> Any:
         if isinstance(iterator, tf.data.Iterator):
@@ -58,6 +48,14 @@ def iterator_function(
     return function
 
 
+def _under(strategy: tf.distribute.Strategy, step: Step) -> Step:
+    @tf.autograph.experimental.do_not_convert
+    def run_step(data: Any) -> Any:
+        return strategy.run(step, args=(data,))
+
+    return run_step
+
+
 def _next_batch(run_step: Step) -> Callable[[tf.data.Iterator], Any]:
     @tf.autograph.experimental.do_not_convert
     def run(iterator: tf.data.Iterator) -> Any:
@@ -67,7 +65,7 @@ def _next_batch(run_step: Step) -> Callable[[tf.data.Iterator], Any]:
 
 
 def _next_batches(run_step: Step, steps: int) -> Callable[[tf.data.Iterator], Any]:
-    """Returns a loop over up to `steps` batches; `run_step` is called in two places."""
+    """Returns a loop over up to `steps` batches. It calls `run_step`, a tf.function, twice."""
 
     @tf.autograph.experimental.do_not_convert
     def run(iterator: tf.data.Iterator) -> Any:
@@ -99,12 +97,13 @@ def predict_function(strategy: tf.distribute.Strategy, step: Step) -> Callable[[
     Returns:
         A function of the batches of one execution to their predictions, concatenated.
     """
-    run_step = step_function(strategy, step)
+    inline_step = _under(strategy, step)
+    run_step = tf.function(inline_step)
 
     @tf.autograph.experimental.do_not_convert
     def run(batches: list[Any]) -> Any:
         if len(batches) == 1:
-            return run_step.python_function(batches[0])
+            return inline_step(batches[0])
         outputs = [run_step(batch) for batch in batches]
         return keras.tree.map_structure(_concatenate, *outputs)
 

@@ -19,14 +19,15 @@ class KerasIdentity:
 
     _stands_for: ClassVar[type[keras.Model] | None] = None
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         # Not inherited: a user's subclass of ours stands for itself, also in files.
         return type(self).__dict__.get("_stands_for") or type(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The stock method names type(self), which pickle would not find under its name.
-        restore, arguments = super().__reduce__()
+        reduced: Any = super().__reduce__()
+        restore, arguments = reduced
         return getattr(self.__class__, restore.__name__), arguments
 
 

@@ -118,8 +118,8 @@ def check_dataset(dataset: tf.data.Dataset, use: Use) -> None:
         epochs = f" in each of {use.epochs} epochs" if use.epochs > 1 else ""
         raise ValueError(
             f"{use.subject}: Your input does not have enough data: {use.steps} steps{epochs} need "
-            f"{use.steps * use.epochs} batches. Call `.repeat()` on the dataset or lower the number "
-            f"of steps. Received: a dataset of {batches} batches."
+            f"{use.steps * use.epochs} batches. Call `.repeat()` on the dataset or lower the "
+            f"number of steps. Received: a dataset of {batches} batches."
         )
 
 

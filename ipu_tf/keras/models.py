@@ -3,9 +3,7 @@
 Inside `IPUStrategy.scope()` Keras models become these; they may also be used by their own names.
 A model whose strategy is not an `IPUStrategy` behaves as the stock class does.
 
-All that the IPU adds to Keras' training loop hangs on `Model`: `_prepare_*` see the data of
-`fit`, `evaluate`, `predict` and the `*_on_batch` methods before Keras does, and the programs that
-run on it come from `make_train_function`, `make_test_function` and `make_predict_function`.
+What the IPU adds to Keras' training loop is in `IPUTrainer`.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from ipu_tf.keras.identity import KerasIdentity, add_functional_base
 from ipu_tf.keras.training import IPUTrainer
 
 
-class Model(KerasIdentity, IPUTrainer, keras.Model):
+class Model(KerasIdentity, IPUTrainer):
     """A `keras.Model` that trains on the IPU of the strategy in whose scope it was made.
 
     Use it as `keras.Model`: `Model(inputs, outputs)` is a functional model, and subclasses
@@ -29,6 +27,7 @@ class Model(KerasIdentity, IPUTrainer, keras.Model):
     _stands_for = keras.Model
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Model:
+        """Returns an uninitialised model, a functional one for inputs and outputs."""
         if cls is Model and is_functional_call(args, kwargs):
             return keras.Model.__new__(Functional)
         return keras.Model.__new__(cls)

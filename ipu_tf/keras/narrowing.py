@@ -9,7 +9,18 @@ import tensorflow as tf
 
 NARROWER = {"float64": "float32", "int64": "int32", "uint64": "int32"}
 SUPPORTED = frozenset(
-    ("float32", "float16", "bfloat16", "int32", "uint32", "int16", "uint16", "int8", "uint8", "bool")
+    (
+        "float32",
+        "float16",
+        "bfloat16",
+        "int32",
+        "uint32",
+        "int16",
+        "uint16",
+        "int8",
+        "uint8",
+        "bool",
+    )
 )
 
 

@@ -46,11 +46,15 @@ def _on_ipu(method: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
     return call
 
 
-class IPUTrainer:
-    """The part of an IPU model that trains, evaluates and predicts.
+class IPUTrainer(keras.Model):
+    """A Keras model whose training loop keeps the rules of the IPU.
 
-    A mixin to go before `keras.Model`. A step is Keras' own `train_step`, `test_step` or
-    `predict_step`, or the user's; `strategy.run` makes it a program of the device.
+    The data of `fit`, `evaluate`, `predict` and the `*_on_batch` methods is checked and converted
+    before Keras sees it; the functions that run on it come from `make_train_function`,
+    `make_test_function` and `make_predict_function`. A step is Keras' `train_step`, `test_step`
+    or `predict_step`, or a user's; `strategy.run` makes it a program of the device.
+
+    `jit_compile=True` is accepted and makes no difference: the step is a program of the device.
     """
 
     _said_narrowing = False

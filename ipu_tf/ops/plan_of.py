@@ -36,9 +36,11 @@ def plan_of(target: Callable[..., tf.Tensor] | tf.Tensor, *args: Any, **kwargs: 
 def _placeholders(values: Any) -> Any:
     """Returns `values` with a graph input in the place of every TensorSpec."""
     return tf.nest.map_structure(
-        lambda value: tf.raw_ops.Placeholder(dtype=value.dtype, shape=value.shape)
-        if isinstance(value, tf.TensorSpec)
-        else value,
+        lambda value: (
+            tf.raw_ops.Placeholder(dtype=value.dtype, shape=value.shape)
+            if isinstance(value, tf.TensorSpec)
+            else value
+        ),
         values,
     )
 

@@ -109,9 +109,7 @@ def _with_function(value: Any, name: str) -> Any:
     return renamed
 
 
-def _rewritten(
-    tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[tf.Tensor]
-) -> str:
+def _rewritten(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[tf.Tensor]) -> str:
     """Returns the name of `name`'s rewritten twin in `graph`'s library, or `name` itself."""
     if not _holds_stock_twins(graph, name, set()):
         return name

@@ -94,9 +94,7 @@ class ExecutableCache:
         return found
 
 
-def _traceable(
-    fn: Any, target: _Target, body: Body
-) -> tf.types.experimental.PolymorphicFunction:
+def _traceable(fn: Any, target: _Target, body: Body) -> tf.types.experimental.PolymorphicFunction:
     """Returns a tf.function that traces `target` through `body` and holds it weakly."""
     converts = getattr(fn, "_autograph", False)
 

@@ -8,11 +8,8 @@ the stock op. (docs/architecture.md compares this with rewriting finished graphs
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import itertools
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -20,7 +17,6 @@ import tensorflow as tf
 from ipu_tf._private import ConcreteFunction, FuncGraph
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
-from ipu_tf.ops import library
 from ipu_tf.ops.numerics import numerics_for
 from ipu_tf.ops.op_shapes import OpInputs, Untileable
 from ipu_tf.ops.twins import (
@@ -46,11 +42,7 @@ _CONTRACTIONS_WITHOUT_TWIN = frozenset(
 )  # fmt: skip
 
 _STREAMS_PER_PROGRAM = 1 << 20
-_SCRATCH_GRAPH = "scratch_graph"
-"""Keras infers shapes in graphs of this name and throws them away; their shapes are not static."""
-
 _programs = itertools.count(1)
-_thread = threading.local()
 
 
 class Tracer:
@@ -219,94 +211,3 @@ def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
 
 def _checks_floats(configuration: DeviceConfiguration) -> bool:
     return configuration.inv or configuration.div0 or configuration.oflo
-
-
-def active() -> Tracer | None:
-    """Returns the tracer of this thread, None outside of a trace."""
-    return getattr(_thread, "tracer", None)
-
-
-@contextlib.contextmanager
-def tracing(tracer: Tracer) -> Iterator[Tracer]:
-    """Makes `tracer` create the ops of every function graph that this thread builds."""
-    _install_hooks()
-    previous, _thread.tracer = active(), tracer
-    try:
-        yield tracer
-    finally:
-        _thread.tracer = previous
-
-
-@contextlib.contextmanager
-def own_cache_key(tracer: Tracer) -> Iterator[None]:
-    """Makes nested tf.functions trace once more for `tracer` instead of reusing a stock trace.
-
-    The device functions of a graph are part of the key under which tf.function caches traces.
-    """
-
-    def keep_device(op: Any) -> str:
-        return op.device or ""
-
-    keep_device.tracer = tracer
-    with tf.compat.v1.get_default_graph().device(keep_device):
-        yield
-
-
-def _is_scratch(graph: FuncGraph | None) -> bool:
-    while isinstance(graph, FuncGraph):
-        if graph.name.startswith(_SCRATCH_GRAPH):
-            return True
-        graph = graph.outer_graph
-    return False
-
-
-@functools.cache
-def _install_hooks() -> None:
-    """Puts the tracer before op creation and calls in function graphs, once a process.
-
-    The hooks do nothing on threads that are not tracing.
-    """
-    library.load()
-    _hook_op_creation()
-    _hook_concrete_functions()
-
-
-def _hook_concrete_functions() -> None:
-    stock = ConcreteFunction._call_flat
-
-    def call_flat(self: ConcreteFunction, tensor_inputs: Any, captured_inputs: Any) -> Any:
-        tracer = active()
-        if tracer is not None and tf.inside_function():
-            self = calls.concrete_twin(tracer, self)
-        return stock(self, tensor_inputs, captured_inputs)
-
-    ConcreteFunction._call_flat = call_flat
-
-
-def _hook_op_creation() -> None:
-    stock = FuncGraph._create_op_internal
-
-    def create_op(
-        self: FuncGraph,
-        op_type: str,
-        inputs: Sequence[tf.Tensor],
-        dtypes: Any = None,
-        input_types: Any = None,
-        name: str | None = None,
-        attrs: Any = None,
-        op_def: Any = None,
-        compute_device: bool = True,
-    ) -> tf.Operation:
-        kwargs = dict(
-            dtypes=dtypes,
-            input_types=input_types,
-            name=name,
-            op_def=op_def,
-            compute_device=compute_device,
-        )
-        tracer = active()
-        if tracer is None or _is_scratch(self):
-            return stock(self, op_type, inputs, attrs=attrs, **kwargs)
-        return tracer.create_op(stock.__get__(self), self, op_type, inputs, attrs, **kwargs)
-
-    FuncGraph._create_op_internal = create_op
