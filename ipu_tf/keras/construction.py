@@ -90,6 +90,7 @@ def ipu_class(cls: type[keras.Model]) -> type[Model]:
 
 
 def _subclass(cls: type[keras.Model]) -> type[Model]:
+    base: type[Model]
     if issubclass(cls, KerasFunctional):
         base = Functional
     elif issubclass(cls, keras.Sequential):

@@ -57,6 +57,9 @@ class IPUTrainer(keras.Model):
     `jit_compile=True` is accepted and makes no difference: the step is a program of the device.
     """
 
+    train_function: Callable[[Any], Any] | None
+    test_function: Callable[[Any], Any] | None
+    predict_function: Callable[[list[Any]], Any] | None
     _said_narrowing = False
 
     @_on_ipu
