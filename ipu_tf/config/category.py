@@ -21,7 +21,7 @@ from ipu_tf.config.suggest import suggestion
 _log = logging.getLogger(__name__)
 
 
-class UnknownOptionError(ValueError, AttributeError):
+class UnknownOptionError(AttributeError, ValueError):
     """An option that does not exist was read or set.
 
     It is an AttributeError too, so that `hasattr` and `getattr` with a default work.
@@ -75,7 +75,9 @@ class Category(Declared):
 
     def _unknown(self, name: str) -> UnknownOptionError:
         advice = suggestion(self._prefix + name, attribute_table(self._root))
-        return UnknownOptionError(f"'{name}' is not a valid attribute of this config.{advice}")
+        message = f"'{name}' is not a valid attribute of this config.{advice}"
+        # An object without a name keeps Python from adding a suggestion of its own.
+        return UnknownOptionError(message, obj=self)
 
     def _leaves(self) -> Iterator[tuple[str, Any]]:
         """Yields the dotted name and the value of every option, in the order of declaration."""

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+import traceback
 
 import pytest
 
@@ -129,6 +130,13 @@ def test_an_unknown_option_suggests_the_closest(wanted, meant):
 def test_an_unknown_option_of_a_category_suggests_the_full_name():
     with pytest.raises(ValueError, match=r"Did you mean 'floating_point_behaviour\.nanoo'\?"):
         IPUConfig().floating_point_behaviour.nano = True
+
+
+def test_a_traceback_suggests_once():
+    with pytest.raises(UnknownOptionError) as caught:
+        _ = IPUConfig().matmuls.poplar_option
+    text = "".join(traceback.format_exception(caught.value))
+    assert text.count("Did you mean") == 1
 
 
 def test_nothing_is_suggested_for_a_name_like_no_other():
