@@ -37,13 +37,13 @@ class FloatingPointBehaviour(Category):
     esr: StochasticRoundingBehaviour = option(
         StochasticRoundingBehaviour.OFF,
         "Round float16 results stochastically.",
-        "Sets the rounding of the tile ops and of casts to float16. REPLICA_IDENTICAL_ONLY is the "
-        "same as ON.",
+        "Sets the rounding of the tile ops and of casts from float32 to float16. "
+        "REPLICA_IDENTICAL_ONLY is the same as ON.",
     )
     nanoo: bool = option(
         False,
         "Make float16 overflow NaN; otherwise it saturates at 65504.",
-        "Sets what the tile ops make of an overflow.",
+        "Sets what the tile ops, and casts from float32 to float16, make of an overflow.",
     )
     set_all: bool = option(
         False,
