@@ -1,0 +1,317 @@
+#include "gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "scratch.h"
+
+namespace ipu_tf {
+namespace {
+
+constexpr int64_t kWeightsInCacheBytes = int64_t{640} << 10;
+constexpr int64_t kRowsInCacheBytes = int64_t{1} << 20;
+constexpr int64_t kItemsPerThread = 4;
+constexpr int kMaxBlockRows = 16;
+constexpr int kMaxBlockColumns = 32;
+
+enum class Packing { kDirect, kLocal, kShared };
+
+// How one problem is cut into work items, and where its packed weights are.
+struct Blocking {
+  int64_t row_chunk = 1, row_chunks = 1;
+  int64_t panels = 1, panel_group = 1, panel_groups = 1;
+  Packing packing = Packing::kDirect;
+  bool rows_outer = true;  // All weights stay in the cache while rows stream (else a panel at a time).
+  int64_t first_item = 0;
+  int64_t first_panel = 0;  // Of the shared panels.
+  Scratch shared;
+
+  int64_t items() const { return row_chunks * panel_groups; }
+};
+
+int64_t Depth(const GemmProblem& problem) { return problem.taps() * problem.run; }
+
+Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int64_t wanted_items) {
+  Blocking b;
+  const int64_t block_rows = kernels.block_rows, block_columns = kernels.block_columns;
+  b.panels = CeilDivide(problem.columns, block_columns);
+  b.rows_outer = Depth(problem) * problem.columns * 4 <= kWeightsInCacheBytes;
+  const bool direct = problem.weights.n_stride == 1 &&
+                      (problem.columns <= block_columns || problem.rows <= block_rows);
+  if (!b.rows_outer || direct) b.panel_groups = std::min(b.panels, wanted_items);
+  if (problem.rows > 16 * block_rows && b.rows_outer) b.panel_groups = 1;
+  int64_t chunk = CeilDivide(problem.rows, CeilDivide(wanted_items, b.panel_groups));
+  if (!b.rows_outer) chunk = std::min(chunk, kRowsInCacheBytes / (4 * problem.run));
+  chunk = std::max(CeilDivide(chunk, block_rows), int64_t{4}) * block_rows;
+  b.row_chunk = std::min(chunk, problem.rows);
+  b.row_chunks = CeilDivide(problem.rows, b.row_chunk);
+  const int64_t groups = CeilDivide(wanted_items, b.row_chunks);
+  b.panel_group = CeilDivide(b.panels, std::min(b.panels, std::max(groups, b.panel_groups)));
+  b.panel_groups = CeilDivide(b.panels, b.panel_group);
+  b.packing = direct ? Packing::kDirect : b.row_chunks > 1 ? Packing::kShared : Packing::kLocal;
+  return b;
+}
+
+void PackPanel(const GemmProblem& problem, const Kernels& kernels, int64_t panel, float* to) {
+  const Weights& w = problem.weights;
+  const int64_t column = panel * kernels.block_columns;
+  const int64_t columns = std::min<int64_t>(kernels.block_columns, problem.columns - column);
+  for (const int64_t at : w.tap_at) {
+    kernels.pack(w.data + at + column * w.n_stride, w.k_stride, w.n_stride, problem.run, columns, to);
+    to += problem.run * kernels.block_columns;
+  }
+}
+
+// The rows and weights that a work item holds ready; one per thread, reused.
+struct Workspace {
+  std::vector<const float*> a;
+  std::vector<float*> c;
+  std::vector<char> outside;  // Per row: some tap lies outside.
+  std::vector<int64_t> packed_taps;
+  std::vector<TransposedRun> runs;
+};
+
+class Item {
+ public:
+  Item(const GemmProblem& problem, const Blocking& blocking, const Kernels& kernels,
+       const float* zeros)
+      : problem_(problem), blocking_(blocking), kernels_(kernels), zeros_(zeros) {}
+
+  void Run(int64_t index) {
+    const int64_t row = index % blocking_.row_chunks * blocking_.row_chunk;
+    const int64_t panel = index / blocking_.row_chunks * blocking_.panel_group;
+    rows_ = std::min(blocking_.row_chunk, problem_.rows - row);
+    const int64_t panels = std::min(blocking_.panel_group, blocking_.panels - panel);
+    FillRows(row);
+    if (blocking_.rows_outer) {
+      RunRowsOuter(panel, panels);
+    } else {
+      RunPanelsOuter(panel, panels);
+    }
+  }
+
+ private:
+  int64_t PanelFloats() const { return Depth(problem_) * kernels_.block_columns; }
+
+  void FillRows(int64_t row) {
+    const int64_t taps = problem_.taps();
+    space_.a.resize(taps * rows_);
+    space_.c.resize(rows_);
+    space_.outside.assign(rows_, 0);
+    problem_.source->Fill(row, rows_, space_.a.data(), rows_, space_.c.data());
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const float** a = space_.a.data() + tap * rows_;
+      for (int64_t r = 0; r < rows_; ++r) {
+        if (a[r] != nullptr) continue;
+        if (problem_.skip_outside) {
+          space_.outside[r] = 1;
+        } else {
+          a[r] = zeros_;
+        }
+      }
+    }
+    if (blocking_.packing == Packing::kDirect) {
+      b_tap_ = problem_.weights.tap_at.data();
+      ldb_ = problem_.weights.k_stride;
+      return;
+    }
+    space_.packed_taps.resize(taps);
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      space_.packed_taps[tap] = tap * problem_.run * kernels_.block_columns;
+    }
+    b_tap_ = space_.packed_taps.data();
+    ldb_ = kernels_.block_columns;
+  }
+
+  // The address of a panel; `local` is where to pack it if nobody has.
+  const float* Panel(int64_t panel, float* local) {
+    switch (blocking_.packing) {
+      case Packing::kDirect:
+        return problem_.weights.data + panel * kernels_.block_columns;
+      case Packing::kShared:
+        return blocking_.shared.data() + panel * PanelFloats();
+      case Packing::kLocal:
+        PackPanel(problem_, kernels_, panel, local);
+        return local;
+    }
+    return nullptr;
+  }
+
+  void RunRowsOuter(int64_t panel, int64_t panels) {
+    const bool local = blocking_.packing == Packing::kLocal;
+    Scratch packed(local ? panels * PanelFloats() : 0);
+    std::vector<const float*> address(panels);
+    for (int64_t p = 0; p < panels; ++p) {
+      address[p] = Panel(panel + p, packed.data() + (local ? p * PanelFloats() : 0));
+    }
+    const int64_t blocks = CeilDivide(rows_, kernels_.block_rows);
+    for (int64_t i = 0; i < blocks; ++i) {
+      for (int64_t p = 0; p < panels; ++p) RunBlock(i, blocks, panel + p, address[p]);
+    }
+  }
+
+  void RunPanelsOuter(int64_t panel, int64_t panels) {
+    Scratch packed(blocking_.packing == Packing::kLocal ? PanelFloats() : 0);
+    const int64_t blocks = CeilDivide(rows_, kernels_.block_rows);
+    for (int64_t p = panel; p < panel + panels; ++p) {
+      const float* b = Panel(p, packed.data());
+      for (int64_t i = 0; i < blocks; ++i) RunBlock(i, blocks, p, b);
+    }
+  }
+
+  // Rows are dealt evenly over the blocks, so that no block is left with very few.
+  void RunBlock(int64_t index, int64_t blocks, int64_t panel, const float* b) {
+    const int64_t row = rows_ * index / blocks;
+    const int rows = static_cast<int>(rows_ * (index + 1) / blocks - row);
+    const int64_t column = panel * kernels_.block_columns;
+    float* c[kMaxBlockRows];
+    bool outside = false;
+    for (int r = 0; r < rows; ++r) {
+      c[r] = space_.c[row + r] + problem_.column_offset + column;
+      outside = outside || space_.outside[row + r] != 0;
+    }
+    IndirectBlock block{};
+    block.a_tap_stride = rows_;
+    block.b = b;
+    block.ldb = ldb_;
+    block.c = c;
+    block.rows = rows;
+    block.columns =
+        static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
+    block.rounding = problem_.rounding;
+    for (size_t i = 0; i < problem_.parts.size(); ++i) {
+      const ReductionPart& part = problem_.parts[i];
+      block.a = space_.a.data() + part.tap_begin * rows_ + row;
+      block.b_tap = b_tap_ + part.tap_begin;
+      block.taps = part.tap_end - part.tap_begin;
+      block.k_begin = part.k_begin;
+      block.k_end = part.k_end;
+      block.add = i > 0;
+      if (outside) {
+        RunInside(block);
+      } else if (problem_.transposed_step > 0) {
+        RunTransposed(block);
+      } else {
+        kernels_.indirect(block);
+      }
+    }
+  }
+
+  void RunTransposed(const IndirectBlock& block) {
+    const int64_t step = problem_.transposed_step;
+    space_.runs.resize(block.taps);
+    for (int64_t tap = 0; tap < block.taps; ++tap) {
+      space_.runs[tap] = {block.a[tap * block.a_tap_stride] + block.k_begin * step,
+                          block.b + block.b_tap[tap] + block.k_begin * block.ldb,
+                          block.k_end - block.k_begin, block.rounding.grain};
+    }
+    TransposedBlock t{};
+    t.runs = space_.runs.data();
+    t.run_count = block.taps;
+    t.a_step = step;
+    t.ldb = block.ldb;
+    t.c = block.c;
+    t.rows = block.rows;
+    t.columns = block.columns;
+    t.add = block.add;
+    t.rounding = block.rounding;
+    kernels_.transposed(t);
+  }
+
+  // A block at the image's border: tap by tap over the rows whose tap lies inside.
+  void RunInside(const IndirectBlock& whole) {
+    float sums[kMaxBlockRows * kMaxBlockColumns] = {};
+    const float* a[kMaxBlockRows];
+    float* c[kMaxBlockRows];
+    IndirectBlock block = whole;
+    block.a = a;
+    block.c = c;
+    block.taps = 1;
+    block.load = true;
+    block.add = false;
+    for (int64_t tap = 0; tap < whole.taps; ++tap) {
+      block.rows = 0;
+      for (int r = 0; r < whole.rows; ++r) {
+        const float* row = whole.a[tap * whole.a_tap_stride + r];
+        if (row == nullptr) continue;
+        a[block.rows] = row;
+        c[block.rows++] = sums + r * kMaxBlockColumns;
+      }
+      block.b_tap = whole.b_tap + tap;
+      if (block.rows > 0) kernels_.indirect(block);
+    }
+    for (int r = 0; r < whole.rows; ++r) {
+      const float* sum = sums + r * kMaxBlockColumns;
+      if (whole.add) {
+        kernels_.add(sum, whole.c[r], whole.columns);
+      } else {
+        std::memcpy(whole.c[r], sum, whole.columns * sizeof(float));
+      }
+    }
+  }
+
+  const GemmProblem& problem_;
+  const Blocking& blocking_;
+  const Kernels& kernels_;
+  const float* zeros_;
+  const int64_t* b_tap_ = nullptr;
+  int64_t ldb_ = 0;
+  int64_t rows_ = 0;
+  Workspace space_;
+};
+
+// The index of the last entry whose `first` is at most `index`.
+template <typename First>
+size_t FindOwner(const std::vector<Blocking>& blockings, int64_t index, First first) {
+  size_t low = 0, high = blockings.size();
+  while (high - low > 1) {
+    const size_t middle = (low + high) / 2;
+    (first(blockings[middle]) <= index ? low : high) = middle;
+  }
+  return low;
+}
+
+void PackShared(const std::vector<GemmProblem>& problems, std::vector<Blocking>* blockings,
+                const Kernels& kernels, const Parallel& parallel) {
+  int64_t panels = 0;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    Blocking& b = (*blockings)[i];
+    b.first_panel = panels;
+    if (b.packing != Packing::kShared) continue;
+    b.shared = Scratch(b.panels * Depth(problems[i]) * kernels.block_columns);
+    panels += b.panels;
+  }
+  parallel(panels, [&](int64_t index) {
+    const size_t i =
+        FindOwner(*blockings, index, [](const Blocking& b) { return b.first_panel; });
+    const Blocking& b = (*blockings)[i];
+    const int64_t panel = index - b.first_panel;
+    const int64_t floats = Depth(problems[i]) * kernels.block_columns;
+    PackPanel(problems[i], kernels, panel, b.shared.data() + panel * floats);
+  });
+}
+
+}  // namespace
+
+void RunGemms(const std::vector<GemmProblem>& problems, const Kernels& kernels,
+              const Parallel& parallel) {
+  const int64_t wanted = CeilDivide(kItemsPerThread * parallel.threads, problems.size());
+  std::vector<Blocking> blockings;
+  blockings.reserve(problems.size());
+  int64_t items = 0, longest_run = 0;
+  for (const GemmProblem& problem : problems) {
+    blockings.push_back(ChooseBlocking(problem, kernels, wanted));
+    blockings.back().first_item = items;
+    items += blockings.back().items();
+    longest_run = std::max(longest_run, problem.run);
+  }
+  Scratch zeros(longest_run);
+  std::memset(zeros.data(), 0, longest_run * sizeof(float));
+  PackShared(problems, &blockings, kernels, parallel);
+  parallel(items, [&](int64_t index) {
+    const size_t i = FindOwner(blockings, index, [](const Blocking& b) { return b.first_item; });
+    Item(problems[i], blockings[i], kernels, zeros.data()).Run(index - blockings[i].first_item);
+  });
+}
+
+}  // namespace ipu_tf

@@ -1,0 +1,113 @@
+// The instruction-set specific inner loops, behind a table of function pointers.
+//
+// kernels.inc is compiled twice (kernels_avx2.cc, kernels_avx512.cc); isa.cc picks a table at run time.
+// Every output element is one chain of fused multiply-adds in the order of the reduction, so a result
+// never depends on the instruction set, on the blocking or on the number of threads.
+#ifndef IPU_TF_OPS_CORE_KERNELS_H_
+#define IPU_TF_OPS_CORE_KERNELS_H_
+
+#include <cstdint>
+
+namespace ipu_tf {
+
+// How partial sums are rounded to float16 after each pass; `grain` 0 keeps them in float32.
+struct PassRounding {
+  int64_t grain = 0;
+  bool nanoo = false;
+};
+
+// A block of output rows, each reduced over taps (filter positions) times a run of channels.
+struct IndirectBlock {
+  const float* const* a;  // a[tap * a_tap_stride + row]: channel 0 of the input row.
+  int64_t a_tap_stride;
+  const float* b;         // Weights at the block's first column.
+  const int64_t* b_tap;   // Floats from `b` to channel 0 of each tap.
+  int64_t ldb;            // Floats from one channel of `b` to the next.
+  float* const* c;        // Output rows, at the block's first column.
+  int64_t taps;
+  int64_t k_begin;  // The channels of a run: [k_begin, k_end).
+  int64_t k_end;
+  int rows;
+  int columns;
+  bool load;  // Continue from the values in `c` (else from +0).
+  bool add;   // Add the sum to `c` (else overwrite).
+  PassRounding rounding;
+};
+
+// A stretch of the reduction whose elements lie `a_step` and `ldb` floats apart.
+struct TransposedRun {
+  const float* a;
+  const float* b;
+  int64_t length;
+  int64_t first;  // Elements up to the end of the first pass.
+};
+
+// A block of output rows whose input rows lie next to each other in memory.
+struct TransposedBlock {
+  const TransposedRun* runs;
+  int64_t run_count;
+  int64_t a_offset;  // Floats added to every run's `a`: the block's first row.
+  int64_t b_offset;  // Floats added to every run's `b`: the block's first column.
+  int64_t a_step;
+  int64_t ldb;
+  float* const* c;
+  int rows;
+  int columns;
+  bool load;
+  bool add;
+  PassRounding rounding;
+};
+
+// Up to `depthwise_pixels` output pixels of a depthwise convolution of multiplier 1.
+struct DepthwiseBlock {
+  const float* const* x;  // x[tap * pixels + pixel], channel 0; nullptr: outside of the image.
+  const float* const* w;  // w[tap], channel 0.
+  float* const* y;
+  int64_t taps;
+  int64_t channel_begin;
+  int64_t channel_end;
+  int pixels;
+  bool add;  // Add the sum to `y` (else overwrite).
+  bool round_taps;  // Round to float16 after each tap.
+  bool nanoo;
+};
+
+// Reduces x * dy over runs of pixels, for a range of channels.
+struct DepthwiseFilterBlock {
+  const TransposedRun* runs;  // a: input, b: output gradient.
+  int64_t run_count;
+  int64_t a_step;
+  int64_t b_step;
+  float* y;
+  int64_t channel_begin;
+  int64_t channel_end;
+  bool add;
+  PassRounding rounding;
+};
+
+struct Kernels {
+  const char* name;
+  int block_rows;     // Rows of the register block.
+  int block_columns;  // Columns of the register block, and of a packed panel.
+  int depthwise_pixels;
+  void (*indirect)(const IndirectBlock& block);
+  void (*transposed)(const TransposedBlock& block);
+  void (*depthwise)(const DepthwiseBlock& block);
+  void (*depthwise_filter)(const DepthwiseFilterBlock& block);
+  // panel[k][block_columns] = b[k * k_stride + n * n_stride], zero from `columns` on.
+  void (*pack)(const float* b, int64_t k_stride, int64_t n_stride, int64_t depth, int64_t columns,
+               float* panel);
+  void (*half_to_float)(const uint16_t* from, float* to, int64_t count);
+  void (*float_to_half)(const float* from, uint16_t* to, int64_t count, bool nanoo);
+  void (*add)(const float* from, float* to, int64_t count);  // to += from.
+};
+
+const Kernels& Avx2Kernels();
+const Kernels& Avx512Kernels();
+
+// The table for this machine; the environment variable IPU_TF_ISA=avx2 forces AVX2.
+const Kernels& ActiveKernels();
+
+}  // namespace ipu_tf
+
+#endif  // IPU_TF_OPS_CORE_KERNELS_H_

@@ -1,0 +1,82 @@
+// AVX2, FMA and F16C: 6 rows x 16 columns of accumulators.
+#include <immintrin.h>
+
+#include "kernels.h"
+
+namespace ipu_tf {
+namespace avx2 {
+namespace {
+
+using Vector = __m256;
+using Mask = __m256i;
+constexpr int kLanes = 8;
+constexpr int kBlockRows = 6;
+constexpr int kDepthwisePixels = 6;
+constexpr char kName[] = "avx2";
+
+inline Mask MakeMask(int64_t count) {
+  const int limit = static_cast<int>(count < 0 ? 0 : count > kLanes ? kLanes : count);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(limit), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+inline Vector Zero() { return _mm256_setzero_ps(); }
+inline Vector Broadcast(const float* p) { return _mm256_broadcast_ss(p); }
+inline Vector Load(const float* p) { return _mm256_loadu_ps(p); }
+inline Vector Load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
+inline void Store(float* p, Vector v) { _mm256_storeu_ps(p, v); }
+inline void Store(float* p, Vector v, Mask m) { _mm256_maskstore_ps(p, m, v); }
+inline Vector MultiplyAdd(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
+inline Vector Add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
+
+inline Vector FromHalf(__m128i h) { return _mm256_cvtph_ps(h); }
+inline Vector LoadHalf(const uint16_t* p) {
+  return FromHalf(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+
+// Clamps to the finite range of float16; NaN passes (min and max return their second operand then).
+inline Vector Saturate(Vector v) {
+  v = _mm256_min_ps(_mm256_set1_ps(65504.0f), v);
+  return _mm256_max_ps(_mm256_set1_ps(-65504.0f), v);
+}
+
+inline __m128i ToHalf(Vector v, bool nanoo) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT;
+  if (!nanoo) return _mm256_cvtps_ph(Saturate(v), kNearest);
+  const __m128i h = _mm256_cvtps_ph(v, kNearest);
+  const __m128i magnitude = _mm_and_si128(h, _mm_set1_epi16(0x7fff));
+  const __m128i infinite = _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x7c00));
+  return _mm_blendv_epi8(h, _mm_set1_epi16(0x7e00), infinite);
+}
+inline void StoreHalf(uint16_t* p, __m128i h) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), h);
+}
+
+// Transposes an 8 x 8 block: to[c * ldt + r] = from[r * ldf + c].
+inline void TransposeBlock(const float* from, int64_t ldf, float* to, int64_t ldt) {
+  __m256 r[8], t[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) r[i] = Load(from + i * ldf);
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    const __m256 a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    const __m256 c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]);
+    const __m256 d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+    t[i] = _mm256_shuffle_ps(a, c, 0x44);
+    t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+    t[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+    t[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    Store(to + j * ldt, _mm256_permute2f128_ps(t[j], t[4 + j], 0x20));
+    Store(to + (4 + j) * ldt, _mm256_permute2f128_ps(t[j], t[4 + j], 0x31));
+  }
+}
+
+#include "kernels.inc"
+
+}  // namespace
+}  // namespace avx2
+
+const Kernels& Avx2Kernels() { return avx2::kTable; }
+
+}  // namespace ipu_tf

@@ -1,0 +1,63 @@
+#include "matmul.h"
+
+#include "gemm.h"
+
+namespace ipu_tf {
+namespace {
+
+// Rows `row_stride` floats apart.
+class StridedRows : public RowSource {
+ public:
+  StridedRows(const float* a, int64_t row_stride, float* c, int64_t ldc)
+      : a_(a), row_stride_(row_stride), c_(c), ldc_(ldc) {}
+
+  void Fill(int64_t begin, int64_t count, const float** a, int64_t /*stride*/,
+            float** c) const override {
+    for (int64_t r = 0; r < count; ++r) {
+      a[r] = a_ + (begin + r) * row_stride_;
+      c[r] = c_ + (begin + r) * ldc_;
+    }
+  }
+
+ private:
+  const float* a_;
+  int64_t row_stride_;
+  float* c_;
+  int64_t ldc_;
+};
+
+}  // namespace
+
+std::string CheckPlan(const MatMulPlan& plan, const MatMulShape& shape) {
+  return CheckPartitions({{"batch", {shape.batch(), plan.batch, 1}},
+                          {"rows", {shape.rows, plan.rows, 1}},
+                          {"columns", {shape.columns, plan.columns, 1}},
+                          {"reduction", {shape.depth, plan.reduction, plan.grain}}});
+}
+
+void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics,
+            const float* a, const float* b, float* c, const Kernels& kernels,
+            const Parallel& parallel) {
+  const Partition reduction{shape.depth, plan.reduction, plan.grain};
+  std::vector<StridedRows> sources;
+  std::vector<GemmProblem> problems(shape.batch());
+  sources.reserve(shape.batch());
+  for (int64_t g = 0; g < shape.batch(); ++g) {
+    sources.emplace_back(a + shape.a_at[g], shape.a_row_stride,
+                         c + g * shape.rows * shape.columns, shape.columns);
+    GemmProblem& problem = problems[g];
+    problem.rows = shape.rows;
+    problem.columns = shape.columns;
+    problem.run = shape.depth;
+    problem.weights = {b + shape.b_at[g], {0}, shape.b_k_stride, shape.b_n_stride};
+    problem.source = &sources.back();
+    problem.transposed_step = shape.a_k_stride == 1 ? 0 : shape.a_k_stride;
+    problem.rounding = {numerics.pass_grain(plan.grain), numerics.nanoo};
+    for (int64_t i = 0; i < plan.reduction; ++i) {
+      problem.parts.push_back({0, 1, reduction.begin(i), reduction.end(i)});
+    }
+  }
+  RunGemms(problems, kernels, parallel);
+}
+
+}  // namespace ipu_tf

@@ -1,0 +1,28 @@
+// How the core asks for threads without knowing the pool they come from.
+#ifndef IPU_TF_OPS_CORE_PARALLEL_H_
+#define IPU_TF_OPS_CORE_PARALLEL_H_
+
+#include <cstdint>
+#include <functional>
+
+namespace ipu_tf {
+
+// Runs work(item) once for every item in [0, items), in any order, on any thread; returns when all are done.
+struct Parallel {
+  int threads = 1;
+  std::function<void(int64_t items, const std::function<void(int64_t)>& work)> run;
+
+  void operator()(int64_t items, const std::function<void(int64_t)>& work) const {
+    if (items == 1 || threads == 1 || !run) {
+      for (int64_t i = 0; i < items; ++i) work(i);
+    } else if (items > 0) {
+      run(items, work);
+    }
+  }
+};
+
+inline int64_t CeilDivide(int64_t n, int64_t d) { return (n + d - 1) / d; }
+
+}  // namespace ipu_tf
+
+#endif  // IPU_TF_OPS_CORE_PARALLEL_H_

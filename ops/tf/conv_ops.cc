@@ -1,0 +1,197 @@
+// The convolution ops and their gradients: IpuConv2D*, IpuDepthwiseConv2dNative*.
+#include "../core/conv.h"
+
+#include "conv_shape.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tile_kernel.h"
+
+namespace ipu_tf {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+// A depthwise convolution is a grouped one: its filter [rows, columns, C, multiplier] has the memory layout of a
+// grouped filter [rows, columns, 1, C * multiplier].
+template <bool Depthwise>
+class ConvKernel : public TileKernel {
+ public:
+  explicit ConvKernel(OpKernelConstruction* context) : TileKernel(context) {
+    OP_REQUIRES_OK(context, attributes_.Read(context));
+    std::string error = attributes_.Check();
+    if (error.empty()) error = ParsePlan(plan_, numerics_.type, &conv_plan_);
+    OP_REQUIRES(context, error.empty(), Error(error));
+  }
+
+ protected:
+  // Returns an error, or "" with the shape of the call.
+  std::string Shape(ConvPass pass, const TensorShape& input, const TensorShape& filter,
+                    ConvShape* shape) const {
+    const std::string error = MakeConvShape(attributes_, input, filter, Depthwise, shape);
+    return error.empty() ? CheckPlan(pass, conv_plan_, *shape) : error;
+  }
+
+  ConvAttributes attributes_;
+  ConvPlan conv_plan_;
+};
+
+template <bool Depthwise>
+class ForwardKernel : public ConvKernel<Depthwise> {
+ public:
+  using ConvKernel<Depthwise>::ConvKernel;
+  using ConvKernel<Depthwise>::Error;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor& input = context->input(0);
+    const Tensor& filter = context->input(1);
+    ConvShape shape;
+    IPU_TF_CHECK(context, this->Shape(ConvPass::kForward, input.shape(), filter.shape(), &shape));
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, OutputShape(shape), &output));
+    const Kernels& kernels = ActiveKernels();
+    const Parallel parallel = ParallelOf(context);
+    const Operand x(input, kernels, parallel), w(filter, kernels, parallel);
+    Result y(output);
+    ConvForward(shape, this->conv_plan_, this->numerics_, x.data(), w.data(), y.data(), kernels,
+                parallel);
+    y.Round(this->numerics_.nanoo, kernels, parallel);
+  }
+};
+
+template <bool Depthwise>
+class InputGradientKernel : public ConvKernel<Depthwise> {
+ public:
+  using ConvKernel<Depthwise>::ConvKernel;
+  using ConvKernel<Depthwise>::Error;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor& filter = context->input(1);
+    const Tensor& out_backprop = context->input(2);
+    TensorShape input;
+    IPU_TF_CHECK(context, ReadShape(context->input(0), "input_sizes", &input));
+    ConvShape shape;
+    IPU_TF_CHECK(context, this->Shape(ConvPass::kInputGradient, input, filter.shape(), &shape));
+    IPU_TF_CHECK(context, CheckOutBackprop(shape, out_backprop.shape()));
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, input, &output));
+    const Kernels& kernels = ActiveKernels();
+    const Parallel parallel = ParallelOf(context);
+    const Operand w(filter, kernels, parallel), dy(out_backprop, kernels, parallel);
+    Result dx(output);
+    ConvInputGradient(shape, this->conv_plan_, this->numerics_, w.data(), dy.data(), dx.data(),
+                      kernels, parallel);
+    dx.Round(this->numerics_.nanoo, kernels, parallel);
+  }
+};
+
+template <bool Depthwise>
+class FilterGradientKernel : public ConvKernel<Depthwise> {
+ public:
+  using ConvKernel<Depthwise>::ConvKernel;
+  using ConvKernel<Depthwise>::Error;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor& input = context->input(0);
+    const Tensor& out_backprop = context->input(2);
+    TensorShape filter;
+    IPU_TF_CHECK(context, ReadShape(context->input(1), "filter_sizes", &filter));
+    ConvShape shape;
+    IPU_TF_CHECK(context, this->Shape(ConvPass::kFilterGradient, input.shape(), filter, &shape));
+    IPU_TF_CHECK(context, CheckOutBackprop(shape, out_backprop.shape()));
+    Tensor* output = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, filter, &output));
+    const Kernels& kernels = ActiveKernels();
+    const Parallel parallel = ParallelOf(context);
+    const Operand x(input, kernels, parallel), dy(out_backprop, kernels, parallel);
+    Result dw(output);
+    ConvFilterGradient(shape, this->conv_plan_, this->numerics_, x.data(), dy.data(), dw.data(),
+                       kernels, parallel);
+    dw.Round(this->numerics_.nanoo, kernels, parallel);
+  }
+};
+
+absl::Status FilterSizesShape(tensorflow::shape_inference::InferenceContext* c) {
+  tensorflow::shape_inference::ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->MakeShapeFromShapeTensor(1, &shape));
+  TF_RETURN_IF_ERROR(c->WithRank(shape, 4, &shape));
+  c->set_output(0, shape);
+  return absl::OkStatus();
+}
+
+absl::Status InputSizesShape(tensorflow::shape_inference::InferenceContext* c) {
+  tensorflow::shape_inference::ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->MakeShapeFromShapeTensor(0, &shape));
+  TF_RETURN_IF_ERROR(c->WithRank(shape, 4, &shape));
+  c->set_output(0, shape);
+  return absl::OkStatus();
+}
+
+// The attributes of every convolution, stock and ours.
+#define IPU_TF_CONV_ATTRS                                                  \
+  Attr("T: {half, float}")                                                 \
+      .Attr("strides: list(int)")                                          \
+      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")                      \
+      .Attr("explicit_paddings: list(int) = []")                           \
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")                      \
+      .Attr("dilations: list(int) = [1, 1, 1, 1]")                         \
+      .IPU_TF_TILE_ATTRS                                                   \
+      .Doc("The stock op of this name without Ipu, computed tile by tile as `plan` says: [batch, groups, " \
+           "field_rows, field_columns, out_channels, in_channels, kernel_rows, kernel_columns, grain].")
+
+REGISTER_OP("IpuConv2D")
+    .Input("input: T")
+    .Input("filter: T")
+    .Output("output: T")
+    .Attr("use_cudnn_on_gpu: bool = true")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(tensorflow::shape_inference::Conv2DShapeWithExplicitPadding);
+
+REGISTER_OP("IpuConv2DBackpropInput")
+    .Input("input_sizes: int32")
+    .Input("filter: T")
+    .Input("out_backprop: T")
+    .Output("output: T")
+    .Attr("use_cudnn_on_gpu: bool = true")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
+
+REGISTER_OP("IpuConv2DBackpropFilter")
+    .Input("input: T")
+    .Input("filter_sizes: int32")
+    .Input("out_backprop: T")
+    .Output("output: T")
+    .Attr("use_cudnn_on_gpu: bool = true")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(FilterSizesShape);
+
+REGISTER_OP("IpuDepthwiseConv2dNative")
+    .Input("input: T")
+    .Input("filter: T")
+    .Output("output: T")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(
+        tensorflow::shape_inference::DepthwiseConv2DNativeShapeWithExplicitPadding);
+
+REGISTER_OP("IpuDepthwiseConv2dNativeBackpropInput")
+    .Input("input_sizes: int32")
+    .Input("filter: T")
+    .Input("out_backprop: T")
+    .Output("output: T")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
+
+REGISTER_OP("IpuDepthwiseConv2dNativeBackpropFilter")
+    .Input("input: T")
+    .Input("filter_sizes: int32")
+    .Input("out_backprop: T")
+    .Output("output: T")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(FilterSizesShape);
+
+IPU_TF_REGISTER_TILE_KERNEL("IpuConv2D", ForwardKernel<false>);
+IPU_TF_REGISTER_TILE_KERNEL("IpuConv2DBackpropInput", InputGradientKernel<false>);
+IPU_TF_REGISTER_TILE_KERNEL("IpuConv2DBackpropFilter", FilterGradientKernel<false>);
+IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNative", ForwardKernel<true>);
+IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropInput", InputGradientKernel<true>);
+IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropFilter", FilterGradientKernel<true>);
+
+}  // namespace
+}  // namespace ipu_tf

@@ -1,0 +1,136 @@
+#include "tile_kernel.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/device_base.h"
+#include "tensorflow/core/lib/core/threadpool.h"
+
+namespace ipu_tf {
+namespace {
+
+using tensorflow::DT_HALF;
+using tensorflow::Tensor;
+
+constexpr int kSpins = 2000;
+constexpr int64_t kConvertItem = int64_t{1} << 16;
+
+// Items are dealt by a counter. A thread that comes when all are dealt finds nothing to do, so nobody waits for a
+// pool that is busy with other ops.
+class Deal {
+ public:
+  Deal(int64_t items, const std::function<void(int64_t)>& work) : items_(items), work_(&work) {}
+
+  void Work() {
+    for (int64_t item = next_.fetch_add(1); item < items_; item = next_.fetch_add(1)) {
+      (*work_)(item);
+      if (done_.fetch_add(1) + 1 == items_) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        finished_.notify_all();
+      }
+    }
+  }
+
+  void Wait() {
+    for (int i = 0; i < kSpins && done_.load() < items_; ++i) _mm_pause();
+    std::unique_lock<std::mutex> lock(mutex_);
+    finished_.wait(lock, [this] { return done_.load() == items_; });
+  }
+
+ private:
+  const int64_t items_;
+  const std::function<void(int64_t)>* work_;
+  std::atomic<int64_t> next_{0};
+  std::atomic<int64_t> done_{0};
+  std::mutex mutex_;
+  std::condition_variable finished_;
+};
+
+// Calls convert(begin, count) for stretches of [0, total).
+void ForStretches(int64_t total, const Parallel& parallel,
+                  const std::function<void(int64_t, int64_t)>& convert) {
+  parallel(CeilDivide(total, kConvertItem), [&](int64_t item) {
+    const int64_t begin = item * kConvertItem;
+    convert(begin, std::min(kConvertItem, total - begin));
+  });
+}
+
+const uint16_t* HalfData(const Tensor& tensor) {
+  return static_cast<const uint16_t*>(tensor.data());
+}
+
+}  // namespace
+
+Parallel ParallelOf(tensorflow::OpKernelContext* context) {
+  const auto* workers = context->device()->tensorflow_cpu_worker_threads();
+  tensorflow::thread::ThreadPool* pool = workers->workers;
+  const int threads = std::max(1, workers->num_threads);
+  Parallel parallel;
+  parallel.threads = threads;
+  parallel.run = [pool, threads](int64_t items, const std::function<void(int64_t)>& work) {
+    const auto deal = std::make_shared<Deal>(items, work);
+    const int64_t helpers = std::min<int64_t>(threads, items) - 1;
+    for (int64_t i = 0; i < helpers; ++i) pool->Schedule([deal] { deal->Work(); });
+    deal->Work();
+    deal->Wait();
+  };
+  return parallel;
+}
+
+Operand::Operand(const Tensor& tensor, const Kernels& kernels, const Parallel& parallel) {
+  if (tensor.dtype() != DT_HALF) {
+    data_ = static_cast<const float*>(tensor.data());
+    return;
+  }
+  converted_ = Scratch(tensor.NumElements());
+  data_ = converted_.data();
+  ForStretches(tensor.NumElements(), parallel, [&](int64_t begin, int64_t count) {
+    kernels.half_to_float(HalfData(tensor) + begin, converted_.data() + begin, count);
+  });
+}
+
+Result::Result(Tensor* tensor) : tensor_(tensor) {
+  if (tensor->dtype() == DT_HALF) {
+    sums_ = Scratch(tensor->NumElements());
+    data_ = sums_.data();
+  } else {
+    data_ = static_cast<float*>(tensor->data());
+  }
+}
+
+void Result::Round(bool nanoo, const Kernels& kernels, const Parallel& parallel) {
+  if (tensor_->dtype() != DT_HALF) return;
+  uint16_t* to = static_cast<uint16_t*>(tensor_->data());
+  ForStretches(tensor_->NumElements(), parallel, [&](int64_t begin, int64_t count) {
+    kernels.float_to_half(data_ + begin, to + begin, count, nanoo);
+  });
+}
+
+TileKernel::TileKernel(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
+  tensorflow::DataType type;
+  std::string partials, rounding;
+  int64_t stream;
+  OP_REQUIRES_OK(context, context->GetAttr("T", &type));
+  OP_REQUIRES_OK(context, context->GetAttr("plan", &plan_));
+  OP_REQUIRES_OK(context, context->GetAttr("partials", &partials));
+  OP_REQUIRES_OK(context, context->GetAttr("rounding", &rounding));
+  OP_REQUIRES_OK(context, context->GetAttr("nanoo", &numerics_.nanoo));
+  OP_REQUIRES_OK(context, context->GetAttr("stream", &stream));
+  numerics_.type = type == DT_HALF ? ElementType::kHalf : ElementType::kFloat;
+  numerics_.half_partials = partials == "float16";
+  numerics_.rounding = rounding == "stochastic" ? Rounding::kStochastic : Rounding::kNearest;
+  numerics_.stream = static_cast<uint64_t>(stream);
+}
+
+absl::Status TileKernel::Error(const std::string& message) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(type_string(), " '", std::string(name()), "': ", message));
+}
+
+}  // namespace ipu_tf
