@@ -1,0 +1,1 @@
+"""Measurements against stock TensorFlow and Keras: `python -m benchmarks fit` or `ops`."""

@@ -1,0 +1,91 @@
+"""One side of the `fit` benchmark: a process that trains when it is told to.
+
+It reads requests as JSON lines on its input and answers each with one on its output:
+{"prepare": {"steps_per_execution": 10, "jit_compile": false}} makes a model and warms it up,
+{"steps": 100} trains that many steps and answers with the images per second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, IPUStrategy
+from tutorials import cifar10
+
+BATCH_SIZE = 64
+BATCHES = 50
+
+
+def generated_images() -> cifar10.Images:
+    """Random images of CIFAR-10's shape and type with random labels."""
+    random = np.random.default_rng(0)
+    count = BATCH_SIZE * BATCHES
+    images = random.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+    return images, random.integers(0, cifar10.CLASSES, count)
+
+
+def engine_scope(engine: str) -> contextlib.AbstractContextManager[Any]:
+    """Where models of an engine are made: the strategy's scope, or nothing for stock Keras."""
+    if engine == "stock":
+        return contextlib.nullcontext()
+    cfg = IPUConfig()
+    cfg.auto_select_ipus = 1
+    cfg.configure_ipu_system()
+    return IPUStrategy().scope()
+
+
+def prepare(dataset: tf.data.Dataset, settings: dict[str, Any]) -> Callable[[int], float]:
+    """Makes and warms up a model; the result trains a number of steps and returns images/s."""
+    keras.utils.set_random_seed(1)
+    model = cifar10.make_model()
+    model.compile(
+        loss="categorical_crossentropy",
+        optimizer=keras.optimizers.SGD(0.016),
+        metrics=["accuracy"],
+        **settings,
+    )
+
+    def train(steps: int) -> float:
+        start = time.perf_counter()
+        model.fit(dataset, epochs=1, steps_per_epoch=steps, shuffle=False, verbose=0)
+        return steps * BATCH_SIZE / (time.perf_counter() - start)
+
+    train(max(10, settings["steps_per_execution"]))
+    return train
+
+
+def answer(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """The reply to one request; a failure is a reply too, so that the other side can name it."""
+    try:
+        if "prepare" in request:
+            state["train"] = prepare(state["dataset"], request["prepare"])
+            return {"ready": True}
+        return {"images_per_second": state["train"](request["steps"])}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def main(engine: str) -> None:
+    """Serves requests until the input ends."""
+    # Replies get a stream of their own: libraries write what they like to the standard output.
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    dataset = cifar10.make_dataset(generated_images(), BATCH_SIZE, training=True).repeat()
+    state: dict[str, Any] = {"dataset": dataset}
+    with engine_scope(engine):
+        for line in sys.stdin:
+            print(json.dumps(answer(json.loads(line), state)), file=replies)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

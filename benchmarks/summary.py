@@ -1,0 +1,68 @@
+"""Facts of the machine and statistics of rounds, as they stand in every result file."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median, minimum and maximum, rounded to four significant digits.
+
+    Raises:
+        ValueError: There are no values.
+    """
+    if not values:
+        raise ValueError("A spread needs at least one value. Received: none.")
+    figures = {"median": statistics.median(values), "min": min(values), "max": max(values)}
+    return {name: significant(value) for name, value in figures.items()}
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The geometric mean, rounded to four significant digits.
+
+    Raises:
+        ValueError: There are no values, or one is not positive.
+    """
+    if not values or min(values) <= 0:
+        raise ValueError(f"A geometric mean needs positive values. Received: {list(values)}")
+    return significant(math.exp(statistics.fmean(map(math.log, values))))
+
+
+def significant(value: float) -> float:
+    """`value` rounded to four significant digits."""
+    return float(f"{value:.4g}")
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def facts() -> dict[str, Any]:
+    """Versions and machine that a result was measured with."""
+    from ipu_tf.ops import library
+
+    packages = ("ipu_tf", "tensorflow", "keras", "numpy")
+    return {
+        "versions": {"python": platform.python_version()}
+        | {name: _version(name) for name in packages},
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "tile_op_instructions": library.isa(),
+        "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
