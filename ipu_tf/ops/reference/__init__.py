@@ -67,9 +67,10 @@ from ipu_tf.ops.reference.conv import (
 )
 from ipu_tf.ops.reference.matmul import batch_matmul, matmul
 from ipu_tf.ops.reference.random_bits import Xoroshiro128Plus, mix, splitmix64
-from ipu_tf.ops.reference.rounding import Rounding, round16
+from ipu_tf.ops.reference.rounding import NEAREST, Rounding, round16
 
 __all__ = [
+    "NEAREST",
     "Rounding",
     "Xoroshiro128Plus",
     "as_grouped_filter",

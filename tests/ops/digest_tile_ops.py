@@ -1,0 +1,59 @@
+"""Prints digests of tile op results; run with a thread count to see that none depends on it."""
+
+import hashlib
+import json
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf.compiler.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.compiler.shapes import CONV_PASSES
+from ipu_tf.ops import library
+from ipu_tf.ops.reference import Rounding
+from tests.ops.tile_op_calls import operands, run_op
+
+MATMUL_PLAN = {"rows": 3, "columns": 2, "reduction": 3, "grain": 16}
+CONV_PLAN = {"batch": 2, "groups": 2, "field_rows": 3, "in_channels": 1, "grain": 16}
+
+
+def digests(dtype):
+    """Yields a digest per op, type of partials and rounding."""
+    matmul = MatMulShape(batch=2, m=131, k=117, n=75, dtype=dtype)
+    conv = ConvShape(
+        batch=4,
+        in_rows=15,
+        in_columns=17,
+        in_channels=20,
+        out_channels=36,
+        groups=2,
+        kernel_rows=3,
+        kernel_columns=3,
+        out_rows=8,
+        out_columns=9,
+        strides=(2, 2),
+        padding=(1, 1, 1, 1),
+        dtype=dtype,
+    )
+    cases = [(matmul, MatMulPlan, MATMUL_PLAN)]
+    for pass_ in CONV_PASSES:
+        fields = {field: getattr(conv, field) for field in conv.__dataclass_fields__}
+        cases.append((ConvShape(**fields | {"pass_": pass_}), ConvPlan, CONV_PLAN))
+    for shape, plan_type, splits in cases:
+        for partials in ("float32", "float16"):
+            for mode in ("nearest", "stochastic"):
+                plan = plan_type(**splits, partials=partials)
+                rounding = Rounding(mode=mode, seed=7, stream=3)
+                result = run_op(shape, plan, operands(shape, 0), rounding)
+                yield hashlib.sha256(np.ascontiguousarray(result)).hexdigest()
+
+
+def main() -> None:
+    """Prints the instruction set and the digests as JSON."""
+    tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
+    report = {dtype: list(digests(dtype)) for dtype in ("float16", "float32")}
+    print(json.dumps(report | {"isa": library.isa()}))
+
+
+if __name__ == "__main__":
+    main()
