@@ -6,7 +6,7 @@ kernel columns, in channels, out channels]`, the order in which docs/numerics.md
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ipu_tf.compiler.plan import AMP_GRAINS, ConvPass, ConvPlan, ConvShape, check_parts
 from ipu_tf.compiler.windows import resolve_padding, window_extent
-from ipu_tf.ops.reference.interpreter import Array, Ranges, Run, Tap, TileOp, execute
+from ipu_tf.ops.reference.conv_runs import FieldRuns, FilterRuns
+from ipu_tf.ops.reference.interpreter import Array, TileOp, execute
 from ipu_tf.ops.reference.rounding import NEAREST, Rounding
 from ipu_tf.ops.reference.sources import GradientSource, WindowSource
 
-Source: TypeAlias = WindowSource | GradientSource
 Padding: TypeAlias = str | Sequence[int]
 
 _FIELD_SPLITS = ("groups", "batch", "field_rows", "field_columns", "out_channels")
@@ -55,7 +55,7 @@ def conv2d(
     """
     shape = _shape("forward", x.shape, w.shape, (x, w), strides, padding, dilations)
     sources = (WindowSource.along(shape, 0), WindowSource.along(shape, 1))
-    runs = _FieldRuns(_by_group(x, shape.groups), _filter_by_group(w, shape.groups), sources)
+    runs = FieldRuns(_by_group(x, shape.groups), _filter_by_group(w, shape.groups), sources)
     op = TileOp(shape=shape, output_splits=_FIELD_SPLITS, runs=runs)
     return _image(execute(op, _checked(plan, shape), rounding))
 
@@ -93,7 +93,7 @@ def conv2d_input_gradient(
     _check_gradient(dy, shape)
     flipped = _filter_by_group(w, shape.groups)[:, ::-1, ::-1].swapaxes(-1, -2)
     sources = (GradientSource.along(shape, 0), GradientSource.along(shape, 1))
-    runs = _FieldRuns(_by_group(dy, shape.groups), flipped, sources)
+    runs = FieldRuns(_by_group(dy, shape.groups), flipped, sources)
     op = TileOp(shape=shape, output_splits=_FIELD_SPLITS, runs=runs)
     return _image(execute(op, _checked(plan, shape), rounding))
 
@@ -130,7 +130,7 @@ def conv2d_filter_gradient(
     shape = _shape("filter_gradient", x.shape, w_shape, (x, dy), strides, padding, dilations)
     _check_gradient(dy, shape)
     sources = (WindowSource.along(shape, 0), WindowSource.along(shape, 1))
-    runs = _FilterRuns(_by_group(x, shape.groups), _by_group(dy, shape.groups), sources)
+    runs = FilterRuns(_by_group(x, shape.groups), _by_group(dy, shape.groups), sources)
     op = TileOp(shape=shape, output_splits=_FILTER_SPLITS, runs=runs)
     gradient = execute(op, _checked(plan, shape), rounding)
     return np.moveaxis(gradient, 0, -2).reshape(w_shape)
@@ -166,65 +166,6 @@ def as_grouped_filter(w: NDArray[np.floating]) -> NDArray[np.floating]:
     """Returns a depthwise filter as the filter of a convolution with one group a channel."""
     kernel_rows, kernel_columns, channels, multiplier = w.shape
     return w.reshape(kernel_rows, kernel_columns, 1, channels * multiplier)
-
-
-class _FieldRuns:
-    """A run per kernel position of a tile: the input channels under it."""
-
-    def __init__(self, image: Array, kernel: Array, sources: tuple[Source, Source]) -> None:
-        self._image = image
-        self._kernel = kernel
-        self._rows, self._columns = sources
-
-    def __call__(self, ranges: Ranges) -> Iterator[Run]:
-        image = self._image[np.ix_(ranges["groups"], ranges["batch"])]
-        kernel = self._kernel[list(ranges["groups"])][..., list(ranges["out_channels"])]
-        for kernel_row in ranges["kernel_rows"]:
-            rows, rows_inside = self._rows(ranges["field_rows"], kernel_row)
-            for kernel_column in ranges["kernel_columns"]:
-                columns, columns_inside = self._columns(ranges["field_columns"], kernel_column)
-                under_kernel = image[:, :, rows[:, None], columns[None, :]]
-                weights = kernel[:, kernel_row, kernel_column]
-                formed = (rows_inside[:, None] & columns_inside)[..., None]
-                yield [
-                    Tap(
-                        left=under_kernel[..., i, None],
-                        right=weights[:, None, None, None, i],
-                        formed=formed,
-                    )
-                    for i in ranges["in_channels"]
-                ]
-
-
-class _FilterRuns:
-    """A run per image and row of `dy` of a tile: the columns of that row."""
-
-    def __init__(self, image: Array, gradient: Array, sources: tuple[Source, Source]) -> None:
-        self._image = image
-        self._gradient = gradient
-        self._rows, self._columns = sources
-
-    def __call__(self, ranges: Ranges) -> Iterator[Run]:
-        image = self._image[list(ranges["groups"])][..., list(ranges["in_channels"])]
-        gradient = self._gradient[list(ranges["groups"])][..., list(ranges["out_channels"])]
-        for image_number in ranges["batch"]:
-            for row in ranges["field_rows"]:
-                yield [
-                    self._tap(
-                        image[:, image_number], gradient[:, image_number], ranges, row, column
-                    )
-                    for column in ranges["field_columns"]
-                ]
-
-    def _tap(self, image: Array, gradient: Array, ranges: Ranges, row: int, column: int) -> Tap:
-        """Returns the products of one pixel of `dy` with what each kernel position saw."""
-        rows, rows_inside = self._rows(row, ranges["kernel_rows"])
-        columns, columns_inside = self._columns(column, ranges["kernel_columns"])
-        return Tap(
-            left=image[:, rows[:, None], columns[None, :], :, None],
-            right=gradient[:, row, column][:, None, None, None, :],
-            formed=(rows_inside[:, None] & columns_inside)[..., None, None],
-        )
 
 
 def _shape(

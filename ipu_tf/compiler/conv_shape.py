@@ -1,0 +1,203 @@
+"""A 2-D convolution or one of its gradients as a shape: its extents, and what a block needs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from ipu_tf.compiler.shape_terms import AmpWork, Block, Operands, check_at_least, check_dtype
+from ipu_tf.compiler.windows import window_extent, window_span
+from ipu_tf.machine.cost import Count, ceil_div
+
+ConvPass: TypeAlias = Literal["forward", "input_gradient", "filter_gradient"]
+
+CONV_PASSES: tuple[ConvPass, ...] = ("forward", "input_gradient", "filter_gradient")
+
+_POSITIVE = (
+    "batch",
+    "in_rows",
+    "in_columns",
+    "in_channels",
+    "out_channels",
+    "groups",
+    "kernel_rows",
+    "kernel_columns",
+    "out_rows",
+    "out_columns",
+    "strides",
+    "dilations",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvShape:
+    """A 2-D convolution or one of its gradients, named after the forward convolution.
+
+    Attributes:
+        pass_: Which of the three; called `pass_` because `pass` is a keyword.
+        batch: Images.
+        in_rows: Rows of the forward input.
+        in_columns: Columns of the forward input.
+        in_channels: Input channels of one group.
+        out_channels: Output channels of one group.
+        groups: Groups; the number of channels for a depthwise convolution.
+        kernel_rows: Rows of the filter.
+        kernel_columns: Columns of the filter.
+        out_rows: Rows of the forward output.
+        out_columns: Columns of the forward output.
+        strides: Over rows and columns.
+        dilations: Of the filter's rows and columns.
+        padding: Zeros at the top, bottom, left and right of the forward input.
+        dtype: Type of the inputs, "float32" or "float16".
+    """
+
+    pass_: ConvPass = "forward"
+    batch: int
+    in_rows: int
+    in_columns: int
+    in_channels: int
+    out_channels: int
+    groups: int = 1
+    kernel_rows: int
+    kernel_columns: int
+    out_rows: int
+    out_columns: int
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        check_dtype("ConvShape", self.dtype)
+        if self.pass_ not in CONV_PASSES:
+            raise ValueError(
+                f"ConvShape.pass_ must be one of {CONV_PASSES}. Received: {self.pass_!r}."
+            )
+        for name, length in (("strides", 2), ("dilations", 2), ("padding", 4)):
+            entries = getattr(self, name)
+            if len(entries) != length:
+                raise ValueError(
+                    f"ConvShape.{name} must have {length} entries. Received: {entries!r}."
+                )
+        check_at_least(self, 1, _POSITIVE)
+        check_at_least(self, 0, ("padding",))
+        self._check_output()
+
+    def _check_output(self) -> None:
+        expected = tuple(
+            window_extent(
+                size=(self.in_rows, self.in_columns)[axis],
+                kernel=(self.kernel_rows, self.kernel_columns)[axis],
+                stride=self.strides[axis],
+                dilation=self.dilations[axis],
+                padding=self.padding[2 * axis : 2 * axis + 2],
+            )
+            for axis in (0, 1)
+        )
+        if (self.out_rows, self.out_columns) != expected:
+            raise ValueError(
+                f"ConvShape: the output of this convolution has {expected[0]} x {expected[1]} "
+                f"positions. Received: out_rows={self.out_rows}, out_columns={self.out_columns}."
+            )
+
+    @property
+    def op(self) -> str:
+        """Name for messages."""
+        return "conv2d" if self.pass_ == "forward" else f"conv2d {self.pass_.replace('_', ' ')}"
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """What a plan splits, in the plan's order (docs/numerics.md, "Plans")."""
+        field = (self.out_rows, self.out_columns)
+        channels = (self.out_channels, self.in_channels)
+        if self.pass_ == "input_gradient":
+            field = (self.in_rows, self.in_columns)
+            channels = channels[::-1]
+        return {
+            "batch": self.batch,
+            "groups": self.groups,
+            "field_rows": field[0],
+            "field_columns": field[1],
+            "out_channels": channels[0],
+            "in_channels": channels[1],
+            "kernel_rows": self.kernel_rows,
+            "kernel_columns": self.kernel_columns,
+        }
+
+    @property
+    def reduction_splits(self) -> tuple[str, ...]:
+        """Extents that are summed over, in the order in which their partials are added."""
+        if self.pass_ == "filter_gradient":
+            return ("batch", "field_rows", "field_columns")
+        return ("kernel_rows", "kernel_columns", "in_channels")
+
+    @property
+    def grained_split(self) -> str:
+        """The extent that is cut in whole AMP passes."""
+        return "field_columns" if self.pass_ == "filter_gradient" else "in_channels"
+
+    @property
+    def left_shared_by(self) -> tuple[str, ...]:
+        """Splits whose parts read the same block of the left input (x, or dy)."""
+        return ("out_channels",)
+
+    @property
+    def right_shared_by(self) -> tuple[str, ...]:
+        """Splits whose parts read the same block of the right input (the filter, or dy)."""
+        if self.pass_ == "filter_gradient":
+            return ("in_channels", "kernel_rows", "kernel_columns")
+        return ("batch", "field_rows", "field_columns")
+
+    def operands(self, block: Block) -> Operands:
+        """Returns the elements that a tile holds for a block, halo included."""
+        images = block["batch"] * block["groups"]
+        field = images * block["field_rows"] * block["field_columns"]
+        kernel = block["groups"] * block["kernel_rows"] * block["kernel_columns"]
+        left = images * self._left_field(block) * block["in_channels"]
+        weights = kernel * block["in_channels"] * block["out_channels"]
+        field_by_channels = field * block["out_channels"]
+        if self.pass_ == "filter_gradient":
+            return Operands(left=left, right=field_by_channels, output=weights)
+        return Operands(left=left, right=weights, output=field_by_channels)
+
+    def _left_field(self, block: Block) -> Count:
+        """Returns the positions of the left input under the block's windows."""
+        span: Count = 1
+        for axis, name in enumerate(("rows", "columns")):
+            field, kernel = block[f"field_{name}"], block[f"kernel_{name}"]
+            stride, dilation = self.strides[axis], self.dilations[axis]
+            if self.pass_ == "input_gradient":
+                outputs = (self.out_rows, self.out_columns)[axis]
+                reach = window_span(field, kernel, stride=1, dilation=dilation)
+                span = span * np.minimum(outputs, ceil_div(reach, stride))
+            else:
+                inputs = (self.in_rows, self.in_columns)[axis]
+                reach = window_span(field, kernel, stride=stride, dilation=dilation)
+                span = span * np.minimum(inputs, reach)
+        return span
+
+    def amp_work(self, block: Block, grain: int) -> AmpWork:
+        """Returns the block's work in passes of `grain` reduction elements.
+
+        The input gradient of a strided convolution forms only the taps that meet an element of
+        `dy`: one in `strides[0] * strides[1]`.
+        """
+        kernel = block["kernel_rows"] * block["kernel_columns"]
+        images = block["batch"] * block["field_rows"]
+        if self.pass_ == "filter_gradient":
+            runs = block["groups"] * images
+            return AmpWork(
+                rows=kernel * block["in_channels"],
+                columns=block["out_channels"],
+                reduction_passes=runs * ceil_div(block["field_columns"], grain),
+            )
+        if self.pass_ == "input_gradient":
+            kernel = ceil_div(kernel, math.prod(self.strides))
+        return AmpWork(
+            rows=images * block["field_columns"],
+            columns=block["out_channels"],
+            reduction_passes=block["groups"] * kernel * ceil_div(block["in_channels"], grain),
+        )
