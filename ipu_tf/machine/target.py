@@ -71,7 +71,7 @@ _GC2 = Target(
     workers=6,  # CIT 1.2
     macs_per_cycle_f16=32,  # derived: 124.5e12 flop/s (CIT 1.3) / (1216 * 1.6e9) / 2
     macs_per_cycle_f32=8,  # derived: 31.1e12 flop/s (CIT 1.3) / (1216 * 1.6e9) / 2
-    amp_columns=16,  # ISA, accumulators of the f16v4..amp instructions in their 16-unit form
+    amp_columns=8,  # derived: 32 multiply-accumulates in units that take 4 float16 a cycle
     load_bytes_per_cycle=16,  # CIT 3.1: 30.7 of 31.1 TB/s measured with 128-bit loads
     exchange_bytes_per_cycle=4,  # CIT tables 4.6 and 4.9
     sync_cycles=130,  # derived: 264 cycles loaded with sync (CIT 4.3) less 95-157 without (4.1.2)
@@ -85,6 +85,7 @@ _GC200 = dataclasses.replace(
     clock_hz=1.33e9,  # derived: 250e12 flop/s (DECK) / (1472 * 128)
     tile_bytes=624 * _KIB,  # PG 2.3.1, addresses 0x4C000 to 0xE7FFF
     macs_per_cycle_f16=64,  # PG 2: "up to 64 multiply-accumulates per cycle"
+    amp_columns=16,  # ISA 2.9.11, figure 2.31: 2 sets of 8 units
     macs_per_cycle_f32=16,  # derived: 62.5e12 flop/s (DECK) / (1472 * 1.33e9) / 2
 )
 

@@ -41,3 +41,10 @@ def test_constants_are_positive():
 def test_rate_depends_on_the_type():
     assert target("bow").macs_per_cycle("float16") == 64
     assert target("bow").macs_per_cycle("float32") == 16
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_an_amp_unit_takes_four_float16_or_one_float32_a_cycle(chip):
+    one = target(chip)
+    assert one.macs_per_cycle("float16") == 4 * one.amp_columns
+    assert one.macs_per_cycle("float32") == one.amp_columns
