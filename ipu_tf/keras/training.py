@@ -34,7 +34,7 @@ def _on_ipu(method: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
     @functools.wraps(stock)
     def call(self: IPUTrainer, *args: Any, **kwargs: Any) -> Any:
         next_method = getattr(super(IPUTrainer, self), name)
-        if not isinstance(self.distribute_strategy, IPUStrategy):
+        if not self._runs_on_ipu():
             return next_method(*args, **kwargs)
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from tests.keras.small_models import CLASSES, FEATURES, KINDS
 
 from ipu_tf import IPUConfig, IPUStrategy, config
+from tests.keras.small_models import CLASSES, FEATURES, KINDS
 
 
 @pytest.fixture

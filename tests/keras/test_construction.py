@@ -6,11 +6,11 @@ from typing import Generic, TypeVar
 import keras
 import pytest
 import tensorflow as tf
-from tests.keras.small_models import FEATURES, Net, functional, sequential
 
 import ipu_tf.keras
 from ipu_tf import IPUStrategy
 from ipu_tf.keras import models
+from tests.keras.small_models import FEATURES, Net, functional, sequential
 
 STOCK_NEW = keras.Model.__dict__["__new__"]
 

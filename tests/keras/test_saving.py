@@ -7,10 +7,10 @@ import pickle
 import keras
 import numpy as np
 import pytest
-from tests.keras.small_models import Net, compile_model, functional, sequential
 
 import ipu_tf.keras
 from ipu_tf.keras import models
+from tests.keras.small_models import Net, compile_model, functional, sequential
 
 # Keras reads its variables through an older NumPy protocol when it saves them.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
