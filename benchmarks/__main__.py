@@ -11,18 +11,17 @@ from pathlib import Path
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     tasks = parser.add_subparsers(dest="task", required=True)
     fit = tasks.add_parser("fit", help="train CIFAR-10's network against stock Keras")
-    fit.add_argument("--rounds", type=int, default=7)
     fit.add_argument("--steps", type=int, default=100, help="per round; a multiple of 50")
     ops = tasks.add_parser("ops", help="tile ops against TensorFlow's, shape by shape")
-    ops.add_argument("--rounds", type=int, default=7)
     ops.add_argument("--only", default="", help="measure the layers with this in their name")
     for task in (fit, ops):
-        task.add_argument("--output", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        task.add_argument("--rounds", type=int, default=7, help="turns of each side")
+        task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
+    tasks.add_parser("document", help="make the tables of docs/performance.md anew")
     options = parser.parse_args(arguments)
-    if options.rounds < 1:
+    if options.task != "document" and options.rounds < 1:
         parser.error(f"--rounds must be at least 1. Received: {options.rounds}")
     if options.task == "fit" and (options.steps < 50 or options.steps % 50):
         parser.error(f"--steps must be a multiple of 50. Received: {options.steps}")
@@ -32,11 +31,21 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Runs a benchmark, prints and writes its result; returns the exit code."""
     options = parse(arguments)
+    # Each task imports what it measures, which takes seconds.
+    if options.task == "document":
+        from benchmarks import document
+
+        document.update()
+        return 0
     if options.task == "fit":
-        from benchmarks import fit as task
+        from benchmarks import fit
+
+        result = fit.run(options)
     else:
-        from benchmarks import ops as task  # type: ignore[no-redef]
-    text = json.dumps(task.run(options), indent=2)
+        from benchmarks import ops
+
+        result = ops.run(options)
+    text = json.dumps(result, indent=2)
     print(text)
     if options.output is not None:
         options.output.write_text(text + "\n")

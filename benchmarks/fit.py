@@ -112,6 +112,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     Raises:
         WorkerError: An engine does not train.
     """
+    common = facts()
     with Worker("stock") as stock, Worker("ipu_tf") as tile:
         workers = {worker.engine: worker for worker in (stock, tile)}
         trials = {engine: try_settings(worker) for engine, worker in workers.items()}
@@ -126,7 +127,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "benchmark": "fit",
         "what": "images/s of ipu_tf / images/s of stock Keras, measured on the host",
-        **facts(),
+        **common,
         "network": "tutorials/cifar10.py, dropout on, float32",
         "batch": [64, 32, 32, 3],
         "rounds": options.rounds,

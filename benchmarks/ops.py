@@ -8,6 +8,7 @@ process and share its threads. A ratio above 1 means that the tile op is faster.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -82,6 +83,7 @@ def measure(layer: Layer, pass_: str, rounds: int) -> dict[str, Any]:
         The shapes, the median microseconds and GFLOP/s of both ops, and the spread over the
         rounds of stock time divided by tile time.
     """
+    print(f"{layer.name}, {pass_}", file=sys.stderr)
     runs = {name: repeated(op, pass_, layer, seed=1) for name, op in layer_ops(layer).items()}
     for run in runs.values():
         seconds(run, 2)  # traces, and lets oneDNN make its primitives
@@ -121,6 +123,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             f"No layer's name contains {options.only!r}. "
             f"The layers: {', '.join(layer.name for layer in LAYERS)}"
         )
+    common = facts()
     # Hoisting the op out of the measuring loop would leave nothing to measure.
     tf.config.optimizer.set_experimental_options({"loop_optimization": False})
     results = [measure(layer, pass_, options.rounds) for layer in layers for pass_ in PASSES]
@@ -132,7 +135,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "benchmark": "ops",
         "what": "stock time / tile time, float32, measured on the host",
-        **facts(),
+        **common,
         "rounds": options.rounds,
         "ratio": {
             "geometric_mean": geometric_mean(everything),
