@@ -49,3 +49,9 @@ from tensorflow.python.ops.handle_data_util import copy_handle_data as copy_hand
 from tensorflow.python.eager.polymorphic_function.concrete_function import (
     ConcreteFunction as ConcreteFunction,
 )
+
+# A function is converted by AutoGraph although the function that traces it must not be.
+from tensorflow.python.autograph.core import ag_ctx as ag_ctx
+
+# What tells traces of one tf.function apart has to include who traces it.
+from tensorflow.python.eager.polymorphic_function import function_context as function_context

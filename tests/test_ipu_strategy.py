@@ -147,7 +147,9 @@ def test_autograph_converts_the_function(strategy):
             total = -total
         return total
 
-    np.testing.assert_allclose(strategy.run(step, args=(tf.eye(2),)), -3 * np.eye(2))
+    outer = tf.function(lambda x: strategy.run(step.python_function, args=(x,)))
+    for result in (strategy.run(step, args=(tf.eye(2),)), outer(tf.eye(2))):
+        np.testing.assert_allclose(result, -3 * np.eye(2))
 
 
 def test_numerics_native_runs_stock_kernels_and_says_so():

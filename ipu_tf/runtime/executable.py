@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import scopes
-from ipu_tf._private import TfMethodTarget, unwrap_decorators
+from ipu_tf._private import TfMethodTarget, ag_ctx, unwrap_decorators
 from ipu_tf.config import DeviceConfiguration
 
 Body = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -101,9 +101,8 @@ def _traceable(fn: Any, target: _Target, body: Body) -> tf.types.experimental.Po
     def run(*args: Any, **kwargs: Any) -> Any:
         python = target.callable()
         if converts:
-            python = tf.__internal__.autograph.tf_convert(
-                python, tf.__internal__.autograph.control_status_ctx()
-            )
+            enabled = ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED)
+            python = tf.__internal__.autograph.tf_convert(python, enabled)
         return body(python, args, kwargs)
 
     run.__name__ = getattr(python_function(fn), "__name__", None) or "program"

@@ -8,8 +8,9 @@ the stock op. (docs/architecture.md compares this with rewriting finished graphs
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -56,8 +57,9 @@ class Tracer:
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
         self.program = program
         self.configuration = configuration
-        self.function_names: dict[str, str] = {}
-        self.concrete_functions: dict[int, tuple[ConcreteFunction, ConcreteFunction]] = {}
+        self.functions: dict[str, Any] = {}
+        self.concrete_functions: dict[int, tuple[Any, ConcreteFunction]] = {}
+        self.copied: list[FuncGraph] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
 
@@ -81,7 +83,7 @@ class Tracer:
         elif op_type == "Cast":
             op_type, attrs = self._cast(inputs, attrs)
         elif op_type in calls.CALLS:
-            attrs = calls.prepare(self, graph, op_type, inputs, attrs, name)
+            attrs = calls.prepare(self, graph, op_type, inputs, attrs)
         elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
             self.add_native(op_type, name, "there is no tile op of this kind")
         if op_type.startswith("Ipu"):
@@ -97,6 +99,15 @@ class Tracer:
         return self.configuration.stochastic_rounding != "off" or any(
             op.stochastic_rounding for op in self.program.tile_ops
         )
+
+    @contextlib.contextmanager
+    def copying(self, body: FuncGraph) -> Iterator[None]:
+        """Makes the functions of `body` known while its ops are created once more."""
+        self.copied.append(body)
+        try:
+            yield
+        finally:
+            self.copied.pop()
 
     def next_stream(self) -> int:
         """Returns the number of the next stream of random bits."""

@@ -1,0 +1,211 @@
+"""Functions that were traced before a program calls them: concrete functions, SavedModels.
+
+Their graphs hold stock ops. Where a program calls one, a copy is called in its place, whose ops
+are created once more, one by one, through the tracer.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from ipu_tf._private import (
+    ConcreteFunction,
+    FuncGraph,
+    atomic_function_from_func_graph,
+    copy_handle_data,
+    function_def_to_graph,
+)
+from ipu_tf.ops.twins import STOCK_OF, TWINS
+from ipu_tf.runtime import calls
+
+if TYPE_CHECKING:
+    from ipu_tf.runtime.tracer import Tracer
+
+XLA_MUST_COMPILE = "_XlaMustCompile"
+
+_PLAIN_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_V1_LOOP = "Enter"
+_serial = itertools.count()
+
+
+def concrete_twin(tracer: Tracer, function: ConcreteFunction) -> ConcreteFunction:
+    """Returns `function` with tile ops in the place of stock ops, and without jit.
+
+    A function that holds neither is returned as it is.
+    """
+    atomic = function.inference_fn
+    known = tracer.concrete_functions.get(id(atomic))
+    if known is None:
+        twin = function
+        body = function.graph
+        if _needs_copy(tracer, body, jitted=_is_jitted(function)) and _can_copy(tracer, body):
+            copy = _copy(tracer, body, body.name, function.captured_inputs)
+            copy.variables = body.variables
+            # Gradients that were built of the original have added outputs to its graph.
+            del copy.outputs[len(function.function_type.flat_outputs) :]
+            twin = ConcreteFunction.from_func_graph(copy, function.function_type, {})
+        # The original is kept, too: its id is the key.
+        known = tracer.concrete_functions[id(atomic)] = (atomic, twin)
+    return known[1]
+
+
+def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[tf.Tensor]) -> str:
+    """Returns the name of a function of `graph`'s library that does what `name` does, in tiles.
+
+    It is `name` itself where there is nothing to replace.
+    """
+    shapes = [tensor.shape for tensor in arguments]
+    key = f"{name}{shapes}"
+    found = (_function_of(library, name) for library in (graph, *tracer.copied))
+    function = next((f for f in found if f is not None), None)
+    if function is None:
+        return name
+    known = tracer.functions.get(key)
+    if known is None:
+        known = function
+        # The gradient of a loop renames the functions of the loop, so a copied loop needs its own.
+        if tracer.copied or _holds(graph, function.graph, TWINS.__contains__):
+            with graph.as_default():
+                body = function_def_to_graph(
+                    function.cached_definition, input_shapes=[s.as_proto() for s in shapes]
+                )
+            if _can_copy(tracer, body):
+                new_name = f"{name}_tiles_{next(_serial)}"
+                copy = _copy(tracer, body, new_name, arguments)
+                known = atomic_function_from_func_graph(new_name, copy, {})
+        tracer.functions[key] = known
+    graph._add_function_recursive(known)
+    return known.name.decode()
+
+
+def _needs_copy(tracer: Tracer, body: FuncGraph, *, jitted: bool) -> bool:
+    """Whether `body` holds stock ops with twins, or is jitted and holds tile ops."""
+    if _holds(body, body, TWINS.__contains__):
+        return True
+    if not jitted or not _holds(body, body, STOCK_OF.__contains__):
+        return False
+    tracer.program.notes.append(
+        f"'{body.name}' asks for jit_compile: it runs without XLA, which has no tile ops."
+    )
+    return True
+
+
+def _can_copy(tracer: Tracer, body: FuncGraph) -> bool:
+    """Whether `body` can be copied op by op: not with v1 loops, then it is recorded as native."""
+    operations = body.get_operations()
+    if not any(op.type == _V1_LOOP for op in operations):
+        return True
+    for op in operations:
+        if op.type in TWINS:
+            tracer.add_native(op.type, op.name, "it is in a function with v1 loops")
+    return False
+
+
+def _is_jitted(function: ConcreteFunction) -> bool:
+    attributes = function.inference_fn.cached_definition.attr
+    return XLA_MUST_COMPILE in attributes and attributes[XLA_MUST_COMPILE].b
+
+
+def _copy(tracer: Tracer, body: FuncGraph, name: str, arguments: Sequence[tf.Tensor]) -> FuncGraph:
+    """Returns a new graph in which every op of `body` was created once more.
+
+    Args:
+        tracer: Turns stock ops into tile ops; it is active.
+        body: The graph.
+        name: Name of the copy.
+        arguments: Values of `body`'s last inputs; variables among them tell their shapes.
+    """
+    copy = FuncGraph(name)
+    parameters = body.inputs[len(body.inputs) - len(arguments) :]
+    sources = {id(parameter): value for parameter, value in zip(parameters, arguments, strict=True)}
+    tensors: dict[int, tf.Tensor] = {}
+    operations: dict[str, tf.Operation] = {}
+    with copy.as_default(), tracer.copying(body):
+        for op in _in_order(body):
+            inputs = [tensors[id(tensor)] for tensor in op.inputs]
+            controls = [operations[control.name] for control in op.control_inputs]
+            with tf.control_dependencies(controls), tf.device(op.device or None):
+                outputs, operations[op.name] = _recreate(tracer, body, copy, op, inputs)
+            for old_output, output in zip(op.outputs, outputs, strict=True):
+                output.set_shape(old_output.shape)
+                if output.dtype in (tf.resource, tf.variant):
+                    copy_handle_data(sources.get(id(old_output), old_output), output)
+                tensors[id(old_output)] = output
+    copy.inputs = [tensors[id(tensor)] for tensor in body.inputs]
+    copy.outputs = [tensors[id(tensor)] for tensor in body.outputs]
+    copy.control_outputs = [operations[op.name] for op in body.control_outputs]
+    return copy
+
+
+def _recreate(
+    tracer: Tracer,
+    body: FuncGraph,
+    copy: FuncGraph,
+    op: tf.Operation,
+    inputs: list[tf.Tensor],
+) -> tuple[Sequence[tf.Tensor], tf.Operation]:
+    """Creates `op` of `body` in `copy`; returns its outputs and the operation that runs it."""
+    if op.type in _PLAIN_CALLS:
+        # Called as a concrete function, which gives the call its gradient.
+        function = ConcreteFunction(_function_of(body, op.get_attr("f").name))
+        called = concrete_twin(tracer, function)
+        outputs = tf.nest.flatten(called._call_flat(inputs, []), expand_composites=True)
+        return outputs, copy.get_operations()[-1]
+    if op.type not in calls.CALLS:
+        for value in op.node_def.attr.values():
+            for callee in calls.functions_of(value):
+                copy._add_function_recursive(_function_of(body, callee.name))
+    new = copy._create_op_internal(
+        op.type,
+        inputs,
+        dtypes=[tensor.dtype for tensor in op.outputs],
+        name=op.name,
+        attrs={key: op.node_def.attr[key] for key in op.node_def.attr},
+    )
+    return new.outputs, new
+
+
+def _in_order(body: FuncGraph) -> Iterator[tf.Operation]:
+    """Yields the ops of `body`, each after those whose values or completion it needs.
+
+    They are created almost in this order, but control inputs can be added later.
+    """
+    operations = {op.name: op for op in body.get_operations()}
+    needs = {
+        name: [*(tensor.op.name for tensor in op.inputs), *(c.name for c in op.control_inputs)]
+        for name, op in operations.items()
+    }
+    return (operations[name] for name in graphlib.TopologicalSorter(needs).static_order())
+
+
+def _holds(library: FuncGraph, body: FuncGraph, wanted: Callable[[str], bool]) -> bool:
+    """Whether `body`, or a function it calls, has an op of a wanted type."""
+    seen: set[str] = set()
+
+    def holds(library: FuncGraph, nodes: Sequence[Any]) -> bool:
+        if any(wanted(node.op) for node in nodes):
+            return True
+        for node in nodes:
+            for callee in (f for value in node.attr.values() for f in calls.functions_of(value)):
+                function = None if callee.name in seen else _function_of(library, callee.name)
+                seen.add(callee.name)
+                if function is not None and holds(library, function.cached_definition.node_def):
+                    return True
+        return False
+
+    return holds(library, [op.node_def for op in body.get_operations()])
+
+
+def _function_of(graph: FuncGraph, name: str) -> Any:
+    """Returns the function called `name` that `graph` or a graph around it knows, else None."""
+    outer: Any = graph
+    while outer is not None:
+        if outer._is_function(name):
+            return outer._get_function(name)
+        outer = getattr(outer, "outer_graph", None)
+    return None
