@@ -1,0 +1,87 @@
+"""The `./dev` script: its tasks and the errors of a machine that lacks something."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """Runs `./dev` in a checkout without .venv, on a machine with nothing but core tools."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "env", "cat", "dirname", "rm", "sha256sum"):
+        (tools / name).symlink_to(shutil.which(name))
+    for name in ("dev", "setup.cfg", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+
+    def run(*arguments, **variables):
+        environment = {"PATH": str(tools), "HOME": str(tmp_path)} | variables
+        return subprocess.run(
+            [str(tmp_path / "dev"), *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def add_tool(tmp_path, name, text):
+    tool = tmp_path / "bin" / name
+    tool.write_text(text)
+    tool.chmod(0o755)
+
+
+def test_without_a_task_lists_them(bare):
+    result = bare()
+    assert result.returncode == 0
+    assert all(task in result.stdout for task in ("setup", "demo", "test", "lint", "bench"))
+
+
+def test_unknown_task_is_named(bare):
+    result = bare("deploy")
+    assert result.returncode == 1
+    assert "error: unknown task 'deploy'" in result.stderr
+
+
+def test_missing_compiler_says_what_to_install(bare):
+    result = bare("test")
+    assert result.returncode == 1
+    assert "no C++ compiler: g++ is not on PATH. Install g++" in result.stderr
+
+
+def test_missing_python_says_which_versions(bare, tmp_path):
+    add_tool(tmp_path, "g++", "#!/bin/sh\n")
+    result = bare("test")
+    assert result.returncode == 1
+    assert "no Python 3.11, 3.12 or 3.13 with the venv module was found" in result.stderr
+    assert "PYTHON=/path/to/python ./dev test" in result.stderr
+
+
+def test_python_of_pyenv_is_found(bare, tmp_path):
+    add_tool(tmp_path, "g++", "#!/bin/sh\n")
+    python = tmp_path / "versions" / "3.12.1" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/bash\n[ "$1" = -m ] && echo "made: $*" && exit 5\nexit 0\n')
+    python.chmod(0o755)
+    result = bare("setup", PYENV_ROOT=str(tmp_path))
+    assert "made: -m venv .venv" in result.stdout
+
+
+def test_ci_runs_the_tests_and_passes_on_the_verdict(tmp_path):
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    dev = tmp_path / "dev"
+    dev.write_text('#!/bin/sh\necho "task: $*"\nexit 7\n')
+    dev.chmod(0o755)
+    result = subprocess.run(
+        [str(tmp_path / ".ci" / "run")], capture_output=True, text=True, check=False, env=os.environ
+    )
+    assert result.returncode == 7
+    assert result.stdout == "task: test\n"
