@@ -64,7 +64,9 @@ def repeated(op: Op, pass_: str, layer: Layer, seed: int) -> Timed:
             # Reading one element keeps the op alive at no cost worth mentioning.
             return turn + 1, total + tf.reshape(one_pass(op, pass_, x, w, dy), [-1])[0]
 
-        return tf.while_loop(lambda turn, _: turn < times, step, (0, 0.0))[1]
+        # One at a time: executions side by side would hide how well an op uses the threads.
+        loop = tf.while_loop(lambda turn, _: turn < times, step, (0, 0.0), parallel_iterations=1)
+        return loop[1]
 
     return lambda times: run(times, x, w, dy)
 
