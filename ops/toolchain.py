@@ -54,7 +54,8 @@ class Toolchain:
     def flags_for(self, source: Path) -> tuple[str, ...]:
         """The flags of one source file; they name no path, so equal flags mean equal code."""
         extra = AVX512_FLAGS if source.stem.endswith("_avx512") else ()
-        return COMPILE_FLAGS + extra + self.compile_flags
+        version = f'-DIPU_TF_TENSORFLOW_VERSION="{self.tensorflow_version}"'
+        return (*COMPILE_FLAGS, *extra, version, *self.compile_flags)
 
     def compile_command(self, source: Path, output: Path) -> list[str]:
         """The command that compiles `source` to the object file `output`."""

@@ -44,7 +44,7 @@ void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& nu
   sources.reserve(shape.batch());
   for (int64_t g = 0; g < shape.batch(); ++g) {
     sources.emplace_back(a + shape.a_at[g], shape.a_row_stride,
-                         c + g * shape.rows * shape.columns, shape.columns);
+                         c + shape.c_at[g], shape.c_row_stride);
     GemmProblem& problem = problems[g];
     problem.rows = shape.rows;
     problem.columns = shape.columns;

@@ -28,6 +28,7 @@ void SetMatrices(const TensorShape& a, bool transpose_a, const TensorShape& b, b
   shape->a_k_stride = transpose_a ? a_columns : 1;
   shape->b_k_stride = transpose_b ? 1 : b_columns;
   shape->b_n_stride = transpose_b ? b_columns : 1;
+  shape->c_row_stride = shape->columns;
 }
 
 class MatMulKernel : public TileKernel {
@@ -86,6 +87,7 @@ class MatMulKernel : public TileKernel {
     for (int64_t g = 0; g < count; ++g) {
       shape->a_at.push_back((broadcast ? batches.x_batch_indices()[g] : g) * a_floats);
       shape->b_at.push_back((broadcast ? batches.y_batch_indices()[g] : g) * b_floats);
+      shape->c_at.push_back(g * shape->rows * shape->columns);
     }
   }
 
