@@ -30,12 +30,8 @@ def iterator_function(
         A function of an iterator over batches to the logs of its last step. It raises
         `tf.errors.OutOfRangeError` when a `tf.data.Iterator` has no batch left.
     """
-    inline_step = _under(strategy, step)
-    run_step = tf.function(inline_step)
-    if steps_per_execution == 1:
-        execution = tf.function(_next_batch(inline_step))
-    else:
-        execution = tf.function(_next_batches(run_step, steps_per_execution))
+    run_step = _step_function(strategy, step)
+    execution = tf.function(_next_batches(run_step, steps_per_execution))
 
     def function(iterator: Any) -> Any:
         if isinstance(iterator, tf.data.Iterator):
@@ -48,24 +44,18 @@ def iterator_function(
     return function
 
 
-def _under(strategy: tf.distribute.Strategy, step: Step) -> Step:
+def _step_function(strategy: tf.distribute.Strategy, step: Step) -> Step:
+    """Returns a function that runs `step` on a batch, to be called from every execution."""
+
     @tf.autograph.experimental.do_not_convert
     def run_step(data: Any) -> Any:
         return strategy.run(step, args=(data,))
 
-    return run_step
-
-
-def _next_batch(run_step: Step) -> Callable[[tf.data.Iterator], Any]:
-    @tf.autograph.experimental.do_not_convert
-    def run(iterator: tf.data.Iterator) -> Any:
-        return run_step(iterator.get_next())
-
-    return run
+    return tf.function(run_step)
 
 
 def _next_batches(run_step: Step, steps: int) -> Callable[[tf.data.Iterator], Any]:
-    """Returns a loop over up to `steps` batches. It calls `run_step`, a tf.function, twice."""
+    """Returns a loop over up to `steps` batches, with the logs of the last one."""
 
     @tf.autograph.experimental.do_not_convert
     def run(iterator: tf.data.Iterator) -> Any:
@@ -79,6 +69,8 @@ def _next_batches(run_step: Step, steps: int) -> Callable[[tf.data.Iterator], An
 
         # The first step is outside of the loop: its logs tell the loop what it carries.
         first = run_step(iterator.get_next())
+        if steps == 1:
+            return first
         _, logs = tf.while_loop(
             lambda step, _: step < steps, body, (tf.constant(1), first), parallel_iterations=1
         )
@@ -97,14 +89,13 @@ def predict_function(strategy: tf.distribute.Strategy, step: Step) -> Callable[[
     Returns:
         A function of the batches of one execution to their predictions, concatenated.
     """
-    inline_step = _under(strategy, step)
-    run_step = tf.function(inline_step)
+    run_step = _step_function(strategy, step)
 
     @tf.autograph.experimental.do_not_convert
     def run(batches: list[Any]) -> Any:
-        if len(batches) == 1:
-            return inline_step(batches[0])
         outputs = [run_step(batch) for batch in batches]
+        if len(outputs) == 1:
+            return outputs[0]
         return keras.tree.map_structure(_concatenate, *outputs)
 
     return tf.function(run)

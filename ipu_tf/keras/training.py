@@ -46,6 +46,17 @@ def _on_ipu(method: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
     return call
 
 
+def _adopt(optimizer: Any, strategy: IPUStrategy) -> None:
+    """Makes an optimizer one of `strategy`, also where it was made outside of the scope.
+
+    An optimizer holds on to the strategy that it was made under. The variables of an IPU strategy
+    are plain ones, so what it has made so far fits in.
+    """
+    while optimizer is not None:
+        optimizer._distribution_strategy = strategy
+        optimizer = getattr(optimizer, "inner_optimizer", None)
+
+
 class IPUTrainer(keras.Model):
     """A Keras model whose training loop keeps the rules of the IPU.
 
@@ -193,10 +204,13 @@ class IPUTrainer(keras.Model):
         Keras would read the first batch of `iterator` only for its shapes, which the specification
         of the dataset tells without losing a batch.
         """
-        if iterator is not None and isinstance(self.distribute_strategy, IPUStrategy):
-            data_batch = keras.tree.map_structure(
-                lambda spec: spec if hasattr(spec, "shape") else None,
-                iterator._get_iterator().element_spec,
-            )
-            iterator = None
+        strategy = self.distribute_strategy
+        if isinstance(strategy, IPUStrategy):
+            _adopt(self.optimizer, strategy)
+            if iterator is not None:
+                data_batch = keras.tree.map_structure(
+                    lambda spec: spec if hasattr(spec, "shape") else None,
+                    iterator._get_iterator().element_spec,
+                )
+                iterator = None
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)

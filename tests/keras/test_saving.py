@@ -147,11 +147,12 @@ class Own(ipu_tf.keras.Model):
 def test_subclasses_of_ours(tmp_path, strategy, data):
     x, _ = data
     with strategy.scope():
-        model = Own()
-        model(x)
-    model.save(tmp_path / "own.keras")
-    loaded = keras.models.load_model(tmp_path / "own.keras")
+        model = compile_model(Own())
+        model.fit(x, np.zeros(len(x), "int32"), batch_size=16, verbose=0)
+        model.save(tmp_path / "own.keras")
+        loaded = keras.models.load_model(tmp_path / "own.keras")
     assert type(loaded) is Own
+    assert loaded.compiled
     assert model.__class__ is Own
     np.testing.assert_array_equal(loaded(x), model(x))
 

@@ -355,6 +355,20 @@ def test_eager_functions_are_refused(strategy, data):
         tf.config.run_functions_eagerly(False)
 
 
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_an_optimizer_made_outside_of_the_scope(strategy, data, wrapped):
+    x, y = data
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+    if wrapped:
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    with strategy.scope():
+        model = seeded(sequential)
+    compile_model(model, optimizer=optimizer)
+    stock = compile_model(seeded(sequential))
+    arguments = {"batch_size": 16, "shuffle": False, "verbose": 0}
+    check_same_logs(model.fit(x, y, **arguments).history, stock.fit(x, y, **arguments).history)
+
+
 def test_outputs_without_a_batch_axis_are_stacked():
     parts = [tf.constant(1.0), tf.constant(2.0)]
     strategy = tf.distribute.get_strategy()

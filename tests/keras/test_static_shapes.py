@@ -1,0 +1,125 @@
+"""Every step runs at static shapes, and every shape is traced once."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.keras.small_models import CLASSES, FEATURES, compile_model
+
+
+@pytest.fixture
+def watched(strategy):
+    """Builds a model that notes the batch shape of every trace of its steps."""
+
+    def build(traces, steps_per_execution):
+        class Watched(keras.Sequential):
+            def train_step(self, data):
+                traces.append(("train", batch_size_of(data)))
+                return super().train_step(data)
+
+            def test_step(self, data):
+                traces.append(("test", batch_size_of(data)))
+                return super().test_step(data)
+
+            def predict_step(self, data):
+                traces.append(("predict", batch_size_of(data)))
+                return super().predict_step(data)
+
+        with strategy.scope():
+            model = Watched([keras.Input((FEATURES,)), keras.layers.Dense(CLASSES)])
+            return compile_model(model, steps_per_execution=steps_per_execution)
+
+    return build
+
+
+def batch_size_of(data):
+    return keras.tree.flatten(data)[0].shape[0]
+
+
+def arrays(count):
+    random = np.random.default_rng(1)
+    x = random.normal(size=(count, FEATURES)).astype("float32")
+    return x, random.integers(0, CLASSES, count).astype("int32")
+
+
+def batches_of(count, batch_size):
+    dataset = tf.data.Dataset.from_tensor_slices(arrays(count))
+    return dataset.batch(batch_size, drop_remainder=True)
+
+
+@pytest.mark.parametrize("as_dataset", [True, False])
+@pytest.mark.parametrize("steps_per_execution", [1, 3])
+def test_each_shape_is_traced_once(watched, steps_per_execution, as_dataset):
+    traces = []
+    model = watched(traces, steps_per_execution)
+
+    def run(method, count, batch_size):
+        if as_dataset:
+            data = (batches_of(count, batch_size),)
+            arguments = {"shuffle": False} if method == "fit" else {}
+        else:
+            data = arrays(count)
+            data = data[:1] if method == "predict" else data
+            arguments = {"batch_size": batch_size}
+        getattr(model, method)(*data, verbose=0, **arguments)
+
+    for _ in range(2):
+        run("fit", 256, 64)
+        run("fit", 128, 32)
+        run("evaluate", 64, 16)
+        run("predict", 64, 16)
+        run("fit", 256, 64)
+    assert traces == [("train", 64), ("train", 32), ("test", 16), ("predict", 16)]
+
+
+def test_batches_of_the_on_batch_methods_are_traced_once_each(watched):
+    traces = []
+    model = watched(traces, 1)
+    for count in (8, 4, 8, 4):
+        x, y = arrays(count)
+        model.train_on_batch(x, y)
+        model.test_on_batch(x, y)
+        model.predict_on_batch(x)
+    expected = [(step, count) for count in (8, 4) for step in ("train", "test", "predict")]
+    assert traces == expected
+
+
+def test_programs_have_static_shapes(strategy, watched):
+    model = watched([], 3)
+    model.fit(batches_of(96, 16), shuffle=False, verbose=0)
+    assert strategy.report().tile_ops
+    model.predict(batches_of(96, 16), verbose=0)
+    names = {program.name for program in strategy.report().programs}
+    assert {"train_step", "predict_step"} <= names
+
+
+def test_the_last_execution_may_be_shorter(watched):
+    model = watched([], 3)
+    x, y = arrays(80)
+    history = model.fit(x, y, batch_size=16, epochs=2, verbose=0)
+    assert int(model.optimizer.iterations) == 10
+    assert len(history.history["loss"]) == 2
+    assert model.predict(x, batch_size=16, verbose=0).shape == (80, CLASSES)
+
+
+def test_recompiling_makes_new_functions(watched):
+    traces = []
+    model = watched(traces, 1)
+    model.fit(*arrays(16), batch_size=16, verbose=0)
+    compile_model(model)
+    model.fit(*arrays(16), batch_size=16, verbose=0)
+    assert traces == [("train", 16)] * 2
+
+
+def test_forced_functions_are_new(watched):
+    model = watched([], 1)
+    for make, attribute in (
+        (model.make_train_function, "train_function"),
+        (model.make_test_function, "test_function"),
+        (model.make_predict_function, "predict_function"),
+    ):
+        first = make()
+        assert make() is first
+        assert make(force=True) is not first
+        assert getattr(model, attribute) is not first
