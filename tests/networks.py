@@ -29,8 +29,12 @@ class Network:
     learning_rate: float = 0.016
 
     def data(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns examples and one-hot labels for a number of steps, the same at every call."""
-        random = np.random.default_rng(5)
+        """Returns examples and one-hot labels for a number of steps, the same at every call.
+
+        The seed is one with which neither implementation meets a tie of a max-pooling window or a
+        ReLU within float32 rounding: a tie moves a whole gradient element, whoever is right.
+        """
+        random = np.random.default_rng(7)
         count = steps * self.batch_size
         x = random.normal(size=(count, *self.input_shape)).astype("float32")
         y = np.eye(self.classes, dtype="float32")[random.integers(0, self.classes, count)]

@@ -173,8 +173,7 @@ class Tracer:
     ) -> OpInputs:
         sizes = None
         if twin.sizes_input is not None:
-            value = tf.get_static_value(inputs[twin.sizes_input])
-            sizes = None if value is None else [int(size) for size in value]
+            sizes = _static_values(inputs[twin.sizes_input])
         shapes = [_static_shape(tensor, name) for tensor in inputs]
         dtype = next(tensor.dtype.name for tensor in inputs if tensor.dtype.is_floating)
         return OpInputs(
@@ -207,6 +206,15 @@ class Tracer:
         self.program.native_ops.append(
             NativeOp(name=name, layer=layer_of(name), op_type=op_type, reason=reason)
         )
+
+
+def _static_values(sizes: tf.Tensor) -> list[int] | None:
+    """Returns the values of a tensor of sizes, None where they are not static."""
+    if sizes.op.type == "ShapeN":
+        shape = sizes.op.inputs[sizes.value_index].shape
+        return shape.as_list() if shape.is_fully_defined() else None
+    value = tf.get_static_value(sizes)
+    return None if value is None else [int(size) for size in value]
 
 
 def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
