@@ -6,6 +6,7 @@
 #include "gemm.h"
 #include "pixel_rows.h"
 #include "scratch.h"
+#include "tiled_conv.h"
 
 namespace ipu_tf {
 namespace {
@@ -147,6 +148,7 @@ void MergedForward(const ConvShape& shape, const ConvPlan& plan, const Numerics&
 void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
                  const float* x, const float* w, float* y, const Kernels& kernels,
                  const Parallel& parallel) {
+  if (numerics.stochastic()) return TiledConvForward(shape, plan, numerics, x, w, y, parallel);
   if (PaddedImage::Pays(shape, numerics) && plan.kernel_columns == 1 && plan.in_channels == 1) {
     return MergedForward(shape, plan, numerics, x, w, y, kernels, parallel);
   }
@@ -171,6 +173,9 @@ void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& n
 void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
                        const float* w, const float* dy, float* dx, const Kernels& kernels,
                        const Parallel& parallel) {
+  if (numerics.stochastic()) {
+    return TiledConvInputGradient(shape, plan, numerics, w, dy, dx, parallel);
+  }
   std::deque<PixelRows> sources;
   std::vector<GemmProblem> problems;
   PixelRows::Grid grid;

@@ -5,6 +5,7 @@
 
 #include "conv.h"
 #include "scratch.h"
+#include "tiled_conv.h"
 
 namespace ipu_tf {
 namespace {
@@ -193,6 +194,9 @@ class FilterGradient {
 void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
                         const float* x, const float* dy, float* dw, const Kernels& kernels,
                         const Parallel& parallel) {
+  if (numerics.stochastic()) {
+    return TiledConvFilterGradient(shape, plan, numerics, x, dy, dw, parallel);
+  }
   View view;
   Scratch padded;
   if (PaddedImage::Pays(shape, numerics)) {

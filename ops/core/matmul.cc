@@ -1,6 +1,7 @@
 #include "matmul.h"
 
 #include "gemm.h"
+#include "tiled_matmul.h"
 
 namespace ipu_tf {
 namespace {
@@ -38,6 +39,7 @@ std::string CheckPlan(const MatMulPlan& plan, const MatMulShape& shape) {
 void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics,
             const float* a, const float* b, float* c, const Kernels& kernels,
             const Parallel& parallel) {
+  if (numerics.stochastic()) return TiledMatMul(shape, plan, numerics, a, b, c, parallel);
   const Partition reduction{shape.depth, plan.reduction, plan.grain};
   std::vector<StridedRows> sources;
   std::vector<GemmProblem> problems(shape.batch());

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "random.h"
+
 namespace ipu_tf {
 
 enum class ElementType { kFloat, kHalf };
@@ -43,7 +45,7 @@ struct Numerics {
   bool half_partials = false;
   Rounding rounding = Rounding::kNearest;
   bool nanoo = false;
-  uint64_t stream = 0;
+  RandomKey random;  // Of this execution; for stochastic rounding only.
 
   // The grain of rounding passes; 0 where partials stay float32.
   int64_t pass_grain(int64_t grain) const {

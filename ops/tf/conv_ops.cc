@@ -56,7 +56,7 @@ class ForwardKernel : public ConvKernel<Depthwise> {
     const Parallel parallel = ParallelOf(context);
     const Operand x(input, kernels, parallel), w(filter, kernels, parallel);
     Result y(output);
-    ConvForward(shape, this->conv_plan_, this->numerics_, x.data(), w.data(), y.data(), kernels,
+    ConvForward(shape, this->conv_plan_, this->CallNumerics(), x.data(), w.data(), y.data(), kernels,
                 parallel);
     y.Round(this->numerics_.nanoo, kernels, parallel);
   }
@@ -82,7 +82,7 @@ class InputGradientKernel : public ConvKernel<Depthwise> {
     const Parallel parallel = ParallelOf(context);
     const Operand w(filter, kernels, parallel), dy(out_backprop, kernels, parallel);
     Result dx(output);
-    ConvInputGradient(shape, this->conv_plan_, this->numerics_, w.data(), dy.data(), dx.data(),
+    ConvInputGradient(shape, this->conv_plan_, this->CallNumerics(), w.data(), dy.data(), dx.data(),
                       kernels, parallel);
     dx.Round(this->numerics_.nanoo, kernels, parallel);
   }
@@ -108,7 +108,7 @@ class FilterGradientKernel : public ConvKernel<Depthwise> {
     const Parallel parallel = ParallelOf(context);
     const Operand x(input, kernels, parallel), dy(out_backprop, kernels, parallel);
     Result dw(output);
-    ConvFilterGradient(shape, this->conv_plan_, this->numerics_, x.data(), dy.data(), dw.data(),
+    ConvFilterGradient(shape, this->conv_plan_, this->CallNumerics(), x.data(), dy.data(), dw.data(),
                        kernels, parallel);
     dw.Round(this->numerics_.nanoo, kernels, parallel);
   }

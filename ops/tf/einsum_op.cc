@@ -130,7 +130,7 @@ class IpuEinsum : public TileKernel {
     const float* b_data = InPlace(b_view, b_values.data(), &b_copy);
     Result c(output);
     float* c_data = c_view.in_place ? c.data() : c_copy.data();
-    MatMul(shape, matmul_plan_, numerics_, a_data, b_data, c_data, kernels, parallel);
+    MatMul(shape, matmul_plan_, CallNumerics(), a_data, b_data, c_data, kernels, parallel);
     if (!c_view.in_place) CopyToStrided(c_data, c_view.AllAxes(), c.data());
     c.Round(numerics_.nanoo, kernels, parallel);
   }

@@ -73,7 +73,7 @@ class MatMulKernel : public TileKernel {
     const Parallel parallel = ParallelOf(context);
     const Operand a_values(a, kernels, parallel), b_values(b, kernels, parallel);
     Result c(output);
-    MatMul(shape, matmul_plan_, numerics_, a_values.data(), b_values.data(), c.data(), kernels,
+    MatMul(shape, matmul_plan_, CallNumerics(), a_values.data(), b_values.data(), c.data(), kernels,
            parallel);
     c.Round(numerics_.nanoo, kernels, parallel);
   }

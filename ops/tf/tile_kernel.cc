@@ -125,7 +125,13 @@ TileKernel::TileKernel(tensorflow::OpKernelConstruction* context) : OpKernel(con
   numerics_.type = type == DT_HALF ? ElementType::kHalf : ElementType::kFloat;
   numerics_.half_partials = partials == "float16";
   numerics_.rounding = rounding == "stochastic" ? Rounding::kStochastic : Rounding::kNearest;
-  numerics_.stream = static_cast<uint64_t>(stream);
+  stream_ = static_cast<uint64_t>(stream);
+}
+
+Numerics TileKernel::CallNumerics() const {
+  Numerics numerics = numerics_;
+  if (numerics.stochastic()) numerics.random = NextKey(stream_);
+  return numerics;
 }
 
 absl::Status TileKernel::Error(const std::string& message) const {

@@ -63,8 +63,14 @@ class TileKernel : public tensorflow::OpKernel {
   // An InvalidArgument status that names the op.
   absl::Status Error(const std::string& message) const;
 
+  // The arithmetic of one execution; counts it where rounding is stochastic.
+  Numerics CallNumerics() const;
+
   std::vector<int64_t> plan_;
   Numerics numerics_;
+
+ private:
+  uint64_t stream_ = 0;
 };
 
 }  // namespace ipu_tf
