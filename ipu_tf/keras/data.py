@@ -105,26 +105,21 @@ def _is_array(value: Any) -> bool:
 
 
 def _prepare_arrays(parts: dict[str, Any], use: Use, *, whole_batches: bool) -> Data:
+    # A table with a type for every column becomes an array with one type.
+    parts = map_leaves(lambda _, leaf: leaf.to_numpy() if hasattr(leaf, "dtypes") else leaf, parts)
     leaves = dict(named_leaves(parts))
     for name, leaf in leaves.items():
         _check_dense(name, leaf, use)
+        narrowing.check_supported(name, narrowing.dtype_name(leaf), model=use.model)
     samples = {name: lengths.axis_length(leaf) for name, leaf in leaves.items()}
     if whole_batches:
         lengths.check_arrays(samples, use)
     else:
         lengths.check_equal(samples, use)
-    narrowed: list[str] = []
-
-    def narrow(name: str, leaf: Any) -> Any:
-        if hasattr(leaf, "dtypes"):  # A table with a type per column.
-            leaf = leaf.to_numpy()
-        dtype = narrowing.dtype_name(leaf)
-        narrowing.check_supported(name, dtype, model=use.model)
-        if dtype in narrowing.NARROWER:
-            narrowed.append(_conversion(name, dtype))
-        return narrowing.narrow_array(name, leaf, model=use.model)
-
-    return Data(**map_leaves(narrow, parts), narrowed=tuple(narrowed))
+    narrow = map_leaves(
+        lambda name, leaf: narrowing.narrow_array(name, leaf, model=use.model), parts
+    )
+    return Data(**narrow, narrowed=_conversions(leaves))
 
 
 def _check_dense(name: str, array: Any, use: Use) -> None:
@@ -141,7 +136,7 @@ def _check_dense(name: str, array: Any, use: Use) -> None:
 
 def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
     spec = dataset.element_spec
-    narrowed = []
+    leaves = {}
     for name, leaf in named_leaves(by_role(spec)):
         if not isinstance(leaf, tf.TensorSpec):
             if hasattr(leaf, "shape"):
@@ -152,8 +147,8 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
             continue  # A part that is None.
         _check_static(name, leaf, use)
         narrowing.check_supported(name, leaf.dtype.name, model=use.model)
-        if leaf.dtype.name in narrowing.NARROWER:
-            narrowed.append(_conversion(name, leaf.dtype.name))
+        leaves[name] = leaf
+    narrowed = _conversions(leaves)
     if not narrowed:
         return {"x": dataset}
 
@@ -166,7 +161,7 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
         return tuple(parts.values()) if isinstance(spec, tuple) else parts["x"]
 
     narrow_dataset = dataset.map(narrow, num_parallel_calls=tf.data.AUTOTUNE)
-    return {"x": narrow_dataset, "narrowed": tuple(narrowed)}
+    return {"x": narrow_dataset, "narrowed": narrowed}
 
 
 def _check_static(name: str, spec: tf.TensorSpec, use: Use) -> None:
@@ -185,8 +180,14 @@ def _check_static(name: str, spec: tf.TensorSpec, use: Use) -> None:
         )
 
 
-def _conversion(name: str, dtype: str) -> str:
-    return f"{name}: {dtype} to {narrowing.NARROWER[dtype]}"
+def _conversions(leaves: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns what `narrowing` does to arrays or specs, in words."""
+    dtypes = {name: narrowing.dtype_name(leaf) for name, leaf in leaves.items()}
+    return tuple(
+        f"{name}: {dtype} to {narrowing.NARROWER[dtype]}"
+        for name, dtype in dtypes.items()
+        if dtype in narrowing.NARROWER
+    )
 
 
 def _check_not_python_iterable(x: Any, use: Use) -> None:

@@ -80,12 +80,11 @@ def narrow_array(name: str, array: Any, *, model: str) -> Any:
                 _does_not_fit(name, dtype_name(array), target, model)
                 + f" Received: a value of magnitude {np.abs(values[np.isfinite(values)]).max()}."
             )
-    return tf.convert_to_tensor(narrow) if tf.is_tensor(array) else _like(array, narrow)
-
-
-def _like(array: Any, narrow: np.ndarray) -> Any:
-    """Returns a pandas Series for a Series (Keras treats them in its own way), else an array."""
-    return narrow if isinstance(array, np.ndarray) else array.astype(narrow.dtype.name)
+    if tf.is_tensor(array):
+        return tf.convert_to_tensor(narrow)
+    if isinstance(array, np.ndarray):
+        return narrow
+    return array.astype(target)  # A column of a table stays one: Keras gives it a second axis.
 
 
 def narrow_tensor(name: str, tensor: tf.Tensor, *, model: str) -> tf.Tensor:

@@ -1,0 +1,278 @@
+"""What data the methods of a model in the scope refuse, and in which words."""
+
+import logging
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
+
+
+@pytest.fixture
+def model(strategy):
+    with strategy.scope():
+        return compile_model(sequential())
+
+
+@pytest.fixture
+def name(model):
+    return model.name
+
+
+def arrays(count):
+    return np.zeros((count, FEATURES), "float32"), np.zeros(count, "int32")
+
+
+def generator():
+    yield arrays(4)
+
+
+def dataset_of(count, batch_size, **kwargs):
+    return tf.data.Dataset.from_tensor_slices(arrays(count)).batch(batch_size, **kwargs)
+
+
+def static(count=32, batch_size=8):
+    return dataset_of(count, batch_size, drop_remainder=True)
+
+
+METHODS = ["fit", "evaluate", "predict"]
+
+
+def call(model, method, x, y=None, **kwargs):
+    if method == "predict":
+        return model.predict(x, verbose=0, **kwargs)
+    return getattr(model, method)(x, y, verbose=0, **kwargs)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_partial_batches_are_refused(model, name, method):
+    message = (
+        rf"`{method}` of model '{name}': The provided set of data has a partial batch.*"
+        r"the 40 samples of x are no multiple of batch_size=16\. "
+        r"Pass batch_size=10, or leave out the last 8 samples\."
+    )
+    with pytest.raises(ValueError, match=message):
+        call(model, method, *arrays(40), batch_size=16)
+
+
+@pytest.mark.parametrize(
+    ("count", "arguments", "message"),
+    [
+        (20, {}, r"batch_size=32 \(not given\)\. Pass batch_size=20\.$"),
+        (37, {}, r"batch_size=32 \(not given\)\. Leave out the last 5 samples\.$"),
+        (40, {"steps_per_epoch": 3}, r"batch_size=14 \(not given\)\. Pass batch_size=10, or"),
+    ],
+)
+def test_the_advice_fits_the_data(model, count, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*arrays(count), **arguments)
+
+
+def test_partial_batches_of_validation_data_are_refused(model):
+    message = r"validation data.*the 10 samples of x are no multiple of batch_size=16"
+    with pytest.raises(ValueError, match=message):
+        model.fit(*arrays(32), batch_size=16, validation_data=arrays(10))
+    with pytest.raises(ValueError, match=message.replace("16", "4")):
+        model.fit(*arrays(32), batch_size=16, validation_data=arrays(10), validation_batch_size=4)
+
+
+def test_partial_batches_of_a_split_are_refused(model):
+    with pytest.raises(ValueError, match="the 30 samples of x are no multiple of batch_size=8"):
+        model.fit(*arrays(40), batch_size=8, validation_split=0.25)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_shapes_that_are_not_static_are_refused(model, name, method):
+    message = (
+        rf"`{method}` of model '{name}': the dataset yields x of shape \(None, {FEATURES}\) which "
+        r"is not fully defined.*`drop_remainder=True`"
+    )
+    with pytest.raises(ValueError, match=message):
+        call(model, method, dataset_of(32, 8))
+
+
+def test_other_axes_that_are_not_static_are_refused(model):
+    signature = tf.TensorSpec((8, None), tf.float32)
+    dataset = tf.data.Dataset.from_generator(generator, output_signature=signature)
+    with pytest.raises(ValueError, match=r"shape \(8, None\).*`tf.ensure_shape`"):
+        model.predict(dataset)
+
+
+def test_validation_datasets_that_are_not_static_are_refused(model):
+    with pytest.raises(ValueError, match=r"validation data.*which is not fully defined"):
+        model.fit(static(), validation_data=dataset_of(32, 8))
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return arrays(4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("make", "is_iterator"),
+    [
+        (generator, True),
+        (lambda: iter([arrays(4)]), True),
+        (lambda: iter(static()), True),
+        (Batches, False),
+    ],
+    ids=["generator", "iterator", "dataset iterator", "PyDataset"],
+)
+def test_python_iterables_are_refused(model, name, method, make, is_iterator):
+    x = make()
+    with pytest.raises(ValueError, match=rf"`{method}` of model '{name}': Python gen") as error:
+        call(model, method, x)
+    assert "`tf.data.Dataset.from_generator`" in str(error.value)
+    assert f"Received: x of type {type(x)}" in str(error.value)
+    assert ("cannot start again" in str(error.value)) == is_iterator
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "train_on_batch", "test_on_batch"])
+def test_lengths_that_differ_are_refused(model, name, method):
+    x, _ = arrays(8)
+    message = (
+        rf"`{method}` of model '{name}': all arrays must have the same number of samples\. "
+        r"Received: x: 8, y: 6\."
+    )
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(x, arrays(6)[1])
+
+
+def test_lengths_of_weights_are_checked(model):
+    with pytest.raises(ValueError, match="x: 8, y: 8, sample_weight: 7"):
+        model.fit(*arrays(8), sample_weight=np.ones(7, "float32"))
+
+
+def test_inputs_of_a_structure_are_named(strategy):
+    a, b = keras.Input((2,), name="a"), keras.Input((2,), name="b")
+    with strategy.scope():
+        model = keras.Model({"a": a, "b": b}, keras.layers.Add()([a, b]))
+    x = {"a": np.zeros((4, 2)), "b": np.zeros((5, 2))}
+    with pytest.raises(ValueError, match=r"x\['a'\]: 4, x\['b'\]: 5"):
+        model.predict(x)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_data_is_refused(model, name, method):
+    with pytest.raises(ValueError, match=rf"`{method}` of model '{name}': there is no data"):
+        call(model, method, *arrays(0))
+    with pytest.raises(ValueError, match=r"there is no data: the dataset has no batch"):
+        call(model, method, static(count=4))
+
+
+@pytest.mark.parametrize("as_dataset", [True, False])
+def test_axes_of_size_zero_are_refused(model, as_dataset):
+    x = np.zeros((4, 0), "float32")
+    if as_dataset:
+        x = tf.data.Dataset.from_tensor_slices(x).batch(2, drop_remainder=True)
+    with pytest.raises(ValueError, match=r"x (with|has) an axis of size 0. Received: shape \("):
+        model.predict(x)
+
+
+def test_not_enough_data_for_the_steps_is_refused(model):
+    message = r"Your input does not have enough data: 3 steps in each of 2 epochs need 6 batches"
+    with pytest.raises(ValueError, match=message):
+        model.fit(static(), steps_per_epoch=3, epochs=2, shuffle=False)
+    with pytest.raises(ValueError, match=r"5 steps need 5 batches.*a dataset of 4 batches"):
+        model.predict(static(), steps=5)
+    with pytest.raises(ValueError, match=r"5 steps of batch_size=8 need 40 samples.*32 samples"):
+        model.evaluate(*arrays(32), batch_size=8, steps=5)
+
+
+def test_enough_data_for_the_steps(model):
+    model.fit(static(), steps_per_epoch=2, epochs=2, shuffle=False, verbose=0)
+    model.fit(static().repeat(), steps_per_epoch=3, epochs=2, shuffle=False, verbose=0)
+    model.fit(static(), steps_per_epoch=2, epochs=5, initial_epoch=3, shuffle=False, verbose=0)
+    assert int(model.optimizer.iterations) == 4 + 6 + 4
+
+
+@pytest.mark.parametrize(("method", "argument"), [("fit", "steps_per_epoch"), ("predict", "steps")])
+def test_endless_data_needs_steps(model, method, argument):
+    message = rf"Could not infer the size of the data.*Pass `{argument}`"
+    with pytest.raises(ValueError, match=message):
+        call(model, method, static().repeat())
+
+
+def test_ragged_and_sparse_data_is_refused(model):
+    ragged = tf.ragged.constant([[1.0], [2.0, 3.0]])
+    with pytest.raises(ValueError, match="input x is a RaggedTensor"):
+        model.predict(ragged)
+    with pytest.raises(ValueError, match="input x is a SparseTensor"):
+        model.predict(tf.sparse.eye(4))
+    dataset = tf.data.Dataset.from_tensors(ragged)
+    with pytest.raises(ValueError, match="the dataset yields a RaggedTensor for x"):
+        model.predict(dataset)
+
+
+@pytest.mark.parametrize("as_dataset", [True, False])
+def test_elements_that_are_no_numbers_are_refused(model, as_dataset):
+    x = tf.constant(["a", "b"])
+    if as_dataset:
+        x = tf.data.Dataset.from_tensors(x)
+    with pytest.raises(ValueError, match=r"input x has elements of type string"):
+        model.predict(x)
+
+
+class Table:
+    """What a table with a type for every column has of an array."""
+
+    dtypes = ("int64", "float32")
+    shape = (8, FEATURES)
+
+    def to_numpy(self):
+        return np.zeros(self.shape)
+
+
+def test_tables(model):
+    assert model.predict(Table(), batch_size=4, verbose=0).shape == (8, CLASSES)
+
+
+def test_data_of_no_known_kind_is_left_to_keras(model):
+    with pytest.raises(ValueError, match="Unrecognized data type"):
+        model.predict([1, 2, 3])
+
+
+@pytest.mark.parametrize("as_dataset", [True, False])
+def test_wide_data_is_narrowed_and_said_once(model, name, caplog, as_dataset):
+    x = np.random.default_rng(0).normal(size=(16, FEATURES))
+    y = np.arange(16) % CLASSES
+    data = (x, y)
+    if as_dataset:
+        data = (tf.data.Dataset.from_tensor_slices(data).batch(8, drop_remainder=True),)
+    with caplog.at_level(logging.WARNING, "ipu_tf"):
+        for _ in range(2):
+            model.fit(*data, verbose=0, **({"shuffle": False} if as_dataset else {"batch_size": 8}))
+    messages = [record.getMessage() for record in caplog.records if "ipu_tf" in record.name]
+    assert len(messages) == 1
+    assert f"Model '{name}'" in messages[0]
+    assert "x: float64 to float32; y: int64 to int32" in messages[0]
+
+
+@pytest.mark.parametrize("wide", [2**31, -(2**31) - 1])
+def test_labels_out_of_range_are_refused(model, name, wide):
+    x, _ = arrays(4)
+    y = np.array([0, wide, 0, 0])
+    with pytest.raises(ValueError, match=rf"Model '{name}': input y is int64 and has values"):
+        model.fit(x, y, batch_size=4)
+
+
+def test_labels_of_a_dataset_out_of_range_are_refused(model):
+    x, _ = arrays(4)
+    dataset = tf.data.Dataset.from_tensors((x, np.array([0, 2**31, 0, 0])))
+    message = r"input y is int64 and has values that do not fit into int32"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        model.fit(dataset, shuffle=False, verbose=0)
+
+
+def test_batches_are_narrowed(model):
+    x = np.zeros((4, FEATURES))
+    y = np.zeros(4, "int64")
+    assert np.isfinite(model.train_on_batch(x, y)[0])
+    assert np.isfinite(model.test_on_batch(x, tf.constant(y))[0])
+    assert model.predict_on_batch(tf.constant(x)).dtype == np.float32
