@@ -85,4 +85,4 @@ def shape_of(
 
 def _snake_case(op_type: str) -> str:
     """Returns the name that TensorFlow gives the generated function of an op."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", op_type).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", op_type).lower()
