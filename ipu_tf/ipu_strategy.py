@@ -143,6 +143,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         tracer = Tracer(program, configuration)
         with hooks.tracing(tracer):
             outputs = super().run(fn, args=args, kwargs=kwargs)
+        tracer.finish(outputs)
         boundary.check_results(outputs)
         self._programs[program.name, boundary.signature(args, kwargs), configuration] = program
         return outputs

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.keras import lengths, narrowing
-from ipu_tf.keras.leaves import ROLES, by_role, map_leaves, named_leaves
+from ipu_tf.keras.leaves import ROLES, by_role, has_roles, map_leaves, named_leaves
 from ipu_tf.keras.lengths import Use
 
 
@@ -59,9 +59,9 @@ def prepare(data: Data, use: Use) -> Data:
         lengths.check_dataset(data.x, use)
         return dataclasses.replace(data, **_prepare_dataset(data.x, use))
     parts = data.arguments
-    leaves = dict(named_leaves(parts))
-    if not leaves or not all(_is_array(leaf) for leaf in leaves.values()):
-        _check_not_python_iterable(data.x, use)
+    if not _are_arrays(parts):
+        if not _are_arrays({"x": data.x}):
+            _check_not_python_iterable(data.x, use)
         return data  # Keras has its own words for data of no known kind.
     return _prepare_arrays(parts, use, whole_batches=True)
 
@@ -73,7 +73,7 @@ def prepare_batch(data: Data, use: Use) -> Data:
         ValueError: If the data breaks a rule.
     """
     parts = data.arguments
-    if not all(_is_array(leaf) for _, leaf in named_leaves(parts)):
+    if not _are_arrays(parts):
         return data
     return _prepare_arrays(parts, use, whole_batches=False)
 
@@ -84,14 +84,13 @@ def training_and_validation(arguments: Mapping[str, Any]) -> tuple[Data, Data | 
     The second is None without validation, or where Keras is to complain about the request.
     """
     data = Data.of(arguments)
-    if arguments["validation_data"] is not None:
-        return data, Data(**by_role(arguments["validation_data"]))
-    if not arguments["validation_split"]:
+    validation_data = arguments["validation_data"]
+    if validation_data is not None:
+        return data, Data(**by_role(validation_data)) if has_roles(validation_data) else None
+    if not arguments["validation_split"] or not _are_arrays(data.arguments):
         return data, None
-    leaves = dict(named_leaves(data.arguments))
-    if not leaves or not all(_is_array(leaf) for leaf in leaves.values()):
-        return data, None
-    count = lengths.axis_length(next(iter(leaves.values())))
+    _, first = next(named_leaves(data.arguments))
+    count = lengths.axis_length(first)
     begin = math.floor(count * (1.0 - arguments["validation_split"]))
     if not 0 < begin < count:
         return data, None
@@ -100,8 +99,13 @@ def training_and_validation(arguments: Mapping[str, Any]) -> tuple[Data, Data | 
     return Data(**training), Data(**validation)
 
 
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "shape") and (hasattr(value, "dtype") or hasattr(value, "dtypes"))
+def _are_arrays(parts: dict[str, Any]) -> bool:
+    """Returns whether there are leaves, all of them arrays, tensors or tables."""
+    leaves = [leaf for _, leaf in named_leaves(parts)]
+    return bool(leaves) and all(
+        hasattr(leaf, "shape") and (hasattr(leaf, "dtype") or hasattr(leaf, "dtypes"))
+        for leaf in leaves
+    )
 
 
 def _prepare_arrays(parts: dict[str, Any], use: Use, *, whole_batches: bool) -> Data:
@@ -158,7 +162,7 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
             lambda name, tensor: narrowing.narrow_tensor(name, tensor, model=use.model),
             by_role(whole),
         )
-        return tuple(parts.values()) if isinstance(spec, tuple) else parts["x"]
+        return tuple(parts.values()) if isinstance(spec, tuple) and has_roles(spec) else parts["x"]
 
     narrow_dataset = dataset.map(narrow, num_parallel_calls=tf.data.AUTOTUNE)
     return {"x": narrow_dataset, "narrowed": narrowed}

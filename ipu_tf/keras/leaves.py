@@ -10,11 +10,16 @@ import keras
 ROLES = ("x", "y", "sample_weight")
 
 
+def has_roles(data: Any) -> bool:
+    """Returns whether Keras can tell inputs, targets and weights in `data`."""
+    return not isinstance(data, tuple | list) or 0 < len(data) <= len(ROLES)
+
+
 def by_role(data: Any) -> dict[str, Any]:
     """Returns the parts of what a dataset yields: `x`, `(x,)`, `(x, y)` or `(x, y, weights)`."""
-    if not isinstance(data, tuple | list) or len(data) > len(ROLES):
-        return {"x": data}
-    return dict(zip(ROLES, data, strict=False))
+    if isinstance(data, tuple | list) and has_roles(data):
+        return dict(zip(ROLES, data, strict=False))
+    return {"x": data}
 
 
 def named_leaves(parts: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -60,6 +60,7 @@ class Tracer:
         self.functions: dict[str, Any] = {}
         self.concrete_functions: dict[int, tuple[Any, ConcreteFunction]] = {}
         self.copied: list[FuncGraph] = []
+        self._operations: dict[str, tf.Operation] = {}
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
 
@@ -89,6 +90,8 @@ class Tracer:
         if op_type.startswith("Ipu"):
             kwargs["op_def"] = None  # The caller's is the stock op's.
         op = create(op_type, inputs, attrs=attrs, **kwargs)
+        if op_type in STOCK_OF:
+            self._operations[name] = op
         if _checks_floats(self.configuration):
             float_checks.add(op, self.configuration)
         return op
@@ -108,6 +111,23 @@ class Tracer:
             yield
         finally:
             self.copied.pop()
+
+    def finish(self, outputs: Any) -> None:
+        """Takes out of the program what nothing needs: TensorFlow prunes it before it runs.
+
+        Gradients towards the data are of this kind: tapes create them with those of the weights.
+
+        Args:
+            outputs: What the traced function returned.
+        """
+        graph = tf.compat.v1.get_default_graph()
+        needed = _needed(graph, outputs)
+        unneeded = {
+            name
+            for name, op in self._operations.items()
+            if op.graph is graph and op.name not in needed
+        }
+        self.program.tile_ops[:] = [op for op in self.program.tile_ops if op.name not in unneeded]
 
     def next_stream(self) -> int:
         """Returns the number of the next stream of random bits."""
@@ -206,6 +226,20 @@ class Tracer:
         self.program.native_ops.append(
             NativeOp(name=name, layer=layer_of(name), op_type=op_type, reason=reason)
         )
+
+
+def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
+    """Returns the names of the ops of `graph` that its outputs or its side effects need."""
+    flat = tf.nest.flatten(outputs, expand_composites=True)
+    waiting = [value.op for value in flat if tf.is_tensor(value) and value.graph is graph]
+    waiting += [op for op in graph.get_operations() if op.op_def.is_stateful]
+    needed: set[str] = set()
+    while waiting:
+        op = waiting.pop()
+        if op.name not in needed:
+            needed.add(op.name)
+            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return needed
 
 
 def _static_values(sizes: tf.Tensor) -> list[int] | None:

@@ -241,6 +241,19 @@ class TestReport:
         for reason in reasons.values():
             assert reason in strategy.report().summary()
 
+    def test_gradients_that_nothing_needs_are_not_listed(self, strategy):
+        w = tf.Variable(random(4, 4))
+
+        def step(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.matmul(x, w)
+            w.assign_sub(tape.gradient(y, w))
+            return y
+
+        traced(strategy, step, random(4, 4))
+        assert len(strategy.report().tile_ops) == 2
+
     def test_empty_report_says_what_to_do(self, strategy):
         assert "strategy.run" in str(strategy.report())
 
