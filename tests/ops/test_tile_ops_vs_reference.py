@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipu_tf.compiler.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.compiler.planner import plan_conv, plan_matmul
 from ipu_tf.compiler.shapes import CONV_PASSES
+from ipu_tf.machine import target
 from ipu_tf.ops import library, reference
 from ipu_tf.ops.reference import NEAREST, Rounding
 from tests.ops.tile_cases import conv_shapes, matmul_shapes, normals, planned
@@ -31,7 +33,7 @@ from tests.ops.tile_op_calls import (
 # 1: ordinary numbers; 2e-3: products among the float16 subnormals; 60: sums that overflow.
 SCALES = st.sampled_from([1.0, 2e-3, 60.0])
 NANOO = st.booleans()
-SLOW_REFERENCE = settings(max_examples=80, deadline=None)
+EXAMPLES = settings(max_examples=80)
 
 
 def conv(pass_="forward", dtype="float16", **changes):
@@ -53,7 +55,7 @@ def conv(pass_="forward", dtype="float16", **changes):
     return dataclasses.replace(shape, **changes)
 
 
-@SLOW_REFERENCE
+@EXAMPLES
 @given(planned(matmul_shapes()), SCALES, NANOO)
 def test_matmul_to_nearest(case, scale, nanoo):
     shape, plan, seed = case
@@ -61,7 +63,7 @@ def test_matmul_to_nearest(case, scale, nanoo):
     check_op(shape, plan, seed, Rounding(nanoo=nanoo), scale)
 
 
-@SLOW_REFERENCE
+@EXAMPLES
 @given(planned(conv_shapes()), SCALES, NANOO)
 def test_conv_to_nearest(case, scale, nanoo):
     shape, plan, seed = case
@@ -74,7 +76,7 @@ STREAMS = st.integers(0, 100)
 CALLS = st.integers(0, 2)
 
 
-@SLOW_REFERENCE
+@EXAMPLES
 @given(planned(matmul_shapes(dtypes=HALF)), SCALES, NANOO, STREAMS, CALLS)
 def test_matmul_stochastic(case, scale, nanoo, stream, call):
     shape, plan, seed = case
@@ -82,7 +84,7 @@ def test_matmul_stochastic(case, scale, nanoo, stream, call):
     check_op(shape, plan, seed, rounding, scale)
 
 
-@SLOW_REFERENCE
+@EXAMPLES
 @given(planned(conv_shapes(dtypes=HALF)), SCALES, NANOO, STREAMS, CALLS)
 def test_conv_stochastic(case, scale, nanoo, stream, call):
     shape, plan, seed = case
@@ -145,6 +147,55 @@ def test_convolutions(changes, pass_, partials, mode):
     splits = {"groups": 1, "batch": 3, "field_rows": 2, "kernel_rows": 3, "kernel_columns": 1}
     plan = ConvPlan(**splits, grain=16, partials=partials)
     check_op(shape, plan, 0, Rounding(mode=mode, seed=9))
+
+
+# Layers of networks: larger than any block of the kernels, under the planner's own plans.
+LAYERS = {
+    "cifar10_first": conv(groups=1, in_channels=3, out_channels=32, in_columns=9, out_columns=8),
+    "cifar10_third": conv(groups=1, in_channels=32, out_channels=64),
+    "resnet_1x1": conv(
+        groups=1,
+        in_channels=160,
+        out_channels=72,
+        kernel_rows=1,
+        kernel_columns=1,
+        out_rows=9,
+        out_columns=10,
+    ),
+    "resnet_strided": conv(
+        batch=1,
+        groups=1,
+        in_rows=30,
+        in_columns=30,
+        in_channels=8,
+        out_channels=48,
+        kernel_rows=7,
+        kernel_columns=7,
+        out_rows=15,
+        out_columns=15,
+        strides=(2, 2),
+        padding=(2, 3, 2, 3),
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["nearest", "stochastic"])
+@pytest.mark.parametrize("partials", ["float32", "float16"])
+@pytest.mark.parametrize("pass_", CONV_PASSES)
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_under_the_planner_s_plans(layer, pass_, partials, mode):
+    shape = dataclasses.replace(LAYERS[layer], pass_=pass_)
+    plan = plan_conv(shape, target("bow", 46), partials=partials)
+    check_op(shape, plan, 0, Rounding(mode=mode, seed=1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("partials", ["float32", "float16"])
+@pytest.mark.parametrize(("m", "k", "n"), [(64, 2304, 40), (600, 70, 90), (5, 90, 1100)])
+def test_dense_layers_under_the_planner_s_plans(m, k, n, partials, dtype):
+    shape = MatMulShape(m=m, k=k, n=n, dtype=dtype)
+    plan = plan_matmul(shape, target("bow", 46), partials=partials)
+    check_op(shape, plan, 0, NEAREST, scale=k**-0.25)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "stochastic"])
