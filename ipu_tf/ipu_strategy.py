@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf._private import UpdateContext, autograph_artifact
+from ipu_tf.compiler.plan import PlanDoesNotFit
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope
 from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
@@ -125,7 +126,13 @@ class IPUStrategyV1(tf.distribute.Strategy):
             )
         boundary.check_arguments(args, kwargs)
         executable = self._executables.executable(fn, config.device_configuration())
-        return executable(*args, **kwargs)
+        try:
+            return executable(*args, **kwargs)
+        except Exception as error:
+            # AutoGraph replaces errors of types that it does not know by one of its own.
+            if isinstance(error.__context__, PlanDoesNotFit):
+                raise error.__context__ from None
+            raise
 
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         """Always raises: use `run`."""
