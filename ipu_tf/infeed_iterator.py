@@ -27,6 +27,7 @@ class IPUIteratorSpec(IteratorSpec):
 
     @property
     def value_type(self) -> type:
+        """The class of the values."""
         return IPUOwnedIterator
 
     def _from_components(self, components: Any) -> IPUOwnedIterator:

@@ -25,6 +25,10 @@ COMPILE_FLAGS = (
 )
 # Only for files named *_avx512.cc, whose kernels are picked at run time.
 AVX512_FLAGS = ("-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq")
+# Headers of XLA's include these by other paths than TensorFlow's package keeps them under.
+XLA_HEADER_DIRS = ("external/highwayhash", "external/farmhash_archive/src")
+# Holds XLA; `tf.sysconfig` names the library of kernels only. TensorFlow loads both.
+XLA_LIBRARY = "-l:libtensorflow_cc.so.2"
 
 
 class BuildError(Exception):
@@ -41,7 +45,7 @@ class Toolchain:
         tensorflow_version: Version of the TensorFlow whose headers are used.
         include_dir: Directory of these headers.
         compile_flags: TensorFlow's compile flags, without include directory and standard.
-        link_flags: TensorFlow's link flags.
+        link_flags: What links TensorFlow, with XLA.
     """
 
     compiler: str
@@ -60,6 +64,8 @@ class Toolchain:
     def compile_command(self, source: Path, output: Path) -> list[str]:
         """The command that compiles `source` to the object file `output`."""
         paths = ["-isystem", self.include_dir, f"-ffile-prefix-map={self.include_dir}=tensorflow"]
+        for directory in XLA_HEADER_DIRS:
+            paths += ["-isystem", f"{self.include_dir}/{directory}"]
         files = ["-c", str(source), "-o", str(output)]
         return [self.compiler, *self.flags_for(source), *paths, *files]
 
@@ -166,5 +172,5 @@ def find_toolchain(cache_dir: Path) -> Toolchain:
         compile_flags=tuple(
             flag for flag in known["compile"] if not flag.startswith(("-I", "--std", "-std"))
         ),
-        link_flags=tuple(known["link"]),
+        link_flags=(*known["link"], XLA_LIBRARY),
     )

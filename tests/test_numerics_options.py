@@ -161,7 +161,9 @@ class TestPlannerOptions:
     @pytest.mark.parametrize("category", ["matmuls", "convolutions"])
     def test_partials_type(self, configured, category):
         configured(**{f"{category}__poplar_options": {"partialsType": "half"}})
-        matmul = ops.plan_of(ops.matmul, tf.zeros([4, 32], tf.float16), tf.zeros([32, 4], tf.float16))
+        matmul = ops.plan_of(
+            ops.matmul, tf.zeros([4, 32], tf.float16), tf.zeros([32, 4], tf.float16)
+        )
         image, kernel = tf.zeros([1, 4, 4, 16], tf.float16), tf.zeros([1, 1, 16, 4], tf.float16)
         conv = ops.plan_of(ops.conv2d, image, kernel, 1, "SAME")
         expected = {"matmuls": ("float16", "float32"), "convolutions": ("float32", "float16")}

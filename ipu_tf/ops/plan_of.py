@@ -26,7 +26,7 @@ def plan_of(target: Callable[..., tf.Tensor] | tf.Tensor, *args: Any, **kwargs: 
         >>> x = tf.TensorSpec([64, 2304])
         >>> plan_of(ipu_tf.ops.matmul, x, tf.TensorSpec([2304, 512])).tiles
     """
-    if tf.is_tensor(target):
+    if isinstance(target, tf.Tensor):
         return _plan_of_op(target.op)
     traced = tf.function(lambda: target(*_placeholders(args), **_placeholders(kwargs)))
     graph = traced.get_concrete_function().graph

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, OpShape, Plan, check
+from ipu_tf.compiler.plan import ConvPass, ConvPlan, MatMulPlan, OpShape, Plan, check
 from ipu_tf.ops import op_shapes
 from ipu_tf.ops.numerics import TileNumerics
 
@@ -36,7 +36,7 @@ class Twin:
 
 
 def _conv_twins(stock: str, *, depthwise: bool) -> dict[str, Twin]:
-    passes = (
+    passes: tuple[tuple[str, ConvPass, int | None], ...] = (
         ("", "forward", None),
         ("BackpropInput", "input_gradient", 0),
         ("BackpropFilter", "filter_gradient", 1),

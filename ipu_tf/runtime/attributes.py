@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-AttrValue = tf.compat.v1.AttrValue
+AttrValue: TypeAlias = Any  # tf.compat.v1.AttrValue: a proto without type information
 
 
 def to_protos(values: Mapping[str, Any]) -> dict[str, AttrValue]:
@@ -17,12 +17,12 @@ def to_protos(values: Mapping[str, Any]) -> dict[str, AttrValue]:
 
 def _to_proto(value: bool | int | str | list[int]) -> AttrValue:
     if isinstance(value, bool):
-        return AttrValue(b=value)
+        return tf.compat.v1.AttrValue(b=value)
     if isinstance(value, int):
-        return AttrValue(i=value)
+        return tf.compat.v1.AttrValue(i=value)
     if isinstance(value, str):
-        return AttrValue(s=value.encode())
-    return AttrValue(list=AttrValue.ListValue(i=value))
+        return tf.compat.v1.AttrValue(s=value.encode())
+    return tf.compat.v1.AttrValue(list=tf.compat.v1.AttrValue.ListValue(i=value))
 
 
 def from_protos(protos: Mapping[str, AttrValue]) -> dict[str, Any]:

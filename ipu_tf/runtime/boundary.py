@@ -25,11 +25,10 @@ def check_arguments(args: Any, kwargs: Any) -> None:
     """
     for path, value in _leaves((args, kwargs)):
         _check_width(value, path, "input")
-        shape = getattr(value, "shape", None)
-        if isinstance(value, tf.Tensor) and not shape.is_fully_defined():
+        if isinstance(value, tf.Tensor) and not value.shape.is_fully_defined():
             raise ValueError(
-                f"{path} of `strategy.run` has shape {shape} which is not fully defined. Shapes "
-                "are static on the IPU: batch data with `drop_remainder=True`."
+                f"{path} of `strategy.run` has shape {value.shape} which is not fully defined. "
+                "Shapes are static on the IPU: batch data with `drop_remainder=True`."
             )
 
 
@@ -44,7 +43,9 @@ def check_results(results: Any) -> None:
 
 
 def _check_width(value: Any, path: str, kind: str) -> None:
-    dtype = tf.as_dtype(value.dtype) if isinstance(value, tf.Tensor | np.ndarray) else None
+    if not isinstance(value, tf.Tensor | np.ndarray):
+        return
+    dtype = tf.as_dtype(value.dtype)
     if dtype in _WIDE:
         advice = f": tf.cast it to {_ADVICE[dtype]}" if dtype in _ADVICE else ""
         raise TypeError(

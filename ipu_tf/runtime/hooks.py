@@ -1,7 +1,8 @@
 """Puts the active tracer before op creation and function calls.
 
 TensorFlow has no public hook there, so its op creation, its calls of concrete functions and its
-keys of traces are wrapped, once a process; on threads that are not tracing the wrappers only call through.
+keys of traces are wrapped, once a process; on threads that are not tracing the wrappers only call
+through.
 """
 
 from __future__ import annotations

@@ -38,6 +38,11 @@ def test_flags_name_no_path():
     assert not any("/" in flag for flag in make_toolchain().flags_for(Path("ops/a.cc")))
 
 
+def test_headers_of_xla_are_found():
+    command = make_toolchain().compile_command(Path("ops/a.cc"), Path("a.o"))
+    assert command[command.index("/somewhere/include/external/highwayhash") - 1] == "-isystem"
+
+
 @pytest.mark.parametrize(
     ("system", "machine"), [("Linux", "aarch64"), ("Darwin", "x86_64"), ("Windows", "AMD64")]
 )
@@ -94,3 +99,4 @@ def test_tensorflow_is_asked_once(monkeypatch, tmp_path):
     assert len(calls) == 1
     assert first.include_dir == "/include"
     assert first.compile_flags == ("-DX=1",)
+    assert first.link_flags == ("-lx", toolchain.XLA_LIBRARY)

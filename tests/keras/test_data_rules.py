@@ -236,6 +236,17 @@ def test_tables(model):
 def test_data_of_no_known_kind_is_left_to_keras(model):
     with pytest.raises(ValueError, match="Unrecognized data type"):
         model.predict([1, 2, 3])
+    with pytest.raises(ValueError, match="Unrecognized data type"):
+        model.fit(arrays(3)[0], [1, 2, 3])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_too_many_parts_are_left_to_keras(model, dtype):
+    x = np.zeros((4, FEATURES), dtype)
+    with pytest.raises(ValueError, match="Data is expected to be in format"):
+        model.fit(*arrays(4), batch_size=4, validation_data=(x, x, x, x))
+    with pytest.raises(ValueError, match="Data is expected to be in format"):
+        model.fit(tf.data.Dataset.from_tensors((x, x, x, x)), shuffle=False)
 
 
 @pytest.mark.parametrize("as_dataset", [True, False])

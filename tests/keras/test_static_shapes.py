@@ -85,6 +85,19 @@ def test_batches_of_the_on_batch_methods_are_traced_once_each(watched):
     assert traces == expected
 
 
+def test_a_model_that_is_built_by_its_first_batch_takes_others(strategy):
+    with strategy.scope():
+        layers = [
+            keras.layers.Reshape((2, -1)),
+            keras.layers.Flatten(),
+            keras.layers.Dense(CLASSES),
+        ]
+        model = compile_model(keras.Sequential(layers))
+    for batch_size in (16, 8):
+        model.fit(*arrays(16), batch_size=batch_size, verbose=0)
+    assert model.predict(arrays(4)[0], batch_size=2, verbose=0).shape == (4, CLASSES)
+
+
 def test_programs_have_static_shapes(strategy, watched):
     model = watched([], 3)
     model.fit(batches_of(96, 16), shuffle=False, verbose=0)

@@ -28,7 +28,7 @@ def check_same_logs(ours, stock, tolerance=1e-5):
         np.testing.assert_allclose(ours[name], stock[name], rtol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 3, 4])
+@pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_fit_equals_stock_keras(strategy, build, data, steps_per_execution):
     x, y = data
     ours, stock = pair(strategy, build, steps_per_execution=steps_per_execution)
@@ -203,7 +203,7 @@ class Recorder(keras.callbacks.Callback):
         self.events.append(("predict", batch))
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 2, 4])
+@pytest.mark.parametrize("steps_per_execution", [1, 4])
 def test_callbacks_see_the_batches_of_stock_keras(strategy, data, steps_per_execution):
     x, y = data
     recorders = []
