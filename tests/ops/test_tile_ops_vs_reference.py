@@ -127,6 +127,18 @@ def test_batches_broadcast(mode):
     assert_agree(result.numpy(), reference.batch_matmul(a, b, plan, rounding=rounding))
 
 
+@pytest.mark.parametrize("partials", ["float32", "float16"])
+def test_einsum_is_a_batched_matmul(partials):
+    queries, keys = normals(0, (2, 5, 3, 40), np.float16), normals(1, (2, 7, 3, 40), np.float16)
+    plan = MatMulPlan(batch=2, rows=2, columns=3, reduction=2, grain=16, partials=partials)
+    result = library.load().ipu_einsum(
+        [queries, keys], equation="bqhd,bkhd->bhqk", **tile_attributes(plan, NEAREST)
+    )
+    left, right = np.moveaxis(queries, 2, 1), np.moveaxis(keys, 2, 1)
+    expected = reference.batch_matmul(left, right, plan, transpose_b=True)
+    assert_agree(result.numpy(), expected)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "stochastic"])
 @pytest.mark.parametrize("partials", ["float32", "float16"])
 @pytest.mark.parametrize("pass_", CONV_PASSES)
