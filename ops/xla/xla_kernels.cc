@@ -1,0 +1,136 @@
+// How XLA compiles the tile ops: each becomes a custom call that runs the op's own CPU kernel, so that a jitted
+// function computes the same bits as one that is not.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "host_call.h"
+#include "tensorflow/compiler/tf2xla/type_util.h"
+#include "tensorflow/compiler/tf2xla/xla_compiler.h"
+#include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/platform/protobuf.h"
+#include "tensorflow/core/public/version.h"
+#include "xla/hlo/builder/xla_builder.h"
+#include "xla/shape_util.h"
+
+namespace ipu_tf {
+namespace {
+
+using tensorflow::NodeDef;
+using tensorflow::PartialTensorShape;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::TensorShapeProto;
+using tensorflow::XlaOpKernelContext;
+using tensorflow::shape_inference::InferenceContext;
+
+// XLA's compilation device on hosts with a CPU only. The kernels are registered on it directly: REGISTER_XLA_OP
+// has no effect on a library that is loaded after the first function was jitted.
+constexpr char kDevice[] = "XLA_CPU_JIT";
+
+// The attribute dictionary of the call that runs `node`.
+std::string CallAttributes(NodeDef node) {
+  node.clear_device();
+  node.clear_experimental_debug_info();
+  tensorflow::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(node, &text);
+  const std::string escaped = absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}});
+  return std::string("{") + kHostCallNode + " = \"" + escaped + "\"}";
+}
+
+// An op whose results depend on more than its operands must not be merged with its like or moved out of a loop.
+bool HasState(const NodeDef& node, const tensorflow::OpDef& op) {
+  const auto rounding = node.attr().find("rounding");
+  return op.is_stateful() || (rounding != node.attr().end() && rounding->second.s() == "stochastic");
+}
+
+class HostCallKernel : public tensorflow::XlaOpKernel {
+ public:
+  explicit HostCallKernel(tensorflow::OpKernelConstruction* context) : XlaOpKernel(context) {
+    OP_REQUIRES_OK(context, tensorflow::OpRegistry::Global()->LookUp(def().op(), &op_));
+  }
+
+  void Compile(XlaOpKernelContext* context) override {
+    std::vector<xla::XlaOp> operands;
+    std::vector<xla::Shape> operand_shapes, result_shapes;
+    for (int i = 0; i < context->num_inputs(); ++i) {
+      operands.push_back(context->Input(i));
+      OP_REQUIRES_VALUE(const xla::Shape shape, context, context->InputXlaShape(i));
+      operand_shapes.push_back(xla::ShapeUtil::MakeShapeWithDescendingLayout(
+          shape.element_type(), shape.dimensions()));
+    }
+    OP_REQUIRES_OK(context, ResultShapes(context, &result_shapes));
+
+    const bool single = result_shapes.size() == 1;
+    const xla::XlaOp call = xla::CustomCallWithLayout(
+        context->builder(), kHostCallTarget, operands,
+        single ? result_shapes[0] : xla::ShapeUtil::MakeTupleShape(result_shapes), operand_shapes,
+        CallAttributes(def()), HasState(def(), op_->op_def), {}, nullptr,
+        xla::CustomCallSchedule::SCHEDULE_NONE,
+        xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
+    for (int i = 0; i < context->num_outputs(); ++i) {
+      context->SetOutput(i, single ? call : xla::GetTupleElement(call, i));
+    }
+  }
+
+ private:
+  // What the op's shape function says, given the values of those inputs that are known now.
+  absl::Status ResultShapes(XlaOpKernelContext* context, std::vector<xla::Shape>* shapes) const {
+    const int count = context->num_inputs();
+    std::vector<PartialTensorShape> inputs;
+    std::vector<std::optional<Tensor>> values(count);
+    std::vector<const Tensor*> known(count, nullptr);
+    for (int i = 0; i < count; ++i) {
+      TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(i));
+      inputs.emplace_back(shape.dimensions());
+      if (context->input_type(i) != tensorflow::DT_INT32) continue;  // Sizes are int32.
+      TF_ASSIGN_OR_RETURN(values[i], context->InputExpression(i).ResolveConstant(
+                                         context->compiler()->client()));
+      if (values[i].has_value()) known[i] = &*values[i];
+    }
+    InferenceContext inference(TF_GRAPH_DEF_VERSION, def(), op_->op_def, inputs, known, {}, {});
+    TF_RETURN_IF_ERROR(inference.construction_status());
+    TF_RETURN_IF_ERROR(inference.Run(op_->shape_inference_fn));
+    for (int i = 0; i < inference.num_outputs(); ++i) {
+      TensorShapeProto proto;
+      inference.ShapeHandleToProto(inference.output(i), &proto);
+      TensorShape shape;
+      if (!PartialTensorShape(proto).AsTensorShape(&shape)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            type_string(), " '", name(), "': XLA needs the shape of the result when it compiles the op; give "
+            "sizes as constants. Received a result of shape ", PartialTensorShape(proto).DebugString()));
+      }
+      xla::PrimitiveType type;
+      TF_RETURN_IF_ERROR(tensorflow::DataTypeToPrimitiveType(output_type(i), &type));
+      shapes->push_back(xla::ShapeUtil::MakeShapeWithDescendingLayout(type, shape.dim_sizes()));
+    }
+    return absl::OkStatus();
+  }
+
+  const tensorflow::OpRegistrationData* op_;
+};
+
+#define IPU_TF_REGISTER_HOST_CALL(op) REGISTER_KERNEL_BUILDER(Name(op).Device(kDevice), HostCallKernel)
+
+IPU_TF_REGISTER_HOST_CALL("IpuMatMul");
+IPU_TF_REGISTER_HOST_CALL("IpuBatchMatMul");
+IPU_TF_REGISTER_HOST_CALL("IpuCast");
+IPU_TF_REGISTER_HOST_CALL("IpuConv2D");
+IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropInput");
+IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropFilter");
+IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNative");
+IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNativeBackpropInput");
+IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNativeBackpropFilter");
+IPU_TF_REGISTER_HOST_CALL("IpuEinsum");
+IPU_TF_REGISTER_HOST_CALL("IpuFloatingPointCheck");
+
+}  // namespace
+}  // namespace ipu_tf
