@@ -13,11 +13,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     tasks = parser.add_subparsers(dest="task", required=True)
     fit = tasks.add_parser("fit", help="train CIFAR-10's network against stock Keras")
-    fit.add_argument("--steps", type=int, default=100, help="per round; a multiple of 50")
+    fit.add_argument("--steps", type=int, default=50, help="per round; a multiple of 50")
     ops = tasks.add_parser("ops", help="tile ops against TensorFlow's, shape by shape")
     ops.add_argument("--only", default="", help="measure the layers with this in their name")
     for task in (fit, ops):
-        task.add_argument("--rounds", type=int, default=7, help="turns of each side")
+        task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     tasks.add_parser("document", help="make the tables of docs/performance.md anew")
     options = parser.parse_args(arguments)

@@ -39,7 +39,8 @@ def host(ops: Result, fit: Result) -> str:
         versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items())
         lines.append(
             f"* `{result['benchmark']}`: {result['rounds']} rounds on {result['cores']} cores of "
-            f"{result['processor']}, tile ops with {result['tile_op_instructions']}, {versions}"
+            f"{result['processor']}, of which others used {result['cores_used_by_others']:g}; tile "
+            f"ops with {result['tile_op_instructions']}; {versions}"
         )
     return "\n".join(lines)
 

@@ -1,8 +1,9 @@
 """One side of the `fit` benchmark: a process that trains when it is told to.
 
 It reads requests as JSON lines on its input and answers each with one on its output:
-{"prepare": {"steps_per_execution": 10, "jit_compile": false}} makes a model and warms it up,
-{"steps": 100} trains that many steps and answers with the images per second.
+{"settings": {"steps_per_execution": 10, "jit_compile": false}, "steps": 100} trains that many
+steps with those settings and answers with the images per second. The first request with new
+settings makes a model for them and warms it up, outside of the time that is measured.
 """
 
 from __future__ import annotations
@@ -64,15 +65,23 @@ def prepare(dataset: tf.data.Dataset, settings: dict[str, Any]) -> Callable[[int
     return train
 
 
-def answer(request: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    """The reply to one request; a failure is a reply too, so that the other side can name it."""
-    try:
-        if "prepare" in request:
-            state["train"] = prepare(state["dataset"], request["prepare"])
-            return {"ready": True}
-        return {"images_per_second": state["train"](request["steps"])}
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"}
+class Trainer:
+    """The models of one engine, one for each of the settings that were asked for."""
+
+    def __init__(self) -> None:
+        images = generated_images()
+        self._dataset = cifar10.make_dataset(images, BATCH_SIZE, training=False).repeat()
+        self._trains: dict[str, Callable[[int], float]] = {}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply to one request; a failure is a reply too, and names its reason."""
+        try:
+            key = json.dumps(request["settings"])
+            if key not in self._trains:
+                self._trains[key] = prepare(self._dataset, request["settings"])
+            return {"images_per_second": self._trains[key](request["steps"])}
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"}
 
 
 def main(engine: str) -> None:
@@ -80,11 +89,10 @@ def main(engine: str) -> None:
     # Replies get a stream of their own: libraries write what they like to the standard output.
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    dataset = cifar10.make_dataset(generated_images(), BATCH_SIZE, training=True).repeat()
-    state: dict[str, Any] = {"dataset": dataset}
     with engine_scope(engine):
+        trainer = Trainer()
         for line in sys.stdin:
-            print(json.dumps(answer(json.loads(line), state)), file=replies)
+            print(json.dumps(trainer.answer(json.loads(line))), file=replies)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import ipu_tf.ops
 from benchmarks.shapes import LAYERS, Layer
-from benchmarks.summary import facts, geometric_mean, significant, spread
+from benchmarks.summary import OtherLoad, facts, geometric_mean, significant, spread
 
 PASSES = ("forward", "input_gradient", "weight_gradient")
 # A round runs the op for about this long, so that the call of the graph does not count.
@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             f"No layer's name contains {options.only!r}. "
             f"The layers: {', '.join(layer.name for layer in LAYERS)}"
         )
-    common = facts()
+    common, load = facts(), OtherLoad()
     # Hoisting the op out of the measuring loop would leave nothing to measure.
     tf.config.optimizer.set_experimental_options({"loop_optimization": False})
     results = [measure(layer, pass_, options.rounds) for layer in layers for pass_ in PASSES]
@@ -138,6 +138,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "benchmark": "ops",
         "what": "stock time / tile time, float32, measured on the host",
         **common,
+        "cores_used_by_others": load.cores(),
         "rounds": options.rounds,
         "ratio": {
             "geometric_mean": geometric_mean(everything),

@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import statistics
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,31 @@ def geometric_mean(values: Sequence[float]) -> float:
     if not values or min(values) <= 0:
         raise ValueError(f"A geometric mean needs positive values. Received: {list(values)}")
     return significant(math.exp(statistics.fmean(map(math.log, values))))
+
+
+class OtherLoad:
+    """How many cores other processes kept busy while a benchmark ran.
+
+    A result is worth little where this is far from zero. Time of this process's children counts
+    as its own once they have ended.
+    """
+
+    def __init__(self) -> None:
+        self._begin = self._read()
+
+    @staticmethod
+    def _read() -> tuple[float, float, float]:
+        """Seconds: of the clock, of all busy cores, of this process and its ended children."""
+        # The first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal.
+        ticks = [int(word) for word in Path("/proc/stat").read_text().split()[1:9]]
+        busy = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+        return time.monotonic(), busy, sum(os.times()[:4])
+
+    def cores(self) -> float:
+        """The mean number of cores that others used since this object was made."""
+        begin, end = self._begin, self._read()
+        elapsed, busy, own = (after - before for before, after in zip(begin, end, strict=True))
+        return significant(max(0.0, busy - own) / elapsed)
 
 
 def significant(value: float) -> float:

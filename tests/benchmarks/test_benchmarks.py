@@ -107,32 +107,41 @@ class FakeWorker:
 
     engine = "fake"
 
-    def ask(self, request):
-        if request["prepare"]["jit_compile"]:
+    def images_per_second(self, settings, steps):
+        if settings["jit_compile"]:
             raise fit.WorkerError("no jit here")
-        self.steps = request["prepare"]["steps_per_execution"]
-        return {"ready": True}
-
-    def images_per_second(self, steps):
-        return 100.0 - abs(self.steps - 10)
+        return 100.0 - abs(settings["steps_per_execution"] - 10)
 
 
 def test_fastest_setting_is_kept_and_failures_are_listed():
-    trials = fit.try_settings(FakeWorker())
+    trials = fit.try_settings([FakeWorker()])["fake"]
     assert fit.fastest(trials) == {"steps_per_execution": 10, "jit_compile": False}
-    assert [trial["error"] for trial in trials if trial["jit_compile"]] == ["no jit here"]
+    errors = [trial["error"] for trial in trials if trial["settings"]["jit_compile"]]
+    assert errors == ["no jit here"]
 
 
 def test_no_running_setting_is_an_error():
-    with pytest.raises(fit.WorkerError, match=r"No setting ran. Received: out of luck"):
+    with pytest.raises(fit.WorkerError, match="No setting ran. Received: out of luck"):
         fit.fastest([{"error": "out of luck"}])
+
+
+def test_own_time_is_not_the_time_of_others(monkeypatch):
+    readings = iter([(0.0, 100.0, 10.0), (4.0, 107.0, 15.0)])
+    monkeypatch.setattr(summary.OtherLoad, "_read", lambda self: next(readings))
+    assert summary.OtherLoad().cores() == 0.5
+
+
+def test_load_is_read_from_the_system():
+    clock, busy, own = summary.OtherLoad._read()
+    assert busy > own > 0.0
+    assert clock > 0.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", fit.ENGINES)
 def test_worker_trains_and_names_its_errors(engine):
     with fit.Worker(engine) as worker:
-        with pytest.raises(fit.WorkerError, match=f"The {engine} worker failed: KeyError"):
-            worker.images_per_second(1)
-        worker.ask({"prepare": {"steps_per_execution": 1, "jit_compile": False}})
-        assert worker.images_per_second(2) > 0.0
+        with pytest.raises(fit.WorkerError, match=f"The {engine} worker failed: TypeError"):
+            worker.images_per_second({"no_such_setting": 1}, 1)
+        settings = {"steps_per_execution": 1, "jit_compile": False}
+        assert worker.images_per_second(settings, 2) > 0.0

@@ -11,6 +11,7 @@ FACTS = {
     "versions": {"tensorflow": "2.21.0"},
     "processor": "a processor",
     "cores": 2,
+    "cores_used_by_others": 0.1,
     "tile_op_instructions": "avx2",
     "rounds": 3,
 }
