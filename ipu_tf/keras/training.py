@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf import config, scopes
 from ipu_tf.infeed_iterator import stock_dataset_iterators
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras import data as data_rules
@@ -71,6 +72,7 @@ class IPUTrainer(keras.Model):
     train_function: Callable[[Any], Any] | None
     test_function: Callable[[Any], Any] | None
     predict_function: Callable[[list[Any]], Any] | None
+    _made_for: tuple[Any, ...] | None = None
     _said_narrowing = False
 
     @_on_ipu
@@ -139,6 +141,7 @@ class IPUTrainer(keras.Model):
         """Returns the function that runs one execution of training, made if needed or forced."""
         if not self._runs_on_ipu():
             return super().make_train_function(force)
+        self._drop_stale_functions()
         if self.train_function is None or force:
             self.train_function = functions.iterator_function(
                 self.distribute_strategy, self.train_step, self.steps_per_execution
@@ -149,6 +152,7 @@ class IPUTrainer(keras.Model):
         """Returns the function that runs one execution of evaluation, made if needed or forced."""
         if not self._runs_on_ipu():
             return super().make_test_function(force)
+        self._drop_stale_functions()
         if self.test_function is None or force:
             self.test_function = functions.iterator_function(
                 self.distribute_strategy, self.test_step, self.steps_per_execution
@@ -159,11 +163,19 @@ class IPUTrainer(keras.Model):
         """Returns the function that runs one execution of prediction, made if needed or forced."""
         if not self._runs_on_ipu():
             return super().make_predict_function(force)
+        self._drop_stale_functions()
         if self.predict_function is None or force:
             self.predict_function = functions.predict_function(
                 self.distribute_strategy, self.predict_step
             )
         return self.predict_function
+
+    def _drop_stale_functions(self) -> None:
+        """Drops functions that were made for another configuration of the device."""
+        numerics = config.device_configuration(), scopes.current()
+        if self._made_for not in (None, numerics):
+            self.train_function = self.test_function = self.predict_function = None
+        self._made_for = numerics
 
     def _runs_on_ipu(self) -> bool:
         """Returns whether the strategy is an IPU's.

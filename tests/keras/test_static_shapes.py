@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_tf import IPUConfig, scopes
 from tests.keras.small_models import CLASSES, FEATURES, compile_model
 
 
@@ -123,6 +124,30 @@ def test_recompiling_makes_new_functions(watched):
     compile_model(model)
     model.fit(*arrays(16), batch_size=16, verbose=0)
     assert traces == [("train", 16)] * 2
+
+
+def test_another_configuration_makes_new_programs(watched):
+    traces = []
+    model = watched(traces, 1)
+
+    def train_and_predict():
+        x, y = arrays(16)
+        model.fit(x, y, batch_size=16, verbose=0)
+        model.predict(x, batch_size=16, verbose=0)
+
+    train_and_predict()
+    train_and_predict()
+    once = [("train", 16), ("predict", 16)]
+    assert traces == once
+    with scopes.stochastic_rounding(True):
+        train_and_predict()
+    assert traces == once * 2
+    cfg = IPUConfig()
+    cfg.auto_select_ipus = 1
+    cfg.ipu_model.tiles_per_ipu = 4
+    cfg.configure_ipu_system()
+    train_and_predict()
+    assert traces == once * 3
 
 
 def test_forced_functions_are_new(watched):
