@@ -90,7 +90,7 @@ def _search(
     possible = needed_bytes <= max(int(target.tile_bytes * proportion), least_bytes)
     splits = {name: parts[possible] for name, parts in splits.items()}
     cost = plan_cost(shape, splits, grain=grain, partials=partials, target=target)
-    best = _first(
+    best = _best(
         cost.total_cycles,
         parts_product(splits, shape.reduction_splits),
         parts_product(splits, tuple(splits)),
@@ -129,6 +129,11 @@ def _part_counts(shape: OpShape, name: str, target: Target, grain: int) -> Itera
             yield parts
 
 
-def _first(*keys: NDArray[np.int64]) -> int:
-    """Returns the index of the smallest entry of the first key, ties by the later keys."""
-    return int(np.lexsort(keys[::-1])[0])
+def _best(*keys: NDArray[np.int64]) -> int:
+    """Returns the index of the smallest entry of the first key, ties by the later keys.
+
+    Among candidates alike in all keys the last one wins: it splits the outermost extents the
+    most, which leaves blocks of long contiguous rows.
+    """
+    last_first = -np.arange(len(keys[0]))
+    return int(np.lexsort((last_first, *keys[::-1]))[0])

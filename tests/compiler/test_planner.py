@@ -165,6 +165,23 @@ def test_ties_go_to_fewer_reduction_parts():
     assert plan_matmul(MatMulShape(m=1, k=1, n=1), BOW).to_list() == [1, 1, 1, 1, 8]
 
 
+def test_ties_go_to_splits_of_outer_extents():
+    # A 1x1 convolution costs the same however its square field is split.
+    shape = ConvShape(
+        batch=1,
+        in_rows=32,
+        in_columns=32,
+        in_channels=8,
+        out_channels=16,
+        kernel_rows=1,
+        kernel_columns=1,
+        out_rows=32,
+        out_columns=32,
+    )
+    plan = plan_conv(shape, target("bow", 8))
+    assert (plan.field_rows, plan.field_columns) == (8, 1)
+
+
 def test_grain_and_partials_follow_the_type():
     half = MatMulShape(m=8, k=64, n=8, dtype="float16")
     assert plan_matmul(half, BOW, partials="float16").partials == "float16"
