@@ -17,16 +17,18 @@ from ipu_tf.keras import lengths, narrowing
 from ipu_tf.keras.leaves import ROLES, by_role, has_roles, map_leaves, named_leaves
 from ipu_tf.keras.lengths import Use
 
+_NOT_DENSE = (tf.RaggedTensor, tf.SparseTensor)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """Inputs, targets and weights that are fit for the IPU.
+    """Inputs, targets and weights, as a user passes them or as the IPU takes them.
 
     Attributes:
         x: Arrays, tensors or a structure of them, or a dataset of batches.
         y: Targets in the same form, None with a dataset.
         sample_weight: Weights of the samples, None with a dataset.
-        narrowed: What was converted, such as "y: int64 to int32".
+        narrowed: What was converted for the IPU, such as "y: int64 to int32".
     """
 
     x: Any
@@ -81,7 +83,8 @@ def prepare_batch(data: Data, use: Use) -> Data:
 def training_and_validation(arguments: Mapping[str, Any]) -> tuple[Data, Data | None]:
     """Returns the two sets of data among the arguments of `fit`, split as Keras splits them.
 
-    The second is None without validation, or where Keras is to complain about the request.
+    The second is None without validation, and where the data cannot be split: what is wrong with it
+    comes out when it is prepared, or when Keras is to split it.
     """
     data = Data.of(arguments)
     validation_data = arguments["validation_data"]
@@ -89,8 +92,11 @@ def training_and_validation(arguments: Mapping[str, Any]) -> tuple[Data, Data | 
         return data, Data(**by_role(validation_data)) if has_roles(validation_data) else None
     if not arguments["validation_split"] or not _are_arrays(data.arguments):
         return data, None
-    _, first = next(named_leaves(data.arguments))
-    count = lengths.axis_length(first)
+    leaves = [leaf for _, leaf in named_leaves(data.arguments)]
+    counts = {lengths.axis_length(leaf) for leaf in leaves}
+    if len(counts) > 1 or any(isinstance(leaf, _NOT_DENSE) for leaf in leaves):
+        return data, None
+    count = counts.pop()
     begin = math.floor(count * (1.0 - arguments["validation_split"]))
     if not 0 < begin < count:
         return data, None
@@ -127,7 +133,7 @@ def _prepare_arrays(parts: dict[str, Any], use: Use, *, whole_batches: bool) -> 
 
 
 def _check_dense(name: str, array: Any, use: Use) -> None:
-    if isinstance(array, tf.RaggedTensor | tf.SparseTensor):
+    if isinstance(array, _NOT_DENSE):
         raise ValueError(
             f"{use.subject}: input {name} is a {type(array).__name__}. The IPU takes dense "
             "tensors of static shape; use its `to_tensor` or `tf.sparse.to_dense`."

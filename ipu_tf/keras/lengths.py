@@ -18,6 +18,7 @@ class Use:
     Attributes:
         model: Name of the model.
         method: Name of the method, such as "fit".
+        part: Which of the method's data it is, if it has several sets.
         batch_size: Samples in a batch of array data, None if not given.
         steps: Batches in an epoch, None if not given.
         epochs: Times that the steps are run.
@@ -25,6 +26,7 @@ class Use:
 
     model: str
     method: str
+    part: str = ""
     batch_size: int | None = None
     steps: int | None = None
     epochs: int = 1
@@ -32,7 +34,8 @@ class Use:
     @property
     def subject(self) -> str:
         """How an error begins."""
-        return f"`{self.method}` of model '{self.model}'"
+        part = f", {self.part}" if self.part else ""
+        return f"`{self.method}` of model '{self.model}'{part}"
 
 
 def check_arrays(samples: dict[str, int], use: Use) -> None:
@@ -104,7 +107,9 @@ def check_dataset(dataset: tf.data.Dataset, use: Use) -> None:
     """
     batches = int(dataset.cardinality())
     if batches == tf.data.INFINITE_CARDINALITY and not use.steps:
-        steps = "steps_per_epoch" if use.method == "fit" else "steps"
+        steps = "steps"
+        if use.method == "fit":
+            steps = "validation_steps" if use.part else "steps_per_epoch"
         raise ValueError(
             f"{use.subject}: Could not infer the size of the data, because the dataset repeats "
             f"for ever. Pass `{steps}`."

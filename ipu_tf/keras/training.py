@@ -89,7 +89,8 @@ class IPUTrainer(keras.Model):
         if validation is not None:
             validation = self._prepare(
                 validation,
-                method="fit` (validation data) `",
+                method="fit",
+                part="validation data",
                 batch_size=arguments["validation_batch_size"] or arguments["batch_size"],
                 steps=arguments["validation_steps"],
             )

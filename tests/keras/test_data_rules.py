@@ -71,7 +71,7 @@ def test_the_advice_fits_the_data(model, count, arguments, message):
 
 
 def test_partial_batches_of_validation_data_are_refused(model):
-    message = r"validation data.*the 10 samples of x are no multiple of batch_size=16"
+    message = r"', validation data: .*the 10 samples of x are no multiple of batch_size=16"
     with pytest.raises(ValueError, match=message):
         model.fit(*arrays(32), batch_size=16, validation_data=arrays(10))
     with pytest.raises(ValueError, match=message.replace("16", "4")):
@@ -103,6 +103,18 @@ def test_other_axes_that_are_not_static_are_refused(model):
 def test_validation_datasets_that_are_not_static_are_refused(model):
     with pytest.raises(ValueError, match=r"validation data.*which is not fully defined"):
         model.fit(static(), validation_data=dataset_of(32, 8))
+
+
+def test_what_cannot_be_split_is_refused(model, name):
+    x, y = arrays(8)
+    with pytest.raises(ValueError, match=r"same number of samples\. Received: x: 8, y: 6\."):
+        model.fit(x, y[:6], validation_split=0.25)
+    with pytest.raises(ValueError, match="input x is a SparseTensor"):
+        model.fit(tf.sparse.eye(8), y, validation_split=0.25)
+    with pytest.raises(ValueError, match="only supported for tensors or NumPy arrays"):
+        model.fit(static(), validation_split=0.25)
+    with pytest.raises(ValueError, match="not sufficient to split"):
+        model.fit(x[:1], y[:1], batch_size=1, validation_split=0.25)
 
 
 class Batches(keras.utils.PyDataset):
@@ -197,6 +209,9 @@ def test_endless_data_needs_steps(model, method, argument):
     message = rf"Could not infer the size of the data.*Pass `{argument}`"
     with pytest.raises(ValueError, match=message):
         call(model, method, static().repeat())
+    if method == "fit":
+        with pytest.raises(ValueError, match="Pass `validation_steps`"):
+            model.fit(static(), validation_data=static().repeat(), shuffle=False)
 
 
 def test_ragged_and_sparse_data_is_refused(model):
