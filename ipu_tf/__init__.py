@@ -1,7 +1,7 @@
 """ipu_tf: TensorFlow 2 / Keras 3 scripts for Graphcore IPUs, on a simulated IPU."""
 
-from ipu_tf import config, ops, scopes, utils
+from ipu_tf import config, keras, ops, scopes, utils
 from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategy
 
-__all__ = ["IPUConfig", "IPUStrategy", "config", "ops", "scopes", "utils"]
+__all__ = ["IPUConfig", "IPUStrategy", "config", "keras", "ops", "scopes", "utils"]

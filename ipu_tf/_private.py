@@ -55,3 +55,6 @@ from tensorflow.python.autograph.core import ag_ctx as ag_ctx
 
 # What tells traces of one tf.function apart has to include who traces it.
 from tensorflow.python.eager.polymorphic_function import function_context as function_context
+
+# The path of the layer that is being called; TensorFlow's name scopes number layers anew.
+from keras.src.backend.common.name_scope import current_path as keras_layer_path

@@ -146,17 +146,27 @@ class IPUStrategyV1(tf.distribute.Strategy):
         """Calls `fn` in the graph that is being built, its contractions made tile ops."""
         boundary.check_arguments(args, kwargs)
         configuration = config.device_configuration()
-        program = Program(name=getattr(python_function(fn), "__name__", type(fn).__name__))
+        inner = python_function(fn)
+        owner = getattr(inner, "__self__", None)
+        program = Program(name=_program_name(inner, owner))
         tracer = Tracer(program, configuration)
         with hooks.tracing(tracer):
             outputs = super().run(fn, args=args, kwargs=kwargs)
         tracer.finish(outputs)
         boundary.check_results(outputs)
-        self._programs[program.name, boundary.signature(args, kwargs), configuration] = program
+        key = (id(owner), program.name, boundary.signature(args, kwargs), configuration)
+        self._programs[key] = program
         return outputs
 
 
 IPUStrategy = IPUStrategyV1
+
+
+def _program_name(fn: Any, owner: Any) -> str:
+    """Returns the name of a function, after the name of the model whose method it is."""
+    name = getattr(fn, "__name__", type(fn).__name__)
+    owner_name = getattr(owner, "name", None)
+    return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
 
 
 def _clear(executables: weakref.ref[ExecutableCache]) -> None:

@@ -62,10 +62,10 @@ class Program:
     notes: list[str] = field(default_factory=list)
 
 
-def layer_of(op_name: str) -> str:
-    """Returns the layer that an op's name says it belongs to, "" at the top level.
+def scope_of(op_name: str) -> str:
+    """Returns the name scope of an op, "" at the top level.
 
-    Gradients carry the name of the layer they are the gradient of:
+    Gradients carry the scope of the op they are the gradient of:
     "gradient_tape/sequential/dense/MatMul/MatMul_1" belongs to "sequential/dense".
     """
     parts = op_name.strip("/").split("/")

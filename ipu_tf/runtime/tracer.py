@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import ConcreteFunction, FuncGraph
+from ipu_tf._private import ConcreteFunction, FuncGraph, keras_layer_path
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.ops.numerics import numerics_for
@@ -28,7 +28,7 @@ from ipu_tf.ops.twins import (
     plan_from_attributes,
     tile_attributes,
 )
-from ipu_tf.profile.program import NativeOp, Program, TileOp, layer_of
+from ipu_tf.profile.program import NativeOp, Program, TileOp, scope_of
 from ipu_tf.runtime import attributes, calls, float_checks
 
 Create = Callable[..., tf.Operation]
@@ -61,6 +61,7 @@ class Tracer:
         self.concrete_functions: dict[int, tuple[Any, ConcreteFunction]] = {}
         self.copied: list[FuncGraph] = []
         self._operations: dict[str, tf.Operation] = {}
+        self._layers: dict[str, str] = {}
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
 
@@ -172,7 +173,7 @@ class Tracer:
         self.program.tile_ops.append(
             TileOp(
                 name=name,
-                layer=layer_of(name),
+                layer=self._layer_of(name),
                 op_type=op_type,
                 shape=shape,
                 plan=plan,
@@ -221,10 +222,21 @@ class Tracer:
         }
         return "IpuCast", attrs | attributes.to_protos(own)
 
+    def _layer_of(self, name: str) -> str:
+        """Returns the path of the Keras layer of an op, or its name scope where there is none.
+
+        A layer is known while it is called; its gradients are known by the scope they carry.
+        """
+        scope = scope_of(name)
+        path = keras_layer_path()
+        if path:
+            self._layers[scope] = path
+        return self._layers.get(scope, scope)
+
     def add_native(self, op_type: str, name: str, reason: str) -> None:
         """Records a contraction that TensorFlow's own kernel runs."""
         self.program.native_ops.append(
-            NativeOp(name=name, layer=layer_of(name), op_type=op_type, reason=reason)
+            NativeOp(name=name, layer=self._layer_of(name), op_type=op_type, reason=reason)
         )
 
 
@@ -253,7 +265,7 @@ def _static_values(sizes: tf.Tensor) -> list[int] | None:
 
 def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
     if not tensor.shape.is_fully_defined():
-        layer = layer_of(name) or "the top level"
+        layer = scope_of(name) or "the top level"
         raise ValueError(
             f"Op '{name}' (layer '{layer}') has an input of shape {tensor.shape} which is not "
             "fully defined. Shapes are static on the IPU: batch data with `drop_remainder=True`, "
