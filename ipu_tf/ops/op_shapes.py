@@ -50,7 +50,7 @@ def matmul_shape(op: OpInputs) -> OpShape:
     if op.attributes["transpose_b"]:
         inner_b, columns = columns, inner_b
     _check_inner(op, inner, inner_b)
-    return MatMulShape(m=rows, k=inner, n=columns, dtype=op.dtype)
+    return _matmul(op, 1, rows, inner, columns)
 
 
 def batch_matmul_shape(op: OpInputs) -> OpShape:
@@ -62,7 +62,7 @@ def batch_matmul_shape(op: OpInputs) -> OpShape:
     inner_b, columns = right[-2:][::-1] if op.attributes["adj_y"] else right[-2:]
     _check_inner(op, inner, inner_b)
     batch = math.prod(_broadcast(op, left[:-2], right[:-2]))
-    return MatMulShape(batch=batch, m=rows, k=inner, n=columns, dtype=op.dtype)
+    return _matmul(op, batch, rows, inner, columns)
 
 
 def einsum_shape(op: OpInputs) -> OpShape:
@@ -77,7 +77,7 @@ def einsum_shape(op: OpInputs) -> OpShape:
         math.prod(sizes[label] for label in labels)
         for labels in (roles.batch, roles.rows, roles.columns, roles.reduction)
     )
-    return MatMulShape(batch=batch, m=m, k=k, n=n, dtype=op.dtype)
+    return _matmul(op, batch, m, k, n)
 
 
 def conv_shape(pass_: ConvPass, *, depthwise: bool) -> Callable[[OpInputs], OpShape]:
@@ -162,6 +162,15 @@ def _image_and_kernel(op: OpInputs, pass_: ConvPass) -> tuple[Shape, Shape]:
     if pass_ == "input_gradient":
         return op.sizes, list(op.shapes[1])
     return list(op.shapes[0]), op.sizes
+
+
+def _matmul(op: OpInputs, batch: int, m: int, k: int, n: int) -> MatMulShape:
+    if 0 in (batch, m, k, n):
+        raise ValueError(
+            f"Matmul '{op.op}' has a zero-sized dimension. Received shapes {op.shapes[0]} and "
+            f"{op.shapes[1]}. The simulated IPU has no zero-sized tensors."
+        )
+    return MatMulShape(batch=batch, m=m, k=k, n=n, dtype=op.dtype)
 
 
 def _check_inner(op: OpInputs, left: int, right: int) -> None:

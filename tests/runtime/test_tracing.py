@@ -1,5 +1,6 @@
 """Everything a traced function contracts becomes a tile op, wherever it stands."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -257,13 +258,30 @@ class TestReport:
     def test_empty_report_says_what_to_do(self, strategy):
         assert "strategy.run" in str(strategy.report())
 
-    def test_jit_is_noted(self, strategy):
-        traced(strategy, jitted, random(4, 4), random(4, 4))
-        assert any("jit_compile" in note for note in strategy.report().programs[0].notes)
-
 
 def test_faces_in_a_traced_function_are_in_the_report_with_their_plan(strategy):
     plan = ops.MatMulPlan(rows=2, columns=2, grain=8)
     traced(strategy, lambda x, w: ops.matmul(x, w, plan=plan), random(4, 4), random(4, 4))
     (op,) = strategy.report().tile_ops
     assert op.plan == plan
+
+
+def test_layers_and_programs_are_named_as_keras_names_them():
+    strategy = IPUStrategy()
+    with strategy.scope():
+        models = [
+            keras.Sequential(
+                [keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(2, name="logits")],
+                name=name,
+            )
+            for name in ("first", "second")
+        ]
+    for model in models:
+        model.compile(loss="mse", optimizer="sgd")
+        model.fit(np.zeros((4, 4)), np.zeros((4, 2)), batch_size=2, verbose=0)
+    programs = strategy.report().programs
+    assert [program.name for program in programs] == ["first.train_step", "second.train_step"]
+    for model, program in zip(models, programs, strict=True):
+        layers = {op.layer for op in program.tile_ops}
+        assert layers == {layer.path for layer in model.layers}
+        assert len(program.tile_ops) == 5  # two forward, two for the weights, one for the input
