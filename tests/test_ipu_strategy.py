@@ -99,6 +99,24 @@ def test_op_with_an_unknown_shape_is_refused_by_name(strategy):
         strategy.run(step, args=(tf.zeros([8]), tf.constant(2)))
 
 
+@pytest.mark.parametrize(
+    ("fn", "words"),
+    [
+        (lambda x: tf.matmul(x, tf.zeros([4, 0]), name="empty"), "Matmul 'empty' has a zero-sized"),
+        (lambda x: tf.einsum("ij,jk->ik", x, tf.zeros([4, 0])), "zero-sized"),
+        (
+            lambda x: tf.nn.conv2d(
+                tf.reshape(x, [1, 2, 2, 4])[:0], tf.ones([1, 1, 4, 2]), 1, "SAME"
+            ),
+            "Convolution 'Conv2D' has a zero-sized dimension",
+        ),
+    ],
+)
+def test_zero_sized_dimensions_are_refused_by_name(strategy, fn, words):
+    with pytest.raises(ValueError, match=words):
+        strategy.run(tf.function(fn), args=(tf.zeros([4, 4]),))
+
+
 def test_experimental_run_v2_is_refused(strategy):
     with pytest.raises(RuntimeError, match="IPUStrategy.run"):
         strategy.experimental_run_v2(lambda: None)
