@@ -52,6 +52,7 @@ def fit_table(fit: Result) -> str:
         settings = ", ".join(f"{name}={value}" for name, value in fit["settings"][engine].items())
         lines.append(f"| {engine} | {settings} | {_columns(speed)} |")
     lines.append(f"| **ratio** | | {_columns(fit['ratio'])} |")
+    lines.append(f"| ratio of the fastest rounds | | {fit['ratio']['of_fastest_rounds']:g} | | |")
     return "\n".join(lines)
 
 
@@ -69,6 +70,8 @@ def ops_table(ops: Result) -> str:
     )
     total = f"**{ops['ratio']['geometric_mean']:.2f}**"
     lines.append(f"| **geometric mean of all** | {total} | | |")
+    fastest = ops["ratio"]["geometric_mean_of_fastest_rounds"]
+    lines.append(f"| geometric mean of all, fastest rounds | {fastest:.2f} | | |")
     return "\n".join(lines)
 
 

@@ -151,5 +151,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "trials": trials,
         "settings": chosen,
         "images_per_second": {engine: spread(values) for engine, values in speeds.items()},
-        "ratio": spread(ratios),
+        "ratio": spread(ratios)
+        | {"of_fastest_rounds": significant(max(speeds["ipu_tf"]) / max(speeds["stock"]))},
+        "rounds_images_per_second": {
+            engine: [significant(speed) for speed in values] for engine, values in speeds.items()
+        },
     }

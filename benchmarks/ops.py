@@ -109,7 +109,8 @@ def measure(layer: Layer, pass_: str, rounds: int) -> dict[str, Any]:
         "gflop_per_second": {
             name: significant(layer.flop / value / 1e9) for name, value in medians.items()
         },
-        "ratio": spread(ratios),
+        "ratio": spread(ratios)
+        | {"of_fastest_rounds": significant(min(taken["stock"]) / min(taken["tile"]))},
     }
 
 
@@ -142,6 +143,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "rounds": options.rounds,
         "ratio": {
             "geometric_mean": geometric_mean(everything),
+            "geometric_mean_of_fastest_rounds": geometric_mean(
+                [entry["ratio"]["of_fastest_rounds"] for entry in results]
+            ),
             "min": min(everything),
             "max": max(everything),
             "geometric_mean_by_pass": {
