@@ -53,13 +53,11 @@ class Program:
         name: Name of the function.
         tile_ops: What runs as tile ops, in the order of the trace.
         native_ops: What TensorFlow's kernels run instead.
-        notes: Other things that the trace changed, each a sentence.
     """
 
     name: str
     tile_ops: list[TileOp] = field(default_factory=list)
     native_ops: list[NativeOp] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def scope_of(op_name: str) -> str:

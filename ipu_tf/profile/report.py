@@ -55,8 +55,6 @@ def _program_lines(program: Program) -> Iterator[str]:
     for reason, ops in _by_reason(program.native_ops).items():
         names = ", ".join(f"{op.name} ({op.op_type})" for op in ops)
         yield f"  native, {reason}: {names}"
-    for note in program.notes:
-        yield f"  note: {note}"
 
 
 def _by_reason(ops: Sequence[NativeOp]) -> dict[str, list[NativeOp]]:

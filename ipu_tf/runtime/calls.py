@@ -48,7 +48,6 @@ def prepare(
         twins = [foreign.twin_name(tracer, graph, name, arguments) for name in names]
         if twins != names:
             prepared[key] = _renamed(value, twins)
-            prepared.pop(foreign.XLA_MUST_COMPILE, None)
     return prepared
 
 

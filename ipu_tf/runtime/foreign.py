@@ -20,35 +20,35 @@ from ipu_tf._private import (
     copy_handle_data,
     function_def_to_graph,
 )
-from ipu_tf.ops.twins import STOCK_OF, TWINS
+from ipu_tf.ops.twins import TWINS
 from ipu_tf.runtime import calls
 
 if TYPE_CHECKING:
     from ipu_tf.runtime.tracer import Tracer
 
-XLA_MUST_COMPILE = "_XlaMustCompile"
-
+_XLA_MUST_COMPILE = "_XlaMustCompile"
 _PLAIN_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _V1_LOOP = "Enter"
 _serial = itertools.count()
 
 
 def concrete_twin(tracer: Tracer, function: ConcreteFunction) -> ConcreteFunction:
-    """Returns `function` with tile ops in the place of stock ops, and without jit.
+    """Returns `function` with tile ops in the place of stock ops, or as it is if it holds none.
 
-    A function that holds neither is returned as it is.
+    What XLA was to compile it still compiles.
     """
     atomic = function.inference_fn
     known = tracer.concrete_functions.get(id(atomic))
     if known is None:
         twin = function
         body = function.graph
-        if _needs_copy(tracer, body, jitted=_is_jitted(function)) and _can_copy(tracer, body):
+        if _holds(body, body, TWINS.__contains__) and _can_copy(tracer, body):
             copy = _copy(tracer, body, body.name, function.captured_inputs)
             copy.variables = body.variables
             # Gradients that were built of the original have added outputs to its graph.
             del copy.outputs[len(function.function_type.flat_outputs) :]
-            twin = ConcreteFunction.from_func_graph(copy, function.function_type, {})
+            attributes = _jit_attributes(atomic)
+            twin = ConcreteFunction.from_func_graph(copy, function.function_type, attributes)
         # The original is kept, too: its id is the key.
         known = tracer.concrete_functions[id(atomic)] = (atomic, twin)
     return known[1]
@@ -77,22 +77,11 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
             if _can_copy(tracer, body):
                 new_name = f"{name}_tiles_{next(_serial)}"
                 copy = _copy(tracer, body, new_name, arguments)
-                known = atomic_function_from_func_graph(new_name, copy, {})
+                attributes = _jit_attributes(function)
+                known = atomic_function_from_func_graph(new_name, copy, attributes)
         tracer.functions[key] = known
     graph._add_function_recursive(known)
     return known.name.decode()
-
-
-def _needs_copy(tracer: Tracer, body: FuncGraph, *, jitted: bool) -> bool:
-    """Whether `body` holds stock ops with twins, or is jitted and holds tile ops."""
-    if _holds(body, body, TWINS.__contains__):
-        return True
-    if not jitted or not _holds(body, body, STOCK_OF.__contains__):
-        return False
-    tracer.program.notes.append(
-        f"'{body.name}' asks for jit_compile: it runs without XLA, which has no tile ops."
-    )
-    return True
 
 
 def _can_copy(tracer: Tracer, body: FuncGraph) -> bool:
@@ -106,9 +95,12 @@ def _can_copy(tracer: Tracer, body: FuncGraph) -> bool:
     return False
 
 
-def _is_jitted(function: ConcreteFunction) -> bool:
-    attributes = function.inference_fn.cached_definition.attr
-    return XLA_MUST_COMPILE in attributes and attributes[XLA_MUST_COMPILE].b
+def _jit_attributes(function: Any) -> dict[str, Any]:
+    """Returns the attribute that has XLA compile `function`, if it has one."""
+    attributes = function.cached_definition.attr
+    if _XLA_MUST_COMPILE not in attributes:
+        return {}
+    return {_XLA_MUST_COMPILE: attributes[_XLA_MUST_COMPILE]}
 
 
 def _copy(tracer: Tracer, body: FuncGraph, name: str, arguments: Sequence[tf.Tensor]) -> FuncGraph:
