@@ -10,9 +10,13 @@
 namespace ipu_tf {
 namespace {
 
-constexpr int64_t kChunkPixels = 256;
+constexpr int64_t kChunkPixels = 192;
 constexpr int64_t kItemsPerThread = 4;
-constexpr int64_t kEnoughUnits = 16;  // With fewer blocks, float32 sums are sliced over images too.
+constexpr int64_t kEnoughUnits = 16;   // With fewer blocks, pieces of the sum run side by side.
+constexpr int64_t kPackChannels = 24;  // Input pixels further apart than this are copied together.
+constexpr int64_t kPackPixels = 8;     // Copied at a time, all channels of them.
+constexpr int64_t kStretchFloats = 1024;
+constexpr int kMaxBlockRows = 16;
 
 // A range of the pixels of dy whose products are summed from zero.
 struct Piece {
@@ -26,6 +30,12 @@ struct View {
   int64_t pad_top = 0, pad_left = 0;
   int64_t kernel_columns = 0;  // 1 where a whole kernel row is one position.
   int64_t rows = 0;
+};
+
+// The output blocks of a work item: blocks of rows, panels of columns and kernel positions of one group.
+struct Portion {
+  int64_t group;
+  int64_t block_begin, block_end, panel_begin, panel_end, position_begin, position_end;
 };
 
 class FilterGradient {
@@ -44,42 +54,73 @@ class FilterGradient {
   }
 
   void Run(float* dw, const Parallel& parallel) const {
-    const int64_t units = shape_.groups * panels_ * positions_ * blocks_;
-    const int64_t items = std::min(units, kItemsPerThread * parallel.threads);
     const int64_t pieces = static_cast<int64_t>(pieces_.size());
-    const int64_t floats = shape_.filter_floats();
-    // Few blocks: the pieces run side by side, each into its own sum. Many: one after another.
-    const bool side_by_side = pieces > 1 && units < kEnoughUnits;
-    Scratch sums(side_by_side ? (pieces - 1) * floats : pieces > 1 ? floats : 0);
-    if (side_by_side) {
-      parallel(items * pieces, [&](int64_t index) {
-        const int64_t piece = index % pieces, item = index / pieces;
-        float* to = piece == 0 ? dw : sums.data() + (piece - 1) * floats;
-        RunUnits(units * item / items, units * (item + 1) / items, pieces_[piece], to);
-      });
-      for (int64_t i = 1; i < pieces; ++i) {
-        kernels_.add(sums.data() + (i - 1) * floats, dw, floats);
-      }
-      return;
+    if (units() < kEnoughUnits && pieces > 1) return RunSideBySide(dw, parallel);
+    const int64_t wanted = CeilDivide(kItemsPerThread * parallel.threads, shape_.groups);
+    const int64_t enough = CeilDivide(2 * parallel.threads, shape_.groups);
+    // Every range of rows copies dy again, every range of columns copies the input.
+    int64_t rows = std::min(blocks_, wanted), columns = 1;
+    if (panels_ * kernels_.block_columns > view_.rows) {
+      columns = std::min(panels_, wanted);
+      rows = columns < enough ? std::min(blocks_, CeilDivide(wanted, columns)) : 1;
+    } else if (rows < enough) {
+      columns = std::min(panels_, CeilDivide(wanted, rows));
     }
-    for (int64_t i = 0; i < pieces; ++i) {
-      parallel(items, [&](int64_t item) {
-        RunUnits(units * item / items, units * (item + 1) / items, pieces_[i],
-                 i == 0 ? dw : sums.data());
-      });
-      if (i > 0) kernels_.add(sums.data(), dw, floats);
-    }
+    const int64_t places =
+        rows * columns < enough ? std::min(positions_, CeilDivide(wanted, rows * columns)) : 1;
+    parallel(shape_.groups * rows * columns * places, [&](int64_t item) {
+      const int64_t i = item / (columns * places) % rows, j = item / places % columns;
+      const int64_t k = item % places;
+      const Portion portion{item / (rows * columns * places),
+                            blocks_ * i / rows,
+                            blocks_ * (i + 1) / rows,
+                            panels_ * j / columns,
+                            panels_ * (j + 1) / columns,
+                            positions_ * k / places,
+                            positions_ * (k + 1) / places};
+      Chunk chunk(*this, portion);
+      for (int64_t p = 0; p < pieces; ++p) RunPiece(pieces_[p], p > 0, &chunk, dw);
+    });
   }
 
  private:
+  class Chunk;
+
+  int64_t units() const { return shape_.groups * panels_ * positions_ * blocks_; }
+  int64_t block_row(int64_t block) const { return view_.rows * block / blocks_; }
+  bool packs_input() const { return view_.in_pixel >= kPackChannels; }
+
+  // Few blocks, many pieces: every piece into its own sum, then the sums in order.
+  void RunSideBySide(float* dw, const Parallel& parallel) const {
+    const int64_t pieces = static_cast<int64_t>(pieces_.size());
+    const int64_t floats = shape_.filter_floats();
+    Scratch sums(pieces * floats);
+    const int64_t items = std::min(pieces, kItemsPerThread * parallel.threads);
+    parallel(items, [&](int64_t item) {
+      for (int64_t group = 0; group < shape_.groups; ++group) {
+        Chunk chunk(*this, {group, 0, blocks_, 0, panels_, 0, positions_});
+        for (int64_t i = pieces * item / items; i < pieces * (item + 1) / items; ++i) {
+          RunPiece(pieces_[i], false, &chunk, sums.data() + i * floats);
+        }
+      }
+    });
+    parallel(CeilDivide(floats, kStretchFloats), [&](int64_t stretch) {
+      const int64_t begin = stretch * kStretchFloats;
+      const int64_t count = std::min(kStretchFloats, floats - begin);
+      std::memcpy(dw + begin, sums.data() + begin, count * sizeof(float));
+      for (int64_t i = 1; i < pieces; ++i) {
+        kernels_.add(sums.data() + i * floats + begin, dw + begin, count);
+      }
+    });
+  }
+
   // The plan's parts in order; where the order within a part is free, each is sliced by images.
   void AddPieces(const ConvPlan& plan, bool may_slice) {
-    const int64_t units = shape_.groups * panels_ * positions_ * blocks_;
     const Partition images{shape_.batch, plan.batch, 1};
     const Partition rows{shape_.out_rows, plan.field_rows, 1};
     const Partition columns{shape_.out_columns, plan.field_columns, plan.grain};
     const int64_t parts = images.parts * rows.parts * columns.parts;
-    const int64_t slices = may_slice ? CeilDivide(kEnoughUnits, units * parts) : 1;
+    const int64_t slices = may_slice ? CeilDivide(kEnoughUnits, units() * parts) : 1;
     for (int64_t i = 0; i < images.parts; ++i) {
       const int64_t count = images.end(i) - images.begin(i);
       const Partition slice{count, std::min(slices, count), 1};
@@ -94,91 +135,230 @@ class FilterGradient {
     }
   }
 
-  // Units count (group, panel, kernel position, block of rows), the last fastest.
-  void RunUnits(int64_t begin, int64_t end, const Piece& piece, float* dw) const {
-    std::vector<TransposedRun> runs;
-    const int64_t piece_rows = piece.row_end - piece.row_begin;
-    const int64_t lines = (piece.image_end - piece.image_begin) * piece_rows;
+  // Sums a piece into (or, with `add`, adds it to) a portion of dw. A piece of one chunk of pixels goes from the
+  // registers to dw; the chunks of a longer one that is to be added are summed apart first.
+  void RunPiece(const Piece& piece, bool add, Chunk* chunk, float* dw) const {
+    const int64_t lines = (piece.image_end - piece.image_begin) * (piece.row_end - piece.row_begin);
     const int64_t width = piece.column_end - piece.column_begin;
-    const int64_t chunk = std::max<int64_t>(1, kChunkPixels / width);
-    for (int64_t line = 0; line < lines; line += chunk) {
-      int64_t position = -1;
-      for (int64_t unit = begin; unit < end; ++unit) {
-        if (unit / blocks_ % positions_ != position) {
-          position = unit / blocks_ % positions_;
-          FindRuns(piece, line, std::min(lines, line + chunk), position, &runs);
-        }
-        RunUnit(unit, runs, line > 0, dw);
+    const int64_t chunks = std::min(lines, CeilDivide(lines * width, kChunkPixels));
+    const bool apart = add && chunks > 1;
+    Scratch sums(apart ? shape_.filter_floats() : 0);
+    float* to = apart ? sums.data() : dw;
+    for (int64_t i = 0; i < chunks; ++i) {
+      chunk->Load(piece, lines * i / chunks, lines * (i + 1) / chunks);
+      chunk->Run(i > 0, add && !apart, to);
+    }
+    if (apart) AddPortion(chunk->portion(), sums.data(), dw);
+  }
+
+  void AddPortion(const Portion& portion, const float* from, float* to) const {
+    const int64_t column = portion.panel_begin * kernels_.block_columns;
+    const int64_t columns =
+        std::min(portion.panel_end * kernels_.block_columns, shape_.group_out_channels()) - column;
+    for (int64_t position = portion.position_begin; position < portion.position_end; ++position) {
+      for (int64_t row = block_row(portion.block_begin); row < block_row(portion.block_end); ++row) {
+        const int64_t at = (position * view_.rows + row) * shape_.out_channels +
+                           portion.group * shape_.group_out_channels() + column;
+        kernels_.add(from + at, to + at, columns);
       }
     }
   }
 
-  // The stretches of pixels in lines [begin, end) whose tap lies inside the image.
-  void FindRuns(const Piece& piece, int64_t begin, int64_t end, int64_t position,
-                std::vector<TransposedRun>* runs) const {
-    runs->clear();
-    const int64_t piece_rows = piece.row_end - piece.row_begin;
-    const int64_t row_offset =
-        position / view_.kernel_columns * shape_.dilation_rows - view_.pad_top;
-    const int64_t column_offset =
-        position % view_.kernel_columns * shape_.dilation_columns - view_.pad_left;
-    const int64_t step = shape_.stride_columns;
-    const int64_t low = column_offset < 0 ? CeilDivide(-column_offset, step) : 0;
-    const int64_t room = view_.in_columns - column_offset;
-    const int64_t from = std::max(piece.column_begin, low);
-    const int64_t to = std::min(piece.column_end, room > 0 ? CeilDivide(room, step) : 0);
-    if (from >= to) return;
-    const int64_t first =
-        rounding_.grain > 0 ? rounding_.grain - (from - piece.column_begin) % rounding_.grain : 0;
-    for (int64_t line = begin; line < end; ++line) {
-      const int64_t n = piece.image_begin + line / piece_rows;
-      const int64_t row = piece.row_begin + line % piece_rows;
-      const int64_t in_row = row * shape_.stride_rows + row_offset;
-      if (in_row < 0 || in_row >= view_.in_rows) continue;
-      const float* a = view_.x + ((n * view_.in_rows + in_row) * view_.in_columns + from * step +
-                                  column_offset) * view_.in_pixel;
-      const float* b =
-          dy_ + ((n * shape_.out_rows + row) * shape_.out_columns + from) * shape_.out_channels;
-      if (rounding_.grain == 0 && !runs->empty()) {
-        TransposedRun& last = runs->back();
-        if (last.a + last.length * step * view_.in_pixel == a &&
-            last.b + last.length * shape_.out_channels == b) {
-          last.length += to - from;
-          continue;
+  // Some lines (image, row) of a piece, copied so that the blocks of a portion read them in order.
+  class Chunk {
+   public:
+    Chunk(const FilterGradient& op, const Portion& portion)
+        : op_(op), portion_(portion), runs_(portion.position_end - portion.position_begin) {}
+
+    const Portion& portion() const { return portion_; }
+
+    void Load(const Piece& piece, int64_t line_begin, int64_t line_end) {
+      piece_ = piece;
+      line_begin_ = line_begin;
+      line_end_ = line_end;
+      piece_rows_ = piece.row_end - piece.row_begin;
+      width_ = piece.column_end - piece.column_begin;
+      PackGradient();
+      if (op_.packs_input()) PackInput();
+      for (size_t i = 0; i < runs_.size(); ++i) {
+        FindRuns(portion_.position_begin + static_cast<int64_t>(i), &runs_[i]);
+      }
+    }
+
+    void Run(bool load, bool add, float* dw) const {
+      const int64_t positions = portion_.position_end - portion_.position_begin;
+      for (int64_t block = portion_.block_begin; block < portion_.block_end; ++block) {
+        for (int64_t panel = portion_.panel_begin; panel < portion_.panel_end; ++panel) {
+          for (int64_t i = 0; i < positions; ++i) {
+            RunBlock(block, panel, portion_.position_begin + i, runs_[i], load, add, dw);
+          }
         }
       }
-      runs->push_back({a, b, to - from, first});
     }
-  }
 
-  void RunUnit(int64_t unit, const std::vector<TransposedRun>& runs, bool load, float* dw) const {
-    const int64_t block_index = unit % blocks_;
-    const int64_t position = unit / blocks_ % positions_;
-    const int64_t panel = unit / (blocks_ * positions_) % panels_;
-    const int64_t group = unit / (blocks_ * positions_ * panels_);
-    const int64_t row = view_.rows * block_index / blocks_;
-    const int64_t rows = view_.rows * (block_index + 1) / blocks_ - row;
-    const int64_t column = panel * kernels_.block_columns;
-    const int64_t out_column = group * shape_.group_out_channels() + column;
-    float* c[16];
-    for (int64_t r = 0; r < rows; ++r) {
-      c[r] = dw + (position * view_.rows + row + r) * shape_.out_channels + out_column;
+   private:
+    int64_t image(int64_t line) const { return piece_.image_begin + line / piece_rows_; }
+    int64_t row(int64_t line) const { return piece_.row_begin + line % piece_rows_; }
+    int64_t PanelFloats() const {
+      return (line_end_ - line_begin_) * width_ * op_.kernels_.block_columns;
     }
-    TransposedBlock block{};
-    block.runs = runs.data();
-    block.run_count = static_cast<int64_t>(runs.size());
-    block.a_offset = group * shape_.group_in_channels() + row;
-    block.b_offset = out_column;
-    block.a_step = shape_.stride_columns * view_.in_pixel;
-    block.ldb = shape_.out_channels;
-    block.c = c;
-    block.rows = static_cast<int>(rows);
-    block.columns = static_cast<int>(
-        std::min<int64_t>(kernels_.block_columns, shape_.group_out_channels() - column));
-    block.load = load;
-    block.rounding = rounding_;
-    kernels_.transposed(block);
-  }
+
+    void PackGradient() {
+      const ConvShape& s = op_.shape_;
+      const int64_t block_columns = op_.kernels_.block_columns;
+      gradient_.Reserve((portion_.panel_end - portion_.panel_begin) * PanelFloats());
+      for (int64_t line = line_begin_; line < line_end_; ++line) {
+        const int64_t pixel =
+            (image(line) * s.out_rows + row(line)) * s.out_columns + piece_.column_begin;
+        const float* from =
+            op_.dy_ + pixel * s.out_channels + portion_.group * s.group_out_channels();
+        float* to = gradient_.data() + (line - line_begin_) * width_ * block_columns;
+        for (int64_t i = 0; i < width_; i += kPackPixels) {
+          for (int64_t panel = portion_.panel_begin; panel < portion_.panel_end; ++panel) {
+            const int64_t column = panel * block_columns;
+            op_.kernels_.pack(
+                from + i * s.out_channels + column, s.out_channels, 1,
+                std::min(kPackPixels, width_ - i),
+                std::min(block_columns, s.group_out_channels() - column),
+                to + (panel - portion_.panel_begin) * PanelFloats() + i * block_columns);
+          }
+        }
+      }
+    }
+
+    // The input lines that a dy line reads, whole, each block of rows in a plane of its own.
+    void PackInput() {
+      const View& v = op_.view_;
+      const ConvShape& s = op_.shape_;
+      first_line_.clear();
+      stretches_.clear();
+      int64_t packed_lines = 0, last_image = -1, last_row = -1;
+      for (int64_t line = line_begin_; line < line_end_; ++line) {
+        if (image(line) != last_image) last_row = -1;
+        last_image = image(line);
+        const int64_t top = row(line) * s.stride_rows - v.pad_top;
+        const int64_t bottom = top + (s.kernel_rows - 1) * s.dilation_rows;
+        const int64_t begin = std::max<int64_t>({0, top, last_row + 1});
+        const int64_t end = std::min(v.in_rows - 1, bottom) + 1;
+        if (begin < end) {
+          stretches_.push_back({image(line), begin, end, packed_lines});
+          packed_lines += end - begin;
+          last_row = end - 1;
+        }
+        // Packed line of input row 0 of this image, if it were there.
+        first_line_.push_back(packed_lines - 1 - last_row);
+      }
+      const int64_t rows = op_.kernels_.block_rows;
+      plane_floats_ = packed_lines * v.in_columns * rows;
+      input_.Reserve((portion_.block_end - portion_.block_begin) * plane_floats_ + rows);
+      const int64_t channel = portion_.group * s.group_in_channels();
+      for (const Stretch& stretch : stretches_) {
+        const int64_t pixel = (stretch.image * v.in_rows + stretch.begin) * v.in_columns;
+        const int64_t pixels = (stretch.end - stretch.begin) * v.in_columns;
+        const float* from = v.x + pixel * v.in_pixel + channel;
+        float* to = input_.data() + stretch.packed * v.in_columns * rows;
+        for (int64_t i = 0; i < pixels; i += kPackPixels) {
+          for (int64_t block = portion_.block_begin; block < portion_.block_end; ++block) {
+            const int64_t first = op_.block_row(block);
+            op_.kernels_.pack_rows(
+                from + i * v.in_pixel + first, v.in_pixel, std::min(kPackPixels, pixels - i),
+                op_.block_row(block + 1) - first,
+                to + (block - portion_.block_begin) * plane_floats_ + i * rows);
+          }
+        }
+      }
+    }
+
+    // The stretches of pixels whose tap at a kernel position lies inside the image.
+    void FindRuns(int64_t position, std::vector<TransposedRun>* runs) const {
+      runs->clear();
+      const View& v = op_.view_;
+      const ConvShape& s = op_.shape_;
+      const int64_t grain = op_.rounding_.grain, block_columns = op_.kernels_.block_columns;
+      const int64_t row_offset = position / v.kernel_columns * s.dilation_rows - v.pad_top;
+      const int64_t column_offset = position % v.kernel_columns * s.dilation_columns - v.pad_left;
+      const int64_t step = s.stride_columns;
+      const int64_t low = column_offset < 0 ? CeilDivide(-column_offset, step) : 0;
+      const int64_t room = v.in_columns - column_offset;
+      const int64_t from = std::max(piece_.column_begin, low);
+      const int64_t to = std::min(piece_.column_end, room > 0 ? CeilDivide(room, step) : 0);
+      if (from >= to) return;
+      const int64_t first = grain > 0 ? grain - (from - piece_.column_begin) % grain : 0;
+      for (int64_t line = line_begin_; line < line_end_; ++line) {
+        const int64_t in_row = row(line) * s.stride_rows + row_offset;
+        if (in_row < 0 || in_row >= v.in_rows) continue;
+        const int64_t column = from * step + column_offset;
+        const float* a = InputPixel(line, in_row, column);
+        const float* b = gradient_.data() +
+                         ((line - line_begin_) * width_ + from - piece_.column_begin) * block_columns;
+        if (grain == 0 && !runs->empty()) {
+          TransposedRun& last = runs->back();
+          if (last.a + last.length * a_step() == a && last.b + last.length * block_columns == b) {
+            last.length += to - from;
+            continue;
+          }
+        }
+        runs->push_back({a, b, to - from, first});
+      }
+    }
+
+    const float* InputPixel(int64_t line, int64_t in_row, int64_t column) const {
+      const View& v = op_.view_;
+      if (op_.packs_input()) {
+        const int64_t packed = first_line_[line - line_begin_] + in_row;
+        return input_.data() + (packed * v.in_columns + column) * op_.kernels_.block_rows;
+      }
+      return v.x + ((image(line) * v.in_rows + in_row) * v.in_columns + column) * v.in_pixel +
+             portion_.group * op_.shape_.group_in_channels();
+    }
+
+    int64_t a_step() const {
+      return op_.shape_.stride_columns *
+             (op_.packs_input() ? op_.kernels_.block_rows : op_.view_.in_pixel);
+    }
+
+    void RunBlock(int64_t block, int64_t panel, int64_t position,
+                  const std::vector<TransposedRun>& runs, bool load, bool add, float* dw) const {
+      const ConvShape& s = op_.shape_;
+      const int64_t first = op_.block_row(block), rows = op_.block_row(block + 1) - first;
+      const int64_t column = panel * op_.kernels_.block_columns;
+      float* c[kMaxBlockRows];
+      for (int64_t r = 0; r < rows; ++r) {
+        c[r] = dw + (position * op_.view_.rows + first + r) * s.out_channels +
+               portion_.group * s.group_out_channels() + column;
+      }
+      TransposedBlock t{};
+      t.runs = runs.data();
+      t.run_count = static_cast<int64_t>(runs.size());
+      t.a_offset =
+          op_.packs_input() ? (block - portion_.block_begin) * plane_floats_ : first;
+      t.b_offset = (panel - portion_.panel_begin) * PanelFloats();
+      t.a_step = a_step();
+      t.ldb = op_.kernels_.block_columns;
+      t.c = c;
+      t.rows = static_cast<int>(rows);
+      t.columns = static_cast<int>(
+          std::min<int64_t>(op_.kernels_.block_columns, s.group_out_channels() - column));
+      t.load = load;
+      t.add = add;
+      t.rounding = op_.rounding_;
+      op_.kernels_.transposed(t);
+    }
+
+    struct Stretch {
+      int64_t image, begin, end, packed;
+    };
+
+    const FilterGradient& op_;
+    const Portion portion_;
+    Piece piece_{};
+    int64_t line_begin_ = 0, line_end_ = 0, piece_rows_ = 1, width_ = 0;
+    Scratch gradient_, input_;
+    std::vector<std::vector<TransposedRun>> runs_;  // By position of the portion.
+    int64_t plane_floats_ = 0;
+    std::vector<Stretch> stretches_;
+    std::vector<int64_t> first_line_;
+  };
 
   const ConvShape& shape_;
   const View view_;

@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kWeightsInCacheBytes = int64_t{640} << 10;
 constexpr int64_t kRowsInCacheBytes = int64_t{1} << 20;
 constexpr int64_t kItemsPerThread = 4;
+constexpr int64_t kSerialProducts = int64_t{1} << 19;  // Not worth waking other threads.
 constexpr int kMaxBlockRows = 16;
 constexpr int kMaxBlockColumns = 32;
 
@@ -95,7 +96,7 @@ class Item {
 
   void FillRows(int64_t row) {
     const int64_t taps = problem_.taps();
-    space_.a.resize(taps * rows_);
+    space_.a.resize((taps + 1) * rows_);  // One more: a kernel loads addresses before it counts taps.
     space_.c.resize(rows_);
     space_.outside.assign(rows_, 0);
     problem_.source->Fill(row, rows_, space_.a.data(), rows_, space_.c.data());
@@ -103,11 +104,8 @@ class Item {
       const float** a = space_.a.data() + tap * rows_;
       for (int64_t r = 0; r < rows_; ++r) {
         if (a[r] != nullptr) continue;
-        if (problem_.skip_outside) {
-          space_.outside[r] = 1;
-        } else {
-          a[r] = zeros_;
-        }
+        space_.outside[r] = 1;
+        if (!problem_.skip_outside) a[r] = zeros_;
       }
     }
     if (blocking_.packing == Packing::kDirect) {
@@ -179,15 +177,17 @@ class Item {
     block.columns =
         static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
     block.rounding = problem_.rounding;
+    const int64_t* offsets = outside ? nullptr : problem_.source->TapOffsets();
     for (size_t i = 0; i < problem_.parts.size(); ++i) {
       const ReductionPart& part = problem_.parts[i];
-      block.a = space_.a.data() + part.tap_begin * rows_ + row;
+      block.a = space_.a.data() + (offsets == nullptr ? part.tap_begin * rows_ : 0) + row;
+      block.a_tap = offsets == nullptr ? nullptr : offsets + part.tap_begin;
       block.b_tap = b_tap_ + part.tap_begin;
       block.taps = part.tap_end - part.tap_begin;
       block.k_begin = part.k_begin;
       block.k_end = part.k_end;
       block.add = i > 0;
-      if (outside) {
+      if (outside && problem_.skip_outside) {
         RunInside(block);
       } else if (problem_.transposed_step > 0) {
         RunTransposed(block);
@@ -294,7 +294,12 @@ void PackShared(const std::vector<GemmProblem>& problems, std::vector<Blocking>*
 }  // namespace
 
 void RunGemms(const std::vector<GemmProblem>& problems, const Kernels& kernels,
-              const Parallel& parallel) {
+              const Parallel& threads) {
+  int64_t products = 0;
+  for (const GemmProblem& problem : problems) {
+    products += problem.rows * problem.columns * Depth(problem);
+  }
+  const Parallel parallel = products < kSerialProducts ? Parallel{} : threads;
   const int64_t wanted = CeilDivide(kItemsPerThread * parallel.threads, problems.size());
   std::vector<Blocking> blockings;
   blockings.reserve(problems.size());

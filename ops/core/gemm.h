@@ -19,6 +19,9 @@ class RowSource {
   // the output row to c[row]. nullptr stands for a tap outside of the image.
   virtual void Fill(int64_t begin, int64_t count, const float** a, int64_t stride,
                     float** c) const = 0;
+  // Floats from the first tap of a row to its other taps, where these are the same for all rows without a tap
+  // outside of the image; else nullptr.
+  virtual const int64_t* TapOffsets() const { return nullptr; }
 };
 
 // The part of the reduction that one tile sums: taps [tap_begin, tap_end), channels [k_begin, k_end) of each.

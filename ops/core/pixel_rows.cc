@@ -25,6 +25,7 @@ PixelRows::PixelRows(const Grid& grid, std::vector<Tap> taps)
     column_high = std::max(column_high, tap.column_offset);
     tap_floats_.push_back((tap.row_offset * grid.in_columns + tap.column_offset) * grid.in_pixel);
   }
+  for (const int64_t floats : tap_floats_) tap_offsets_.push_back(floats - tap_floats_[0]);
   InsideRange(grid.rows, grid.in_row_step, row_low, row_high, grid.in_rows, &row_begin_, &row_end_);
   InsideRange(grid.columns, grid.in_column_step, column_low, column_high, grid.in_columns,
               &column_begin_, &column_end_);

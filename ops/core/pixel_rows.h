@@ -31,6 +31,7 @@ class PixelRows : public RowSource {
   PixelRows(const Grid& grid, std::vector<Tap> taps);
   void Fill(int64_t begin, int64_t count, const float** a, int64_t stride,
             float** c) const override;
+  const int64_t* TapOffsets() const override { return tap_offsets_.data(); }
 
  private:
   void FillPixel(int64_t row, int64_t column, const float* image, const float** a,
@@ -38,7 +39,8 @@ class PixelRows : public RowSource {
 
   Grid grid_;
   std::vector<Tap> taps_;
-  std::vector<int64_t> tap_floats_;
+  std::vector<int64_t> tap_floats_;   // From the tap at offset (0, 0).
+  std::vector<int64_t> tap_offsets_;  // From the first tap.
   // Rows and columns of the grid from which every tap lies inside the image.
   int64_t row_begin_, row_end_, column_begin_, column_end_;
 };

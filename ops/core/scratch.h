@@ -19,6 +19,10 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
 
   float* data() const { return data_; }
+  // Makes room for at least this many floats; what was there is lost.
+  void Reserve(int64_t floats) {
+    if (static_cast<size_t>(floats) * sizeof(float) > bytes_) *this = Scratch(floats);
+  }
 
  private:
   float* data_ = nullptr;
