@@ -17,48 +17,36 @@ MATMUL_PLAN = [1, 2, 2, 2, 16]
 IMAGES, FILTER, RESULT = (2, 9, 7, 33), (3, 3, 33, 24), (2, 5, 7, 24)
 DEPTHWISE_FILTER, DEPTHWISE_RESULT = (3, 3, 33, 2), (2, 7, 5, 66)
 
-# A tile op of two operands, and their shapes.
+# The attributes and the shapes of the operands of every op that takes a plan.
 CASES = {
-    "mat_mul": (
-        lambda a, b, **n: library.load().ipu_mat_mul(a, b, transpose_a=True, plan=MATMUL_PLAN, **n),
-        ((40, 5), (40, 7)),
-    ),
-    "batch_mat_mul": (
-        lambda x, y, **n: library.load().ipu_batch_mat_mul(x, y, plan=MATMUL_PLAN, **n),
-        ((2, 1, 5, 40), (3, 40, 7)),
-    ),
-    "einsum": (
-        lambda x, y, **n: library.load().ipu_einsum(
-            [x, y], equation="abc,cd->dab", plan=MATMUL_PLAN, **n
-        ),
-        ((2, 5, 40), (40, 7)),
-    ),
-    "conv2d": (lambda x, w, **n: library.load().ipu_conv2d(x, w, **CONV, **n), (IMAGES, FILTER)),
-    "conv2d_backprop_input": (
-        lambda w, dy, **n: library.load().ipu_conv2d_backprop_input(IMAGES, w, dy, **CONV, **n),
-        (FILTER, RESULT),
-    ),
-    "conv2d_backprop_filter": (
-        lambda x, dy, **n: library.load().ipu_conv2d_backprop_filter(x, FILTER, dy, **CONV, **n),
-        (IMAGES, RESULT),
-    ),
-    "depthwise": (
-        lambda x, w, **n: library.load().ipu_depthwise_conv2d_native(x, w, **DEPTHWISE, **n),
-        (IMAGES, DEPTHWISE_FILTER),
-    ),
-    "depthwise_backprop_input": (
-        lambda w, dy, **n: library.load().ipu_depthwise_conv2d_native_backprop_input(
-            IMAGES, w, dy, **DEPTHWISE, **n
-        ),
-        (DEPTHWISE_FILTER, DEPTHWISE_RESULT),
-    ),
-    "depthwise_backprop_filter": (
-        lambda x, dy, **n: library.load().ipu_depthwise_conv2d_native_backprop_filter(
-            x, DEPTHWISE_FILTER, dy, **DEPTHWISE, **n
-        ),
-        (IMAGES, DEPTHWISE_RESULT),
-    ),
+    "ipu_mat_mul": ({"transpose_a": True, "plan": MATMUL_PLAN}, ((40, 5), (40, 7))),
+    "ipu_batch_mat_mul": ({"plan": MATMUL_PLAN}, ((2, 1, 5, 40), (3, 40, 7))),
+    "ipu_einsum": ({"equation": "abc,cd->dab", "plan": MATMUL_PLAN}, ((2, 5, 40), (40, 7))),
+    "ipu_conv2d": (CONV, (IMAGES, FILTER)),
+    "ipu_conv2d_backprop_input": (CONV, (FILTER, RESULT)),
+    "ipu_conv2d_backprop_filter": (CONV, (IMAGES, RESULT)),
+    "ipu_depthwise_conv2d_native": (DEPTHWISE, (IMAGES, DEPTHWISE_FILTER)),
+    "ipu_depthwise_conv2d_native_backprop_input": (DEPTHWISE, (DEPTHWISE_FILTER, DEPTHWISE_RESULT)),
+    "ipu_depthwise_conv2d_native_backprop_filter": (DEPTHWISE, (IMAGES, DEPTHWISE_RESULT)),
 }
+# The input of sizes, where an op has one, and its value.
+SIZES = {
+    "ipu_conv2d_backprop_input": (0, IMAGES),
+    "ipu_conv2d_backprop_filter": (1, FILTER),
+    "ipu_depthwise_conv2d_native_backprop_input": (0, IMAGES),
+    "ipu_depthwise_conv2d_native_backprop_filter": (1, DEPTHWISE_FILTER),
+}
+
+
+def call(op, operands, **numerics):
+    """Runs an op of CASES."""
+    attributes, _ = CASES[op]
+    inputs = list(operands)
+    if op in SIZES:
+        inputs.insert(*SIZES[op])
+    if op == "ipu_einsum":
+        inputs = [inputs]
+    return getattr(library.load(), op)(*inputs, **attributes, **numerics)
 
 
 def jitted(fn):
@@ -72,12 +60,11 @@ def stochastic_product(a, b):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("op", CASES)
 def test_bits_are_those_of_the_kernel(op, dtype):
-    run, shapes = CASES[op]
-
     def both(*operands):
-        rounded = run(*operands, partials="float16", rounding="stochastic", stream=3)
-        return run(*operands), rounded
+        rounded = call(op, operands, partials="float16", rounding="stochastic", stream=3)
+        return call(op, operands), rounded
 
+    _, shapes = CASES[op]
     operands = [tf.constant(normals(seed, shape, dtype)) for seed, shape in enumerate(shapes)]
     library.reset_seed(1)
     expected = both(*operands)
@@ -97,6 +84,12 @@ def test_bits_of_a_cast(rounding):
     expected = cast(x)
     library.reset_seed(1)
     np.testing.assert_array_equal(jitted(cast)(x), expected)
+
+
+def test_no_op_of_the_library_is_left_out():
+    functions = {name for name in dir(library.load()) if name.startswith("ipu_")}
+    ops_of_library = {name for name in functions if not name.endswith("_eager_fallback")}
+    assert ops_of_library == CASES.keys() | {"ipu_cast", "ipu_floating_point_check"}
 
 
 def test_an_operand_that_xla_transposes_arrives_row_major():
