@@ -30,8 +30,8 @@ using tensorflow::TensorShapeProto;
 using tensorflow::XlaOpKernelContext;
 using tensorflow::shape_inference::InferenceContext;
 
-// XLA's compilation device on hosts with a CPU only. The kernels are registered on it directly: REGISTER_XLA_OP
-// has no effect on a library that is loaded after the first function was jitted.
+// The device on which TensorFlow compiles for the host's CPU. The kernels are registered on it directly, because
+// REGISTER_XLA_OP has no effect in a library that is loaded after the first function was jitted.
 constexpr char kDevice[] = "XLA_CPU_JIT";
 
 // The attribute dictionary of the call that runs `node`.
