@@ -226,7 +226,7 @@ class FilterGradient {
       }
     }
 
-    // The input lines that a dy line reads, whole, each block of rows in a plane of its own.
+    // The part of the input that the chunk reads, each block of rows in a plane of its own.
     void PackInput() {
       const View& v = op_.view_;
       const ConvShape& s = op_.shape_;
@@ -249,22 +249,33 @@ class FilterGradient {
         first_line_.push_back(packed_lines - 1 - last_row);
       }
       const int64_t rows = op_.kernels_.block_rows;
-      plane_floats_ = packed_lines * v.in_columns * rows;
+      const int64_t left = piece_.column_begin * s.stride_columns - v.pad_left;
+      const int64_t right = (piece_.column_end - 1) * s.stride_columns - v.pad_left +
+                            (v.kernel_columns - 1) * s.dilation_columns;
+      in_left_ = std::min(std::max<int64_t>(0, left), v.in_columns);
+      in_width_ = std::max<int64_t>(0, std::min(v.in_columns, right + 1) - in_left_);
+      plane_floats_ = packed_lines * in_width_ * rows;
       input_.Reserve((portion_.block_end - portion_.block_begin) * plane_floats_ + rows);
       const int64_t channel = portion_.group * s.group_in_channels();
       for (const Stretch& stretch : stretches_) {
-        const int64_t pixel = (stretch.image * v.in_rows + stretch.begin) * v.in_columns;
-        const int64_t pixels = (stretch.end - stretch.begin) * v.in_columns;
-        const float* from = v.x + pixel * v.in_pixel + channel;
-        float* to = input_.data() + stretch.packed * v.in_columns * rows;
-        for (int64_t i = 0; i < pixels; i += kPackPixels) {
-          for (int64_t block = portion_.block_begin; block < portion_.block_end; ++block) {
-            const int64_t first = op_.block_row(block);
-            op_.kernels_.pack_rows(
-                from + i * v.in_pixel + first, v.in_pixel, std::min(kPackPixels, pixels - i),
-                op_.block_row(block + 1) - first,
-                to + (block - portion_.block_begin) * plane_floats_ + i * rows);
-          }
+        for (int64_t row = stretch.begin; row < stretch.end; ++row) {
+          const int64_t pixel = (stretch.image * v.in_rows + row) * v.in_columns + in_left_;
+          const int64_t packed = stretch.packed + row - stretch.begin;
+          PackInputLine(v.x + pixel * v.in_pixel + channel,
+                        input_.data() + packed * in_width_ * rows);
+        }
+      }
+    }
+
+    void PackInputLine(const float* from, float* to) const {
+      const int64_t rows = op_.kernels_.block_rows, in_pixel = op_.view_.in_pixel;
+      for (int64_t i = 0; i < in_width_; i += kPackPixels) {
+        for (int64_t block = portion_.block_begin; block < portion_.block_end; ++block) {
+          const int64_t first = op_.block_row(block);
+          op_.kernels_.pack_rows(from + i * in_pixel + first, in_pixel,
+                                 std::min(kPackPixels, in_width_ - i),
+                                 op_.block_row(block + 1) - first,
+                                 to + (block - portion_.block_begin) * plane_floats_ + i * rows);
         }
       }
     }
@@ -306,7 +317,7 @@ class FilterGradient {
       const View& v = op_.view_;
       if (op_.packs_input()) {
         const int64_t packed = first_line_[line - line_begin_] + in_row;
-        return input_.data() + (packed * v.in_columns + column) * op_.kernels_.block_rows;
+        return input_.data() + (packed * in_width_ + column - in_left_) * op_.kernels_.block_rows;
       }
       return v.x + ((image(line) * v.in_rows + in_row) * v.in_columns + column) * v.in_pixel +
              portion_.group * op_.shape_.group_in_channels();
@@ -355,7 +366,7 @@ class FilterGradient {
     int64_t line_begin_ = 0, line_end_ = 0, piece_rows_ = 1, width_ = 0;
     Scratch gradient_, input_;
     std::vector<std::vector<TransposedRun>> runs_;  // By position of the portion.
-    int64_t plane_floats_ = 0;
+    int64_t plane_floats_ = 0, in_left_ = 0, in_width_ = 0;
     std::vector<Stretch> stretches_;
     std::vector<int64_t> first_line_;
   };
