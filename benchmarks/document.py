@@ -78,7 +78,8 @@ def ops_table(ops: Result) -> str:
 def step_table(ops: Result, fit: Result) -> str:
     """Where the time of a step of the fastest round goes: the layers' tile ops, and the rest."""
     times = {
-        (entry["layer"], entry["pass"]): entry["microseconds"]["tile"] for entry in ops["results"]
+        (entry["layer"], entry["pass"]): entry["fastest_microseconds"]["tile"]
+        for entry in ops["results"]
     }
     step = fit["batch"][0] / fit["images_per_second"]["ipu_tf"]["max"] * 1e6
     lines = ["| part of a step | microseconds | share |", "|---|---|---|"]

@@ -106,6 +106,9 @@ def measure(layer: Layer, pass_: str, rounds: int) -> dict[str, Any]:
         "stride": layer.stride,
         "padding": None if layer.is_dense else layer.padding,
         "microseconds": {name: significant(value * 1e6) for name, value in medians.items()},
+        "fastest_microseconds": {
+            name: significant(min(values) * 1e6) for name, values in taken.items()
+        },
         "gflop_per_second": {
             name: significant(layer.flop / value / 1e9) for name, value in medians.items()
         },
