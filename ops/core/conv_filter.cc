@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "conv.h"
+#include "conv_filter_lines.h"
 #include "scratch.h"
 #include "tiled_conv.h"
 
@@ -12,7 +13,10 @@ namespace {
 
 constexpr int64_t kChunkPixels = 192;
 constexpr int64_t kItemsPerThread = 4;
-constexpr int64_t kEnoughUnits = 16;   // With fewer blocks, pieces of the sum run side by side.
+// Filters up to this size are summed in groups of pieces that run side by side, in float32, where the order is
+// free. Their number must not depend on the threads: results would.
+constexpr int64_t kSmallFilterFloats = int64_t{40} << 10;
+constexpr int64_t kGroups = 16;
 constexpr int64_t kPackChannels = 24;  // Input pixels further apart than this are copied together.
 constexpr int64_t kPackPixels = 8;     // Copied at a time, all channels of them.
 constexpr int64_t kStretchFloats = 1024;
@@ -47,15 +51,17 @@ class FilterGradient {
         dy_(dy),
         kernels_(kernels),
         rounding_{numerics.pass_grain(plan.grain), numerics.nanoo},
+        side_by_side_(numerics.type == ElementType::kFloat &&
+                      shape.filter_floats() <= kSmallFilterFloats),
         blocks_(CeilDivide(view.rows, kernels.block_rows)),
         panels_(CeilDivide(shape.group_out_channels(), kernels.block_columns)),
         positions_(shape.kernel_rows * view.kernel_columns) {
-    AddPieces(plan, numerics.type == ElementType::kFloat);
+    AddPieces(plan);
   }
 
   void Run(float* dw, const Parallel& parallel) const {
     const int64_t pieces = static_cast<int64_t>(pieces_.size());
-    if (units() < kEnoughUnits && pieces > 1) return RunSideBySide(dw, parallel);
+    if (side_by_side_) return RunSideBySide(dw, parallel);
     const int64_t wanted = CeilDivide(kItemsPerThread * parallel.threads, shape_.groups);
     const int64_t enough = CeilDivide(2 * parallel.threads, shape_.groups);
     // Every range of rows copies dy again, every range of columns copies the input.
@@ -86,21 +92,23 @@ class FilterGradient {
  private:
   class Chunk;
 
-  int64_t units() const { return shape_.groups * panels_ * positions_ * blocks_; }
   int64_t block_row(int64_t block) const { return view_.rows * block / blocks_; }
+  // dy is one panel already where its pixels have just as many channels.
+  bool packs_gradient() const { return shape_.out_channels != kernels_.block_columns; }
   bool packs_input() const { return view_.in_pixel >= kPackChannels; }
 
-  // Few blocks, many pieces: every piece into its own sum, then the sums in order.
+  // Groups of pieces, each into its own sum, then the sums in order.
   void RunSideBySide(float* dw, const Parallel& parallel) const {
     const int64_t pieces = static_cast<int64_t>(pieces_.size());
     const int64_t floats = shape_.filter_floats();
-    Scratch sums(pieces * floats);
-    const int64_t items = std::min(pieces, kItemsPerThread * parallel.threads);
-    parallel(items, [&](int64_t item) {
+    const int64_t groups = std::min(kGroups, pieces);
+    Scratch sums(groups * floats);
+    parallel(groups, [&](int64_t index) {
+      const int64_t begin = pieces * index / groups, end = pieces * (index + 1) / groups;
       for (int64_t group = 0; group < shape_.groups; ++group) {
         Chunk chunk(*this, {group, 0, blocks_, 0, panels_, 0, positions_});
-        for (int64_t i = pieces * item / items; i < pieces * (item + 1) / items; ++i) {
-          RunPiece(pieces_[i], false, &chunk, sums.data() + i * floats);
+        for (int64_t i = begin; i < end; ++i) {
+          RunPiece(pieces_[i], i > begin, &chunk, sums.data() + index * floats);
         }
       }
     });
@@ -108,19 +116,19 @@ class FilterGradient {
       const int64_t begin = stretch * kStretchFloats;
       const int64_t count = std::min(kStretchFloats, floats - begin);
       std::memcpy(dw + begin, sums.data() + begin, count * sizeof(float));
-      for (int64_t i = 1; i < pieces; ++i) {
+      for (int64_t i = 1; i < groups; ++i) {
         kernels_.add(sums.data() + i * floats + begin, dw + begin, count);
       }
     });
   }
 
   // The plan's parts in order; where the order within a part is free, each is sliced by images.
-  void AddPieces(const ConvPlan& plan, bool may_slice) {
+  void AddPieces(const ConvPlan& plan) {
     const Partition images{shape_.batch, plan.batch, 1};
     const Partition rows{shape_.out_rows, plan.field_rows, 1};
     const Partition columns{shape_.out_columns, plan.field_columns, plan.grain};
     const int64_t parts = images.parts * rows.parts * columns.parts;
-    const int64_t slices = may_slice ? CeilDivide(kEnoughUnits, units() * parts) : 1;
+    const int64_t slices = side_by_side_ ? CeilDivide(kGroups, parts) : 1;
     for (int64_t i = 0; i < images.parts; ++i) {
       const int64_t count = images.end(i) - images.begin(i);
       const Partition slice{count, std::min(slices, count), 1};
@@ -178,7 +186,7 @@ class FilterGradient {
       line_end_ = line_end;
       piece_rows_ = piece.row_end - piece.row_begin;
       width_ = piece.column_end - piece.column_begin;
-      PackGradient();
+      if (op_.packs_gradient()) PackGradient();
       if (op_.packs_input()) PackInput();
       for (size_t i = 0; i < runs_.size(); ++i) {
         FindRuns(portion_.position_begin + static_cast<int64_t>(i), &runs_[i]);
@@ -300,8 +308,7 @@ class FilterGradient {
         if (in_row < 0 || in_row >= v.in_rows) continue;
         const int64_t column = from * step + column_offset;
         const float* a = InputPixel(line, in_row, column);
-        const float* b = gradient_.data() +
-                         ((line - line_begin_) * width_ + from - piece_.column_begin) * block_columns;
+        const float* b = GradientPixel(line, from);
         if (grain == 0 && !runs->empty()) {
           TransposedRun& last = runs->back();
           if (last.a + last.length * a_step() == a && last.b + last.length * block_columns == b) {
@@ -311,6 +318,16 @@ class FilterGradient {
         }
         runs->push_back({a, b, to - from, first});
       }
+    }
+
+    const float* GradientPixel(int64_t line, int64_t column) const {
+      const ConvShape& s = op_.shape_;
+      if (op_.packs_gradient()) {
+        return gradient_.data() + ((line - line_begin_) * width_ + column - piece_.column_begin) *
+                                      op_.kernels_.block_columns;
+      }
+      return op_.dy_ +
+             ((image(line) * s.out_rows + row(line)) * s.out_columns + column) * s.out_channels;
     }
 
     const float* InputPixel(int64_t line, int64_t in_row, int64_t column) const {
@@ -333,17 +350,18 @@ class FilterGradient {
       const ConvShape& s = op_.shape_;
       const int64_t first = op_.block_row(block), rows = op_.block_row(block + 1) - first;
       const int64_t column = panel * op_.kernels_.block_columns;
+      const int64_t group_column = portion_.group * s.group_out_channels() + column;
       float* c[kMaxBlockRows];
       for (int64_t r = 0; r < rows; ++r) {
-        c[r] = dw + (position * op_.view_.rows + first + r) * s.out_channels +
-               portion_.group * s.group_out_channels() + column;
+        c[r] = dw + (position * op_.view_.rows + first + r) * s.out_channels + group_column;
       }
       TransposedBlock t{};
       t.runs = runs.data();
       t.run_count = static_cast<int64_t>(runs.size());
       t.a_offset =
           op_.packs_input() ? (block - portion_.block_begin) * plane_floats_ : first;
-      t.b_offset = (panel - portion_.panel_begin) * PanelFloats();
+      t.b_offset = op_.packs_gradient() ? (panel - portion_.panel_begin) * PanelFloats()
+                                        : group_column;
       t.a_step = a_step();
       t.ldb = op_.kernels_.block_columns;
       t.c = c;
@@ -376,6 +394,7 @@ class FilterGradient {
   const float* dy_;
   const Kernels& kernels_;
   const PassRounding rounding_;
+  const bool side_by_side_;
   const int64_t blocks_, panels_, positions_;
   std::vector<Piece> pieces_;
 };
@@ -387,6 +406,9 @@ void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Nume
                         const Parallel& parallel) {
   if (numerics.stochastic()) {
     return TiledConvFilterGradient(shape, plan, numerics, x, dy, dw, parallel);
+  }
+  if (LinesFilterGradientPays(shape, numerics)) {
+    return LinesFilterGradient(shape, x, dy, dw, kernels, parallel);
   }
   View view;
   Scratch padded;
