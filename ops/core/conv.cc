@@ -3,6 +3,7 @@
 
 #include <deque>
 
+#include "depthwise.h"
 #include "gemm.h"
 #include "pixel_rows.h"
 #include "scratch.h"
@@ -97,6 +98,12 @@ GemmProblem MakeProblem(const PixelRows::Grid& grid, int64_t batch, const Reduct
   return problem;
 }
 
+// One channel in and out for every group.
+bool IsPlainDepthwise(const ConvShape& shape) {
+  return shape.groups > 1 && shape.groups == shape.in_channels &&
+         shape.groups == shape.out_channels;
+}
+
 PixelRows::Grid ForwardGrid(const ConvShape& shape, const float* x, float* y) {
   PixelRows::Grid grid;
   grid.in = x;
@@ -153,6 +160,12 @@ void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& n
     return MergedForward(shape, plan, numerics, x, w, y, kernels, parallel);
   }
   const Reduction reduction = ForwardReduction(shape, plan);
+  if (IsPlainDepthwise(shape)) {
+    const PixelRows source(ForwardGrid(shape, x, y), reduction.taps);
+    return DepthwiseRows(source, shape.batch * shape.out_rows * shape.out_columns, shape.groups, w,
+                         reduction.tap_at, reduction.parts,
+                         {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels, parallel);
+  }
   std::deque<PixelRows> sources;
   std::vector<GemmProblem> problems;
   for (int64_t g = 0; g < shape.groups; ++g) {
@@ -196,6 +209,13 @@ void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numer
     grid.rows = CeilDivide(shape.in_rows - grid.first_row, shape.stride_rows);
     grid.columns = CeilDivide(shape.in_columns - grid.first_column, shape.stride_columns);
     const Reduction reduction = PhaseReduction(shape, plan, grid.first_row, grid.first_column);
+    if (IsPlainDepthwise(shape)) {
+      grid.in = dy;
+      DepthwiseRows(PixelRows(grid, reduction.taps), shape.batch * grid.rows * grid.columns,
+                    shape.groups, w, reduction.tap_at, reduction.parts,
+                    {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels, parallel);
+      continue;
+    }
     for (int64_t g = 0; g < shape.groups; ++g) {
       grid.in = dy + g * shape.group_out_channels();
       sources.emplace_back(grid, reduction.taps);
@@ -210,7 +230,7 @@ void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numer
       problems.push_back(problem);
     }
   }
-  RunGemms(problems, kernels, parallel);
+  if (!problems.empty()) RunGemms(problems, kernels, parallel);
 }
 
 }  // namespace ipu_tf

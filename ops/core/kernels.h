@@ -73,19 +73,6 @@ struct DepthwiseBlock {
   bool nanoo;
 };
 
-// Reduces x * dy over runs of pixels, for a range of channels.
-struct DepthwiseFilterBlock {
-  const TransposedRun* runs;  // a: input, b: output gradient.
-  int64_t run_count;
-  int64_t a_step;
-  int64_t b_step;
-  float* y;
-  int64_t channel_begin;
-  int64_t channel_end;
-  bool add;
-  PassRounding rounding;
-};
-
 struct Kernels {
   const char* name;
   int block_rows;     // Rows of the register block.
@@ -94,7 +81,6 @@ struct Kernels {
   void (*indirect)(const IndirectBlock& block);
   void (*transposed)(const TransposedBlock& block);
   void (*depthwise)(const DepthwiseBlock& block);
-  void (*depthwise_filter)(const DepthwiseFilterBlock& block);
   // panel[k][block_columns] = b[k * k_stride + n * n_stride], zero from `columns` on.
   void (*pack)(const float* b, int64_t k_stride, int64_t n_stride, int64_t depth, int64_t columns,
                float* panel);

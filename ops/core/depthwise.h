@@ -1,0 +1,19 @@
+// Depthwise convolution of multiplier 1: vectors of channels, no reduction over channels.
+#ifndef IPU_TF_OPS_CORE_DEPTHWISE_H_
+#define IPU_TF_OPS_CORE_DEPTHWISE_H_
+
+#include <vector>
+
+#include "gemm.h"
+#include "plan.h"
+
+namespace ipu_tf {
+
+// For each of `rows` rows of `source`: out[c] = sum over the taps of in[c] * w[tap_at[tap] + c], part by part.
+void DepthwiseRows(const RowSource& source, int64_t rows, int64_t channels, const float* w,
+                   const std::vector<int64_t>& tap_at, const std::vector<ReductionPart>& parts,
+                   const PassRounding& rounding, const Kernels& kernels, const Parallel& parallel);
+
+}  // namespace ipu_tf
+
+#endif  // IPU_TF_OPS_CORE_DEPTHWISE_H_
