@@ -3,6 +3,7 @@
 
 #include <deque>
 
+#include "conv_lines.h"
 #include "depthwise.h"
 #include "gemm.h"
 #include "pixel_rows.h"
@@ -156,6 +157,8 @@ void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& n
                  const float* x, const float* w, float* y, const Kernels& kernels,
                  const Parallel& parallel) {
   if (numerics.stochastic()) return TiledConvForward(shape, plan, numerics, x, w, y, parallel);
+  if (LinesPay(ConvPass::kForward, shape, numerics)) return LinesForward(shape, x, w, y, kernels, parallel);
+  if (LinesPay(ConvPass::kForward, shape, numerics)) return LinesForward(shape, x, w, y, kernels, parallel);
   if (PaddedImage::Pays(shape, numerics) && plan.kernel_columns == 1 && plan.in_channels == 1) {
     return MergedForward(shape, plan, numerics, x, w, y, kernels, parallel);
   }
@@ -188,6 +191,9 @@ void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numer
                        const Parallel& parallel) {
   if (numerics.stochastic()) {
     return TiledConvInputGradient(shape, plan, numerics, w, dy, dx, parallel);
+  }
+  if (LinesPay(ConvPass::kInputGradient, shape, numerics)) {
+    return LinesInputGradient(shape, w, dy, dx, kernels, parallel);
   }
   std::deque<PixelRows> sources;
   std::vector<GemmProblem> problems;

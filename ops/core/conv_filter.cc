@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "conv.h"
-#include "conv_filter_lines.h"
+#include "conv_lines.h"
 #include "scratch.h"
 #include "tiled_conv.h"
 
@@ -407,7 +407,7 @@ void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Nume
   if (numerics.stochastic()) {
     return TiledConvFilterGradient(shape, plan, numerics, x, dy, dw, parallel);
   }
-  if (LinesFilterGradientPays(shape, numerics)) {
+  if (LinesPay(ConvPass::kFilterGradient, shape, numerics)) {
     return LinesFilterGradient(shape, x, dy, dw, kernels, parallel);
   }
   View view;

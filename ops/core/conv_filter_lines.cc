@@ -1,15 +1,15 @@
-#include "conv_filter_lines.h"
+#include "conv_lines.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "padded_lines.h"
 #include "scratch.h"
 
 namespace ipu_tf {
 namespace {
 
-constexpr int64_t kMostChannels = 512;         // Beyond, pixels lie so far apart that copying their channels pays.
 constexpr int64_t kChainPixels = 160;         // Of dy: with their input they stay in the L1 cache.
 constexpr int64_t kSlices = 8;                // Ranges of images with a sum of their own ...
 constexpr int64_t kMostSlicedFloats = 1 << 18;  // ... where the filter is no larger than this.
@@ -20,14 +20,12 @@ class Lines {
  public:
   Lines(const ConvShape& shape, const float* x, const float* dy, const Kernels& kernels)
       : shape_(shape),
+        window_(ForwardWindow(shape)),
         x_(x),
         dy_(dy),
         kernels_(kernels),
-        rows_(shape.kernel_columns * shape.in_channels),
-        blocks_(CeilDivide(rows_, kernels.block_rows)),
+        blocks_(CeilDivide(window_.run(), kernels.block_rows)),
         panels_(CeilDivide(shape.out_channels, kernels.block_columns)),
-        columns_((shape.out_columns - 1) * shape.stride_columns + shape.kernel_columns),
-        copies_(shape.pad_left > 0 || columns_ > shape.in_columns),
         chain_rows_(std::clamp<int64_t>(kChainPixels / shape.out_columns, 1, shape.out_rows)) {}
 
   void Run(float* dw, const Parallel& parallel) const {
@@ -60,9 +58,7 @@ class Lines {
           begin_(begin),
           end_(end),
           gradient_(op.panels_ * op.chain_rows_ * op.shape_.out_columns * op.kernels_.block_columns),
-          input_(op.copies_ ? op.InputRows(op.chain_rows_) * op.columns_ * op.shape_.in_channels +
-                                  op.kernels_.block_rows
-                            : 0) {}
+          lines_(op.window_, op.chain_rows_, false) {}
 
     void Run(int64_t image_begin, int64_t image_end, float* dw) {
       bool add = false;
@@ -77,12 +73,13 @@ class Lines {
    private:
     void RunChain(int64_t image, int64_t row, int64_t row_end, bool add, float* dw) {
       PackGradient(image, row, row_end);
-      if (op_.copies_) CopyInput(image, row, row_end);
+      lines_.Load(op_.x_ + image * op_.shape_.in_rows * op_.shape_.in_columns * op_.shape_.in_channels, row,
+                  row_end - row);
       int64_t kernel_row = -1;
       for (int64_t unit = begin_; unit < end_; ++unit) {
         if (unit / op_.blocks_ != kernel_row) {
           kernel_row = unit / op_.blocks_;
-          FindRuns(image, row, row_end, kernel_row);
+          FindRuns(row_end - row, kernel_row);
         }
         for (int64_t panel = 0; panel < op_.panels_; ++panel) RunBlock(unit, panel, row_end - row, add, dw);
       }
@@ -98,35 +95,15 @@ class Lines {
       }
     }
 
-    // Copies the image rows that the chain reads, with zeros to their left and right.
-    void CopyInput(int64_t image, int64_t row, int64_t row_end) {
-      const ConvShape& s = op_.shape_;
-      const int64_t line = op_.columns_ * s.in_channels;
-      const int64_t left = std::min(op_.columns_, s.pad_left) * s.in_channels;
-      const int64_t right = std::min(op_.columns_, s.pad_left + s.in_columns) * s.in_channels;
-      const int64_t top = row * s.stride_rows - s.pad_top;
-      for (int64_t r = 0; r < op_.InputRows(row_end - row); ++r) {
-        if (top + r < 0 || top + r >= s.in_rows) continue;
-        float* to = input_.data() + r * line;
-        std::memset(to, 0, left * sizeof(float));
-        std::memcpy(to + left, op_.x_ + (image * s.in_rows + top + r) * s.in_columns * s.in_channels,
-                    (right - left) * sizeof(float));
-        std::memset(to + right, 0, (line - right) * sizeof(float));
-      }
-    }
-
     // One run for every row of dy whose input row lies inside of the image.
-    void FindRuns(int64_t image, int64_t row, int64_t row_end, int64_t kernel_row) {
+    void FindRuns(int64_t chain_rows, int64_t kernel_row) {
       const ConvShape& s = op_.shape_;
       runs_.clear();
-      for (int64_t r = row; r < row_end; ++r) {
-        const int64_t down = (r - row) * s.stride_rows + kernel_row * s.dilation_rows;
-        const int64_t in_row = row * s.stride_rows - s.pad_top + down;
-        if (in_row < 0 || in_row >= s.in_rows) continue;
-        const float* a = op_.copies_ ? input_.data() + down * op_.columns_ * s.in_channels
-                                     : op_.x_ + (image * s.in_rows + in_row) * s.in_columns * s.in_channels;
-        const float* b = gradient_.data() + (r - row) * s.out_columns * op_.kernels_.block_columns;
-        runs_.push_back({a, b, s.out_columns, 0});
+      for (int64_t r = 0; r < chain_rows; ++r) {
+        const int64_t down = r * s.stride_rows + kernel_row * s.dilation_rows;
+        if (!lines_.Inside(down)) continue;
+        const float* b = gradient_.data() + r * s.out_columns * op_.kernels_.block_columns;
+        runs_.push_back({lines_.Row(down), b, s.out_columns, 0});
       }
     }
 
@@ -134,10 +111,11 @@ class Lines {
       const ConvShape& s = op_.shape_;
       const int64_t width = op_.kernels_.block_columns;
       const int64_t block = unit % op_.blocks_, kernel_row = unit / op_.blocks_;
-      const int64_t first = op_.rows_ * block / op_.blocks_, rows = op_.rows_ * (block + 1) / op_.blocks_ - first;
+      const int64_t run = op_.window_.run();
+      const int64_t first = run * block / op_.blocks_, rows = run * (block + 1) / op_.blocks_ - first;
       float* c[kMaxBlockRows];
       for (int64_t r = 0; r < rows; ++r) {
-        c[r] = dw + (kernel_row * op_.rows_ + first + r) * s.out_channels + panel * width;
+        c[r] = dw + (kernel_row * run + first + r) * s.out_channels + panel * width;
       }
       TransposedBlock t{};
       t.runs = runs_.data();
@@ -155,33 +133,22 @@ class Lines {
 
     const Lines& op_;
     const int64_t begin_, end_;
-    Scratch gradient_, input_;
+    Scratch gradient_;
+    PaddedLines lines_;
     std::vector<TransposedRun> runs_;
   };
 
-  // Image rows from the first to the last that `rows` rows of dy read.
-  int64_t InputRows(int64_t rows) const {
-    return (rows - 1) * shape_.stride_rows + (shape_.kernel_rows - 1) * shape_.dilation_rows + 1;
-  }
-
   const ConvShape& shape_;
+  const Window window_;
   const float* x_;
   const float* dy_;
   const Kernels& kernels_;
-  const int64_t rows_;     // Of the product, for one kernel row.
-  const int64_t blocks_;   // Of these rows.
-  const int64_t panels_;   // Of output channels.
-  const int64_t columns_;  // Of an image row that the output reads, padding included.
-  const bool copies_;      // Whether image rows are copied for the sake of their padding.
+  const int64_t blocks_;  // Of the rows of the product for one kernel row.
+  const int64_t panels_;  // Of output channels.
   const int64_t chain_rows_;
 };
 
 }  // namespace
-
-bool LinesFilterGradientPays(const ConvShape& shape, const Numerics& numerics) {
-  return numerics.type == ElementType::kFloat && shape.groups == 1 &&
-         (shape.dilation_columns == 1 || shape.kernel_columns == 1) && shape.in_channels <= kMostChannels;
-}
 
 void LinesFilterGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, const Kernels& kernels,
                          const Parallel& parallel) {
