@@ -1,4 +1,11 @@
-"""Training under the strategy is stock Keras training, up to float32 rounding."""
+"""Training under the strategy is stock Keras training, up to float32 rounding.
+
+Rounding can flip a tie of a ReLU or of a max-pooling window. A flip moves a whole gradient element,
+in whichever implementation it happens, and training amplifies it. Batches are small, so that a
+flip is rare, and what is compared after training is the median over several data sets.
+"""
+
+import statistics
 
 import keras
 import numpy as np
@@ -9,6 +16,7 @@ from ipu_tf import IPUStrategy
 from tests.networks import NETWORKS
 
 STEPS = 20
+SEEDS = range(5)
 SEED = 11
 
 
@@ -36,13 +44,27 @@ def gradients_of(model, x, y):
     return step
 
 
-def trained(model, network, x, y):
-    """Returns the model's weights as one float64 vector after `STEPS` steps of fit."""
-    model.compile(
-        loss="categorical_crossentropy", optimizer=keras.optimizers.SGD(network.learning_rate)
-    )
-    model.fit(x, y, batch_size=network.batch_size, epochs=1, shuffle=False, verbose=0)
-    return np.concatenate([w.astype("float64").ravel() for w in model.get_weights()])
+class Training:
+    """A compiled model that is trained again and again from the same weights.
+
+    Args:
+        network: What to train.
+        weights: Where every training starts.
+    """
+
+    def __init__(self, network, weights):
+        self.network = network
+        self.weights = weights
+        self.model = build(network, weights)
+        self.model.compile(
+            loss="categorical_crossentropy", optimizer=keras.optimizers.SGD(network.learning_rate)
+        )
+
+    def after(self, x, y):
+        """Returns the weights as one float64 vector after one pass over the data."""
+        self.model.set_weights(self.weights)
+        self.model.fit(x, y, batch_size=self.network.batch_size, shuffle=False, verbose=0)
+        return np.concatenate([w.astype("float64").ravel() for w in self.model.get_weights()])
 
 
 @pytest.fixture
@@ -59,7 +81,7 @@ def float64_policy():
 def test_gradients_of_one_step(name):
     network = NETWORKS[name]
     weights = initial_weights(network)
-    x, y = (tf.constant(part) for part in network.data(1))
+    x, y = (tf.constant(part) for part in network.data(1, seed=7))
     strategy = IPUStrategy()
     with strategy.scope():
         ours_model = build(network, weights)
@@ -75,18 +97,22 @@ def test_gradients_of_one_step(name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_twenty_steps_are_as_close_to_float64_as_stock(name, float64_policy):
     network = NETWORKS[name]
-    x, y = network.data(STEPS)
-    with_float64 = build(network, initial_weights(network))
-    start = [w.astype("float32") for w in with_float64.get_weights()]
-    with_float64.set_weights(start)
-    exact = trained(with_float64, network, x.astype("float64"), y.astype("float64"))
-
+    start = [w.astype("float32") for w in initial_weights(network)]
+    exact = Training(network, start)
     keras.config.set_floatx("float32")
     keras.config.set_dtype_policy("float32")
-    stock = trained(build(network, start), network, x, y)
+    stock = Training(network, start)
     with IPUStrategy().scope():
-        ours = trained(build(network, start), network, x, y)
+        ours = Training(network, start)
 
-    assert np.linalg.norm(ours - exact) <= 2 * np.linalg.norm(stock - exact)
-    if name == "mlp":
-        assert np.linalg.norm(ours - stock) <= 1e-4 * np.linalg.norm(stock)
+    distances = {"ours": [], "stock": []}
+    for seed in SEEDS:
+        x, y = network.data(STEPS, seed)
+        truth = exact.after(x.astype("float64"), y.astype("float64"))
+        weights = {"ours": ours.after(x, y), "stock": stock.after(x, y)}
+        for side, vector in weights.items():
+            distances[side].append(np.linalg.norm(vector - truth))
+        if name == "mlp":
+            difference = np.linalg.norm(weights["ours"] - weights["stock"])
+            assert difference <= 1e-4 * np.linalg.norm(weights["stock"])
+    assert statistics.median(distances["ours"]) <= 2 * statistics.median(distances["stock"])
