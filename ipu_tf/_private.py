@@ -58,3 +58,6 @@ from tensorflow.python.eager.polymorphic_function import function_context as fun
 
 # The path of the layer that is being called; TensorFlow's name scopes number layers anew.
 from keras.src.backend.common.name_scope import current_path as keras_layer_path
+
+# Ops must not be joined while a tape remembers them one by one.
+from tensorflow.python.eager.record import could_possibly_record as is_recording

@@ -10,12 +10,12 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import config
-from ipu_tf._private import UpdateContext, autograph_artifact
+from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
 from ipu_tf.compiler.plan import PlanDoesNotFit
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope
 from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
-from ipu_tf.runtime import boundary, hooks
+from ipu_tf.runtime import boundary, fusion, hooks
 from ipu_tf.runtime.executable import ExecutableCache, python_function
 from ipu_tf.runtime.tracer import Tracer
 
@@ -153,6 +153,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
         with hooks.tracing(tracer):
             outputs = super().run(fn, args=args, kwargs=kwargs)
         tracer.finish(outputs)
+        if not is_recording():
+            outputs = fusion.fuse(tf.compat.v1.get_default_graph(), outputs)
         boundary.check_results(outputs)
         key = (id(owner), program.name, boundary.signature(args, kwargs), configuration)
         self._programs[key] = program

@@ -6,6 +6,7 @@ Importing this module registers them with TensorFlow.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -31,12 +32,12 @@ def _numerics_of(op: Any, stock: str) -> TileNumerics:
 
 @tf.RegisterGradient("IpuMatMul")
 def _matmul(op: Any, grad: tf.Tensor) -> Gradients:
-    return _matmul_gradients(op, grad, "MatMul", "transpose_a", "transpose_b")
+    return _matmul_gradients(op, op.inputs, grad, "MatMul", "transpose_a", "transpose_b")
 
 
 @tf.RegisterGradient("IpuBatchMatMul")
 def _batch_matmul(op: Any, grad: tf.Tensor) -> Gradients:
-    left, right = _matmul_gradients(op, grad, "BatchMatMulV2", "adj_x", "adj_y")
+    left, right = _matmul_gradients(op, op.inputs, grad, "BatchMatMulV2", "adj_x", "adj_y")
     return _unbroadcast(left, op.inputs[0].shape), _unbroadcast(right, op.inputs[1].shape)
 
 
@@ -45,8 +46,15 @@ def _batch_matmul_v3(op: Any, grad: tf.Tensor) -> Gradients:
     return _batch_matmul(op, grad)
 
 
-def _matmul_gradients(op: Any, grad: tf.Tensor, stock: str, flip_a: str, flip_b: str) -> Gradients:
-    a, b = op.inputs
+def _matmul_gradients(
+    op: Any,
+    operands: Sequence[tf.Tensor],
+    grad: tf.Tensor,
+    stock: str,
+    flip_a: str,
+    flip_b: str,
+) -> Gradients:
+    a, b = operands
     flipped_a, flipped_b = op.get_attr(flip_a), op.get_attr(flip_b)
     numerics = _numerics_of(op, stock)
 
@@ -97,6 +105,13 @@ def _register_conv(stock: str) -> None:
         x, w = op.inputs
         return input_gradient(op, x, w, grad), filter_gradient(op, x, w, grad)
 
+    @tf.RegisterGradient(f"Ipu{stock}Bias")
+    def biased(op: Any, grad: tf.Tensor) -> Gradients:
+        grad = _before_relu(op, grad)
+        x, w, _ = op.inputs
+        bias_gradient = tf.reduce_sum(grad, axis=[0, 1, 2])
+        return input_gradient(op, x, w, grad), filter_gradient(op, x, w, grad), bias_gradient
+
     @tf.RegisterGradient(f"Ipu{backprop_input}")
     def of_input_gradient(op: Any, grad: tf.Tensor) -> Gradients:
         _, w, dy = op.inputs
@@ -107,9 +122,27 @@ def _register_conv(stock: str) -> None:
         x, _, dy = op.inputs
         return input_gradient(op, x, grad, dy), None, run(op, stock, [x, grad], None)
 
+    @tf.RegisterGradient(f"Ipu{backprop_filter}WithBias")
+    def of_filter_and_bias_gradient(op: Any, grad: tf.Tensor, bias: tf.Tensor) -> Gradients:
+        x_gradient, _, dy_gradient = of_filter_gradient(op, grad)
+        return x_gradient, None, dy_gradient + bias
+
 
 _register_conv("Conv2D")
 _register_conv("DepthwiseConv2dNative")
+
+
+@tf.RegisterGradient("IpuMatMulBias")
+def _matmul_bias(op: Any, grad: tf.Tensor) -> Gradients:
+    grad = _before_relu(op, grad)
+    a, b, _ = op.inputs
+    left, right = _matmul_gradients(op, (a, b), grad, "MatMul", "transpose_a", "transpose_b")
+    return left, right, tf.reduce_sum(grad, axis=0)
+
+
+def _before_relu(op: Any, grad: tf.Tensor) -> tf.Tensor:
+    """Returns the gradient of what went into the op's ReLU, if it has one."""
+    return tf.raw_ops.ReluGrad(gradients=grad, features=op.outputs[0]) if op.get_attr("relu") else grad
 
 
 @tf.RegisterGradient("IpuEinsum")

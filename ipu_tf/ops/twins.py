@@ -59,8 +59,10 @@ def _matmul_twin(stock: str, shape: Callable[[op_shapes.OpInputs], OpShape]) -> 
 TWINS: Mapping[str, Twin] = MappingProxyType(
     {
         **_matmul_twin("MatMul", op_shapes.matmul_shape),
-        "BatchMatMulV2": Twin(
-            tile_op="IpuBatchMatMul", family="matmul", shape=op_shapes.batch_matmul_shape
+        # Version 1 lacks broadcasting and some attributes; the same tile op serves both.
+        **dict.fromkeys(
+            ("BatchMatMul", "BatchMatMulV2"),
+            Twin(tile_op="IpuBatchMatMul", family="matmul", shape=op_shapes.batch_matmul_shape),
         ),
         **_matmul_twin("BatchMatMulV3", op_shapes.batch_matmul_shape),
         **_matmul_twin("Einsum", op_shapes.einsum_shape),

@@ -35,7 +35,7 @@ Create = Callable[..., tf.Operation]
 
 _CONTRACTIONS_WITHOUT_TWIN = frozenset(
     {
-        "BatchMatMul", "SparseMatMul", "SparseTensorDenseMatMul", "QuantizedMatMul",
+        "SparseMatMul", "SparseTensorDenseMatMul", "QuantizedMatMul",
         "Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "Conv", "XlaDotV2",
         "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "XlaConvV2", "Dilation2D",
         "CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "BlockLSTM", "BlockLSTMV2", "GRUBlockCell",
@@ -144,7 +144,7 @@ class Tracer:
     ) -> tuple[str, dict[str, Any]]:
         """Returns the type and the attributes to create a stock op with."""
         try:
-            self._check_wanted(inputs)
+            self._check_wanted(inputs, attrs)
             op = self._inputs_of(twin, inputs, attrs, name)
             shape = twin.shape(op)
         except Untileable as reason:
@@ -181,13 +181,16 @@ class Tracer:
             )
         )
 
-    def _check_wanted(self, inputs: Sequence[tf.Tensor]) -> None:
+    def _check_wanted(self, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]) -> None:
         if self.configuration.numerics == "native":
             raise Untileable("cfg.simulator.numerics is 'native'")
         dtypes = {tensor.dtype for tensor in inputs if tensor.dtype != tf.int32} or {tf.int32}
         if len(dtypes) > 1 or not dtypes <= {tf.float32, tf.float16}:
             names = ", ".join(sorted(dtype.name for dtype in dtypes))
             raise Untileable(f"inputs of type {names}; tile ops take float32 and float16")
+        result = tf.as_dtype(attrs["Tout"].type) if "Tout" in attrs else None
+        if result not in (None, *dtypes):
+            raise Untileable(f"a result of type {result.name}, another than its inputs'")
 
     def _inputs_of(
         self, twin: Twin, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any], name: str

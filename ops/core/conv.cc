@@ -120,48 +120,9 @@ PixelRows::Grid ForwardGrid(const ConvShape& shape, const float* x, float* y) {
   return grid;
 }
 
-// Few input channels: a kernel row of a padded copy is one run.
-void MergedForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                   const float* x, const float* w, float* y, const Kernels& kernels,
-                   const Parallel& parallel) {
-  const PaddedImage image(shape);
-  Scratch padded(shape.batch * image.rows * image.columns * shape.in_channels);
-  image.Copy(shape, x, padded.data(), parallel);
-
-  PixelRows::Grid grid = ForwardGrid(shape, padded.data(), y);
-  grid.in_rows = image.rows;
-  grid.in_columns = image.columns;
-  const int64_t run = shape.kernel_columns * shape.in_channels;
-  Reduction reduction;
-  const Partition rows{shape.kernel_rows, plan.kernel_rows, 1};
-  for (int64_t r = 0; r < shape.kernel_rows; ++r) {
-    reduction.taps.push_back({r * shape.dilation_rows, 0});
-    reduction.tap_at.push_back(r * run * shape.out_channels);
-  }
-  for (int64_t i = 0; i < rows.parts; ++i) {
-    reduction.parts.push_back({rows.begin(i), rows.end(i), 0, run});
-  }
-  const PixelRows source(grid, reduction.taps);
-  GemmProblem problem = MakeProblem(grid, shape.batch, reduction, plan, numerics);
-  problem.columns = shape.out_channels;
-  problem.run = run;
-  problem.weights.data = w;
-  problem.weights.k_stride = shape.out_channels;
-  problem.source = &source;
-  RunGemms({problem}, kernels, parallel);
-}
-
-}  // namespace
-
-void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                 const float* x, const float* w, float* y, const Kernels& kernels,
-                 const Parallel& parallel) {
-  if (numerics.stochastic()) return TiledConvForward(shape, plan, numerics, x, w, y, parallel);
-  if (LinesPay(ConvPass::kForward, shape, numerics)) return LinesForward(shape, x, w, y, kernels, parallel);
-  if (LinesPay(ConvPass::kForward, shape, numerics)) return LinesForward(shape, x, w, y, kernels, parallel);
-  if (PaddedImage::Pays(shape, numerics) && plan.kernel_columns == 1 && plan.in_channels == 1) {
-    return MergedForward(shape, plan, numerics, x, w, y, kernels, parallel);
-  }
+// Tap by tap, in the plan's parts of the reduction.
+void PlannedForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
+                    const float* w, float* y, const Kernels& kernels, const Parallel& parallel) {
   const Reduction reduction = ForwardReduction(shape, plan);
   if (IsPlainDepthwise(shape)) {
     const PixelRows source(ForwardGrid(shape, x, y), reduction.taps);
@@ -184,6 +145,19 @@ void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& n
     problems.push_back(problem);
   }
   RunGemms(problems, kernels, parallel);
+}
+
+}  // namespace
+
+void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
+                 const float* x, const float* w, float* y, const Kernels& kernels,
+                 const Parallel& parallel, const Epilogue& epilogue) {
+  if (numerics.stochastic()) return TiledConvForward(shape, plan, numerics, x, w, y, parallel);
+  if (LinesPay(ConvPass::kForward, shape, numerics)) {
+    return LinesForward(shape, x, w, y, kernels, parallel, epilogue);
+  }
+  PlannedForward(shape, plan, numerics, x, w, y, kernels, parallel);
+  ApplyEpilogue(epilogue, y, shape.batch * shape.out_rows * shape.out_columns, shape.out_channels, kernels, parallel);
 }
 
 void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "epilogue.h"
 #include "kernels.h"
 #include "parallel.h"
 #include "plan.h"
@@ -34,29 +35,20 @@ enum class ConvPass { kForward, kInputGradient, kFilterGradient };
 
 std::string CheckPlan(ConvPass pass, const ConvPlan& plan, const ConvShape& shape);
 
-// y = conv(x, w). Operands are float32 (float16 ones converted before); results are not yet rounded to float16.
+// y = conv(x, w), then the epilogue (float32 only). Operands are float32 (float16 ones converted before); results are not yet rounded to float16.
 void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
                  const float* x, const float* w, float* y, const Kernels& kernels,
-                 const Parallel& parallel);
+                 const Parallel& parallel, const Epilogue& epilogue = {});
 
 // dx, the forward convolution of dy with the flipped and transposed filter.
 void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
                        const float* w, const float* dy, float* dx, const Kernels& kernels,
                        const Parallel& parallel);
 
-// dw, a matmul over the pixels of dy.
+// dw, a matmul over the pixels of dy; and, where `db` is not null, the sum of dy over its pixels.
 void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
                         const float* x, const float* dy, float* dw, const Kernels& kernels,
-                        const Parallel& parallel);
-
-// A copy of x in which every tap of every output pixel lies inside, for convolutions of so few channels that a
-// kernel row (kernel columns x channels, contiguous in the copy) has to serve as one run.
-struct PaddedImage {
-  int64_t rows = 0, columns = 0;
-  static bool Pays(const ConvShape& shape, const Numerics& numerics);
-  explicit PaddedImage(const ConvShape& shape);
-  void Copy(const ConvShape& shape, const float* x, float* padded, const Parallel& parallel) const;
-};
+                        const Parallel& parallel, float* db = nullptr);
 
 }  // namespace ipu_tf
 

@@ -32,7 +32,7 @@ struct View {
   const float* x = nullptr;
   int64_t in_rows = 0, in_columns = 0, in_pixel = 0;
   int64_t pad_top = 0, pad_left = 0;
-  int64_t kernel_columns = 0;  // 1 where a whole kernel row is one position.
+  int64_t kernel_columns = 0;
   int64_t rows = 0;
 };
 
@@ -403,35 +403,25 @@ class FilterGradient {
 
 void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
                         const float* x, const float* dy, float* dw, const Kernels& kernels,
-                        const Parallel& parallel) {
+                        const Parallel& parallel, float* db) {
   if (numerics.stochastic()) {
     return TiledConvFilterGradient(shape, plan, numerics, x, dy, dw, parallel);
   }
   if (LinesPay(ConvPass::kFilterGradient, shape, numerics)) {
-    return LinesFilterGradient(shape, x, dy, dw, kernels, parallel);
+    return LinesFilterGradient(shape, x, dy, dw, kernels, parallel, db);
   }
   View view;
-  Scratch padded;
-  if (PaddedImage::Pays(shape, numerics)) {
-    const PaddedImage image(shape);
-    padded = Scratch(shape.batch * image.rows * image.columns * shape.in_channels);
-    image.Copy(shape, x, padded.data(), parallel);
-    view.x = padded.data();
-    view.in_rows = image.rows;
-    view.in_columns = image.columns;
-    view.kernel_columns = 1;
-    view.rows = shape.kernel_columns * shape.in_channels;
-  } else {
-    view.x = x;
-    view.in_rows = shape.in_rows;
-    view.in_columns = shape.in_columns;
-    view.pad_top = shape.pad_top;
-    view.pad_left = shape.pad_left;
-    view.kernel_columns = shape.kernel_columns;
-    view.rows = shape.group_in_channels();
-  }
+  view.x = x;
+  view.in_rows = shape.in_rows;
+  view.in_columns = shape.in_columns;
+  view.pad_top = shape.pad_top;
+  view.pad_left = shape.pad_left;
+  view.kernel_columns = shape.kernel_columns;
+  view.rows = shape.group_in_channels();
   view.in_pixel = shape.in_channels;
   FilterGradient(shape, plan, numerics, view, dy, kernels).Run(dw, parallel);
+  if (db == nullptr) return;
+  ColumnSums(dy, shape.batch * shape.out_rows * shape.out_columns, shape.out_channels, db, kernels, parallel);
 }
 
 }  // namespace ipu_tf

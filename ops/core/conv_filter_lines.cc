@@ -28,19 +28,21 @@ class Lines {
         panels_(CeilDivide(shape.out_channels, kernels.block_columns)),
         chain_rows_(std::clamp<int64_t>(kChainPixels / shape.out_columns, 1, shape.out_rows)) {}
 
-  void Run(float* dw, const Parallel& parallel) const {
-    const int64_t floats = shape_.filter_floats();
+  void Run(float* dw, float* db, const Parallel& parallel) const {
+    const int64_t floats = shape_.filter_floats(), channels = shape_.out_channels;
     // The slices depend on the shape alone, so the result does not depend on the number of threads.
     const int64_t slices = floats <= kMostSlicedFloats ? std::min(kSlices, shape_.batch) : 1;
     const int64_t units = shape_.kernel_rows * blocks_;
     const int64_t portions = std::min(units, CeilDivide(4 * parallel.threads, slices));
-    Scratch sums(slices > 1 ? slices * floats : 0);
+    Scratch sums(slices > 1 ? slices * floats : 0), bias_sums(db != nullptr ? slices * channels : 0);
     parallel(slices * portions, [&](int64_t item) {
       const int64_t slice = item / portions, portion = item % portions;
       float* to = slices > 1 ? sums.data() + slice * floats : dw;
+      float* bias_to = db != nullptr && portion == 0 ? bias_sums.data() + slice * channels : nullptr;
       Item(*this, units * portion / portions, units * (portion + 1) / portions)
-          .Run(shape_.batch * slice / slices, shape_.batch * (slice + 1) / slices, to);
+          .Run(shape_.batch * slice / slices, shape_.batch * (slice + 1) / slices, to, bias_to);
     });
+    if (db != nullptr) kernels_.column_sums(bias_sums.data(), channels, slices, channels, false, db);
     if (slices == 1) return;
     parallel(CeilDivide(floats, kStretchFloats), [&](int64_t stretch) {
       const int64_t begin = stretch * kStretchFloats, count = std::min(kStretchFloats, floats - begin);
@@ -60,19 +62,20 @@ class Lines {
           gradient_(op.panels_ * op.chain_rows_ * op.shape_.out_columns * op.kernels_.block_columns),
           lines_(op.window_, op.chain_rows_, false) {}
 
-    void Run(int64_t image_begin, int64_t image_end, float* dw) {
+    void Run(int64_t image_begin, int64_t image_end, float* dw, float* db) {
       bool add = false;
       for (int64_t image = image_begin; image < image_end; ++image) {
         for (int64_t row = 0; row < op_.shape_.out_rows; row += op_.chain_rows_) {
-          RunChain(image, row, std::min(op_.shape_.out_rows, row + op_.chain_rows_), add, dw);
+          RunChain(image, row, std::min(op_.shape_.out_rows, row + op_.chain_rows_), add, dw, db);
           add = true;
         }
       }
     }
 
    private:
-    void RunChain(int64_t image, int64_t row, int64_t row_end, bool add, float* dw) {
+    void RunChain(int64_t image, int64_t row, int64_t row_end, bool add, float* dw, float* db) {
       PackGradient(image, row, row_end);
+      if (db != nullptr) SumGradient((row_end - row) * op_.shape_.out_columns, add, db);
       lines_.Load(op_.x_ + image * op_.shape_.in_rows * op_.shape_.in_columns * op_.shape_.in_channels, row,
                   row_end - row);
       int64_t kernel_row = -1;
@@ -92,6 +95,14 @@ class Lines {
       for (int64_t panel = 0; panel < op_.panels_; ++panel) {
         op_.kernels_.pack(from + panel * width, s.out_channels, 1, pixels,
                           std::min(width, s.out_channels - panel * width), gradient_.data() + panel * pixels * width);
+      }
+    }
+
+    void SumGradient(int64_t pixels, bool add, float* db) const {
+      const int64_t width = op_.kernels_.block_columns;
+      for (int64_t panel = 0; panel < op_.panels_; ++panel) {
+        op_.kernels_.column_sums(gradient_.data() + panel * pixels * width, width, pixels,
+                                 std::min(width, op_.shape_.out_channels - panel * width), add, db + panel * width);
       }
     }
 
@@ -151,8 +162,8 @@ class Lines {
 }  // namespace
 
 void LinesFilterGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, const Kernels& kernels,
-                         const Parallel& parallel) {
-  Lines(shape, x, dy, kernels).Run(dw, parallel);
+                         const Parallel& parallel, float* db) {
+  Lines(shape, x, dy, kernels).Run(dw, db, parallel);
 }
 
 }  // namespace ipu_tf

@@ -35,13 +35,14 @@ class Sliding {
  public:
   // `packed` holds a panel of the filter for every kernels.block_columns output channels: [kernel row][run][column].
   Sliding(const Window& window, int64_t out_channels, const float* x, const float* packed, float* y,
-          const Kernels& kernels)
+          const Kernels& kernels, const Epilogue& epilogue)
       : window_(window),
         out_channels_(out_channels),
         x_(x),
         packed_(packed),
         y_(y),
         kernels_(kernels),
+        epilogue_(epilogue),
         panels_(CeilDivide(out_channels, kernels.block_columns)),
         panel_floats_(window.kernel_rows * window.run() * kernels.block_columns) {
     for (int64_t r = 0; r < window.kernel_rows; ++r) panel_at_.push_back(r * window.run() * kernels.block_columns);
@@ -100,6 +101,10 @@ class Sliding {
         block.a = a->data() + pixel;
         block.c = c;
         kernels_.indirect(block);
+        if (epilogue_.bias == nullptr) continue;
+        for (int r = 0; r < block.rows; ++r) {
+          kernels_.add_bias(epilogue_.bias + column, epilogue_.relu, c[r], block.columns);
+        }
       }
     }
   }
@@ -110,6 +115,7 @@ class Sliding {
   const float* packed_;
   float* y_;
   const Kernels& kernels_;
+  const Epilogue epilogue_;
   const int64_t panels_, panel_floats_;
   std::vector<int64_t> panel_at_;
 };
@@ -151,17 +157,17 @@ bool LinesPay(ConvPass pass, const ConvShape& shape, const Numerics& numerics) {
 }
 
 void LinesForward(const ConvShape& shape, const float* x, const float* w, float* y, const Kernels& kernels,
-                  const Parallel& parallel) {
+                  const Parallel& parallel, const Epilogue& epilogue) {
   const Window window = ForwardWindow(shape);
   const int64_t width = kernels.block_columns, panels = CeilDivide(shape.out_channels, width);
-  if (shape.out_channels == width) return Sliding(window, shape.out_channels, x, w, y, kernels).Run(parallel);
+  if (shape.out_channels == width) return Sliding(window, shape.out_channels, x, w, y, kernels, epilogue).Run(parallel);
   const int64_t depth = window.kernel_rows * window.run();
   Scratch packed(panels * depth * width);
   parallel(panels, [&](int64_t panel) {
     kernels.pack(w + panel * width, shape.out_channels, 1, depth, std::min(width, shape.out_channels - panel * width),
                  packed.data() + panel * depth * width);
   });
-  Sliding(window, shape.out_channels, x, packed.data(), y, kernels).Run(parallel);
+  Sliding(window, shape.out_channels, x, packed.data(), y, kernels, epilogue).Run(parallel);
 }
 
 void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy, float* dx, const Kernels& kernels,
@@ -177,7 +183,7 @@ void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy,
     kernels.pack(from, 1, shape.out_channels, shape.out_channels, std::min(width, shape.in_channels - panel * width),
                  packed.data() + index * tap_floats);
   });
-  Sliding(window, shape.in_channels, dy, packed.data(), dx, kernels).Run(parallel);
+  Sliding(window, shape.in_channels, dy, packed.data(), dx, kernels, {}).Run(parallel);
 }
 
 }  // namespace ipu_tf

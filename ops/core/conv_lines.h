@@ -14,14 +14,15 @@ Window ForwardWindow(const ConvShape& shape);
 bool LinesPay(ConvPass pass, const ConvShape& shape, const Numerics& numerics);
 
 void LinesForward(const ConvShape& shape, const float* x, const float* w, float* y, const Kernels& kernels,
-                  const Parallel& parallel);
+                  const Parallel& parallel, const Epilogue& epilogue);
 
 // Of strides 1.
 void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy, float* dx, const Kernels& kernels,
                         const Parallel& parallel);
 
+// `db` as for ConvFilterGradient.
 void LinesFilterGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, const Kernels& kernels,
-                         const Parallel& parallel);
+                         const Parallel& parallel, float* db);
 
 }  // namespace ipu_tf
 

@@ -89,6 +89,10 @@ struct Kernels {
   void (*half_to_float)(const uint16_t* from, float* to, int64_t count);
   void (*float_to_half)(const float* from, uint16_t* to, int64_t count, bool nanoo);
   void (*add)(const float* from, float* to, int64_t count);  // to += from.
+  // to += bias, then negative values become 0 if `relu`.
+  void (*add_bias)(const float* bias, bool relu, float* to, int64_t count);
+  // sums[c] (+)= sum over rows of x[row * stride + c].
+  void (*column_sums)(const float* x, int64_t stride, int64_t rows, int64_t columns, bool add, float* sums);
 };
 
 const Kernels& Avx2Kernels();

@@ -25,6 +25,7 @@ inline Vector Load(const float* p, Mask m) { return _mm256_maskload_ps(p, m); }
 inline void Store(float* p, Vector v) { _mm256_storeu_ps(p, v); }
 inline void Store(float* p, Vector v, Mask m) { _mm256_maskstore_ps(p, m, v); }
 inline Vector MultiplyAdd(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
+inline Vector Relu(Vector v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }  // NaN stays.
 inline Vector Add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
 
 inline Vector FromHalf(__m128i h) { return _mm256_cvtph_ps(h); }

@@ -50,6 +50,11 @@ class ForwardKernel : public ConvKernel<Depthwise> {
     const Tensor& filter = context->input(1);
     ConvShape shape;
     IPU_TF_CHECK(context, this->Shape(ConvPass::kForward, input.shape(), filter.shape(), &shape));
+    Epilogue epilogue;
+    if (context->num_inputs() == 3) {
+      IPU_TF_CHECK(context, ReadBias(context->input(2), shape.out_channels, &epilogue.bias));
+      epilogue.relu = relu_;
+    }
     Tensor* output = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, OutputShape(shape), &output));
     const Kernels& kernels = ActiveKernels();
@@ -57,8 +62,19 @@ class ForwardKernel : public ConvKernel<Depthwise> {
     const Operand x(input, kernels, parallel), w(filter, kernels, parallel);
     Result y(output);
     ConvForward(shape, this->conv_plan_, this->CallNumerics(), x.data(), w.data(), y.data(), kernels,
-                parallel);
+                parallel, epilogue);
     y.Round(this->numerics_.nanoo, kernels, parallel);
+  }
+
+ protected:
+  bool relu_ = false;
+};
+
+// With a third input, the bias, and a ReLU if the attribute says so.
+class BiasedForwardKernel : public ForwardKernel<false> {
+ public:
+  explicit BiasedForwardKernel(OpKernelConstruction* context) : ForwardKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("relu", &relu_));
   }
 };
 
@@ -104,12 +120,16 @@ class FilterGradientKernel : public ConvKernel<Depthwise> {
     IPU_TF_CHECK(context, CheckOutBackprop(shape, out_backprop.shape()));
     Tensor* output = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, filter, &output));
+    Tensor* bias = nullptr;
+    if (context->num_outputs() == 2) {
+      OP_REQUIRES_OK(context, context->allocate_output(1, TensorShape({shape.out_channels}), &bias));
+    }
     const Kernels& kernels = ActiveKernels();
     const Parallel parallel = ParallelOf(context);
     const Operand x(input, kernels, parallel), dy(out_backprop, kernels, parallel);
     Result dw(output);
     ConvFilterGradient(shape, this->conv_plan_, this->CallNumerics(), x.data(), dy.data(), dw.data(),
-                       kernels, parallel);
+                       kernels, parallel, bias == nullptr ? nullptr : bias->flat<float>().data());
     dw.Round(this->numerics_.nanoo, kernels, parallel);
   }
 };
@@ -165,6 +185,28 @@ REGISTER_OP("IpuConv2DBackpropFilter")
     .Attr("use_cudnn_on_gpu: bool = true")
     .IPU_TF_CONV_ATTRS.SetShapeFn(FilterSizesShape);
 
+REGISTER_OP("IpuConv2DBias")
+    .Input("input: T")
+    .Input("filter: T")
+    .Input("bias: T")
+    .Output("output: T")
+    .Attr("use_cudnn_on_gpu: bool = true")
+    .Attr("relu: bool = false")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(tensorflow::shape_inference::Conv2DShapeWithExplicitPadding);
+
+REGISTER_OP("IpuConv2DBackpropFilterWithBias")
+    .Input("input: T")
+    .Input("filter_sizes: int32")
+    .Input("out_backprop: T")
+    .Output("output: T")
+    .Output("bias: T")
+    .Attr("use_cudnn_on_gpu: bool = true")
+    .IPU_TF_CONV_ATTRS.SetShapeFn([](tensorflow::shape_inference::InferenceContext* c) {
+      TF_RETURN_IF_ERROR(FilterSizesShape(c));
+      c->set_output(1, c->Vector(c->Dim(c->output(0), 3)));
+      return absl::OkStatus();
+    });
+
 REGISTER_OP("IpuDepthwiseConv2dNative")
     .Input("input: T")
     .Input("filter: T")
@@ -192,6 +234,12 @@ IPU_TF_REGISTER_TILE_KERNEL("IpuConv2DBackpropFilter", FilterGradientKernel<fals
 IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNative", ForwardKernel<true>);
 IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropInput", InputGradientKernel<true>);
 IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropFilter", FilterGradientKernel<true>);
+
+// Only float32: with float16 the sum is rounded before the bias is added.
+REGISTER_KERNEL_BUILDER(Name("IpuConv2DBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), BiasedForwardKernel);
+REGISTER_KERNEL_BUILDER(
+    Name("IpuConv2DBackpropFilterWithBias").Device(DEVICE_CPU).TypeConstraint<float>("T"),
+    FilterGradientKernel<false>);
 
 }  // namespace
 }  // namespace ipu_tf

@@ -1,4 +1,5 @@
 // IpuMatMul and IpuBatchMatMul.
+#include "../core/epilogue.h"
 #include "../core/matmul.h"
 
 #include "absl/strings/str_cat.h"
@@ -66,6 +67,11 @@ class MatMulKernel : public TileKernel {
     TensorShape output_shape = batches.output_batch_shape();
     OP_REQUIRES_OK(context, output_shape.AddDimWithStatus(shape.rows));
     OP_REQUIRES_OK(context, output_shape.AddDimWithStatus(shape.columns));
+    Epilogue epilogue;
+    if (context->num_inputs() == 3) {
+      IPU_TF_CHECK(context, ReadBias(context->input(2), shape.columns, &epilogue.bias));
+      epilogue.relu = relu_;
+    }
     Tensor* output = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, output_shape, &output));
 
@@ -75,8 +81,12 @@ class MatMulKernel : public TileKernel {
     Result c(output);
     MatMul(shape, matmul_plan_, CallNumerics(), a_values.data(), b_values.data(), c.data(), kernels,
            parallel);
+    ApplyEpilogue(epilogue, c.data(), output->NumElements() / shape.columns, shape.columns, kernels, parallel);
     c.Round(numerics_.nanoo, kernels, parallel);
   }
+
+ protected:
+  bool relu_ = false;
 
  private:
   static void PlaceBatches(const tensorflow::MatMulBCast& batches, const Tensor& a, const Tensor& b,
@@ -110,6 +120,14 @@ class IpuMatMul : public MatMulKernel {
   }
 };
 
+// With a third input, the bias, and a ReLU if the attribute says so.
+class IpuMatMulBias : public IpuMatMul {
+ public:
+  explicit IpuMatMulBias(OpKernelConstruction* context) : IpuMatMul(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("relu", &relu_));
+  }
+};
+
 class IpuBatchMatMul : public MatMulKernel {
  public:
   explicit IpuBatchMatMul(OpKernelConstruction* context) : MatMulKernel(context, "adj_x", "adj_y") {}
@@ -127,6 +145,20 @@ REGISTER_OP("IpuMatMul")
     .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::MatMulShape)
     .Doc("MatMul computed tile by tile as `plan` says: [batch, rows, columns, reduction, grain].");
 
+REGISTER_OP("IpuMatMulBias")
+    .Input("a: T")
+    .Input("b: T")
+    .Input("bias: T")
+    .Output("product: T")
+    .Attr("transpose_a: bool = false")
+    .Attr("transpose_b: bool = false")
+    .Attr("T: {float}")
+    .Attr("grad_a: bool = false")
+    .Attr("grad_b: bool = false")
+    .Attr("relu: bool = false")
+    .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::MatMulShape)
+    .Doc("IpuMatMul, then a bias and perhaps a ReLU. Only float32: a float16 sum is rounded before the bias.");
+
 REGISTER_OP("IpuBatchMatMul")
     .Input("x: T")
     .Input("y: T")
@@ -139,8 +171,33 @@ REGISTER_OP("IpuBatchMatMul")
     .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::BatchMatMulV2Shape)
     .Doc("BatchMatMulV2 computed tile by tile as `plan` says: [batch, rows, columns, reduction, grain].");
 
+REGISTER_OP("IpuBatchMatMulV3")
+    .Input("x: Ta")
+    .Input("y: Tb")
+    .Output("output: Tout")
+    .Attr("Ta: {half, float}")
+    .Attr("Tb: {half, float}")
+    .Attr("Tout: {half, float}")
+    .Attr("adj_x: bool = false")
+    .Attr("adj_y: bool = false")
+    .Attr("grad_x: bool = false")
+    .Attr("grad_y: bool = false")
+    .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::BatchMatMulV2Shape)
+    .Doc("BatchMatMulV3 of one type, computed tile by tile as `plan` says: [batch, rows, columns, reduction, grain].");
+
 IPU_TF_REGISTER_TILE_KERNEL("IpuMatMul", IpuMatMul);
 IPU_TF_REGISTER_TILE_KERNEL("IpuBatchMatMul", IpuBatchMatMul);
+#define IPU_TF_REGISTER_V3(type)                                                                                 \
+  REGISTER_KERNEL_BUILDER(Name("IpuBatchMatMulV3")                                                              \
+                              .Device(DEVICE_CPU)                                                               \
+                              .TypeConstraint<type>("Ta")                                                       \
+                              .TypeConstraint<type>("Tb")                                                       \
+                              .TypeConstraint<type>("Tout"),                                                    \
+                          IpuBatchMatMul)
+IPU_TF_REGISTER_V3(float);
+IPU_TF_REGISTER_V3(Eigen::half);
+#undef IPU_TF_REGISTER_V3
+REGISTER_KERNEL_BUILDER(Name("IpuMatMulBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), IpuMatMulBias);
 
 }  // namespace
 }  // namespace ipu_tf

@@ -112,17 +112,24 @@ void Result::Round(bool nanoo, const Kernels& kernels, const Parallel& parallel)
   });
 }
 
+std::string ReadBias(const tensorflow::Tensor& bias, int64_t columns, const float** data) {
+  if (bias.dims() != 1 || bias.dim_size(0) != columns) {
+    return "the bias has one value for each of the " + std::to_string(columns) +
+           " columns. Received: " + bias.shape().DebugString();
+  }
+  *data = bias.flat<float>().data();
+  return "";
+}
+
 TileKernel::TileKernel(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
-  tensorflow::DataType type;
   std::string partials, rounding;
   int64_t stream;
-  OP_REQUIRES_OK(context, context->GetAttr("T", &type));
   OP_REQUIRES_OK(context, context->GetAttr("plan", &plan_));
   OP_REQUIRES_OK(context, context->GetAttr("partials", &partials));
   OP_REQUIRES_OK(context, context->GetAttr("rounding", &rounding));
   OP_REQUIRES_OK(context, context->GetAttr("nanoo", &numerics_.nanoo));
   OP_REQUIRES_OK(context, context->GetAttr("stream", &stream));
-  numerics_.type = type == DT_HALF ? ElementType::kHalf : ElementType::kFloat;
+  numerics_.type = context->output_type(0) == DT_HALF ? ElementType::kHalf : ElementType::kFloat;
   numerics_.half_partials = partials == "float16";
   numerics_.rounding = rounding == "stochastic" ? Rounding::kStochastic : Rounding::kNearest;
   stream_ = static_cast<uint64_t>(stream);

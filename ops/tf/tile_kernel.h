@@ -54,6 +54,9 @@ class Result {
   float* data_;
 };
 
+// Points `data` at a bias of one float32 value a column; returns an error, or "".
+std::string ReadBias(const tensorflow::Tensor& bias, int64_t columns, const float** data);
+
 // Base of the kernels: reads and keeps the attributes of IPU_TF_TILE_ATTRS.
 class TileKernel : public tensorflow::OpKernel {
  public:

@@ -121,11 +121,15 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
 #define IPU_TF_REGISTER_HOST_CALL(op) REGISTER_KERNEL_BUILDER(Name(op).Device(kDevice), HostCallKernel)
 
 IPU_TF_REGISTER_HOST_CALL("IpuMatMul");
+IPU_TF_REGISTER_HOST_CALL("IpuMatMulBias");
 IPU_TF_REGISTER_HOST_CALL("IpuBatchMatMul");
+IPU_TF_REGISTER_HOST_CALL("IpuBatchMatMulV3");
 IPU_TF_REGISTER_HOST_CALL("IpuCast");
 IPU_TF_REGISTER_HOST_CALL("IpuConv2D");
+IPU_TF_REGISTER_HOST_CALL("IpuConv2DBias");
 IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropInput");
 IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropFilter");
+IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropFilterWithBias");
 IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNative");
 IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNativeBackpropInput");
 IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNativeBackpropFilter");

@@ -1,0 +1,28 @@
+// What may follow a product at once: a bias and a ReLU; and what may go with a filter gradient: that of the bias.
+#ifndef IPU_TF_OPS_CORE_EPILOGUE_H_
+#define IPU_TF_OPS_CORE_EPILOGUE_H_
+
+#include <cstdint>
+
+#include "kernels.h"
+#include "parallel.h"
+
+namespace ipu_tf {
+
+struct Epilogue {
+  const float* bias = nullptr;  // One value a column; null: there is no epilogue.
+  bool relu = false;
+};
+
+// Applies an epilogue to a matrix whose rows adjoin.
+void ApplyEpilogue(const Epilogue& epilogue, float* y, int64_t rows, int64_t columns, const Kernels& kernels,
+                   const Parallel& parallel);
+
+// sums[c] = sum over r of x[r * columns + c]: blocks of rows, side by side, then the blocks in order, so that the
+// result does not depend on the number of threads.
+void ColumnSums(const float* x, int64_t rows, int64_t columns, float* sums, const Kernels& kernels,
+                const Parallel& parallel);
+
+}  // namespace ipu_tf
+
+#endif  // IPU_TF_OPS_CORE_EPILOGUE_H_
