@@ -21,6 +21,7 @@ DEPTHWISE_FILTER, DEPTHWISE_RESULT = (3, 3, 33, 2), (2, 7, 5, 66)
 CASES = {
     "ipu_mat_mul": ({"transpose_a": True, "plan": MATMUL_PLAN}, ((40, 5), (40, 7))),
     "ipu_batch_mat_mul": ({"plan": MATMUL_PLAN}, ((2, 1, 5, 40), (3, 40, 7))),
+    "ipu_batch_mat_mul_v3": ({"plan": MATMUL_PLAN}, ((2, 1, 5, 40), (3, 40, 7))),
     "ipu_einsum": ({"equation": "abc,cd->dab", "plan": MATMUL_PLAN}, ((2, 5, 40), (40, 7))),
     "ipu_conv2d": (CONV, (IMAGES, FILTER)),
     "ipu_conv2d_backprop_input": (CONV, (FILTER, RESULT)),
@@ -29,21 +30,30 @@ CASES = {
     "ipu_depthwise_conv2d_native_backprop_input": (DEPTHWISE, (DEPTHWISE_FILTER, DEPTHWISE_RESULT)),
     "ipu_depthwise_conv2d_native_backprop_filter": (DEPTHWISE, (IMAGES, DEPTHWISE_RESULT)),
 }
+# Ops that are joined of several, for float32 alone.
+FUSED_CASES = {
+    "ipu_mat_mul_bias": ({"relu": True}, ((5, 40), (40, 7), (7,))),
+    "ipu_conv2d_bias": (CONV | {"relu": True}, (IMAGES, FILTER, FILTER[3:])),
+    "ipu_conv2d_backprop_filter_with_bias": (CONV, (IMAGES, RESULT)),
+}
 # The input of sizes, where an op has one, and its value.
 SIZES = {
     "ipu_conv2d_backprop_input": (0, IMAGES),
     "ipu_conv2d_backprop_filter": (1, FILTER),
+    "ipu_conv2d_backprop_filter_with_bias": (1, FILTER),
     "ipu_depthwise_conv2d_native_backprop_input": (0, IMAGES),
     "ipu_depthwise_conv2d_native_backprop_filter": (1, DEPTHWISE_FILTER),
 }
 
 
 def call(op, operands, **numerics):
-    """Runs an op of CASES."""
-    attributes, _ = CASES[op]
+    """Runs an op of CASES or FUSED_CASES."""
+    attributes, _ = (CASES | FUSED_CASES)[op]
     inputs = list(operands)
     if op in SIZES:
         inputs.insert(*SIZES[op])
+    if op == "ipu_batch_mat_mul_v3":
+        numerics["Tout"] = inputs[0].dtype
     if op == "ipu_einsum":
         inputs = [inputs]
     return getattr(library.load(), op)(*inputs, **attributes, **numerics)
@@ -74,6 +84,17 @@ def test_bits_are_those_of_the_kernel(op, dtype):
         np.testing.assert_array_equal(result, reference)
 
 
+@pytest.mark.parametrize("op", FUSED_CASES)
+def test_bits_of_a_joined_op_are_those_of_the_kernel(op):
+    _, shapes = FUSED_CASES[op]
+    operands = [tf.constant(normals(seed, shape)) for seed, shape in enumerate(shapes)]
+    result = jitted(lambda *values: call(op, values))(*operands)
+    for part, reference in zip(
+        tf.nest.flatten(result), tf.nest.flatten(call(op, operands)), strict=True
+    ):
+        np.testing.assert_array_equal(part, reference)
+
+
 @pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
 def test_bits_of_a_cast(rounding):
     def cast(x):
@@ -89,7 +110,7 @@ def test_bits_of_a_cast(rounding):
 def test_no_op_of_the_library_is_left_out():
     functions = {name for name in dir(library.load()) if name.startswith("ipu_")}
     ops_of_library = {name for name in functions if not name.endswith("_eager_fallback")}
-    assert ops_of_library == CASES.keys() | {"ipu_cast", "ipu_floating_point_check"}
+    assert ops_of_library == CASES.keys() | FUSED_CASES.keys() | {"ipu_cast", "ipu_floating_point_check"}
 
 
 def test_an_operand_that_xla_transposes_arrives_row_major():

@@ -75,7 +75,16 @@ def mapped(x, w):
     return tf.map_fn(lambda row: tf.linalg.matvec(w, row), x)
 
 
+def batched_version_3(x, w):
+    return tf.raw_ops.BatchMatMulV3(x=tf.stack([x, x + 1.0]), y=w, Tout=tf.float32)
+
+
+def batched_version_1(x, w):
+    return tf.raw_ops.BatchMatMul(x=tf.stack([x, x + 1.0]), y=tf.stack([w, -w]), adj_x=True)
+
+
 FUNCTIONS = [straight, conditional, looped, nested, einsum, batched, jitted, mapped]
+FUNCTIONS += [batched_version_1, batched_version_3]
 
 
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
