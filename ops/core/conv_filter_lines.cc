@@ -112,7 +112,7 @@ class Lines {
       runs_.clear();
       for (int64_t r = 0; r < chain_rows; ++r) {
         const int64_t down = r * s.stride_rows + kernel_row * s.dilation_rows;
-        if (!lines_.Inside(down)) continue;
+        if (!lines_.Readable(down)) continue;
         const float* b = gradient_.data() + r * s.out_columns * op_.kernels_.block_columns;
         runs_.push_back({lines_.Row(down), b, s.out_columns, 0});
       }

@@ -57,7 +57,8 @@ class Sliding {
     const int64_t stretches = std::min(tall, std::max(wanted, CeilDivide(tall, 8)));
     parallel(stretches * portions, [&](int64_t item) {
       const int64_t stretch = item / portions, portion = item % portions;
-      PaddedLines lines(window_, rows, true);
+      // Rows of the image's edge have fewer taps, but short rows alone would leave the register block half empty.
+      PaddedLines lines(window_, rows, window_.out_columns < kernels_.block_rows);
       std::vector<const float*> a;
       std::vector<int64_t> a_tap(window_.kernel_rows);
       for (int64_t r = 0; r < window_.kernel_rows; ++r) a_tap[r] = r * window_.dilation_rows * lines.row_floats();
@@ -72,39 +73,61 @@ class Sliding {
   }
 
  private:
+  // Kernel rows [begin, end).
+  struct Taps {
+    int64_t begin, end;
+    bool operator==(const Taps& other) const { return begin == other.begin && end == other.end; }
+  };
+
+  // The kernel rows that meet a readable row at output row `row` under `lines`.
+  Taps TapsInside(const PaddedLines& lines, int64_t row) const {
+    Taps taps{0, window_.kernel_rows};
+    const int64_t down = row * window_.stride_rows;
+    while (taps.begin < taps.end && !lines.Readable(down + taps.begin * window_.dilation_rows)) ++taps.begin;
+    while (taps.begin < taps.end && !lines.Readable(down + (taps.end - 1) * window_.dilation_rows)) --taps.end;
+    return taps;
+  }
+
+  // Output rows [line, line + rows) over all images, `lines` being under them; rows of the same taps together.
   void RunChunk(const PaddedLines& lines, const std::vector<int64_t>& a_tap, int64_t line, int64_t rows,
                 int64_t panel_begin, int64_t panel_end, std::vector<const float*>* a) const {
-    const int64_t pixels = rows * window_.out_columns, step = window_.stride_columns * window_.channels;
-    a->clear();
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* from = lines.Row(r * window_.stride_rows);
-      for (int64_t c = 0; c < window_.out_columns; ++c, from += step) a->push_back(from);
+    const int64_t step = window_.stride_columns * window_.channels;
+    for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
+      const Taps taps = TapsInside(lines, begin);
+      a->clear();
+      for (end = begin; end < rows && TapsInside(lines, end) == taps; ++end) {
+        const float* from = lines.Row(end * window_.stride_rows);
+        for (int64_t c = 0; c < window_.out_columns; ++c, from += step) a->push_back(from);
+      }
+      float* to = y_ + (line + begin) * window_.out_columns * out_channels_;
+      for (int64_t panel = panel_begin; panel < panel_end; ++panel) RunPanel(*a, a_tap, taps, panel, to);
     }
+  }
+
+  // One panel of output channels of the pixels whose windows begin at `a`.
+  void RunPanel(const std::vector<const float*>& a, const std::vector<int64_t>& a_tap, Taps taps, int64_t panel,
+                float* y) const {
+    const int64_t column = panel * kernels_.block_columns, pixels = static_cast<int64_t>(a.size());
+    IndirectBlock block{};
+    block.a_tap = a_tap.data() + taps.begin;
+    block.b = packed_ + panel * panel_floats_;
+    block.b_tap = panel_at_.data() + taps.begin;
+    block.ldb = kernels_.block_columns;
+    block.taps = taps.end - taps.begin;
+    block.k_end = window_.run();
+    block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, out_channels_ - column));
     const int64_t blocks = CeilDivide(pixels, kernels_.block_rows);
-    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-      const int64_t column = panel * kernels_.block_columns;
-      IndirectBlock block{};
-      block.a_tap_stride = 0;
-      block.a_tap = a_tap.data();
-      block.b = packed_ + panel * panel_floats_;
-      block.b_tap = panel_at_.data();
-      block.ldb = kernels_.block_columns;
-      block.taps = window_.kernel_rows;
-      block.k_end = window_.run();
-      block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, out_channels_ - column));
-      float* to = y_ + line * window_.out_columns * out_channels_ + column;
-      for (int64_t i = 0; i < blocks; ++i) {
-        const int64_t pixel = pixels * i / blocks;
-        float* c[kMaxBlockRows];
-        block.rows = static_cast<int>(pixels * (i + 1) / blocks - pixel);
-        for (int r = 0; r < block.rows; ++r) c[r] = to + (pixel + r) * out_channels_;
-        block.a = a->data() + pixel;
-        block.c = c;
-        kernels_.indirect(block);
-        if (epilogue_.bias == nullptr) continue;
-        for (int r = 0; r < block.rows; ++r) {
-          kernels_.add_bias(epilogue_.bias + column, epilogue_.relu, c[r], block.columns);
-        }
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t pixel = pixels * i / blocks;
+      float* c[kMaxBlockRows];
+      block.rows = static_cast<int>(pixels * (i + 1) / blocks - pixel);
+      for (int r = 0; r < block.rows; ++r) c[r] = y + (pixel + r) * out_channels_ + column;
+      block.a = a.data() + pixel;
+      block.c = c;
+      kernels_.indirect(block);
+      if (epilogue_.bias == nullptr) continue;
+      for (int r = 0; r < block.rows; ++r) {
+        kernels_.add_bias(epilogue_.bias + column, epilogue_.relu, c[r], block.columns);
       }
     }
   }

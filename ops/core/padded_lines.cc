@@ -10,10 +10,10 @@ constexpr int64_t kOverread = 64;  // Floats that a masked or blocked read may t
 
 }  // namespace
 
-PaddedLines::PaddedLines(const Window& window, int64_t out_rows, bool whole_rows)
+PaddedLines::PaddedLines(const Window& window, int64_t out_rows, bool zero_rows)
     : window_(window),
-      copies_(window.pads_columns() || (whole_rows && window.pads_rows())),
-      whole_rows_(whole_rows),
+      zero_rows_(zero_rows),
+      copies_(window.pads_columns() || (zero_rows && window.pads_rows())),
       row_floats_((copies_ ? window.columns() : window.in_columns) * window.channels),
       copy_(copies_ ? window.reach(out_rows) * row_floats_ + kOverread : 0) {}
 
@@ -29,8 +29,8 @@ void PaddedLines::Load(const float* image, int64_t row, int64_t rows) {
   const int64_t right = std::min(row_floats_, left + in_floats);
   for (int64_t down = 0; down < window_.reach(rows); ++down) {
     float* to = copy_.data() + down * row_floats_;
-    if (!Inside(down)) {
-      if (whole_rows_) std::memset(to, 0, row_floats_ * sizeof(float));
+    if (!InImage(down)) {
+      if (zero_rows_) std::memset(to, 0, row_floats_ * sizeof(float));
       continue;
     }
     std::memset(to, 0, left * sizeof(float));

@@ -25,16 +25,16 @@ struct Window {
   int64_t columns() const { return (out_columns - 1) * stride_columns + kernel_columns; }
   // Image rows from the first to the last that `rows` output rows read.
   int64_t reach(int64_t rows) const { return (rows - 1) * stride_rows + (kernel_rows - 1) * dilation_rows + 1; }
-  bool pads_columns() const { return pad_left > 0 || columns() > in_columns; }
   bool pads_rows() const { return pad_top > 0 || reach(out_rows) > in_rows; }
+  bool pads_columns() const { return pad_left > 0 || columns() > in_columns; }
 };
 
 // The image rows under some output rows. They are copied only where there is something to pad.
 class PaddedLines {
  public:
-  // For up to `out_rows` output rows at a time. With `whole_rows`, rows outside of the image are rows of zeros; else
-  // they must not be asked for.
-  PaddedLines(const Window& window, int64_t out_rows, bool whole_rows);
+  // For up to `out_rows` output rows at a time. With `zero_rows` the rows above and below an image are rows of zeros,
+  // else they may not be read.
+  PaddedLines(const Window& window, int64_t out_rows, bool zero_rows);
 
   // Turns to the image rows under output rows [row, row + rows) of an image.
   void Load(const float* image, int64_t row, int64_t rows);
@@ -42,12 +42,14 @@ class PaddedLines {
   // The padded image row that is `down` rows below the first one under the output rows.
   const float* Row(int64_t down) const { return first_ + down * row_floats_; }
   int64_t row_floats() const { return row_floats_; }
-  // Whether that row lies inside of the image.
-  bool Inside(int64_t down) const { return top_ + down >= 0 && top_ + down < window_.in_rows; }
+  // Whether that row may be read.
+  bool Readable(int64_t down) const { return zero_rows_ || InImage(down); }
 
  private:
+  bool InImage(int64_t down) const { return top_ + down >= 0 && top_ + down < window_.in_rows; }
+
   const Window& window_;
-  const bool copies_, whole_rows_;
+  const bool zero_rows_, copies_;
   const int64_t row_floats_;
   Scratch copy_;
   const float* first_ = nullptr;
