@@ -6,6 +6,8 @@
 namespace ipu_tf {
 namespace {
 
+constexpr int64_t kFloatChain = 1024;
+
 // Rows `row_stride` floats apart.
 class StridedRows : public RowSource {
  public:
@@ -26,6 +28,20 @@ class StridedRows : public RowSource {
   float* c_;
   int64_t ldc_;
 };
+
+// The parts of the reduction. In float32, where their sums need not be kept apart, neighbours are joined.
+std::vector<ReductionPart> Parts(const Partition& reduction, const Numerics& numerics) {
+  const int64_t chain = numerics.type == ElementType::kFloat ? kFloatChain : 0;
+  std::vector<ReductionPart> parts;
+  for (int64_t i = 0; i < reduction.parts; ++i) {
+    if (!parts.empty() && reduction.end(i) - parts.back().k_begin <= chain) {
+      parts.back().k_end = reduction.end(i);
+    } else {
+      parts.push_back({0, 1, reduction.begin(i), reduction.end(i)});
+    }
+  }
+  return parts;
+}
 
 }  // namespace
 
@@ -55,9 +71,7 @@ void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& nu
     problem.source = &sources.back();
     problem.transposed_step = shape.a_k_stride == 1 ? 0 : shape.a_k_stride;
     problem.rounding = {numerics.pass_grain(plan.grain), numerics.nanoo};
-    for (int64_t i = 0; i < plan.reduction; ++i) {
-      problem.parts.push_back({0, 1, reduction.begin(i), reduction.end(i)});
-    }
+    problem.parts = Parts(reduction, numerics);
   }
   RunGemms(problems, kernels, parallel);
 }
