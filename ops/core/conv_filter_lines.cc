@@ -44,7 +44,7 @@ class Lines {
     });
     if (db != nullptr) kernels_.column_sums(bias_sums.data(), channels, slices, channels, false, db);
     if (slices == 1) return;
-    parallel(CeilDivide(floats, kStretchFloats), [&](int64_t stretch) {
+    ForFloats(slices * floats, parallel)(CeilDivide(floats, kStretchFloats), [&](int64_t stretch) {
       const int64_t begin = stretch * kStretchFloats, count = std::min(kStretchFloats, floats - begin);
       std::memcpy(dw + begin, sums.data() + begin, count * sizeof(float));
       for (int64_t i = 1; i < slices; ++i) kernels_.add(sums.data() + i * floats + begin, dw + begin, count);

@@ -186,7 +186,7 @@ void LinesForward(const ConvShape& shape, const float* x, const float* w, float*
   if (shape.out_channels == width) return Sliding(window, shape.out_channels, x, w, y, kernels, epilogue).Run(parallel);
   const int64_t depth = window.kernel_rows * window.run();
   Scratch packed(panels * depth * width);
-  parallel(panels, [&](int64_t panel) {
+  ForFloats(panels * depth * width, parallel)(panels, [&](int64_t panel) {
     kernels.pack(w + panel * width, shape.out_channels, 1, depth, std::min(width, shape.out_channels - panel * width),
                  packed.data() + panel * depth * width);
   });
@@ -200,7 +200,7 @@ void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy,
   const int64_t positions = shape.kernel_rows * shape.kernel_columns;
   const int64_t tap_floats = shape.out_channels * width;
   Scratch packed(panels * positions * tap_floats);
-  parallel(panels * positions, [&](int64_t index) {
+  ForFloats(panels * positions * tap_floats, parallel)(panels * positions, [&](int64_t index) {
     const int64_t panel = index / positions, flipped = index % positions;
     const float* from = w + ((positions - 1 - flipped) * shape.in_channels + panel * width) * shape.out_channels;
     kernels.pack(from, 1, shape.out_channels, shape.out_channels, std::min(width, shape.in_channels - panel * width),

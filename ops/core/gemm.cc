@@ -281,7 +281,11 @@ void PackShared(const std::vector<GemmProblem>& problems, std::vector<Blocking>*
     b.shared = Scratch(b.panels * Depth(problems[i]) * kernels.block_columns);
     panels += b.panels;
   }
-  parallel(panels, [&](int64_t index) {
+  int64_t floats = 0;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    if ((*blockings)[i].packing == Packing::kShared) floats += Depth(problems[i]) * problems[i].columns;
+  }
+  ForFloats(floats, parallel)(panels, [&](int64_t index) {
     const size_t i =
         FindOwner(*blockings, index, [](const Blocking& b) { return b.first_panel; });
     const Blocking& b = (*blockings)[i];

@@ -21,6 +21,12 @@ struct Parallel {
   }
 };
 
+// For work on so few floats that waking a thread would take longer than doing it: this thread alone.
+inline Parallel ForFloats(int64_t floats, const Parallel& parallel) {
+  constexpr int64_t kFew = int64_t{1} << 18;
+  return floats < kFew ? Parallel{} : parallel;
+}
+
 inline int64_t CeilDivide(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
 }  // namespace ipu_tf

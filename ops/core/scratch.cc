@@ -57,16 +57,59 @@ Pool& ThePool() {
   return *pool;
 }
 
+// The last buffers that a thread gave back. They are still in the cache of its processor, where another thread's
+// would have to be fetched from the cache of another.
+class Recent {
+ public:
+  ~Recent() {
+    for (const Buffer& buffer : buffers_) {
+      if (buffer.data != nullptr) ThePool().Give(buffer.data, buffer.bytes);
+    }
+  }
+
+  float* Take(size_t wanted, size_t* bytes) {
+    for (Buffer& buffer : buffers_) {
+      if (buffer.data == nullptr || buffer.bytes < wanted || buffer.bytes > 2 * wanted) continue;
+      *bytes = buffer.bytes;
+      return std::exchange(buffer.data, nullptr);
+    }
+    return ThePool().Take(wanted, bytes);
+  }
+
+  void Give(float* data, size_t bytes) {
+    if (bytes > kRecentBytes) return ThePool().Give(data, bytes);
+    Buffer& oldest = buffers_[next_++ % kRecentBuffers];
+    if (oldest.data != nullptr) ThePool().Give(oldest.data, oldest.bytes);
+    oldest = {data, bytes};
+  }
+
+ private:
+  static constexpr size_t kRecentBytes = size_t{1} << 20;
+  static constexpr size_t kRecentBuffers = 4;
+
+  struct Buffer {
+    float* data = nullptr;
+    size_t bytes = 0;
+  };
+  Buffer buffers_[kRecentBuffers];
+  size_t next_ = 0;
+};
+
+Recent& RecentOfThread() {
+  thread_local Recent recent;
+  return recent;
+}
+
 }  // namespace
 
 Scratch::Scratch(int64_t floats) {
   if (floats <= 0) return;
   const size_t wanted = static_cast<size_t>(floats) * sizeof(float);
-  data_ = ThePool().Take((wanted + kGranuleBytes - 1) / kGranuleBytes * kGranuleBytes, &bytes_);
+  data_ = RecentOfThread().Take((wanted + kGranuleBytes - 1) / kGranuleBytes * kGranuleBytes, &bytes_);
 }
 
 Scratch::~Scratch() {
-  if (data_ != nullptr) ThePool().Give(data_, bytes_);
+  if (data_ != nullptr) RecentOfThread().Give(data_, bytes_);
 }
 
 Scratch::Scratch(Scratch&& other) noexcept
