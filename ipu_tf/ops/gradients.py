@@ -142,7 +142,9 @@ def _matmul_bias(op: Any, grad: tf.Tensor) -> Gradients:
 
 def _before_relu(op: Any, grad: tf.Tensor) -> tf.Tensor:
     """Returns the gradient of what went into the op's ReLU, if it has one."""
-    return tf.raw_ops.ReluGrad(gradients=grad, features=op.outputs[0]) if op.get_attr("relu") else grad
+    return (
+        tf.raw_ops.ReluGrad(gradients=grad, features=op.outputs[0]) if op.get_attr("relu") else grad
+    )
 
 
 @tf.RegisterGradient("IpuEinsum")

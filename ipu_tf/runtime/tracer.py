@@ -189,7 +189,7 @@ class Tracer:
             names = ", ".join(sorted(dtype.name for dtype in dtypes))
             raise Untileable(f"inputs of type {names}; tile ops take float32 and float16")
         result = tf.as_dtype(attrs["Tout"].type) if "Tout" in attrs else None
-        if result not in (None, *dtypes):
+        if result is not None and result not in dtypes:
             raise Untileable(f"a result of type {result.name}, another than its inputs'")
 
     def _inputs_of(

@@ -110,7 +110,10 @@ def test_bits_of_a_cast(rounding):
 def test_no_op_of_the_library_is_left_out():
     functions = {name for name in dir(library.load()) if name.startswith("ipu_")}
     ops_of_library = {name for name in functions if not name.endswith("_eager_fallback")}
-    assert ops_of_library == CASES.keys() | FUSED_CASES.keys() | {"ipu_cast", "ipu_floating_point_check"}
+    assert ops_of_library == CASES.keys() | FUSED_CASES.keys() | {
+        "ipu_cast",
+        "ipu_floating_point_check",
+    }
 
 
 def test_an_operand_that_xla_transposes_arrives_row_major():
