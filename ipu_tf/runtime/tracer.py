@@ -60,7 +60,7 @@ class Tracer:
         self.functions: dict[str, Any] = {}
         self.concrete_functions: dict[int, tuple[Any, ConcreteFunction]] = {}
         self.copied: list[FuncGraph] = []
-        self._operations: dict[str, tf.Operation] = {}
+        self._operations: list[tuple[TileOp, tf.Operation]] = []
         self._layers: dict[str, str] = {}
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
@@ -92,7 +92,7 @@ class Tracer:
             kwargs["op_def"] = None  # The caller's is the stock op's.
         op = create(op_type, inputs, attrs=attrs, **kwargs)
         if op_type in STOCK_OF:
-            self._operations[name] = op
+            self._operations.append((self.program.tile_ops[-1], op))
         if _checks_floats(self.configuration):
             float_checks.add(op, self.configuration)
         return op
@@ -123,12 +123,11 @@ class Tracer:
         """
         graph = tf.compat.v1.get_default_graph()
         needed = _needed(graph, outputs)
-        unneeded = {
-            name
-            for name, op in self._operations.items()
-            if op.graph is graph and op.name not in needed
-        }
-        self.program.tile_ops[:] = [op for op in self.program.tile_ops if op.name not in unneeded]
+        self.program.tile_ops[:] = [
+            tile_op
+            for tile_op, op in self._operations
+            if op.graph is not graph or op.name in needed
+        ]
 
     def next_stream(self) -> int:
         """Returns the number of the next stream of random bits."""
@@ -259,8 +258,9 @@ def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
 
 def _static_values(sizes: tf.Tensor) -> list[int] | None:
     """Returns the values of a tensor of sizes, None where they are not static."""
-    if sizes.op.type == "ShapeN":
-        shape = sizes.op.inputs[sizes.value_index].shape
+    op = getattr(sizes, "op", None)  # An eager tensor has none.
+    if op is not None and op.type == "ShapeN":
+        shape = op.inputs[sizes.value_index].shape
         return shape.as_list() if shape.is_fully_defined() else None
     value = tf.get_static_value(sizes)
     return None if value is None else [int(size) for size in value]

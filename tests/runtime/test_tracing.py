@@ -268,6 +268,19 @@ class TestReport:
         assert "strategy.run" in str(strategy.report())
 
 
+def test_sizes_may_be_an_eager_tensor(strategy):
+    sizes, w = tf.constant([1, 4, 4, 2]), random(3, 3, 2, 5)
+
+    def transposed(y):
+        return tf.nn.conv2d_transpose(y, w, sizes, 1, "SAME")
+
+    y = random(1, 4, 4, 5)
+    np.testing.assert_allclose(
+        strategy.run(tf.function(transposed), args=(y,)), transposed(y), rtol=1e-4, atol=1e-5
+    )
+    assert [op.op_type for op in strategy.report().tile_ops] == ["Conv2DBackpropInput"]
+
+
 def test_faces_in_a_traced_function_are_in_the_report_with_their_plan(strategy):
     plan = ops.MatMulPlan(rows=2, columns=2, grain=8)
     traced(strategy, lambda x, w: ops.matmul(x, w, plan=plan), random(4, 4), random(4, 4))
