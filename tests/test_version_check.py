@@ -1,6 +1,8 @@
 """The check that the built tile ops fit the installed TensorFlow."""
 
 import importlib
+import subprocess
+import sys
 import types
 
 import pytest
@@ -44,3 +46,19 @@ def test_built_for_reads_the_build_info(monkeypatch):
 def test_built_for_is_none_without_a_build(monkeypatch):
     monkeypatch.setattr(_version_check, "_INFO_MODULE", "ipu_tf._no_such_build_info")
     assert _version_check.built_for() is None
+
+
+def test_importing_the_package_checks():
+    """In a process of its own: this one has imported the package already."""
+    script = (
+        "import sys, types\n"
+        "info = types.ModuleType('ipu_tf._build_info')\n"
+        "info.TENSORFLOW_VERSION = '2.20.0'\n"
+        "sys.modules['ipu_tf._build_info'] = info\n"
+        "import ipu_tf\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert result.returncode != 0
+    assert "ImportError" in result.stderr
+    assert "2.20.0" in result.stderr
+    assert tf.__version__ in result.stderr

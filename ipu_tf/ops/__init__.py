@@ -2,9 +2,13 @@
 
 from ipu_tf.compiler.plan import ConvPlan, MatMulPlan
 from ipu_tf.ops import gradients as gradients
+from ipu_tf.ops import library
 from ipu_tf.ops.convolution import conv2d, depthwise_conv2d
 from ipu_tf.ops.matmul import batch_matmul, matmul
 from ipu_tf.ops.plan_of import plan_of
+
+# Now, so that a library made for another TensorFlow says so, and saved graphs know the ops.
+library.load()
 
 __all__ = [
     "ConvPlan",
