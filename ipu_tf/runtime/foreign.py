@@ -32,25 +32,33 @@ _V1_LOOP = "Enter"
 _serial = itertools.count()
 
 
-def concrete_twin(tracer: Tracer, function: ConcreteFunction) -> ConcreteFunction:
+def concrete_twin(
+    tracer: Tracer, function: ConcreteFunction, arguments: Sequence[tf.Tensor]
+) -> ConcreteFunction:
     """Returns `function` with tile ops in the place of stock ops, or as it is if it holds none.
 
     What XLA was to compile it still compiles.
+
+    Args:
+        tracer: Turns stock ops into tile ops; it is active.
+        function: A concrete function; its shapes need not be static.
+        arguments: All its inputs, captured ones included; their shapes are static.
     """
     atomic = function.inference_fn
-    known = tracer.concrete_functions.get(id(atomic))
+    key = (id(atomic), *(str(tensor.shape) for tensor in arguments))
+    known = tracer.concrete_functions.get(key)
     if known is None:
         twin = function
         body = function.graph
         if _holds(body, body, TWINS.__contains__) and _can_copy(tracer, body):
-            copy = _copy(tracer, body, body.name, function.captured_inputs)
+            copy = _copy(tracer, body, body.name, arguments)
             copy.variables = body.variables
             # Gradients that were built of the original have added outputs to its graph.
             del copy.outputs[len(function.function_type.flat_outputs) :]
             attributes = _jit_attributes(atomic)
             twin = ConcreteFunction.from_func_graph(copy, function.function_type, attributes)
-        # The original is kept, too: its id is the key.
-        known = tracer.concrete_functions[id(atomic)] = (atomic, twin)
+        # The original is kept, too: its id is in the key.
+        known = tracer.concrete_functions[key] = (atomic, twin)
     return known[1]
 
 
@@ -110,11 +118,12 @@ def _copy(tracer: Tracer, body: FuncGraph, name: str, arguments: Sequence[tf.Ten
         tracer: Turns stock ops into tile ops; it is active.
         body: The graph.
         name: Name of the copy.
-        arguments: Values of `body`'s last inputs; variables among them tell their shapes.
+        arguments: Values of `body`'s inputs, which give the copy its static shapes.
     """
     copy = FuncGraph(name)
-    parameters = body.inputs[len(body.inputs) - len(arguments) :]
-    sources = {id(parameter): value for parameter, value in zip(parameters, arguments, strict=True)}
+    sources = {
+        id(parameter): value for parameter, value in zip(body.inputs, arguments, strict=True)
+    }
     tensors: dict[int, tf.Tensor] = {}
     operations: dict[str, tf.Operation] = {}
     with copy.as_default(), tracer.copying(body):
@@ -124,9 +133,12 @@ def _copy(tracer: Tracer, body: FuncGraph, name: str, arguments: Sequence[tf.Ten
             with tf.control_dependencies(controls), tf.device(op.device or None):
                 outputs, operations[op.name] = _recreate(tracer, body, copy, op, inputs)
             for old_output, output in zip(op.outputs, outputs, strict=True):
+                source = sources.get(id(old_output), old_output)
                 output.set_shape(old_output.shape)
                 if output.dtype in (tf.resource, tf.variant):
-                    copy_handle_data(sources.get(id(old_output), old_output), output)
+                    copy_handle_data(source, output)
+                else:
+                    output.set_shape(source.shape)
                 tensors[id(old_output)] = output
     copy.inputs = [tensors[id(tensor)] for tensor in body.inputs]
     copy.outputs = [tensors[id(tensor)] for tensor in body.outputs]
@@ -145,7 +157,7 @@ def _recreate(
     if op.type in _PLAIN_CALLS:
         # Called as a concrete function, which gives the call its gradient.
         function = ConcreteFunction(_function_of(body, op.get_attr("f").name))
-        called = concrete_twin(tracer, function)
+        called = concrete_twin(tracer, function, inputs)
         outputs = tf.nest.flatten(called._call_flat(inputs, []), expand_composites=True)
         return outputs, copy.get_operations()[-1]
     if op.type not in calls.CALLS:

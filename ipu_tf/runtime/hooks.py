@@ -81,7 +81,7 @@ def _hook_concrete_functions() -> None:
     def call_flat(self: ConcreteFunction, tensor_inputs: Any, captured_inputs: Any) -> Any:
         tracer = active()
         if tracer is not None and tf.inside_function():
-            self = foreign.concrete_twin(tracer, self)
+            self = foreign.concrete_twin(tracer, self, [*tensor_inputs, *captured_inputs])
         return stock(self, tensor_inputs, captured_inputs)
 
     ConcreteFunction._call_flat = call_flat

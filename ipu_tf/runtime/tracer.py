@@ -58,7 +58,7 @@ class Tracer:
         self.program = program
         self.configuration = configuration
         self.functions: dict[str, Any] = {}
-        self.concrete_functions: dict[int, tuple[Any, ConcreteFunction]] = {}
+        self.concrete_functions: dict[Any, tuple[Any, ConcreteFunction]] = {}
         self.copied: list[FuncGraph] = []
         self._operations: list[tuple[TileOp, tf.Operation]] = []
         self._layers: dict[str, str] = {}

@@ -212,6 +212,20 @@ class TestForeignFunctions:
         assert op_types(function) & STOCK_OF.keys()
         np.testing.assert_allclose(function(x), module.product(x), rtol=1e-5, atol=1e-6)
 
+    def test_a_function_of_any_batch_takes_the_shapes_of_its_call(self, strategy):
+        any_batch = tf.TensorSpec([None, 4])
+        concrete = tf.function(straight).get_concrete_function(any_batch, tf.TensorSpec([4, 4]))
+        w = random(4, 4, seed=2)
+
+        def step(x, y, w):
+            return concrete(x, w), concrete(y, w)
+
+        x, y = random(3, 4, seed=1), random(5, 4, seed=3)
+        function = traced(strategy, step, x, y, w)
+        for ours, operand in zip(function(x, y, w), (x, y), strict=True):
+            np.testing.assert_allclose(ours, straight(operand, w), rtol=1e-5, atol=1e-5)
+        assert [op.shape.m for op in strategy.report().tile_ops] == [3, 5]
+
     def test_a_function_traced_before_keeps_its_stock_trace(self, strategy):
         x, w = random(4, 4, seed=1), random(4, 4, seed=2)
         nested_function(x, w)
