@@ -120,3 +120,11 @@ def test_the_check_sees_a_break(text):
 def test_the_check_allows_the_arrow():
     text = "from ipu_tf.machine import target\nfrom . import plan"
     assert layer_breaks(text, "ipu_tf.compiler", "compiler") == []
+
+
+def test_every_folder_of_modules_is_a_package():
+    """`pip install` leaves out folders without `__init__.py`, which an editable install finds."""
+    root = Path(__file__).parent.parent / "ipu_tf"
+    folders = {path.parent for path in root.rglob("*.py")}
+    assert len(folders) > 5
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []

@@ -1,0 +1,1 @@
+"""What programs ran, as values to print."""
