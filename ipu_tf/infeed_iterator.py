@@ -110,22 +110,21 @@ def check_static_shapes(element_spec: Any) -> None:
             )
 
 
-@contextlib.contextmanager
-def dataset_iterators_in_scope() -> Iterator[None]:
+def dataset_iterators_in_scope() -> contextlib.AbstractContextManager[None]:
     """Makes `iter(dataset)` on this thread give an `IPUOwnedIterator`."""
     with _patch_lock:
         tf.data.Dataset.__iter__ = _iter
-    previous, _thread.infeeds = getattr(_thread, "infeeds", False), True
-    try:
-        yield
-    finally:
-        _thread.infeeds = previous
+    return _infeeds(True)
+
+
+def stock_dataset_iterators() -> contextlib.AbstractContextManager[None]:
+    """Makes `iter(dataset)` on this thread give TensorFlow's own iterator again."""
+    return _infeeds(False)
 
 
 @contextlib.contextmanager
-def stock_dataset_iterators() -> Iterator[None]:
-    """Makes `iter(dataset)` on this thread give TensorFlow's own iterator again."""
-    previous, _thread.infeeds = getattr(_thread, "infeeds", False), False
+def _infeeds(wanted: bool) -> Iterator[None]:
+    previous, _thread.infeeds = getattr(_thread, "infeeds", False), wanted
     try:
         yield
     finally:

@@ -124,7 +124,6 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 "tf.function. Decorate it with @tf.function, or call `run` inside of one. "
                 f"Received: fn={fn!r}."
             )
-        boundary.check_arguments(args, kwargs)
         executable = self._executables.executable(fn, config.device_configuration())
         try:
             return executable(*args, **kwargs)

@@ -74,8 +74,6 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
 STOCK_OF: Mapping[str, str] = MappingProxyType({t.tile_op: stock for stock, t in TWINS.items()})
 """The stock op of every tile op."""
 
-TILE_ATTRIBUTES = ("plan", "partials", "rounding", "nanoo", "stream")
-
 
 def plan_for(shape: OpShape, numerics: TileNumerics, plan: Plan | None, op: str) -> Plan:
     """Returns the plan of an op: the given one, checked, or the planner's.

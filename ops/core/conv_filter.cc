@@ -27,15 +27,6 @@ struct Piece {
   int64_t image_begin, image_end, row_begin, row_end, column_begin, column_end;
 };
 
-// The input as the filter gradient reads it: `rows` adjoining floats for each kernel position.
-struct View {
-  const float* x = nullptr;
-  int64_t in_rows = 0, in_columns = 0, in_pixel = 0;
-  int64_t pad_top = 0, pad_left = 0;
-  int64_t kernel_columns = 0;
-  int64_t rows = 0;
-};
-
 // The output blocks of a work item: blocks of rows, panels of columns and kernel positions of one group.
 struct Portion {
   int64_t group;
@@ -45,17 +36,17 @@ struct Portion {
 class FilterGradient {
  public:
   FilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                 const View& view, const float* dy, const Kernels& kernels)
+                 const float* x, const float* dy, const Kernels& kernels)
       : shape_(shape),
-        view_(view),
+        x_(x),
         dy_(dy),
         kernels_(kernels),
         rounding_{numerics.pass_grain(plan.grain), numerics.nanoo},
         side_by_side_(numerics.type == ElementType::kFloat &&
                       shape.filter_floats() <= kSmallFilterFloats),
-        blocks_(CeilDivide(view.rows, kernels.block_rows)),
+        blocks_(CeilDivide(shape.group_in_channels(), kernels.block_rows)),
         panels_(CeilDivide(shape.group_out_channels(), kernels.block_columns)),
-        positions_(shape.kernel_rows * view.kernel_columns) {
+        positions_(shape.kernel_rows * shape.kernel_columns) {
     AddPieces(plan);
   }
 
@@ -66,7 +57,7 @@ class FilterGradient {
     const int64_t enough = CeilDivide(2 * parallel.threads, shape_.groups);
     // Every range of rows copies dy again, every range of columns copies the input.
     int64_t rows = std::min(blocks_, wanted), columns = 1;
-    if (panels_ * kernels_.block_columns > view_.rows) {
+    if (panels_ * kernels_.block_columns > shape_.group_in_channels()) {
       columns = std::min(panels_, wanted);
       rows = columns < enough ? std::min(blocks_, CeilDivide(wanted, columns)) : 1;
     } else if (rows < enough) {
@@ -92,10 +83,10 @@ class FilterGradient {
  private:
   class Chunk;
 
-  int64_t block_row(int64_t block) const { return view_.rows * block / blocks_; }
+  int64_t block_row(int64_t block) const { return shape_.group_in_channels() * block / blocks_; }
   // dy is one panel already where its pixels have just as many channels.
   bool packs_gradient() const { return shape_.out_channels != kernels_.block_columns; }
-  bool packs_input() const { return view_.in_pixel >= kPackChannels; }
+  bool packs_input() const { return shape_.in_channels >= kPackChannels; }
 
   // Groups of pieces, each into its own sum, then the sums in order.
   void RunSideBySide(float* dw, const Parallel& parallel) const {
@@ -165,7 +156,7 @@ class FilterGradient {
         std::min(portion.panel_end * kernels_.block_columns, shape_.group_out_channels()) - column;
     for (int64_t position = portion.position_begin; position < portion.position_end; ++position) {
       for (int64_t row = block_row(portion.block_begin); row < block_row(portion.block_end); ++row) {
-        const int64_t at = (position * view_.rows + row) * shape_.out_channels +
+        const int64_t at = (position * shape_.group_in_channels() + row) * shape_.out_channels +
                            portion.group * shape_.group_out_channels() + column;
         kernels_.add(from + at, to + at, columns);
       }
@@ -236,7 +227,6 @@ class FilterGradient {
 
     // The part of the input that the chunk reads, each block of rows in a plane of its own.
     void PackInput() {
-      const View& v = op_.view_;
       const ConvShape& s = op_.shape_;
       first_line_.clear();
       stretches_.clear();
@@ -244,10 +234,10 @@ class FilterGradient {
       for (int64_t line = line_begin_; line < line_end_; ++line) {
         if (image(line) != last_image) last_row = -1;
         last_image = image(line);
-        const int64_t top = row(line) * s.stride_rows - v.pad_top;
+        const int64_t top = row(line) * s.stride_rows - s.pad_top;
         const int64_t bottom = top + (s.kernel_rows - 1) * s.dilation_rows;
         const int64_t begin = std::max<int64_t>({0, top, last_row + 1});
-        const int64_t end = std::min(v.in_rows - 1, bottom) + 1;
+        const int64_t end = std::min(s.in_rows - 1, bottom) + 1;
         if (begin < end) {
           stretches_.push_back({image(line), begin, end, packed_lines});
           packed_lines += end - begin;
@@ -257,26 +247,26 @@ class FilterGradient {
         first_line_.push_back(packed_lines - 1 - last_row);
       }
       const int64_t rows = op_.kernels_.block_rows;
-      const int64_t left = piece_.column_begin * s.stride_columns - v.pad_left;
-      const int64_t right = (piece_.column_end - 1) * s.stride_columns - v.pad_left +
-                            (v.kernel_columns - 1) * s.dilation_columns;
-      in_left_ = std::min(std::max<int64_t>(0, left), v.in_columns);
-      in_width_ = std::max<int64_t>(0, std::min(v.in_columns, right + 1) - in_left_);
+      const int64_t left = piece_.column_begin * s.stride_columns - s.pad_left;
+      const int64_t right = (piece_.column_end - 1) * s.stride_columns - s.pad_left +
+                            (s.kernel_columns - 1) * s.dilation_columns;
+      in_left_ = std::min(std::max<int64_t>(0, left), s.in_columns);
+      in_width_ = std::max<int64_t>(0, std::min(s.in_columns, right + 1) - in_left_);
       plane_floats_ = packed_lines * in_width_ * rows;
       input_.Reserve((portion_.block_end - portion_.block_begin) * plane_floats_ + rows);
       const int64_t channel = portion_.group * s.group_in_channels();
       for (const Stretch& stretch : stretches_) {
         for (int64_t row = stretch.begin; row < stretch.end; ++row) {
-          const int64_t pixel = (stretch.image * v.in_rows + row) * v.in_columns + in_left_;
+          const int64_t pixel = (stretch.image * s.in_rows + row) * s.in_columns + in_left_;
           const int64_t packed = stretch.packed + row - stretch.begin;
-          PackInputLine(v.x + pixel * v.in_pixel + channel,
+          PackInputLine(op_.x_ + pixel * s.in_channels + channel,
                         input_.data() + packed * in_width_ * rows);
         }
       }
     }
 
     void PackInputLine(const float* from, float* to) const {
-      const int64_t rows = op_.kernels_.block_rows, in_pixel = op_.view_.in_pixel;
+      const int64_t rows = op_.kernels_.block_rows, in_pixel = op_.shape_.in_channels;
       for (int64_t i = 0; i < in_width_; i += kPackPixels) {
         for (int64_t block = portion_.block_begin; block < portion_.block_end; ++block) {
           const int64_t first = op_.block_row(block);
@@ -291,21 +281,20 @@ class FilterGradient {
     // The stretches of pixels whose tap at a kernel position lies inside the image.
     void FindRuns(int64_t position, std::vector<TransposedRun>* runs) const {
       runs->clear();
-      const View& v = op_.view_;
       const ConvShape& s = op_.shape_;
       const int64_t grain = op_.rounding_.grain, block_columns = op_.kernels_.block_columns;
-      const int64_t row_offset = position / v.kernel_columns * s.dilation_rows - v.pad_top;
-      const int64_t column_offset = position % v.kernel_columns * s.dilation_columns - v.pad_left;
+      const int64_t row_offset = position / s.kernel_columns * s.dilation_rows - s.pad_top;
+      const int64_t column_offset = position % s.kernel_columns * s.dilation_columns - s.pad_left;
       const int64_t step = s.stride_columns;
       const int64_t low = column_offset < 0 ? CeilDivide(-column_offset, step) : 0;
-      const int64_t room = v.in_columns - column_offset;
+      const int64_t room = s.in_columns - column_offset;
       const int64_t from = std::max(piece_.column_begin, low);
       const int64_t to = std::min(piece_.column_end, room > 0 ? CeilDivide(room, step) : 0);
       if (from >= to) return;
       const int64_t first = grain > 0 ? grain - (from - piece_.column_begin) % grain : 0;
       for (int64_t line = line_begin_; line < line_end_; ++line) {
         const int64_t in_row = row(line) * s.stride_rows + row_offset;
-        if (in_row < 0 || in_row >= v.in_rows) continue;
+        if (in_row < 0 || in_row >= s.in_rows) continue;
         const int64_t column = from * step + column_offset;
         const float* a = InputPixel(line, in_row, column);
         const float* b = GradientPixel(line, from);
@@ -331,18 +320,18 @@ class FilterGradient {
     }
 
     const float* InputPixel(int64_t line, int64_t in_row, int64_t column) const {
-      const View& v = op_.view_;
+      const ConvShape& s = op_.shape_;
       if (op_.packs_input()) {
         const int64_t packed = first_line_[line - line_begin_] + in_row;
         return input_.data() + (packed * in_width_ + column - in_left_) * op_.kernels_.block_rows;
       }
-      return v.x + ((image(line) * v.in_rows + in_row) * v.in_columns + column) * v.in_pixel +
-             portion_.group * op_.shape_.group_in_channels();
+      return op_.x_ + ((image(line) * s.in_rows + in_row) * s.in_columns + column) * s.in_channels +
+             portion_.group * s.group_in_channels();
     }
 
     int64_t a_step() const {
       return op_.shape_.stride_columns *
-             (op_.packs_input() ? op_.kernels_.block_rows : op_.view_.in_pixel);
+             (op_.packs_input() ? op_.kernels_.block_rows : op_.shape_.in_channels);
     }
 
     void RunBlock(int64_t block, int64_t panel, int64_t position,
@@ -353,7 +342,7 @@ class FilterGradient {
       const int64_t group_column = portion_.group * s.group_out_channels() + column;
       float* c[kMaxBlockRows];
       for (int64_t r = 0; r < rows; ++r) {
-        c[r] = dw + (position * op_.view_.rows + first + r) * s.out_channels + group_column;
+        c[r] = dw + (position * op_.shape_.group_in_channels() + first + r) * s.out_channels + group_column;
       }
       TransposedBlock t{};
       t.runs = runs.data();
@@ -390,7 +379,7 @@ class FilterGradient {
   };
 
   const ConvShape& shape_;
-  const View view_;
+  const float* x_;
   const float* dy_;
   const Kernels& kernels_;
   const PassRounding rounding_;
@@ -410,16 +399,7 @@ void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Nume
   if (LinesPay(ConvPass::kFilterGradient, shape, numerics)) {
     return LinesFilterGradient(shape, x, dy, dw, kernels, parallel, db);
   }
-  View view;
-  view.x = x;
-  view.in_rows = shape.in_rows;
-  view.in_columns = shape.in_columns;
-  view.pad_top = shape.pad_top;
-  view.pad_left = shape.pad_left;
-  view.kernel_columns = shape.kernel_columns;
-  view.rows = shape.group_in_channels();
-  view.in_pixel = shape.in_channels;
-  FilterGradient(shape, plan, numerics, view, dy, kernels).Run(dw, parallel);
+  FilterGradient(shape, plan, numerics, x, dy, kernels).Run(dw, parallel);
   if (db == nullptr) return;
   ColumnSums(dy, shape.batch * shape.out_rows * shape.out_columns, shape.out_channels, db, kernels, parallel);
 }
