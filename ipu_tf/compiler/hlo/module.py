@@ -1,0 +1,165 @@
+"""HLO as frozen values: what XLA's front end makes of a traced function.
+
+Only what a device program needs is kept. Opcodes and attributes have HLO's own names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+DTYPE_BITS = {
+    "pred": 8, "s8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8, "s16": 16, "u16": 16, "f16": 16,
+    "bf16": 16, "s32": 32, "u32": 32, "f32": 32, "s64": 64, "u64": 64, "f64": 64, "c64": 64,
+    "token": 0,
+}  # fmt: skip
+"""Bits of one element in tile memory, by HLO's name of the type."""
+
+Phase: TypeAlias = Literal["forward", "backward", "update"]
+"""Which part of a training step an instruction belongs to; inference is all forward."""
+
+Role: TypeAlias = Literal["weight", "optimizer_state", "state", "input", "constant", "host"]
+"""What an entry parameter is.
+
+weight: a trainable variable. optimizer_state: a slot or counter of an optimizer. state: another
+variable (metrics, moving statistics, seeds). input: an argument or what an iterator yields.
+constant: a captured tensor. host: what a host call returns.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """The type of an array: `dtype` is HLO's name, such as "f32"; `dims` are static."""
+
+    dtype: str
+    dims: tuple[int, ...] = ()
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.dims)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in tile memory."""
+        return self.elements * DTYPE_BITS[self.dtype] // 8
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """The type of a tuple."""
+
+    parts: tuple[Type, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all arrays in it."""
+        return sum(part.bytes for part in self.parts)
+
+
+Type: TypeAlias = Array | TupleType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """One operation.
+
+    Attributes:
+        name: Unique in the module, such as "dot.12".
+        opcode: HLO's opcode, such as "dot". Passes add "host-call" (an op that runs on the host).
+        type: Type of the result.
+        operands: Names of instructions of the same computation.
+        computations: Names of the computations it calls, in HLO's order.
+        attributes: HLO's other fields by their name, as plain values: "dimensions" (tuple of int),
+            "window", "dot_dimension_numbers" and so on as frozen dataclasses or dicts of
+            `ipu_tf.compiler.hlo.attributes`; "parameter_number", "tuple_index",
+            "trip_count" (of a while, where known), "literal" (a NumPy array, small ones only).
+        op_name: Name of the TensorFlow op it comes from.
+        op_type: Type of that op, such as "Conv2DBackpropInput".
+        layer: Path of the Keras layer it works for, such as "sequential/dense"; "" for none.
+        phase: Part of the training step.
+    """
+
+    name: str
+    opcode: str
+    type: Type
+    operands: tuple[str, ...] = ()
+    computations: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    op_name: str = ""
+    op_type: str = ""
+    layer: str = ""
+    phase: Phase = "forward"
+
+    def replace(self, **changes: Any) -> Instruction:
+        """Returns the instruction with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computation:
+    """Instructions in an order in which operands come first.
+
+    Attributes:
+        name: Unique in the module.
+        instructions: All of them, parameters included.
+        root: Name of the instruction whose result is the computation's.
+    """
+
+    name: str
+    instructions: tuple[Instruction, ...]
+    root: str
+
+    def by_name(self) -> dict[str, Instruction]:
+        """Returns the instructions by their names."""
+        return {instruction.name: instruction for instruction in self.instructions}
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return iter(self.instructions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """An entry parameter.
+
+    Attributes:
+        name: Path of the variable, or name of the argument.
+        role: What it is.
+        layer: Path of the Keras layer that owns it; "" for none.
+        updated_by: Index of the part of the entry's result tuple that becomes its new value, or
+            None where it is only read.
+    """
+
+    name: str
+    role: Role
+    layer: str = ""
+    updated_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """A whole function.
+
+    Attributes:
+        name: Name of the function.
+        computations: By name.
+        entry: Name of the computation that is the function.
+        parameters: What the entry's parameters are, by parameter number.
+    """
+
+    name: str
+    computations: Mapping[str, Computation]
+    entry: str
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def entry_computation(self) -> Computation:
+        """The computation that is the function."""
+        return self.computations[self.entry]
+
+    def replace(self, **changes: Any) -> Module:
+        """Returns the module with some fields changed."""
+        return dataclasses.replace(self, **changes)

@@ -1,0 +1,1 @@
+"""From instructions to supersteps: one rule for every kind of opcode."""

@@ -1,0 +1,1 @@
+"""Rewrites of modules: one pass a file, each a pure function `run(module) -> module`."""
