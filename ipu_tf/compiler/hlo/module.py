@@ -47,6 +47,9 @@ class Array:
         """Bytes in tile memory."""
         return self.elements * DTYPE_BITS[self.dtype] // 8
 
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.dims))}]"
+
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
@@ -58,6 +61,9 @@ class TupleType:
     def bytes(self) -> int:
         """Bytes of all arrays in it."""
         return sum(part.bytes for part in self.parts)
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parts))})"
 
 
 Type: TypeAlias = Array | TupleType
