@@ -1,0 +1,222 @@
+"""An order of tasks in which little memory is live at a time.
+
+Finding the best order is NP-hard, so a few orders that are each near-linear to find are compared
+by their peak: the order that is given, one built greedily from the front, one greedily from the
+back. Bytes are those of all tiles together; the memory of single tiles is looked at afterwards.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What the scheduler has to know of an instruction. Buffers are numbered from 0.
+
+    Attributes:
+        after: Indices of the tasks that have to run before it.
+        reads: Buffers that it reads, each once.
+        writes: Buffers that it makes; no other task makes them.
+        takes_over: The buffer among `reads` whose memory becomes that of `writes[0]` if no task
+            reads it later; None if there is none.
+        temporary_bytes: Memory in use only while it runs.
+    """
+
+    after: tuple[int, ...] = ()
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    takes_over: int | None = None
+    temporary_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGraph:
+    """Tasks and their buffers.
+
+    Attributes:
+        tasks: In an order that respects `Task.after`.
+        buffer_bytes: Bytes of every buffer. A buffer that no task writes is live from the start.
+        kept: Buffers that stay live to the end: their memory belongs to somebody else, or they
+            are results.
+    """
+
+    tasks: Sequence[Task]
+    buffer_bytes: Sequence[int]
+    kept: frozenset[int] = frozenset()
+
+    def followers(self) -> list[list[int]]:
+        """Returns, task by task, which tasks have to run after it."""
+        followers: list[list[int]] = [[] for _ in self.tasks]
+        for index, task in enumerate(self.tasks):
+            for earlier in task.after:
+                followers[earlier].append(index)
+        return followers
+
+    def writers(self) -> dict[int, int]:
+        """Returns the task that makes a buffer, for every buffer that a task makes."""
+        return {buffer: index for index, task in enumerate(self.tasks) for buffer in task.writes}
+
+    def readers(self) -> list[list[int]]:
+        """Returns, buffer by buffer, which tasks read it."""
+        readers: list[list[int]] = [[] for _ in self.buffer_bytes]
+        for index, task in enumerate(self.tasks):
+            for buffer in task.reads:
+                readers[buffer].append(index)
+        return readers
+
+
+def schedule(graph: TaskGraph) -> tuple[int, ...]:
+    """Returns an order of the tasks whose peak is never above that of the given order.
+
+    Equal graphs give equal orders.
+    """
+    given = tuple(range(len(graph.tasks)))
+    candidates = (given, _from_the_front(graph), _from_the_back(graph))
+    return min(candidates, key=lambda order: peak_bytes(graph, order))
+
+
+def peak_bytes(graph: TaskGraph, order: Sequence[int]) -> int:
+    """Returns the most bytes that are live at a time when the tasks run in `order`."""
+    size, kept = graph.buffer_bytes, graph.kept
+    waiting = [len(readers) for readers in graph.readers()]
+    made_by = graph.writers()
+    live = peak = sum(b for buffer, b in enumerate(size) if buffer not in made_by)
+    for index in order:
+        task = graph.tasks[index]
+        made = sum(size[buffer] for buffer in task.writes)
+        taken = task.takes_over
+        if taken is not None and taken not in kept and waiting[taken] == 1:
+            made -= size[taken]
+            waiting[taken] = 0
+        live += made
+        peak = max(peak, live + task.temporary_bytes)
+        for buffer in task.reads:
+            if waiting[buffer]:
+                waiting[buffer] -= 1
+                if waiting[buffer] == 0 and buffer not in kept:
+                    live -= size[buffer]
+        live -= sum(size[b] for b in task.writes if not waiting[b] and b not in kept)
+    return peak
+
+
+def _from_the_front(graph: TaskGraph) -> tuple[int, ...]:
+    """Returns the order that always runs the ready task that adds least memory, ties as given.
+
+    Tasks that only read memory which stays (the cast of a weight, say) would seem cheap long
+    before anybody needs them; they run right before the first task that does.
+    """
+    size, kept, tasks = graph.buffer_bytes, graph.kept, graph.tasks
+    followers, readers = graph.followers(), graph.readers()
+    made_by = graph.writers()
+    on_demand = _on_demand(graph, made_by, followers)
+    waiting = [len(users) for users in readers]
+    # The sum of the readers that remain names the last one without a search.
+    remaining = [sum(users) for users in readers]
+    growth = [
+        sum(size[b] for b in task.writes if b in kept or waiting[b])
+        - sum(
+            size[b]
+            for b in task.reads
+            if b not in kept and waiting[b] == 1 and not (b in made_by and on_demand[made_by[b]])
+        )
+        for task in tasks
+    ]
+    missing = [sum(not on_demand[earlier] for earlier in task.after) for task in tasks]
+    ready = [(growth[i], i) for i in range(len(tasks)) if not missing[i] and not on_demand[i]]
+    heapq.heapify(ready)
+    done = [False] * len(tasks)
+    order: list[int] = []
+    while ready:
+        cost, index = heapq.heappop(ready)
+        if done[index] or cost != growth[index]:
+            continue
+        for current in _with_demands(index, tasks, done):
+            order.append(current)
+            for buffer in tasks[current].reads:
+                waiting[buffer] -= 1
+                remaining[buffer] -= current
+                if waiting[buffer] == 1 and buffer not in kept:
+                    last = remaining[buffer]
+                    growth[last] -= size[buffer]
+                    if not missing[last] and not on_demand[last]:
+                        heapq.heappush(ready, (growth[last], last))
+        for follower in followers[index]:
+            missing[follower] -= 1
+            if not missing[follower] and not on_demand[follower]:
+                heapq.heappush(ready, (growth[follower], follower))
+    return tuple(order)
+
+
+def _on_demand(
+    graph: TaskGraph, made_by: Mapping[int, int], followers: Sequence[Sequence[int]]
+) -> list[bool]:
+    """Returns which tasks read nothing but what stays, or other such tasks, and have followers."""
+    result = [False] * len(graph.tasks)
+    for index, task in enumerate(graph.tasks):
+        result[index] = (
+            bool(followers[index])
+            and all(result[earlier] for earlier in task.after)
+            and all(buffer in graph.kept or buffer in made_by for buffer in task.reads)
+        )
+    return result
+
+
+def _with_demands(index: int, tasks: Sequence[Task], done: list[bool]) -> list[int]:
+    """Returns a ready task after the tasks on demand that it still needs, and marks them done."""
+    needed: list[int] = []
+    stack = [index]
+    while stack:
+        current = stack[-1]
+        open_tasks = [earlier for earlier in tasks[current].after if not done[earlier]]
+        if open_tasks:
+            stack.extend(reversed(open_tasks))
+            continue
+        stack.pop()
+        if not done[current]:
+            done[current] = True
+            needed.append(current)
+    return needed
+
+
+def _from_the_back(graph: TaskGraph) -> tuple[int, ...]:
+    """Returns the order whose last tasks were chosen first.
+
+    Seen from the end, a task gives back what it writes and brings to life what it reads; the task
+    that adds least is taken, ties from the back.
+    """
+    size, kept, tasks = graph.buffer_bytes, graph.kept, graph.tasks
+    followers, readers = graph.followers(), graph.readers()
+    live = [buffer in kept for buffer in range(len(size))]
+    growth = [
+        sum(size[b] for b in task.reads if b not in kept)
+        - sum(size[b] for b in task.writes if b in kept or readers[b])
+        for task in tasks
+    ]
+    missing = [len(users) for users in followers]
+    ready = [(growth[i], -i) for i in range(len(tasks)) if not missing[i]]
+    heapq.heapify(ready)
+    done = [False] * len(tasks)
+    order: list[int] = []
+    while ready:
+        cost, negative = heapq.heappop(ready)
+        index = -negative
+        if done[index] or cost != growth[index]:
+            continue
+        done[index] = True
+        order.append(index)
+        for buffer in tasks[index].reads:
+            if live[buffer]:
+                continue
+            live[buffer] = True
+            for reader in readers[buffer]:
+                growth[reader] -= size[buffer]
+                if not missing[reader] and not done[reader]:
+                    heapq.heappush(ready, (growth[reader], -reader))
+        for earlier in tasks[index].after:
+            missing[earlier] -= 1
+            if not missing[earlier]:
+                heapq.heappush(ready, (growth[earlier], -earlier))
+    return tuple(reversed(order))
