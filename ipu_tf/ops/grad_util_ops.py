@@ -1,0 +1,55 @@
+"""Gradients that are captured where they flow, beside the gradients of the variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+# Captured gradients wait on the graph of the program in which they flow, until its optimizer
+# takes them; so they end with that graph and never reach another.
+_COLLECTION = "ipu_tf.captured_gradients"
+
+
+def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
+    """Returns `args` as they are, and captures the gradients that flow into them.
+
+    Nothing is captured in eager mode, where there is no program to capture from.
+
+    Args:
+        args: A tensor, or a structure of tensors.
+        tag: Name under which the gradients are captured.
+
+    Returns:
+        Tensors of the structure, shapes and dtypes of `args`.
+    """
+
+    @tf.custom_gradient
+    def identity(*tensors: tf.Tensor) -> tuple[Any, Any]:
+        def gradient(*upstream: tf.Tensor) -> Any:
+            if tf.inside_function():
+                graph = tf.compat.v1.get_default_graph()
+                graph.add_to_collection(_COLLECTION, (tag, tuple(upstream)))
+            return upstream if len(upstream) > 1 else upstream[0]
+
+        outputs = tuple(tf.identity(tensor) for tensor in tensors)
+        return outputs if len(outputs) > 1 else outputs[0], gradient
+
+    outputs = identity(*tf.nest.flatten(args))
+    return tf.nest.pack_sequence_as(args, tf.nest.flatten(outputs))
+
+
+def take_captured_gradients() -> dict[str, list[tf.Tensor]]:
+    """Returns the gradients captured in the program being traced since the last call, by tag.
+
+    The gradients of one tag are in the order in which they flowed; a later use of a tag adds to
+    those of the earlier ones. In eager mode there are none.
+    """
+    if not tf.inside_function():
+        return {}
+    captured = tf.compat.v1.get_default_graph().get_collection_ref(_COLLECTION)
+    gradients: dict[str, list[tf.Tensor]] = {}
+    for tag, upstream in captured:
+        gradients.setdefault(tag, []).extend(upstream)
+    captured.clear()
+    return gradients
