@@ -112,6 +112,27 @@ class TileMemory:
     live_bytes: NDArray[np.int64]
     max_tile_bytes: NDArray[np.int64]
 
+    @property
+    def peak_tile_bytes(self) -> NDArray[np.int64]:
+        """Bytes in use at the peak, int64[tiles]."""
+        parts = [*self.always_live.values(), *self.not_always_live_peak.values()]
+        return np.sum(parts, axis=0, dtype=np.int64)
+
+    @property
+    def fullest_tile(self) -> int:
+        """Number of the tile that is fullest at the peak."""
+        return int(np.argmax(self.peak_tile_bytes))
+
+    @property
+    def overflow_bytes(self) -> int:
+        """Bytes by which the fullest tile exceeds the limit; 0 if it fits."""
+        return max(0, int(self.peak_tile_bytes.max()) - self.limit_bytes)
+
+    @property
+    def fits(self) -> bool:
+        """Whether no tile ever needs more than it has."""
+        return self.overflow_bytes == 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeviceProgram:
