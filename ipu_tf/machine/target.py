@@ -1,6 +1,6 @@
 """Chips as frozen values: how many tiles, how much memory, how fast.
 
-Models one IPU. Does not model IPU-Links, the host connection or streaming memory.
+Models one IPU. What joins several of them is in `system.py`. Does not model power or temperature.
 
 Sources, named in the comments below:
   CIT     Jia et al., "Dissecting the Graphcore IPU Architecture via Microbenchmarking",
@@ -9,13 +9,17 @@ Sources, named in the comments below:
   ISA     Graphcore, "Tile Vertex ISA" 1.2.3 (Mk2)
   DECK    vendor presentations of the second generation and of Bow (chip totals)
   TES     tessellate-ipu, notebook "IPU Peak Flops" (clock printed by a Bow machine)
+  C600    data sheet and ByteMLPerf's description of the C600 card
+  OSM     osmarks/ipu-stack, an independent compiler for the C600 (tables of its target)
   derived  arithmetic from the figures above, shown next to the constant
 """
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from ipu_tf.machine.exchange_timing import ExchangeTiming
 
 _KIB = 1024
 
@@ -23,6 +27,9 @@ _KIB = 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """One IPU as the planner and the cost model see it.
+
+    A machine of one's own is `dataclasses.replace(CHIPS["bow"], chip="mine", tiles=3000)`, or a
+    `Target` from scratch; either goes wherever a target goes.
 
     Attributes:
         chip: Name of the generation, a key of `CHIPS`.
@@ -36,7 +43,18 @@ class Target:
         load_bytes_per_cycle: Bytes that a tile loads from its memory per cycle.
         exchange_bytes_per_cycle: Bytes that a tile receives from other tiles per cycle.
         sync_cycles: Cycles of a synchronisation of all tiles.
-        exchange_fixed_cycles: Cycles of an exchange phase beyond its bytes.
+        exchange_fixed_cycles: Cycles of an exchange phase beyond its bytes, where tiles anywhere
+            on the chip both send and receive.
+        macs_per_cycle_f8: Multiply-accumulates per cycle and tile, float8 inputs; 0 for none.
+        narrow_load_bytes_per_cycle: Bytes loaded per cycle where 128-bit loads cannot be used.
+        store_bytes_per_cycle: Bytes that a tile stores to its memory per cycle.
+        load_latency_cycles: Cycles from a load to its value.
+        interleaved_share: Share of `tile_bytes` in the interleaved region, the only one that
+            128-bit loads read; code lies in the rest.
+        system_bytes: Bytes of `tile_bytes` that programs cannot have.
+        paired_exchange_bytes_per_cycle: Bytes that a tile receives per cycle where both tiles of
+            a pair receive the same data.
+        exchange: What an exchange phase takes besides its bytes, pattern by pattern.
     """
 
     chip: str
@@ -51,16 +69,61 @@ class Target:
     exchange_bytes_per_cycle: int
     sync_cycles: int
     exchange_fixed_cycles: int
+    macs_per_cycle_f8: int = 0
+    narrow_load_bytes_per_cycle: int = 8
+    store_bytes_per_cycle: int = 8
+    load_latency_cycles: int = 6
+    interleaved_share: float = 2 / 3
+    system_bytes: int = 0
+    paired_exchange_bytes_per_cycle: int = 8
+    exchange: ExchangeTiming = field(default_factory=ExchangeTiming)
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name != "chip" and value <= 0:
-                raise ValueError(f"Target.{field.name} must be positive. Received: {value!r}.")
+        if not self.chip:
+            raise ValueError(f"Target.chip must be a name. Received: {self.chip!r}.")
+        for name in _NUMBERS:
+            value, least = getattr(self, name), 0 if name in _MAY_BE_ZERO else 1
+            kinds = (int, float) if name == "clock_hz" else int
+            if isinstance(value, bool) or not isinstance(value, kinds) or value < least:
+                wanted = "zero or positive" if least == 0 else "positive"
+                raise ValueError(f"Target.{name} must be {wanted}. Received: {value!r}.")
+        if not 0 <= self.interleaved_share <= 1:
+            raise ValueError(
+                "Target.interleaved_share must be between 0 and 1. "
+                f"Received: {self.interleaved_share!r}."
+            )
+        if self.system_bytes >= self.tile_bytes:
+            raise ValueError(
+                f"Target.system_bytes must be less than the {self.tile_bytes} bytes of a tile. "
+                f"Received: {self.system_bytes!r}."
+            )
 
     def macs_per_cycle(self, dtype: str) -> int:
-        """Returns the multiply-accumulates per cycle and tile for inputs of `dtype`."""
+        """Returns the multiply-accumulates per cycle and tile for inputs of `dtype`.
+
+        Raises:
+            ValueError: The chip does not multiply values of that type.
+        """
+        if dtype.startswith("float8"):
+            if not self.macs_per_cycle_f8:
+                raise ValueError(
+                    f"The {self.chip} target has no float8 arithmetic. Use the c600, or float16. "
+                    f"Received: {dtype!r}."
+                )
+            return self.macs_per_cycle_f8
         return self.macs_per_cycle_f16 if dtype == "float16" else self.macs_per_cycle_f32
+
+    def seconds(self, cycles: float) -> float:
+        """Returns the time that cycles of the tile clock take."""
+        return cycles / self.clock_hz
+
+
+_NUMBERS = tuple(
+    entry.name
+    for entry in dataclasses.fields(Target)
+    if entry.name not in ("chip", "interleaved_share", "exchange")
+)
+_MAY_BE_ZERO = ("macs_per_cycle_f8", "system_bytes")
 
 
 _GC2 = Target(
@@ -74,8 +137,13 @@ _GC2 = Target(
     amp_columns=8,  # derived: 32 multiply-accumulates in units that take 4 float16 a cycle
     load_bytes_per_cycle=16,  # CIT 3.1: 30.7 of 31.1 TB/s measured with 128-bit loads
     exchange_bytes_per_cycle=4,  # CIT tables 4.6 and 4.9
-    sync_cycles=130,  # derived: 264 cycles loaded with sync (CIT 4.3) less 95-157 without (4.1.2)
-    exchange_fixed_cycles=150,  # CIT 4: broadcast of one word to 16 tiles, fits of gather: 118
+    # derived: 264 cycles of a full exchange with sync (CIT 4.3) less the farthest tile's 157
+    # (CIT 4.1.2) and the turnaround of 13
+    sync_cycles=94,
+    exchange_fixed_cycles=170,  # derived: the farthest tile's 157, the turnaround of 13
+    store_bytes_per_cycle=8,  # CIT 3.2: 15.5 TB/s in theory
+    interleaved_share=0.5,  # modelled: nothing published
+    system_bytes=8 * _KIB,  # CIT 4.2.2: 248 KiB are available to the user
 )
 
 _GC200 = dataclasses.replace(
@@ -84,6 +152,11 @@ _GC200 = dataclasses.replace(
     tiles=1472,  # PG 2.3
     clock_hz=1.33e9,  # derived: 250e12 flop/s (DECK) / (1472 * 128)
     tile_bytes=624 * _KIB,  # PG 2.3.1, addresses 0x4C000 to 0xE7FFF
+    interleaved_share=416 / 624,  # OSM: from address 0x80000 on
+    system_bytes=0,  # modelled: nothing published
+    # 368 islands in 16 columns, derived from the tiles; latencies are those of the GC2
+    exchange=ExchangeTiming(islands_per_column=23),
+    exchange_fixed_cycles=178,  # derived as for the GC2, with four islands more in a column
     macs_per_cycle_f16=64,  # PG 2: "up to 64 multiply-accumulates per cycle"
     amp_columns=16,  # ISA 2.9.11, figure 2.31: 2 sets of 8 units
     macs_per_cycle_f32=16,  # derived: 62.5e12 flop/s (DECK) / (1472 * 1.33e9) / 2
@@ -94,7 +167,8 @@ _BOW = dataclasses.replace(_GC200, chip="bow", clock_hz=1.85e9)  # TES
 _C600 = dataclasses.replace(
     _GC200,
     chip="c600",
-    clock_hz=1.486e9,  # derived: 280e12 flop/s (board data sheet) / (1472 * 128)
+    macs_per_cycle_f8=128,  # derived: 560e12 flop/s (C600) / (1472 * 1.486e9) / 2
+    clock_hz=1.486e9,  # derived: 280e12 flop/s (C600) / (1472 * 128)
 )
 
 CHIPS: dict[str, Target] = {chip.chip: chip for chip in (_GC2, _GC200, _BOW, _C600)}

@@ -1,0 +1,204 @@
+"""Cycles of exchange phases: tiles send to tiles, all at once, by a schedule made beforehand.
+
+A phase takes a start (distances and start-up, `ExchangeTiming`) and then one word a cycle on the
+busiest tile. The sync in front of it is not in here (`sync.py`). Every function takes integers or
+NumPy integer arrays (one entry per candidate) and gives cycles of the same kind; where nothing
+moves, nothing is spent.
+
+Models a schedule without conflicts, as a compiler can make one since receivers take one word a
+cycle and the exchange itself is never short. Does not model that a bad order of tiles delays
+senders (1.57 times, measured on a C600), nor exchanges between IPUs (`links.py`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.exchange_timing import ExchangeTiming
+from ipu_tf.machine.target import Target
+
+_WORD_BYTES = 4
+_BYTES_PER_MESSAGE = 12
+"""Exchange code for one message on one tile. Modelled: an address, a select or a delay, and a
+send or receive instruction, a word each."""
+
+
+def phase_cycles(received_bytes: Count, target: Target, *, sent_bytes: Count = 0) -> Count:
+    """Returns the cycles of a phase of any pattern in which tiles both send and receive.
+
+    Args:
+        received_bytes: Bytes that the tile that receives most gets.
+        target: The machine.
+        sent_bytes: Bytes that the tile that sends most sends, each once however many tiles
+            listen.
+    """
+    moving = np.maximum(_words(received_bytes, target), _words(sent_bytes, target))
+    return _where_any(moving, target.exchange_fixed_cycles + moving)
+
+
+def paired_phase_cycles(
+    shared_bytes: Count, own_bytes: Count, target: Target, *, sent_bytes: Count = 0
+) -> Count:
+    """Returns the cycles of a phase in which tiles receive part of their data pair by pair.
+
+    Args:
+        shared_bytes: Received bytes that both tiles of every pair need.
+        own_bytes: Received bytes that only one tile of a pair needs.
+        target: The machine.
+        sent_bytes: Bytes that the tile that sends most sends.
+    """
+    shared = ceil_div(shared_bytes, target.paired_exchange_bytes_per_cycle)
+    moving = np.maximum(shared + _words(own_bytes, target), _words(sent_bytes, target))
+    return _where_any(moving, target.exchange_fixed_cycles + moving)
+
+
+def point_to_point_cycles(message_bytes: Count, target: Target, *, transfers: Count = 1) -> Count:
+    """Returns the cycles in which random tiles send one message each to other random tiles.
+
+    The slowest of the transfers counts: the more there are, the further it is likely to go.
+
+    Args:
+        message_bytes: Bytes of each message.
+        target: The machine.
+        transfers: Number of concurrent messages, at most one to and one from each tile.
+    """
+    turnaround = np.where(np.asarray(transfers) > 1, target.exchange.turnaround_cycles, 0)
+    start = turnaround + expected_farthest_cycles(transfers, target)
+    words = _words(message_bytes, target)
+    return _where_any(words * (np.asarray(transfers) > 0), _rounded(start) + words - 1)
+
+
+def gather_cycles(message_bytes: Count, sources: Count, target: Target) -> Count:
+    """Returns the cycles in which one tile receives a message from each of `sources` tiles.
+
+    Far senders start early, so their distance is hidden behind the words of near ones.
+    """
+    words = _words(message_bytes, target) * sources
+    timing = target.exchange
+    waiting = timing.nearest_cycles - timing.head_start_cycles + words
+    return _where_any(words, _rounded(np.maximum(timing.nearest_cycles, waiting)))
+
+
+def scatter_cycles(message_bytes: Count, destinations: Count, target: Target) -> Count:
+    """Returns the cycles in which one tile sends a message of its own to each other tile."""
+    words = _words(message_bytes, target)
+    timing = target.exchange
+    single = np.where(words == 1, timing.single_word_cycles, 0)
+    sent = words * destinations
+    return _where_any(sent, _rounded(timing.scatter_start_cycles + single + sent))
+
+
+def broadcast_cycles(message_bytes: Count, destinations: Count, target: Target) -> Count:
+    """Returns the cycles in which one tile sends one message to all of the first `destinations`.
+
+    From four receivers on the tiles of a pair listen together, at twice the rate.
+    """
+    timing = target.exchange
+    paired = np.asarray(destinations) >= timing.paired_from
+    rate = np.where(paired, target.paired_exchange_bytes_per_cycle, target.exchange_bytes_per_cycle)
+    moving = ceil_div(np.asarray(message_bytes), rate)
+    columns = ceil_div(np.asarray(destinations), timing.tiles_per_column)
+    span = np.clip(columns - 1, 0, timing.columns_per_side - 1) * timing.column_cycles
+    far_side = np.where(columns > timing.columns_per_side, timing.far_side_cycles, 0)
+    wide = np.asarray(destinations) > timing.fan_out_tiles
+    fan_out = np.where(wide, timing.fan_out_cycles + span + far_side, 0)
+    cycles = _rounded(timing.nearest_cycles + fan_out) + moving - 1
+    return _where_any(moving * (np.asarray(destinations) > 0), cycles)
+
+
+def all_to_all_cycles(message_bytes: Count, tiles: Count, target: Target) -> Count:
+    """Returns the cycles in which each of `tiles` tiles sends a message of its own to each other.
+
+    The message to itself takes its turn as well, as in the measurements.
+    """
+    timing = target.exchange
+    words = _words(message_bytes, target) * tiles
+    start = timing.turnaround_cycles + expected_farthest_cycles(tiles, target)
+    return _where_any(words * (np.asarray(tiles) > 1), _rounded(start) + words - 1)
+
+
+def traffic_cycles(traffic_bytes: NDArray[np.int64], target: Target) -> int:
+    """Returns the cycles of arbitrary traffic.
+
+    Args:
+        traffic_bytes: int[tiles, tiles]: bytes from the tile of the row to that of the column;
+            what stays on its tile is copied there and does not count.
+        target: The machine.
+
+    Raises:
+        ValueError: The matrix is not square, larger than the chip, or has negative entries.
+    """
+    traffic = np.asarray(traffic_bytes)
+    if traffic.ndim != 2 or traffic.shape[0] != traffic.shape[1]:
+        raise ValueError(
+            "`traffic_bytes` must be a matrix of senders by receivers, [tiles, tiles]. "
+            f"Received: shape {traffic.shape}."
+        )
+    if len(traffic) > target.tiles:
+        raise ValueError(
+            f"`traffic_bytes` must be for at most the {target.tiles} tiles of the {target.chip} "
+            f"target. Received: {len(traffic)} tiles."
+        )
+    if traffic.size and traffic.min() < 0:
+        raise ValueError(f"`traffic_bytes` must not be negative. Received: {traffic.min()}.")
+    moving = _words(traffic - np.diag(np.diag(traffic)), target)
+    busiest = max(moving.sum(axis=0, initial=0).max(), moving.sum(axis=1, initial=0).max())
+    if busiest == 0:
+        return 0
+    turns = np.any(moving.any(axis=0) & moving.any(axis=1))
+    turnaround = target.exchange.turnaround_cycles if turns else 0
+    senders = np.count_nonzero(moving.any(axis=1))
+    start = turnaround + expected_farthest_cycles(senders, target)
+    return int(_rounded(start) + busiest - 1)
+
+
+def expected_farthest_cycles(transfers: Count, target: Target) -> Count:
+    """Returns the way of the farthest of `transfers` words between random tiles, in cycles.
+
+    Modelled: a way is the nearest one, plus the island of the receiver, plus the columns between
+    sender and receiver, all drawn evenly.
+    """
+    ways = np.asarray(_ways(target.exchange))
+    up_to = np.arange(1, len(ways) + 1) / len(ways)
+    count = np.asarray(transfers, dtype=np.float64)[..., np.newaxis]
+    chances = np.diff(up_to**count, prepend=0.0, axis=-1)
+    return np.sum(chances * ways, axis=-1)
+
+
+def exchange_code_bytes(messages: Count) -> Count:
+    """Returns the bytes of exchange code on a tile that sends and receives so many messages.
+
+    A message is a contiguous run of words between two tiles. Modelled: three words of code each.
+    """
+    return messages * _BYTES_PER_MESSAGE
+
+
+@lru_cache
+def _ways(timing: ExchangeTiming) -> tuple[float, ...]:
+    """Returns the ways between tiles in ascending cycles, each as likely as the next."""
+    islands = np.arange(timing.islands_per_column) * timing.island_cycles
+    columns = np.arange(timing.columns_per_side)
+    apart = np.abs(columns[:, np.newaxis] - columns) * timing.column_cycles
+    ways = timing.nearest_cycles + islands[:, np.newaxis] + apart.ravel()
+    return tuple(np.sort(ways, axis=None).tolist())
+
+
+def _words(count_bytes: Count, target: Target) -> Count:
+    """Returns the cycles in which one tile receives or sends so many bytes, word by word."""
+    words = ceil_div(np.asarray(count_bytes), _WORD_BYTES)
+    return ceil_div(words * _WORD_BYTES, target.exchange_bytes_per_cycle)
+
+
+def _rounded(cycles: Count) -> Count:
+    """Returns whole cycles."""
+    return np.rint(cycles).astype(np.int64)
+
+
+def _where_any(moving: Count, cycles: Count) -> Count:
+    """Returns the cycles where anything moves, else none; a plain int for plain ints."""
+    spent = np.where(np.asarray(moving) > 0, cycles, 0)
+    return int(spent) if spent.ndim == 0 else spent
