@@ -1,0 +1,38 @@
+"""How the gradients of several micro-batches become the gradient of one weight update."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+
+class GradientAccumulationReductionMethod(enum.Enum):
+    """How the gradients g_1 to g_n of n micro-batches are reduced.
+
+    SUM adds them. MEAN adds g_k / n. RUNNING_MEAN keeps the mean of those so far:
+    a_k = a_(k-1) * (k - 1) / k + g_k / k, which never grows beyond the gradients themselves.
+    """
+
+    SUM = "sum"
+    MEAN = "mean"
+    RUNNING_MEAN = "running_mean"
+
+    @classmethod
+    def parse(cls, reduction_method: Any) -> GradientAccumulationReductionMethod:
+        """Returns the method of a name, in any case, or the method itself.
+
+        Args:
+            reduction_method: A method or its name, "sum" for example.
+
+        Raises:
+            ValueError: There is no such method.
+        """
+        if isinstance(reduction_method, cls):
+            return reduction_method
+        if isinstance(reduction_method, str) and reduction_method.upper() in cls.__members__:
+            return cls[reduction_method.upper()]
+        names = ", ".join(cls.__members__)
+        raise ValueError(
+            f"Cannot parse {reduction_method!r} as one of GradientAccumulationReductionMethod. "
+            f"Use one of {names}, as a member or by name."
+        )
