@@ -1,0 +1,57 @@
+"""What vertices other than contractions cost on one tile: cycles, state and code.
+
+Every function takes what one tile has to do (pass the busiest tile's share) as integers or NumPy
+integer arrays and gives a `Vertex`. Types have HLO's names ("f32", "f16", "s32", "pred", ...),
+element-wise operations HLO's opcodes.
+
+Cycles follow the published cycle estimators of poplibs 3.4 (`lib/popops`, `lib/poprand`) where a
+module says so; what those leave open is marked "modelled" (our reading) or "bound" (cannot be
+faster). State and code bytes are modelled throughout: pointers and sizes of a word each, and
+eight bytes an instruction bundle.
+"""
+
+from ipu_tf.machine.vertices.convert import convert, fill, iota
+from ipu_tf.machine.vertices.elementwise import OPCODES, elementwise, fused
+from ipu_tf.machine.vertices.movement import (
+    copy,
+    dynamic_slice,
+    dynamic_update,
+    multi_slice,
+    multi_update,
+    transpose,
+)
+from ipu_tf.machine.vertices.random import random_bits, random_normal, random_uniform
+from ipu_tf.machine.vertices.reduction import reduce, reduce_passes
+from ipu_tf.machine.vertices.scan import scan
+from ipu_tf.machine.vertices.sorting import compare_exchange, sort, top_k
+from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements
+from ipu_tf.machine.vertices.window import select_and_scatter, window_reduce
+
+__all__ = [
+    "OPCODES",
+    "Vertex",
+    "compare_exchange",
+    "convert",
+    "copy",
+    "dtype_bytes",
+    "dynamic_slice",
+    "dynamic_update",
+    "elementwise",
+    "fill",
+    "fused",
+    "iota",
+    "multi_slice",
+    "multi_update",
+    "random_bits",
+    "random_normal",
+    "random_uniform",
+    "reduce",
+    "reduce_passes",
+    "scan",
+    "select_and_scatter",
+    "sort",
+    "top_k",
+    "transpose",
+    "vector_elements",
+    "window_reduce",
+]

@@ -1,0 +1,156 @@
+"""Vertices that move values within a tile: copies, transposes, slices.
+
+Copies belong to the closed part of the SDK; published is only their rate, 8 bytes a cycle, and a
+regression over random shapes, whose growth with the bytes of the smallest piece is used here:
+pieces that are a multiple of 8 bytes move at the full rate, others word by word or element by
+element. Slices follow poplibs: `25 + W x (39 + (24 + 2 x vectors) x slices)` for one dynamic slice,
+`W x (30 + offsets x (19 + 2 x vectors))` for many.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.target import Target
+from ipu_tf.machine.vertices.vertex import VECTOR_BYTES, Vertex, dtype_bytes, vertex
+from ipu_tf.machine.workers import barrel_cycles, dealt_cycles
+
+_COPY_START_CYCLES = 25  # modelled: as a dynamic slice's supervisor
+_COPY_BYTES_PER_CYCLE = 8
+_CYCLES_PER_BYTE_IN_WORDS = 3.1
+_CYCLES_PER_BYTE_IN_HALVES = 5.1
+"""poplibs' regression for pieces of 4 and of 2 bytes. Modelled: single bytes cost twice a half."""
+
+_TRANSPOSE_BLOCK = 4
+_FAST_TRANSPOSE_CYCLES_PER_VECTOR = 1
+_SLOW_TRANSPOSE_CYCLES_PER_VECTOR = 5
+_TRANSPOSE_START_SLOTS = 25
+
+_SLICE_SUPERVISOR_CYCLES = 25
+_SLICE_START_SLOTS = 39
+_SLICE_SLOTS = 24
+_MULTI_SLICE_START_SLOTS = 30
+_MULTI_SLICE_SLOTS = 19
+_SLOTS_PER_VECTOR = 2
+_UPDATE_SLOTS_PER_VECTOR = 3  # modelled: two loads beside an addition, a store
+_MULTI_UPDATE_SLOTS = 31  # modelled: a slice's slots, and a check that the row is the worker's
+
+
+def copy(elements: Count, dtype: str, target: Target, *, piece_elements: Count = 0) -> Vertex:
+    """Returns the cost of a copy or rearrangement within a tile.
+
+    Args:
+        elements: Elements that move.
+        dtype: Their type.
+        target: The machine.
+        piece_elements: Elements that lie side by side both before and after; 0 for all of them.
+    """
+    moving = np.asarray(elements) * dtype_bytes(dtype)
+    piece = np.asarray(piece_elements) * dtype_bytes(dtype)
+    piece = np.asarray(np.where(piece > 0, piece, np.maximum(moving, 1)))
+    pieces = ceil_div(moving, piece)
+    cycles = _COPY_START_CYCLES + pieces + moving * _copy_cycles_per_byte(piece)
+    return vertex("copy", dtype, elements, cycles, pointers=3, bundles=30)
+
+
+def transpose(rows: Count, columns: Count, dtype: str, target: Target) -> Vertex:
+    """Returns the cost of transposing a matrix on a tile.
+
+    f16 in blocks of 4 x 4 has a vector codelet; everything else moves element by element.
+    """
+    size = dtype_bytes(dtype)
+    elements = np.asarray(rows) * columns
+    blocks = (np.asarray(rows) % _TRANSPOSE_BLOCK == 0) & (
+        np.asarray(columns) % _TRANSPOSE_BLOCK == 0
+    )
+    vectors = ceil_div(elements * size, VECTOR_BYTES)
+    fast = (
+        barrel_cycles(_TRANSPOSE_START_SLOTS, target) + _FAST_TRANSPOSE_CYCLES_PER_VECTOR * vectors
+    )
+    slow = (
+        barrel_cycles(_TRANSPOSE_START_SLOTS, target) + _SLOW_TRANSPOSE_CYCLES_PER_VECTOR * vectors
+    )
+    cycles = np.where(blocks & (size == 2), fast, slow)
+    return vertex("transpose", dtype, elements, cycles, pointers=4, bundles=48)
+
+
+def dynamic_slice(slice_elements: Count, slices: Count, dtype: str, target: Target) -> Vertex:
+    """Returns the cost of copying a window whose place is known only at run time.
+
+    Args:
+        slice_elements: Elements of the tile's share of one slice, side by side.
+        slices: Number of such runs on the tile (rows of the window).
+        dtype: Type of the elements.
+        target: The machine.
+    """
+    return _slices("dynamic_slice", slice_elements, slices, dtype, target, _SLOTS_PER_VECTOR)
+
+
+def dynamic_update(slice_elements: Count, slices: Count, dtype: str, target: Target) -> Vertex:
+    """Returns the cost of overwriting a window whose place is known only at run time."""
+    return _slices("dynamic_update", slice_elements, slices, dtype, target, _SLOTS_PER_VECTOR)
+
+
+def multi_slice(row_elements: Count, offsets: Count, dtype: str, target: Target) -> Vertex:
+    """Returns the cost of looking up rows (gather).
+
+    Args:
+        row_elements: Elements of the tile's share of a row.
+        offsets: Rows to look up; a tile visits every offset, also those of rows elsewhere.
+        dtype: Type of the elements.
+        target: The machine.
+    """
+    return _rows(
+        "multi_slice", row_elements, offsets, dtype, target, _MULTI_SLICE_SLOTS, _SLOTS_PER_VECTOR
+    )
+
+
+def multi_update(
+    row_elements: Count, offsets: Count, dtype: str, target: Target, *, accumulate: bool = True
+) -> Vertex:
+    """Returns the cost of writing rows, or of adding to them (scatter).
+
+    Every worker owns some of the rows and visits all offsets, so that no two add to one row.
+    """
+    slots = _UPDATE_SLOTS_PER_VECTOR if accumulate else _SLOTS_PER_VECTOR
+    name = "multi_update_add" if accumulate else "multi_update"
+    return _rows(name, row_elements, offsets, dtype, target, _MULTI_UPDATE_SLOTS, slots)
+
+
+def _copy_cycles_per_byte(piece: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns the rate for pieces of so many bytes."""
+    halves = np.where(piece % 2 == 0, _CYCLES_PER_BYTE_IN_HALVES, 2 * _CYCLES_PER_BYTE_IN_HALVES)
+    narrow = np.where(piece % 4 == 0, _CYCLES_PER_BYTE_IN_WORDS, halves)
+    # A long run that starts aligned moves by vectors up to its last word.
+    by_vectors = (piece % VECTOR_BYTES == 0) | (piece >= 4 * VECTOR_BYTES)
+    return np.where(by_vectors, 1 / _COPY_BYTES_PER_CYCLE, narrow)
+
+
+def _slices(
+    name: str, elements: Count, slices: Count, dtype: str, target: Target, slots: int
+) -> Vertex:
+    vectors = ceil_div(np.asarray(elements) * dtype_bytes(dtype), VECTOR_BYTES)
+    cycles = _SLICE_SUPERVISOR_CYCLES + dealt_cycles(
+        slices,
+        target,
+        slots_per_item=_SLICE_SLOTS + slots * vectors,
+        start_slots=_SLICE_START_SLOTS,
+    )
+    work = np.asarray(elements) * slices
+    return vertex(name, dtype, work, cycles, pointers=6, bundles=52)
+
+
+def _rows(
+    name: str, elements: Count, offsets: Count, dtype: str, target: Target, row: int, slots: int
+) -> Vertex:
+    vectors = ceil_div(np.asarray(elements) * dtype_bytes(dtype), VECTOR_BYTES)
+    cycles = dealt_cycles(
+        offsets,
+        target,
+        slots_per_item=row + slots * vectors,
+        start_slots=_MULTI_SLICE_START_SLOTS,
+    )
+    work = np.asarray(elements) * offsets
+    return vertex(name, dtype, work, cycles, pointers=8, bundles=64)

@@ -1,0 +1,43 @@
+"""Vertices that draw random numbers with the tile's generator (xoroshiro128aox).
+
+Cycles as in poplibs' `lib/poprand`: a start a worker, then loops of the tile as a whole.
+"""
+
+from __future__ import annotations
+
+from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.target import Target
+from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements, vertex
+from ipu_tf.machine.workers import barrel_cycles
+
+_CALL_CYCLES = 4
+_START_SLOTS = {2: 24, 4: 22}
+"""Of a worker, by the bytes of an element."""
+
+_BITS_CYCLES_PER_VECTOR = 1  # a 64-bit word of the generator and its store, six workers at once
+_UNIFORM_CYCLES_PER_VECTOR = 4
+_NORMAL_CYCLES_PER_VECTOR = 4  # the generator sums uniform numbers in one instruction (f32v2grand)
+
+
+def random_bits(elements: Count, dtype: str, target: Target) -> Vertex:
+    """Returns the cost of storing bits of the generator as they come."""
+    return _draw("random_bits", elements, dtype, target, _BITS_CYCLES_PER_VECTOR, bundles=16)
+
+
+def random_uniform(elements: Count, dtype: str, target: Target) -> Vertex:
+    """Returns the cost of uniform numbers in a range."""
+    return _draw("random_uniform", elements, dtype, target, _UNIFORM_CYCLES_PER_VECTOR, bundles=24)
+
+
+def random_normal(elements: Count, dtype: str, target: Target) -> Vertex:
+    """Returns the cost of normal numbers."""
+    return _draw("random_normal", elements, dtype, target, _NORMAL_CYCLES_PER_VECTOR, bundles=28)
+
+
+def _draw(
+    name: str, elements: Count, dtype: str, target: Target, rate: int, *, bundles: int
+) -> Vertex:
+    start = _START_SLOTS.get(dtype_bytes(dtype), _START_SLOTS[4])
+    loops = ceil_div(elements, vector_elements(dtype))
+    cycles = _CALL_CYCLES + barrel_cycles(start, target) + rate * loops
+    return vertex(name, dtype, elements, cycles, pointers=4, bundles=bundles)

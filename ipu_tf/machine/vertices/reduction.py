@@ -1,0 +1,98 @@
+"""Vertices that reduce on one tile: `depth` operands into each of `outputs` results.
+
+Cycles: `33 + W x (start + slots a vector x vectors)`, after poplibs' planner of popops::reduce and
+the vertices it makes. Outputs are dealt to the workers; a reduction into fewer outputs than there
+are workers is cut along its depth instead, and a second vertex adds up what the workers have.
+Models sums, products, minima, maxima and the like alike.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.target import Target
+from ipu_tf.machine.vertices.loops import FAMILY
+from ipu_tf.machine.vertices.vertex import Vertex, vector_elements, vertex
+from ipu_tf.machine.workers import barrel_cycles, slowest_share
+
+_VERTEX_CYCLES = 33
+_WORKER_SLOTS = 16
+_ROW_SLOTS = 6
+"""A worker starts once and opens every row: a vector of outputs, or one output."""
+
+_SLOTS_PER_VECTOR = 2  # a load, an accumulation
+_INTERLEAVED_SLOTS_PER_VECTOR = 1  # two vectors a load
+_SLOTS_PER_INTEGER = 4  # modelled: load, operate, count, branch, one by one
+
+
+def reduce(
+    outputs: Count,
+    depth: Count,
+    dtype: str,
+    target: Target,
+    *,
+    interleaved: bool = False,
+    operands: int = 1,
+) -> Vertex:
+    """Returns the cost of a reduction within a tile.
+
+    Args:
+        outputs: Results on the tile.
+        depth: Operands that go into each of them.
+        dtype: Type of the operands.
+        target: The machine.
+        interleaved: Whether the operands lie in interleaved memory (as what an exchange brought
+            may), where two vectors are loaded at once.
+        operands: Tensors reduced together: 1, or 2 for a maximum that also keeps its index.
+
+    Raises:
+        ValueError: `operands` is not positive.
+    """
+    if operands < 1:
+        raise ValueError(f"`operands` must be positive. Received: {operands!r}.")
+    outputs, depth = np.asarray(outputs), np.asarray(depth)
+    cut = _is_cut(outputs, depth, target)
+    width, slots = _vector(dtype, interleaved)
+
+    many = outputs >= width
+    rows = np.where(many, ceil_div(outputs, width), outputs)
+    row_vectors = np.where(many, depth, ceil_div(depth, width))
+    whole = _pass_cycles(slowest_share(rows, target), row_vectors, slots, target)
+
+    piece_vectors = ceil_div(slowest_share(depth, target), width)
+    pieces = _pass_cycles(outputs, piece_vectors, slots, target)
+    joined = _pass_cycles(outputs, ceil_div(target.workers, width), slots, target)
+    return vertex(
+        "reduce",
+        dtype,
+        outputs * (depth > 1),
+        operands * np.where(cut, pieces + joined, whole),
+        pointers=(2 + 2 * operands) * (1 + cut),
+        bundles=60 * operands,
+    )
+
+
+def reduce_passes(outputs: Count, depth: Count, target: Target) -> Count:
+    """Returns how many compute sets a reduction within a tile takes: 0, 1 or 2."""
+    depth = np.asarray(depth)
+    return np.where(depth > 1, 1 + _is_cut(np.asarray(outputs), depth, target), 0)
+
+
+def _is_cut(outputs: Count, depth: Count, target: Target) -> Count:
+    """Returns whether workers share one output: too few outputs, and deep enough to be worth it."""
+    return (outputs < target.workers) & (depth >= 2 * target.workers)
+
+
+def _vector(dtype: str, interleaved: bool) -> tuple[int, int]:
+    """Returns the elements that are reduced at once, and the slots that takes."""
+    if FAMILY[dtype] not in ("f32", "f16"):
+        return 1, _SLOTS_PER_INTEGER
+    slots = _INTERLEAVED_SLOTS_PER_VECTOR if interleaved else _SLOTS_PER_VECTOR
+    return vector_elements(dtype), slots
+
+
+def _pass_cycles(rows: Count, row_vectors: Count, slots: int, target: Target) -> Count:
+    """Returns the cycles of a compute set whose slowest worker has so many rows."""
+    worker = _WORKER_SLOTS + rows * (_ROW_SLOTS + slots * row_vectors)
+    return _VERTEX_CYCLES + barrel_cycles(worker, target)

@@ -1,0 +1,86 @@
+"""The value that vertex functions give, and what they know about types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_tf.machine.cost import Count
+
+VECTOR_BYTES = 8
+"""Bytes of a vector register operand, and of a load or store (ISA 3.7)."""
+
+_POINTER_BYTES = 4
+_BUNDLE_BYTES = 8
+
+_DTYPE_BYTES = {
+    "pred": 1, "s8": 1, "u8": 1, "f8e4m3": 1, "f8e5m2": 1,
+    "s16": 2, "u16": 2, "f16": 2, "bf16": 2,
+    "s32": 4, "u32": 4, "f32": 4,
+    "s64": 8, "u64": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vertex:
+    """What the vertices of one compute set cost on one tile.
+
+    Attributes:
+        codelet: Name of the code; a tile holds it once, however many vertices run it.
+        cycles: Tile cycles; 0 where there is nothing to do.
+        state_bytes: Bytes of vertex state.
+        code_bytes: Bytes of the codelet.
+    """
+
+    codelet: str
+    cycles: Count
+    state_bytes: Count
+    code_bytes: int
+
+
+def dtype_bytes(dtype: str) -> int:
+    """Returns the bytes of an element in tile memory.
+
+    Raises:
+        ValueError: Tiles have no arithmetic for the type.
+    """
+    if dtype not in _DTYPE_BYTES:
+        raise ValueError(
+            f"Vertices have no arithmetic for {dtype!r}: an IPU computes with at most 32 bits. "
+            f"Cast to one of {', '.join(_DTYPE_BYTES)}. Received: {dtype!r}."
+        )
+    return _DTYPE_BYTES[dtype]
+
+
+def vector_elements(dtype: str) -> int:
+    """Returns the elements of one 64-bit vector."""
+    return VECTOR_BYTES // dtype_bytes(dtype)
+
+
+def vertex(
+    codelet: str, dtype: str, work: Count, cycles: Count, *, pointers: Count, bundles: int
+) -> Vertex:
+    """Returns a vertex that takes nothing where there is no work.
+
+    Args:
+        codelet: What it does, such as "reduce".
+        dtype: Type that the code is for.
+        work: Elements; 0 where the tile has none.
+        cycles: Tile cycles where there is work.
+        pointers: Pointers, sizes and scalars of its state.
+        bundles: Instruction bundles of the code. Modelled.
+    """
+    has_work = np.asarray(work) > 0
+    return Vertex(
+        codelet=f"{codelet}_{dtype}",
+        cycles=_plain(np.where(has_work, cycles, 0)),
+        state_bytes=_plain(np.where(has_work, np.asarray(pointers) * _POINTER_BYTES, 0)),
+        code_bytes=bundles * _BUNDLE_BYTES,
+    )
+
+
+def _plain(value: Count) -> Count:
+    """Returns an int for a single number, else an integer array."""
+    whole = np.ceil(value).astype(np.int64)
+    return int(whole) if whole.ndim == 0 else whole

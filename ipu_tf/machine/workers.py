@@ -1,0 +1,35 @@
+"""Six workers of a tile: items dealt out, the slowest counts.
+
+Models the barrel: every worker has one instruction slot in `target.workers` cycles, so a vertex
+takes that many times the slots of its slowest worker, however few of them have work. Does not
+model workers that start one after the other, nor waits for memory.
+"""
+
+from __future__ import annotations
+
+from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.target import Target
+
+
+def slowest_share(items: Count, target: Target) -> Count:
+    """Returns how many of the items the worker with most of them has."""
+    return ceil_div(items, target.workers)
+
+
+def barrel_cycles(slots: Count, target: Target) -> Count:
+    """Returns the tile cycles in which a worker issues so many instruction slots."""
+    return target.workers * slots
+
+
+def dealt_cycles(
+    items: Count, target: Target, *, slots_per_item: Count, start_slots: Count = 0
+) -> Count:
+    """Returns the tile cycles of items dealt to the workers.
+
+    Args:
+        items: Number of items, all alike.
+        target: The machine.
+        slots_per_item: Instruction slots that a worker spends on an item.
+        start_slots: Instruction slots of a worker besides its items.
+    """
+    return barrel_cycles(start_slots + slots_per_item * slowest_share(items, target), target)
