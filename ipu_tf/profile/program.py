@@ -1,9 +1,10 @@
-"""What a traced program runs: which of its ops are tile ops, and why the others are not."""
+"""A traced program: which of its ops are tile ops, why the others are not, what it costs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.plan import OpShape, Plan
 
 
@@ -47,17 +48,19 @@ class NativeOp:
 
 @dataclass(slots=True, kw_only=True)
 class Program:
-    """The ops of one traced function, filled while it is traced.
+    """One traced function, filled while it is traced and compiled.
 
     Attributes:
         name: Name of the function.
         tile_ops: What runs as tile ops, in the order of the trace.
         native_ops: What TensorFlow's kernels run instead.
+        device: What it is on the machine; None until it is compiled.
     """
 
     name: str
     tile_ops: list[TileOp] = field(default_factory=list)
     native_ops: list[NativeOp] = field(default_factory=list)
+    device: DeviceProgram | None = None
 
 
 def scope_of(op_name: str) -> str:

@@ -1,26 +1,27 @@
-"""What a strategy ran, as a value to print."""
+"""What a strategy ran or an estimate found, as a value to print, keep and compare."""
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterator, Sequence
+import os
 from dataclasses import dataclass
 
-from ipu_tf.compiler.plan import OpShape, Plan
+from ipu_tf.profile import json_format, text
 from ipu_tf.profile.program import NativeOp, Program, TileOp
 
-_LAYER_WIDTH = 36
+_EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The programs that a strategy traced.
+    """The programs that were traced, and what they cost on the machine.
 
     Attributes:
         programs: One for every function and set of shapes, in the order of their traces.
+        notes: What a reader has to know about all of them.
     """
 
-    programs: tuple[Program, ...]
+    programs: tuple[Program, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def tile_ops(self) -> tuple[TileOp, ...]:
@@ -32,49 +33,46 @@ class Report:
         """Every contraction that TensorFlow's own kernels run, with its reason."""
         return tuple(op for program in self.programs for op in program.native_ops)
 
-    def summary(self) -> str:
-        """Returns the report as a text table."""
+    @property
+    def complete(self) -> bool:
+        """Whether every program is compiled, and everything in it has a cost."""
+        return all(
+            program.device is not None and program.device.complete for program in self.programs
+        )
+
+    def summary(self, *, plans: bool = False) -> str:
+        """Returns the report as text tables.
+
+        Args:
+            plans: Whether every tile op is listed with its plan.
+        """
         if not self.programs:
-            return "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
-        return "\n".join(line for program in self.programs for line in _program_lines(program))
+            return _EMPTY
+        blocks = ["\n".join(text.program_lines(each, plans=plans)) for each in self.programs]
+        if self.notes:
+            blocks.append("\n".join(f"note: {note}" for note in self.notes))
+        return "\n\n".join(blocks)
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as JSON; docs/report.md describes the file.
+
+        Args:
+            path: The file. One that is there is replaced.
+        """
+        json_format.write(self, path)
+
+    @classmethod
+    def from_json(cls, path: str | os.PathLike[str]) -> Report:
+        """Returns the report that a file holds.
+
+        Args:
+            path: A file that `to_json` wrote.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ReportFileError: It holds no report, a damaged one, or one of a later version.
+        """
+        return json_format.read(cls, path)
 
     def __str__(self) -> str:
         return self.summary()
-
-
-def _program_lines(program: Program) -> Iterator[str]:
-    counts = f"{len(program.tile_ops)} tile ops, {len(program.native_ops)} native contractions"
-    yield f"Program '{program.name}': {counts}"
-    if program.tile_ops:
-        yield f"  {'layer':<{_LAYER_WIDTH}} {'op':<30} {'size':<30} {'tiles':>5}  plan"
-        for op in program.tile_ops:
-            yield (
-                f"  {_shortened(op.layer):<{_LAYER_WIDTH}} {op.op_type:<30} "
-                f"{_size(op.shape):<30} {op.plan.tiles:>5}  {_splits(op)}"
-            )
-    for reason, ops in _by_reason(program.native_ops).items():
-        names = ", ".join(f"{op.name} ({op.op_type})" for op in ops)
-        yield f"  native, {reason}: {names}"
-
-
-def _by_reason(ops: Sequence[NativeOp]) -> dict[str, list[NativeOp]]:
-    reasons: dict[str, list[NativeOp]] = collections.defaultdict(list)
-    for op in ops:
-        reasons[op.reason].append(op)
-    return reasons
-
-
-def _shortened(layer: str) -> str:
-    return layer if len(layer) <= _LAYER_WIDTH else "..." + layer[3 - _LAYER_WIDTH :]
-
-
-def _size(shape: OpShape) -> str:
-    sizes = "x".join(str(extent) for extent in shape.extents.values() if extent > 1)
-    return f"{sizes or 1} {shape.dtype}"
-
-
-def _splits(op: TileOp) -> str:
-    plan: Plan = op.plan
-    splits = [f"{name} {parts}" for name, parts in plan.splits.items() if parts > 1]
-    rounding = ["stochastic rounding"] if op.stochastic_rounding else []
-    return ", ".join([*splits, f"{plan.partials} partials", *rounding])

@@ -1,0 +1,210 @@
+"""Dataclasses as plain data and back, by the types of their fields.
+
+Plain data is what JSON holds: objects, lists, strings, numbers, booleans, null. Nothing else is
+ever made from a file: there are no class names to load but those that a field's type lists.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, Union
+
+import numpy as np
+
+_T = TypeVar("_T")
+
+_KIND = "type"
+"""Key that names the class, where a field may hold more than one."""
+
+
+class CodecError(ValueError):
+    """Plain data that does not describe a value of the wanted type."""
+
+
+def encode(value: Any) -> Any:
+    """Returns a value as plain data.
+
+    Args:
+        value: A dataclass, or what its fields hold: numbers, strings, None, mappings by string,
+            sequences, integer arrays.
+
+    Raises:
+        TypeError: A value of another kind.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = _hints(type(value))
+        return {name: _tagged(getattr(value, name), hint) for name, hint in hints.items()}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): encode(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(entry) for entry in value]
+    raise TypeError(f"A report holds plain data only. Received: {type(value).__name__}.")
+
+
+def decode(wanted: type[_T], data: Any, path: str = "") -> _T:
+    """Returns the value of a type that plain data describes.
+
+    Args:
+        wanted: The type: a dataclass, or the type of a field of one.
+        data: Plain data.
+        path: Where the data stands, for messages.
+
+    Raises:
+        CodecError: It describes none; the message says where, and what was expected.
+    """
+    value: _T = _decode(wanted, data, path)
+    return value
+
+
+def _tagged(value: Any, hint: Any) -> Any:
+    plain = encode(value)
+    if dataclasses.is_dataclass(value) and len(_classes(hint)) > 1:
+        return {_KIND: type(value).__name__} | plain
+    return plain
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def _classes(hint: Any) -> dict[str, type]:
+    found: list[Any] = [cls for cls in _alternatives(hint) if dataclasses.is_dataclass(cls)]
+    return {cls.__name__: cls for cls in found}
+
+
+def _decode(hint: Any, data: Any, path: str) -> Any:
+    if len(_alternatives(hint)) > 1:
+        return _decode_union(hint, data, path)
+    if dataclasses.is_dataclass(hint):
+        return _decode_dataclass(hint, data, path)
+    origin = typing.get_origin(hint) or hint
+    decoder = _DECODERS.get(origin)
+    if decoder is None:
+        raise CodecError(f"{path}: values of type {hint!r} cannot be read from a file.")
+    return decoder(typing.get_args(hint), data, path)
+
+
+def _decode_union(hint: Any, data: Any, path: str) -> Any:
+    if data is None and type(None) in _alternatives(hint):
+        return None
+    classes = _classes(hint)
+    if len(classes) == 1:
+        return _decode_dataclass(next(iter(classes.values())), data, path)
+    entries = dict(_object(data, path))
+    kind = entries.pop(_KIND, None)
+    if kind not in classes:
+        raise _wrong(f'an object with "{_KIND}" {" or ".join(map(repr, classes))}', kind, path)
+    return _decode_dataclass(classes[kind], entries, path)
+
+
+def _decode_dataclass(cls: Any, data: Any, path: str) -> Any:
+    entries, hints = _object(data, path), _hints(cls)
+    required = {
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.default is field.default_factory is dataclasses.MISSING
+    }
+    missing, unknown = required - entries.keys(), entries.keys() - hints.keys()
+    if missing or unknown:
+        problem, names = ("lacks", missing) if missing else ("has no field", unknown)
+        raise CodecError(
+            f"{path or 'top level'}: {cls.__name__} {problem} {', '.join(sorted(names))}."
+        )
+    values = {name: _decode(hints[name], entries[name], f"{path}.{name}") for name in entries}
+    try:
+        return cls(**values)
+    except ValueError as error:
+        raise CodecError(f"{path}: {error}") from None
+
+
+def _scalar(*accepted: type) -> Callable[[tuple[Any, ...], Any, str], Any]:
+    names = " or ".join(cls.__name__ for cls in accepted)
+
+    def decode_scalar(arguments: tuple[Any, ...], data: Any, path: str) -> Any:
+        del arguments
+        # A bool is an int to Python, but not in a file.
+        if not isinstance(data, accepted) or (isinstance(data, bool) and bool not in accepted):
+            raise _wrong(names, data, path)
+        return data
+
+    return decode_scalar
+
+
+def _decode_literal(choices: tuple[Any, ...], data: Any, path: str) -> Any:
+    if data not in choices:
+        raise _wrong(f"one of {', '.join(map(repr, choices))}", data, path)
+    return data
+
+
+def _decode_sequence(
+    make: Callable[[Any], Any], arguments: tuple[Any, ...], data: Any, path: str
+) -> Any:
+    if not isinstance(data, list):
+        raise _wrong("a list", data, path)
+    if arguments[-1] is Ellipsis or len(arguments) == 1:
+        arguments = (arguments[0],) * len(data)
+    if len(arguments) != len(data):
+        raise _wrong(f"a list of {len(arguments)}", data, path)
+    pairs = zip(arguments, data, strict=True)
+    return make(_decode(hint, entry, f"{path}[{i}]") for i, (hint, entry) in enumerate(pairs))
+
+
+def _decode_mapping(arguments: tuple[Any, ...], data: Any, path: str) -> Any:
+    key, value = arguments
+    return {
+        _decode(key, name, f"{path}: key"): _decode(value, entry, f"{path}.{name}")
+        for name, entry in _object(data, path).items()
+    }
+
+
+def _decode_array(arguments: tuple[Any, ...], data: Any, path: str) -> Any:
+    del arguments
+    if not isinstance(data, list) or not all(type(entry) is int for entry in data):
+        raise _wrong("a list of integers", data, path)
+    try:
+        return np.array(data, np.int64)
+    except OverflowError:
+        raise _wrong("integers of at most 64 bits", data, path) from None
+
+
+_DECODERS: dict[Any, Callable[[tuple[Any, ...], Any, str], Any]] = {
+    str: _scalar(str),
+    bool: _scalar(bool),
+    int: _scalar(int),
+    float: _scalar(float, int),
+    Literal: _decode_literal,
+    tuple: functools.partial(_decode_sequence, tuple),
+    list: functools.partial(_decode_sequence, list),
+    Mapping: _decode_mapping,
+    dict: _decode_mapping,
+    np.ndarray: _decode_array,
+}
+
+
+def _object(data: Any, path: str) -> Mapping[str, Any]:
+    if not isinstance(data, dict):
+        raise _wrong("an object", data, path)
+    return data
+
+
+def _wrong(expected: str, data: Any, path: str) -> CodecError:
+    received = repr(data)
+    if len(received) > 80:
+        received = received[:77] + "..."
+    return CodecError(f"{path or 'top level'}: expected {expected}. Received: {received}.")

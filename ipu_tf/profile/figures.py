@@ -1,0 +1,209 @@
+"""What a device program's steps and memory add up to: the figures that reports print.
+
+All of them are modelled: cycles of the cost model, bytes of the tile mapping. Nothing here is
+measured.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.compiler.device_program import Category, DeviceProgram, Step, TileMemory
+from ipu_tf.compiler.hlo import Phase
+from ipu_tf.profile.program import TileOp
+
+_FLOPS_PER_MAC = 2
+
+PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
+"""The parts of a training step, in their order."""
+
+ByCategory: TypeAlias = Mapping[Category, NDArray[np.int64]]
+"""Bytes of every tile, by what they are used for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleShares:
+    """Cycles by what the tiles do in them.
+
+    Attributes:
+        compute: Cycles in which vertices run, of the slowest tile of each superstep.
+        exchange: Cycles in which tiles send to each other.
+        sync: Cycles of synchronisation.
+        host: Cycles in which the tiles wait for the host.
+    """
+
+    compute: int = 0
+    exchange: int = 0
+    sync: int = 0
+    host: int = 0
+
+    @property
+    def total(self) -> int:
+        """All cycles."""
+        return self.compute + self.exchange + self.sync + self.host
+
+    def __add__(self, other: CycleShares) -> CycleShares:
+        return CycleShares(
+            compute=self.compute + other.compute,
+            exchange=self.exchange + other.exchange,
+            sync=self.sync + other.sync,
+            host=self.host + other.host,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCycles:
+    """Cycles of one Keras layer.
+
+    Attributes:
+        layer: Its path, "" for what belongs to no layer.
+        by_phase: Cycles by part of the training step.
+        flops: Floating point operations of all parts.
+    """
+
+    layer: str
+    by_phase: Mapping[Phase, int]
+    flops: int
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all parts."""
+        return sum(self.by_phase.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveLayer:
+    """What one Keras layer keeps in memory at the peak.
+
+    Attributes:
+        layer: Its path, "" for what belongs to no layer.
+        always_live_bytes: Bytes on all tiles that are never given back.
+        other_bytes: Bytes on all tiles of the rest.
+    """
+
+    layer: str
+    always_live_bytes: int
+    other_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of both."""
+        return self.always_live_bytes + self.other_bytes
+
+
+def cycles_of(step: Step) -> CycleShares:
+    """Returns the cycles of a step, all its repetitions."""
+    steps = step.supersteps
+    return CycleShares(
+        compute=step.repeats * sum(superstep.compute_cycles for superstep in steps),
+        exchange=step.repeats * sum(superstep.exchange_cycles for superstep in steps),
+        sync=step.repeats * sum(superstep.sync_cycles for superstep in steps),
+        host=step.repeats * sum(superstep.host_cycles for superstep in steps),
+    )
+
+
+def cycle_shares(program: DeviceProgram) -> CycleShares:
+    """Returns the cycles of one run."""
+    return sum(map(cycles_of, program.steps), CycleShares())
+
+
+def seconds(program: DeviceProgram) -> float:
+    """Returns the seconds of one run at the clock of the chip."""
+    return program.cycles / program.target.clock_hz
+
+
+def samples_per_second(program: DeviceProgram) -> float | None:
+    """Returns the samples per second, None where a run has no known number of them."""
+    if not program.samples_per_run or not program.cycles:
+        return None
+    return program.samples_per_run / seconds(program)
+
+
+def flops(program: DeviceProgram) -> int:
+    """Returns the floating point operations of one run."""
+    return sum(step.repeats * step.flops for step in program.steps)
+
+
+def flop_utilisation(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> float:
+    """Returns the share of the chip's peak that a run reaches, in [0, 1].
+
+    The peak of a step is that of its inputs' type: of float16 where its contraction takes float16,
+    else of float32.
+
+    Args:
+        program: The program.
+        tile_ops: The contractions it was traced with; they tell the types.
+    """
+    dtypes = {op.name: op.shape.dtype for op in tile_ops}
+    chip, needed_cycles = program.target, 0.0
+    for step in program.steps:
+        rate = chip.macs_per_cycle(dtypes.get(step.op_name, "float32")) * chip.tiles
+        needed_cycles += step.repeats * step.flops / (_FLOPS_PER_MAC * rate)
+    return needed_cycles / program.cycles if program.cycles else 0.0
+
+
+def tile_balance(program: DeviceProgram) -> float:
+    """Returns the mean share of the chip's tiles that are busy while any is, in [0, 1]."""
+    busy = available = 0
+    for step in program.steps:
+        for superstep in step.supersteps:
+            busy += step.repeats * superstep.busy_tile_cycles
+            available += step.repeats * superstep.compute_cycles * program.target.tiles
+    return busy / available if available else 0.0
+
+
+def layers(program: DeviceProgram) -> tuple[LayerCycles, ...]:
+    """Returns the cycles of every layer, the most expensive one first."""
+    cycles: dict[str, dict[Phase, int]] = collections.defaultdict(dict)
+    operations: dict[str, int] = collections.defaultdict(int)
+    for step in program.steps:
+        phases = cycles[step.layer]
+        phases[step.phase] = phases.get(step.phase, 0) + step.cycles
+        operations[step.layer] += step.repeats * step.flops
+    found = [
+        LayerCycles(layer=layer, by_phase=phases, flops=operations[layer])
+        for layer, phases in cycles.items()
+    ]
+    return tuple(sorted(found, key=lambda entry: (-entry.cycles, entry.layer)))
+
+
+def live_at_peak(program: DeviceProgram) -> tuple[LiveLayer, ...]:
+    """Returns what every layer has in memory at the peak, the largest first."""
+    always: dict[str, int] = collections.defaultdict(int)
+    other: dict[str, int] = collections.defaultdict(int)
+    peak = program.memory.peak_step
+    for tensor in program.tensors:
+        if tensor.always_live:
+            always[tensor.layer] += tensor.bytes
+        elif tensor.first_step <= peak <= tensor.last_step:
+            other[tensor.layer] += tensor.bytes
+    found = [
+        LiveLayer(layer=layer, always_live_bytes=always[layer], other_bytes=other[layer])
+        for layer in dict.fromkeys([*always, *other])
+    ]
+    return tuple(sorted(found, key=lambda entry: (-entry.bytes, entry.layer)))
+
+
+def tile_bytes(memory: TileMemory) -> NDArray[np.int64]:
+    """Returns int64[tiles]: bytes in use on every tile at the peak."""
+    parts = [*memory.always_live.values(), *memory.not_always_live_peak.values()]
+    return np.sum(parts, axis=0, dtype=np.int64) if parts else np.zeros(0, np.int64)
+
+
+def by_category(memory: TileMemory) -> dict[Category, NDArray[np.int64]]:
+    """Returns int64[tiles] for every category in use: bytes at the peak."""
+    found: dict[Category, NDArray[np.int64]] = dict(memory.always_live)
+    for category, values in memory.not_always_live_peak.items():
+        found[category] = found[category] + values if category in found else values
+    return {category: values for category, values in found.items() if values.any()}
+
+
+def fits(memory: TileMemory) -> bool:
+    """Returns whether no tile needs more than it has."""
+    return int(tile_bytes(memory).max(initial=0)) <= memory.limit_bytes

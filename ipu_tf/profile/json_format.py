@@ -1,0 +1,139 @@
+"""Reports as JSON files: an envelope with a version around plain data.
+
+The files hold data only: reading one runs nothing. docs/report.md describes them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.profile import codec, figures
+from ipu_tf.profile.program import Program, TileOp
+
+FORMAT = "ipu_tf report"
+VERSION = 1
+"""Raised where older readers would misread a file; new fields with defaults do not raise it."""
+
+_Report = TypeVar("_Report")
+
+
+class ReportFileError(ValueError):
+    """A file that is no report, is damaged, or was written by a later version."""
+
+
+def write(report: Any, path: str | os.PathLike[str]) -> None:
+    """Writes a report to a file."""
+    envelope = {
+        "format": FORMAT,
+        "version": VERSION,
+        "figures": [_figures(program) for program in report.programs],
+        "report": codec.encode(report),
+    }
+    Path(path).write_text(json.dumps(envelope, indent=1) + "\n", encoding="utf-8")
+
+
+def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
+    """Returns the report in a file.
+
+    Args:
+        wanted: The class of reports.
+        path: The file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ReportFileError: It holds no report, a damaged one, or one of a later version.
+    """
+    try:
+        envelope = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
+    except ValueError as error:  # Also what is no UTF-8.
+        raise ReportFileError(f"{path} is not valid JSON: {error}") from None
+    except RecursionError:
+        raise ReportFileError(f"{path} is not a report: it is nested too deeply.") from None
+    _check_envelope(envelope, path)
+    try:
+        report = codec.decode(wanted, envelope.get("report"), "report")
+        for index, program in enumerate(report.programs):  # type: ignore[attr-defined]
+            if program.device is not None:
+                _check_device(program.device, f"report.programs[{index}].device")
+    except codec.CodecError as error:
+        raise ReportFileError(f"{path} is damaged: {error}") from None
+    return report
+
+
+def _check_envelope(envelope: Any, path: str | os.PathLike[str]) -> None:
+    if not isinstance(envelope, dict) or envelope.get("format") != FORMAT:
+        raise ReportFileError(
+            f'{path} is not a report: it needs an object with "format": {FORMAT!r}. Write one '
+            "with `report.to_json(path)`."
+        )
+    version = envelope.get("version")
+    if type(version) is not int or version < 1:
+        raise ReportFileError(
+            f'{path} is damaged: "version" must be a positive integer. Received: {version!r}.'
+        )
+    if version > VERSION:
+        raise ReportFileError(
+            f"{path} was written by a later release, in version {version} of the format; this "
+            f"one reads versions up to {VERSION}. Read it with the release that wrote it."
+        )
+
+
+def _check_device(device: DeviceProgram, path: str) -> None:
+    """Checks that the arrays of a program have an entry for every tile, or step."""
+    memory, tiles, steps = device.memory, device.target.tiles, len(device.steps)
+    lengths = {
+        f"{name}.{category}": (len(values), tiles)
+        for name in ("always_live", "not_always_live_peak")
+        for category, values in getattr(memory, name).items()
+    }
+    for name in ("live_bytes", "max_tile_bytes"):
+        lengths[name] = (len(getattr(memory, name)), steps)
+    for name, (received, wanted) in lengths.items():
+        if received != wanted:
+            raise codec.CodecError(
+                f"{path}.memory.{name}: expected {wanted} entries. Received: {received}."
+            )
+
+
+def _figures(program: Program) -> dict[str, Any]:
+    """Returns the figures of a program, for those who read the file without ipu_tf."""
+    if program.device is None:
+        return {"program": program.name}
+    return {"program": program.name, **device_figures(program.device, program.tile_ops)}
+
+
+def device_figures(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:
+    """Returns the main figures of a compiled program as plain data; docs/report.md lists them."""
+    shares, tile_bytes = figures.cycle_shares(device), figures.tile_bytes(device.memory)
+    return {
+        "chip": device.target.chip,
+        "cycles": device.cycles,
+        "seconds": figures.seconds(device),
+        "samples_per_run": device.samples_per_run,
+        "samples_per_second": figures.samples_per_second(device),
+        "flops": figures.flops(device),
+        "flop_utilisation": figures.flop_utilisation(device, tile_ops),
+        "cycles_by_kind": codec.encode(shares),
+        "tile_balance": figures.tile_balance(device),
+        "tile_memory": {
+            "limit_bytes": device.memory.limit_bytes,
+            "max_bytes": int(tile_bytes.max(initial=0)),
+            "mean_bytes": float(tile_bytes.mean()) if tile_bytes.size else 0.0,
+            "fits": figures.fits(device.memory),
+        },
+        "layers": [
+            {"layer": layer.layer, "cycles": layer.cycles, "flops": layer.flops}
+            | {f"{phase}_cycles": layer.by_phase.get(phase, 0) for phase in figures.PHASES}
+            for layer in figures.layers(device)
+        ],
+        "complete": device.complete,
+    }
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a number of JSON")

@@ -1,0 +1,32 @@
+"""Figures as people read them: with a unit, and few digits."""
+
+from __future__ import annotations
+
+_KIB = 1024
+_THOUSANDS = ("", "k", "M", "G", "T", "P")
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def count(value: float, unit: str = "") -> str:
+    """Returns a number with the prefix that leaves one to three digits before the point."""
+    value, prefix = float(value), 0
+    while round(abs(value), 1) >= 1000 and prefix < len(_THOUSANDS) - 1:
+        value, prefix = value / 1000, prefix + 1
+    digits = 0 if prefix == 0 and value == int(value) else 1
+    return f"{value:.{digits}f} {_THOUSANDS[prefix]}{unit}".rstrip()
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in the unit that leaves at least one digit before the point."""
+    scale, unit = next((entry for entry in _SECONDS if seconds >= entry[0]), _SECONDS[-1])
+    return f"{seconds / scale:.1f} {unit}"
+
+
+def kib(size_bytes: float) -> str:
+    """Returns a size in KiB, without the unit: tile memory is counted in KiB."""
+    return f"{size_bytes / _KIB:,.1f}"
+
+
+def percent(share: float) -> str:
+    """Returns a share in percent."""
+    return f"{100 * share:.1f}%"

@@ -1,0 +1,185 @@
+"""Reports survive a file; files that are no reports are refused with a reason."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ipu_tf.profile import codec
+from ipu_tf.profile.json_format import VERSION, ReportFileError
+from ipu_tf.profile.report import Report
+from tests.profile.programs import device_program, overflowing, program
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "report.json"
+
+
+@pytest.fixture
+def report():
+    incomplete = device_program(unsupported={"fft": ("net/dense",)}, notes=("a loop",))
+    programs = (program(incomplete), program(overflowing()), program())
+    return Report(programs=programs, notes=("assumed SGD",))
+
+
+def changed(path, report, change):
+    """Writes a report with something changed in its plain data."""
+    report.to_json(path)
+    envelope = json.loads(path.read_text())
+    change(envelope)
+    path.write_text(json.dumps(envelope))
+
+
+def test_round_trip(path, report):
+    report.to_json(path)
+    again = Report.from_json(path)
+    assert again.summary(plans=True) == report.summary(plans=True)
+    assert again.tile_ops == report.tile_ops
+    first, wanted = again.programs[0].device, report.programs[0].device
+    assert first.steps == wanted.steps
+    assert first.tensors == wanted.tensors
+    assert first.target == wanted.target
+    for name in ("always_live", "not_always_live_peak"):
+        ours, theirs = getattr(first.memory, name), getattr(wanted.memory, name)
+        assert ours.keys() == theirs.keys()
+        for category in ours:
+            np.testing.assert_array_equal(ours[category], theirs[category])
+            assert ours[category].dtype == np.int64
+
+
+def test_a_second_round_changes_nothing(path, report, tmp_path):
+    report.to_json(path)
+    Report.from_json(path).to_json(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == path.read_text()
+
+
+def test_figures_are_in_the_file_for_other_readers(path, report):
+    report.to_json(path)
+    figures = json.loads(path.read_text())["figures"]
+    assert figures[0]["cycles"] == 1000
+    assert figures[0]["layers"][0]["backward_cycles"] == 200
+    assert [entry["tile_memory"]["fits"] for entry in figures[:2]] == [True, False]
+    assert figures[2] == {"program": "net.train_step"}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "is not valid JSON"),
+        (b"\xff\xfe", "is not valid JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"format": "ipu_tf report", "version": NaN}', "NaN is not a number of JSON"),
+        (b"[]", "is not a report: it needs an object"),
+        (b'{"format": "other"}', "is not a report"),
+        (b'{"format": "ipu_tf report"}', "must be a positive integer. Received: None"),
+        (b'{"format": "ipu_tf report", "version": true}', "must be a positive integer"),
+        (b'{"format": "ipu_tf report", "version": 1}', "report: expected an object"),
+    ],
+)
+def test_what_is_no_report(path, content, message):
+    path.write_bytes(content)
+    with pytest.raises(ReportFileError, match=message):
+        Report.from_json(path)
+
+
+def test_later_versions_are_refused(path, report):
+    changed(path, report, lambda envelope: envelope.update(version=VERSION + 1))
+    with pytest.raises(ReportFileError, match=f"in version {VERSION + 1} of the format; this one"):
+        Report.from_json(path)
+
+
+def device_of(envelope):
+    return envelope["report"]["programs"][0]["device"]
+
+
+def remove(data, key):
+    del data[key]
+
+
+CORRUPTIONS = {
+    "missing field": (
+        lambda e: remove(device_of(e), "steps"),
+        r"programs\[0\].device: DeviceProgram lacks steps",
+    ),
+    "unknown field": (
+        lambda e: device_of(e).update(colour=1),
+        r"DeviceProgram has no field colour",
+    ),
+    "wrong type": (
+        lambda e: device_of(e)["steps"][0].update(repeats="2"),
+        r"device.steps\[0\].repeats: expected int. Received: '2'",
+    ),
+    "a bool is no number": (
+        lambda e: device_of(e)["steps"][0].update(repeats=True),
+        r"repeats: expected int. Received: True",
+    ),
+    "wrong word": (
+        lambda e: device_of(e)["steps"][0].update(phase="sideways"),
+        r"phase: expected one of 'forward', 'backward', 'update'. Received: 'sideways'",
+    ),
+    "wrong category": (
+        lambda e: device_of(e)["memory"]["always_live"].update(code=[]),
+        r"always_live: key: expected one of 'weights'",
+    ),
+    "unknown class": (
+        lambda e: device_of(e)["steps"][1]["plan"].update(type="os.system"),
+        r"plan: expected an object with .type. 'MatMulPlan' or 'ConvPlan'. Received: 'os.system'",
+    ),
+    "invalid value": (
+        lambda e: device_of(e)["target"].update(tiles=-1),
+        r"target: Target.tiles must be positive. Received: -1",
+    ),
+    "not a list": (
+        lambda e: device_of(e).update(tensors={}),
+        r"tensors: expected a list. Received: \{\}",
+    ),
+    "not a list of integers": (
+        lambda e: device_of(e)["memory"].update(live_bytes=[1.5]),
+        r"live_bytes: expected a list of integers. Received: \[1.5\]",
+    ),
+    "too large": (
+        lambda e: device_of(e)["memory"].update(live_bytes=[1 << 70] * 4),
+        r"expected integers of at most 64 bits. Received: .*\.\.\.",
+    ),
+    "a tile missing": (
+        lambda e: device_of(e)["memory"]["always_live"]["weights"].pop(),
+        r"always_live.weights: expected 4 entries. Received: 3",
+    ),
+    "a step missing": (
+        lambda e: device_of(e)["memory"]["live_bytes"].pop(),
+        r"memory.live_bytes: expected 4 entries. Received: 3",
+    ),
+    "a pair of three": (
+        lambda e: e["report"]["programs"][0]["tile_ops"][1]["shape"].update(strides=[1, 1, 1]),
+        r"shape.strides: expected a list of 2. Received: \[1, 1, 1\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_damage_is_named_with_its_place(path, report, name):
+    change, message = CORRUPTIONS[name]
+    changed(path, report, change)
+    with pytest.raises(ReportFileError, match=f"is damaged: .*{message}"):
+        Report.from_json(path)
+
+
+def test_missing_file(path):
+    with pytest.raises(FileNotFoundError):
+        Report.from_json(path)
+
+
+def test_fields_with_defaults_may_be_missing(path, report):
+    changed(path, report, lambda envelope: remove(device_of(envelope), "notes"))
+    assert Report.from_json(path).programs[0].device.notes == ()
+
+
+def test_only_plain_data_is_written():
+    with pytest.raises(TypeError, match="holds plain data only. Received: object"):
+        codec.encode(object())
+
+
+def test_only_known_types_are_read():
+    with pytest.raises(codec.CodecError, match="cannot be read from a file"):
+        codec.decode(complex, 1, "field")
