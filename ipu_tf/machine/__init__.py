@@ -1,8 +1,18 @@
 """The simulated machine: chips, memory and what each step of a tile program costs.
 
 Nothing in here knows TensorFlow, Keras or a compiler.
+
+| module | what it models |
+|---|---|
+| `target`, `system`, `link_timing`, `exchange_timing` | chips, systems, and the constants of both |
+| `cost`, `superstep` | cycles by kind; one step of a program |
+| `exchange`, `sync` | exchange phases on a chip; synchronisation |
+| `links`, `host`, `streaming` | between IPUs, to the host, to memory beside the IPUs |
+| `workers`, `tile_memory` | the workers of a tile; its regions and rates |
+| `contractions`, `vertices` | vertices of products, and all others |
 """
 
+from ipu_tf.machine.system import SYSTEMS, System, system, system_of
 from ipu_tf.machine.target import CHIPS, Target, target
 
-__all__ = ["CHIPS", "Target", "target"]
+__all__ = ["CHIPS", "SYSTEMS", "System", "Target", "system", "system_of", "target"]

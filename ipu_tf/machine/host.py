@@ -1,0 +1,30 @@
+"""Seconds of transfers between host memory and tiles.
+
+Models a latency and the narrower of an IPU's own rate and that of the connection it shares. Does
+not model the host's own work on the data.
+"""
+
+from __future__ import annotations
+
+from ipu_tf.machine.system import System
+
+
+def bytes_per_second(system: System, ipus: int = 1) -> float:
+    """Returns the rate into the first `ipus` IPUs of a system together.
+
+    Raises:
+        ValueError: The system does not have that many IPUs.
+    """
+    system.check_ipus(ipus)
+    groups = -(-ipus // system.host.group_ipus)
+    return min(ipus * system.host.ipu_bytes_per_second, groups * system.host.group_bytes_per_second)
+
+
+def transfer_seconds(system: System, transfer_bytes: float, ipus: int = 1) -> float:
+    """Returns the time of a transfer to or from the first `ipus` IPUs, spread evenly."""
+    return system.host.latency_seconds + transfer_bytes / bytes_per_second(system, ipus)
+
+
+def transfer_cycles(system: System, transfer_bytes: float, ipus: int = 1) -> int:
+    """Returns the tile cycles of a transfer to or from the first `ipus` IPUs."""
+    return round(transfer_seconds(system, transfer_bytes, ipus) * system.target.clock_hz)

@@ -1,0 +1,173 @@
+"""Systems: how many IPUs of which chip, and what joins them to each other and to a host.
+
+IPUs are numbered board by board: 0 and 1 share a board, 0 and 2 are neighbours on one rail of the
+ladder. Models the ladder of a C2 server, and the two rails of a Pod, closed to a ring within 64
+IPUs. Does not model which physical slots a partition gets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ipu_tf.machine.link_timing import (
+    C2_HOST,
+    C2_LINKS,
+    C600_HOST,
+    NO_STREAMING,
+    POD_HOST,
+    POD_LINKS,
+    POD_STREAMING,
+    HostTiming,
+    LinkTiming,
+    StreamingTiming,
+)
+from ipu_tf.machine.target import CHIPS, Target, target
+
+IPUS_PER_BOARD = 2
+"""IPUs that IPU-Links join most tightly: a C2 card, or a pair within an IPU-Machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """Some IPUs and their connections.
+
+    Attributes:
+        name: Such as "bow-pod16".
+        target: The chip of every IPU.
+        ipus: Number of IPUs.
+        ipus_per_machine: IPUs of one chassis or card that is bought as a whole.
+        ipus_per_link_domain: IPUs that IPU-Links join; beyond them are gateways.
+        ring: Whether the rails of a link domain close to a ring.
+        links: Links between IPUs; None for a single one.
+        host: The way to host memory.
+        streaming: Memory beside the IPUs.
+    """
+
+    name: str
+    target: Target
+    ipus: int
+    ipus_per_machine: int
+    ipus_per_link_domain: int
+    ring: bool
+    links: LinkTiming | None
+    host: HostTiming
+    streaming: StreamingTiming
+
+    def __post_init__(self) -> None:
+        for count in ("ipus", "ipus_per_machine", "ipus_per_link_domain"):
+            value = getattr(self, count)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"System.{count} must be a positive int. Received: {value!r}.")
+        if self.ipus > 1 and self.links is None:
+            raise ValueError(
+                f"System {self.name!r} has {self.ipus} IPUs and no links between them. "
+                "Give it `links`, or one IPU. Received: links=None."
+            )
+
+    def check_ipus(self, ipus: int) -> None:
+        """Checks a number of IPUs to use.
+
+        Raises:
+            ValueError: It is not a power of two, or more than the system has.
+        """
+        if isinstance(ipus, bool) or not isinstance(ipus, int) or ipus < 1 or ipus & (ipus - 1):
+            raise ValueError(
+                "IPUs are used in powers of two: 1, 2, 4 and so on up to the "
+                f"{self.ipus} of {self.name}. Received: {ipus!r}."
+            )
+        if ipus > self.ipus:
+            raise ValueError(
+                f"{self.name} has {self.ipus} IPUs. Use a larger system, or fewer IPUs. "
+                f"Received: {ipus!r}."
+            )
+
+
+def _pod(chip: str, ipus: int) -> System:
+    name = {"gc200": "pod", "bow": "bow-pod"}[chip]
+    machine = {"gc200": "m2000", "bow": "bow-2000"}[chip]
+    return System(
+        name=machine if ipus == 4 else f"{name}{ipus}",
+        target=CHIPS[chip],
+        ipus=ipus,
+        ipus_per_machine=4,
+        ipus_per_link_domain=min(ipus, 64),  # DECK: a torus of IPU-Links within 64 IPUs
+        ring=ipus >= 64,
+        links=POD_LINKS,
+        host=POD_HOST,
+        streaming=POD_STREAMING,
+    )
+
+
+def _c2(name: str, ipus: int) -> System:
+    return System(
+        name=name,
+        target=CHIPS["gc2"],
+        ipus=ipus,
+        ipus_per_machine=2,
+        ipus_per_link_domain=ipus,
+        ring=False,  # CIT 2.1: the ladder does not wrap around
+        links=C2_LINKS,
+        host=C2_HOST,
+        streaming=NO_STREAMING,
+    )
+
+
+_POD_SIZES = (4, 16, 32, 64, 128, 256)
+_ALL = (
+    _c2("c2", 2),
+    _c2("dss8440", 16),
+    *(_pod(chip, ipus) for chip in ("gc200", "bow") for ipus in _POD_SIZES),
+    System(
+        name="c600",
+        target=CHIPS["c600"],
+        ipus=1,
+        ipus_per_machine=1,
+        ipus_per_link_domain=1,
+        ring=False,
+        links=None,
+        host=C600_HOST,
+        streaming=NO_STREAMING,
+    ),
+)
+SYSTEMS: dict[str, System] = {system.name: system for system in _ALL}
+_ALIASES = {"pod4": "m2000", "bow-pod4": "bow-2000"}
+
+
+def system(name: str) -> System:
+    """Returns a system by its name.
+
+    Args:
+        name: A key of `SYSTEMS`, such as "c2", "m2000", "bow-2000", "pod16" or "bow-pod64".
+
+    Raises:
+        ValueError: No system has that name.
+    """
+    found = SYSTEMS.get(_ALIASES.get(name, name))
+    if found is None:
+        known = ", ".join([*SYSTEMS, *_ALIASES])
+        raise ValueError(f"Unknown system. Choose one of {known}. Received: {name!r}.")
+    return found
+
+
+def system_of(chip: str, ipus: int = 1) -> System:
+    """Returns the smallest system of a chip with at least so many IPUs.
+
+    Args:
+        chip: A key of `ipu_tf.machine.CHIPS`.
+        ipus: Number of IPUs that are wanted.
+
+    Raises:
+        ValueError: The chip is unknown, or no system of it is that large.
+    """
+    target(chip)  # raises for an unknown chip
+    if isinstance(ipus, bool) or not isinstance(ipus, int) or ipus < 1:
+        raise ValueError(f"`ipus` must be a positive int. Received: {ipus!r}.")
+    of_chip = [one for one in SYSTEMS.values() if one.target.chip == chip]
+    large_enough = [one for one in of_chip if one.ipus >= ipus]
+    if not large_enough:
+        sizes = ", ".join(f"{one.name} ({one.ipus})" for one in of_chip)
+        raise ValueError(
+            f"No system has {ipus} {chip} IPUs. Choose at most the IPUs of one of: {sizes}. "
+            f"Received: {ipus!r}."
+        )
+    return min(large_enough, key=lambda one: one.ipus)
