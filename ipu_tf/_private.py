@@ -61,3 +61,24 @@ from keras.src.backend.common.name_scope import current_path as keras_layer_path
 
 # Ops must not be joined while a tape remembers them one by one.
 from tensorflow.python.eager.record import could_possibly_record as is_recording
+
+# A function is given to XLA by its proto, without being traced or built once more: this registers
+# it, asks for its HLO, and forgets it.
+from tensorflow.python.eager.context import context as eager_context
+
+# What XLA answers with.
+from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto as HloModuleProto
+from tensorflow.core.framework.function_pb2 import FunctionDef as FunctionDef
+
+# Names and types of the outputs of ops in a FunctionDef.
+from tensorflow.python.framework import op_def_registry as op_def_registry
+
+# Uses of a variable have to be put in order before TensorFlow does so at the end of a trace.
+from tensorflow.python.framework.auto_control_deps_utils import (
+    get_read_write_resource_inputs as get_read_write_resource_inputs,
+)
+
+# Tells the handle of a variable, which has a shape and a type, from that of an iterator.
+from tensorflow.python.ops.handle_data_util import (
+    get_resource_handle_data as get_resource_handle_data,
+)

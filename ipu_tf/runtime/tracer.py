@@ -52,6 +52,9 @@ class Tracer:
     Args:
         program: Filled with what was done.
         configuration: The device the program is traced for.
+
+    Attributes:
+        layers: Path of the Keras layer of each name scope.
     """
 
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
@@ -61,7 +64,7 @@ class Tracer:
         self.concrete_functions: dict[Any, tuple[Any, ConcreteFunction]] = {}
         self.copied: list[FuncGraph] = []
         self._operations: list[tuple[TileOp, tf.Operation]] = []
-        self._layers: dict[str, str] = {}
+        self.layers: dict[str, str] = {}
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
 
@@ -76,6 +79,7 @@ class Tracer:
     ) -> tf.Operation:
         """Creates an op in `graph` through `create`, as its tile twin where it has one."""
         name = (kwargs.get("name") or op_type).rstrip("/")
+        self._note_layer(name)
         twin = TWINS.get(op_type)
         attrs = dict(attrs or {})
         if twin is not None:
@@ -224,16 +228,19 @@ class Tracer:
         }
         return "IpuCast", attrs | attributes.to_protos(own)
 
+    def _note_layer(self, name: str) -> None:
+        """Remembers the Keras layer of the scope of an op, which is known while it is called."""
+        path = keras_layer_path()
+        if path:
+            self.layers[scope_of(name)] = path
+
     def _layer_of(self, name: str) -> str:
         """Returns the path of the Keras layer of an op, or its name scope where there is none.
 
-        A layer is known while it is called; its gradients are known by the scope they carry.
+        Gradients are known by the scope they carry.
         """
         scope = scope_of(name)
-        path = keras_layer_path()
-        if path:
-            self._layers[scope] = path
-        return self._layers.get(scope, scope)
+        return self.layers.get(scope, scope)
 
     def add_native(self, op_type: str, name: str, reason: str) -> None:
         """Records a contraction that TensorFlow's own kernel runs."""

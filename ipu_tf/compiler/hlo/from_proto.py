@@ -292,7 +292,10 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Reader]] = {
     },
     "rng": {"distribution": lambda proto: _DISTRIBUTIONS[proto.distribution]},
     "rng-bit-generator": {"rng_algorithm": lambda proto: _RNG_ALGORITHMS[proto.rng_algorithm]},
-    "custom-call": {"custom_call_target": _field("custom_call_target")},
+    "custom-call": {
+        "custom_call_target": _field("custom_call_target"),
+        "backend_config": lambda proto: proto.backend_config.decode(errors="replace"),
+    },
     "cholesky": {"lower": lambda proto: proto.cholesky_options.lower},
     "triangular-solve": {"triangular_solve_options": _triangular_solve},
     "topk": {"k": _field("k"), "largest": _field("largest")},

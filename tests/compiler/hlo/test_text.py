@@ -160,7 +160,7 @@ def test_window_and_labels_look_like_hlo():
     [
         "f32[] constant(-inf)",
         "f32[2] constant({nan, 0.1})",
-        "f16[] constant(0.0999755859375)",
+        "f16[] constant(0.1)",
         "pred[2] constant({true, false})",
         "u32[1] constant({4294967295})",
         "f32[4,1024] constant()",

@@ -1,0 +1,236 @@
+"""The HLO of a function that was just traced, without tracing it again."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf._private import FuncGraph, HloModuleProto, eager_context
+from ipu_tf.compiler.hlo import Instruction, Module, Parameter, from_proto
+from ipu_tf.profile.program import scope_of
+from ipu_tf.runtime import hlo_region, hlo_stock
+from ipu_tf.runtime.hlo_parameters import Variables, input_parameter, variable_parameters
+from ipu_tf.runtime.hlo_region import Region
+
+_STAGE = "hlo_serialized"
+_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+_NODE = re.compile(r"\{\{node ([^}\s]+)\}\}")
+_UNSUPPORTED = re.compile(r"(\w+) \(No registered '\w+' OpKernel[^)]*\)?[^{]*\{\{node ([^}]+)\}\}")
+_OPCODES = {hlo_stock.HOST_CALL: "host-call", hlo_stock.INFEED: "infeed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedOp:
+    """An op that has no HLO.
+
+    Attributes:
+        op_type: Its TensorFlow type, "" where XLA does not say.
+        op_name: Its name.
+        layer: Path of its Keras layer, or its name scope.
+    """
+
+    op_type: str
+    op_name: str
+    layer: str
+
+
+class UncompilableProgram(ValueError):
+    """A traced function has no HLO.
+
+    Attributes:
+        program: Name of the function.
+        refused: The ops that XLA refuses, as far as it names them.
+    """
+
+    def __init__(self, program: str, refused: Sequence[RefusedOp], reason: str) -> None:
+        self.program = program
+        self.refused = tuple(refused)
+        ops = "".join(
+            f"\n  layer '{op.layer or 'none'}': {op.op_name} {f'({op.op_type})' * bool(op.op_type)}"
+            for op in refused
+        )
+        super().__init__(
+            f"'{program}' cannot be compiled for the IPU. Replace these ops, give them static "
+            "shapes and constants, or move them out of `strategy.run`."
+            f"{ops or ' (no op is named)'}\nXLA says: {reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerScopes:
+    """Which Keras layer the ops of a name scope belong to.
+
+    Attributes:
+        paths: Path of the layer by name scope.
+    """
+
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+    def layer_of(self, op_name: str) -> str:
+        """Returns the path of the layer of an op, "" where no scope around it is a layer's."""
+        scope = op_name.rpartition("gradient_tape/")[2]
+        while scope:
+            scope = scope.rpartition("/")[0]
+            if scope in self.paths:
+                return self.paths[scope]
+        return ""
+
+
+def extract(
+    graph: FuncGraph,
+    operations: Iterable[tf.Operation],
+    outputs: Any,
+    *,
+    name: str = "program",
+    variables: Variables | None = None,
+    arguments: Mapping[str, tf.Tensor] | None = None,
+    layers: LayerScopes | None = None,
+) -> Module:
+    """Returns the HLO of what a trace has created.
+
+    It may be called while an outer function is still being traced, and neither reads nor copies
+    the values of variables. It has to be called before ops are joined (`runtime.fusion`).
+
+    Args:
+        graph: The graph in which the function was traced.
+        operations: The ops that the trace created, in order.
+        outputs: What the function returned, a structure.
+        name: Name of the program.
+        variables: What its variables are for, where the caller knows.
+        arguments: Tensors by the names that its inputs are to have.
+        layers: From name scopes to layers.
+
+    Raises:
+        UncompilableProgram: XLA has no HLO for it.
+        ValueError: An argument has no static shape.
+    """
+    scopes = layers or LayerScopes()
+    region = hlo_region.cut(graph, operations, outputs)
+    proto = _hlo(region, name, scopes)
+    names = {id(tensor): label for label, tensor in (arguments or {}).items()}
+    captures = hlo_region.Captures()
+    parameters = [
+        input_parameter(tensor, names, captured=captures.source(tensor) is not None)
+        for tensor in region.inputs
+    ]
+    parameters += variable_parameters(region.handles, variables, _variables_of(graph))
+    return _completed(from_proto(proto), name, parameters, scopes)
+
+
+def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
+    """Returns the HloModuleProto of a region."""
+    for tensor in region.inputs:
+        if not tensor.shape.is_fully_defined():
+            raise ValueError(
+                f"'{tensor.name}', which '{name}' reads, has shape {tensor.shape} which is not "
+                "fully defined. Shapes are static on the IPU: batch data with "
+                "`drop_remainder=True`."
+            )
+    context = eager_context()
+    functions = hlo_stock.StockFunctions(context.get_function_def)
+    function = hlo_region.function_def(region, re.sub(r"\W", "_", name))
+    host = [hlo_region.host_name(index) for index in range(len(region.host))]
+    try:
+        entry = functions.convert(function, host)
+    except hlo_stock.UnknownShape as error:
+        raise UncompilableProgram(name, (), str(error)) from error
+    with _registered(context, functions.functions):
+        try:
+            serialized = context.get_compiler_ir(
+                device_name=_DEVICE,
+                platform_name=None,
+                function_name=entry.signature.name,
+                flat_args=[tf.TensorSpec(t.shape, t.dtype) for t in region.inputs],
+                captured_inputs=list(_initialised(region.handles)),
+                stage=_STAGE,
+            )
+        except (ValueError, tf.errors.OpError) as error:
+            raise UncompilableProgram(name, _refused(str(error), scopes), str(error)) from error
+    return HloModuleProto.FromString(serialized)
+
+
+@contextlib.contextmanager
+def _registered(context: Any, functions: Sequence[Any]) -> Iterator[None]:
+    """Makes functions known to TensorFlow while XLA reads them."""
+    known = []
+    try:
+        for function in functions:
+            context.add_function_def(function)
+            known.append(function.signature.name)
+        yield
+    finally:
+        for name in known:
+            context.remove_function(name)
+
+
+def _initialised(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
+    """Yields the handles, with stand-ins for variables that have no value yet.
+
+    XLA wants the shape of a variable's value. A stand-in's memory is never touched, and is given
+    back with its handle.
+    """
+    with tf.init_scope():
+        for handle in handles:
+            if tf.raw_ops.VarIsInitializedOp(resource=handle):
+                yield handle
+                continue
+            described = handle._handle_data.shape_and_type[0]
+            value = tf.raw_ops.Empty(
+                shape=tf.TensorShape(described.shape), dtype=tf.as_dtype(described.dtype)
+            )
+            yield tf.Variable(value, trainable=False).handle
+
+
+def _refused(message: str, scopes: LayerScopes) -> list[RefusedOp]:
+    """Returns the ops that a message of XLA names."""
+    found = {match[2]: match[1] for match in _UNSUPPORTED.finditer(message)}
+    if not found:
+        found = dict.fromkeys(_NODE.findall(message)[:1], "")
+    return [
+        RefusedOp(op_type=op_type, op_name=name, layer=scopes.layer_of(name) or scope_of(name))
+        for name, op_type in found.items()
+    ]
+
+
+def _variables_of(graph: Any) -> list[tf.Variable]:
+    """Returns the variables that a graph and those around it know."""
+    variables: list[tf.Variable] = []
+    while isinstance(graph, FuncGraph):
+        variables += graph.variables
+        graph = graph.outer_graph
+    return variables
+
+
+def _completed(
+    module: Module, name: str, parameters: Sequence[Parameter], scopes: LayerScopes
+) -> Module:
+    """Returns a module with what XLA does not know: parameters, layers, host ops."""
+    known = zip(parameters, module.parameters, strict=True)
+    described = tuple(dataclasses.replace(p, updated_by=raw.updated_by) for p, raw in known)
+    layers: dict[str, str] = {}
+
+    def complete(instruction: Instruction) -> Instruction:
+        op_name = instruction.op_name
+        if op_name not in layers:
+            layers[op_name] = scopes.layer_of(op_name)
+        changes: dict[str, Any] = {"layer": layers[op_name]} if layers[op_name] else {}
+        target = instruction.attributes.get("custom_call_target")
+        if target in _OPCODES:
+            changes |= {
+                "opcode": _OPCODES[target],
+                "op_type": instruction.attributes["backend_config"],
+                "attributes": {},
+            }
+        return instruction.replace(**changes) if changes else instruction
+
+    computations = {
+        key: dataclasses.replace(c, instructions=tuple([complete(i) for i in c]))
+        for key, c in module.computations.items()
+    }
+    return module.replace(name=name, computations=computations, parameters=described)

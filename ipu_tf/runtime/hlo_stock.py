@@ -1,0 +1,272 @@
+"""Makes a function that XLA can read of one that holds tile ops and host ops.
+
+Tile ops become their stock twins. What only the host can run (prints, Python functions, summaries,
+iterators) becomes a custom call with the tensors that go to the host and come back from it. Both
+also in the functions that a function calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf._private import FunctionDef, op_def_registry
+from ipu_tf.ops.twins import STOCK_OF
+from ipu_tf.runtime import calls
+
+HOST_CALL = "ipu_tf.host_call"
+"""Target of the custom calls that stand for host ops."""
+
+INFEED = "ipu_tf.infeed"
+"""Target of the custom calls that stand for reads of iterators."""
+
+_TILE_ATTRIBUTES = ("plan", "partials", "rounding", "nanoo", "stream")
+_RENAMED = {**STOCK_OF, "IpuCast": "Cast"}
+
+# They check or name values and cost the machine nothing.
+_DROPPED = frozenset({"Assert", "IpuFloatingPointCheck", "NoOp"})
+_INFEEDS = frozenset({"IteratorGetNext", "IteratorGetNextSync"})
+_HOST_OPS = frozenset(
+    {
+        "Print", "PrintV2", "StringFormat", "PyFunc", "EagerPyFunc", "PyFuncStateless", "Timestamp",
+        "WriteSummary", "WriteScalarSummary", "WriteHistogramSummary", "WriteImageSummary",
+        "WriteAudioSummary", "WriteGraphSummary", "WriteRawProtoSummary", "FlushSummaryWriter",
+    }
+)  # fmt: skip
+_HOST_DTYPES = frozenset(dtype.as_datatype_enum for dtype in (tf.string, tf.resource, tf.variant))
+_STRING = tf.string.as_datatype_enum
+_INT32 = tf.int32.as_datatype_enum
+_CUSTOM_CALL = "XlaCustomCallV2"
+_STAND_IN = "host_tensor"
+_LOOPS = frozenset({"While", "StatelessWhile"})
+_SHAPE_LISTS = ("output_shapes", "_output_shapes")
+_serial = itertools.count()
+
+FindFunction = Callable[[str], Any]
+"""From the name of a function to its FunctionDef."""
+
+
+class UnknownShape(ValueError):
+    """A host op gives back a tensor whose shape is not static."""
+
+
+class StockFunctions:
+    """Converts a function and all that it calls.
+
+    Args:
+        find: Finds the functions that are called.
+
+    Attributes:
+        functions: What was converted, callees first.
+    """
+
+    def __init__(self, find: FindFunction) -> None:
+        self._find = find
+        self._converted: dict[tuple[str, frozenset[int]], Any] = {}
+        self.functions: list[Any] = []
+
+    def convert(self, function: Any, host: Iterable[str] = ()) -> Any:
+        """Returns `function` as XLA can read it.
+
+        Args:
+            function: A FunctionDef; it is left as it is.
+            host: Names of tensors that only host ops use. Arguments among them become int32.
+
+        Raises:
+            UnknownShape: A host op's result has no static shape.
+        """
+        body = _Body(function, host, self)
+        for node in function.node_def:
+            body.add(node)
+        new = body.finish()
+        self.functions.append(new)
+        return new
+
+    def callee(self, name: str, host_arguments: frozenset[int] = frozenset()) -> Any:
+        """Returns the converted function `name`, for calls with these host arguments."""
+        key = (name, host_arguments)
+        if key not in self._converted:
+            found = self._find(name)
+            arguments = found.signature.input_arg
+            host = [arguments[index].name for index in host_arguments]
+            self._converted[key] = self.convert(found, host)
+        return self._converted[key]
+
+
+class _Body:
+    """A function while its nodes are converted.
+
+    Attributes:
+        function: The new FunctionDef.
+        host: Names of tensors that only host ops use; an int32 stands for them at calls.
+        renamed: New names of tensors that other nodes refer to by their old ones.
+    """
+
+    def __init__(self, function: Any, host: Iterable[str], functions: StockFunctions) -> None:
+        self.function = FunctionDef()
+        self.function.CopyFrom(function)
+        self.function.ClearField("node_def")
+        self.function.signature.name = f"{function.signature.name}_stock_{next(_serial)}"
+        self.host = set(host)
+        for argument in self.function.signature.input_arg:
+            if argument.name in self.host:
+                argument.type = _INT32
+        self.renamed: dict[str, str] = {}
+        self._functions = functions
+
+    def add(self, node: Any) -> None:
+        """Adds what a node becomes."""
+        inputs = [name for name in node.input if not name.startswith("^")]
+        host_inputs = frozenset(index for index, name in enumerate(inputs) if name in self.host)
+        if node.op in _DROPPED:
+            return
+        if node.op in calls.CALLS:
+            self._add_call(node, host_inputs)
+        elif host_inputs or node.op in _HOST_OPS or node.op in _INFEEDS or _is_text(node):
+            self._add_host_op(node)
+        else:
+            self._add_device_op(node)
+
+    def finish(self) -> Any:
+        """Returns the function, with every name that changed brought up to date."""
+        function, kept = self.function, {node.name for node in self.function.node_def}
+        for node in function.node_def:
+            inputs = [self.renamed.get(name, name) for name in node.input]
+            node.ClearField("input")
+            node.input.extend(n for n in inputs if not n.startswith("^") or n[1:] in kept)
+        for result in function.signature.output_arg:
+            name = function.ret[result.name]
+            if name in self.host:
+                result.type = _INT32
+                name = self._stand_in()
+            function.ret[result.name] = self.renamed.get(name, name)
+        for key in [key for key, name in function.control_ret.items() if name not in kept]:
+            del function.control_ret[key]
+        del function.signature.control_output[:]
+        function.signature.control_output.extend(function.control_ret)
+        return function
+
+    def _add_device_op(self, node: Any) -> None:
+        new = self._copy(node)
+        if node.op in _RENAMED:
+            new.op = _RENAMED[node.op]
+            for name in _TILE_ATTRIBUTES:
+                new.attr.pop(name, None)
+        for value in new.attr.values():
+            for callee in calls.functions_of(value):
+                callee.name = self._functions.callee(callee.name).signature.name
+
+    def _add_call(self, node: Any, host_inputs: frozenset[int]) -> None:
+        new = self._copy(node)
+        arguments = frozenset(index - calls.CALLS[node.op] for index in host_inputs)
+        converted = None
+        for value in new.attr.values():
+            for callee in calls.functions_of(value):
+                converted = self._functions.callee(callee.name, arguments)
+                callee.name = converted.signature.name
+        for index in host_inputs:
+            new.input[index] = self._stand_in()
+        names = [name for name, _ in _outputs(node)]
+        if node.op in _LOOPS:
+            _retype(new.attr["T"], arguments)
+            self.host.update(names[index] for index in arguments)
+        elif converted is not None:
+            results = converted.signature.output_arg
+            changed = frozenset(
+                index
+                for index, dtype in enumerate(new.attr["Tout"].list.type)
+                if dtype != results[index].type
+            )
+            _retype(new.attr["Tin"], arguments)
+            _retype(new.attr["Tout"], changed)
+            self.host.update(names[index] for index in changed)
+
+    def _add_host_op(self, node: Any) -> None:
+        """Adds a custom call with the numbers that a host op takes and gives."""
+        dtypes = _dtypes(node, op_def_registry.get(node.op).input_arg)
+        operands = [
+            (name, dtype)
+            for name, dtype in zip(node.input, dtypes, strict=False)
+            if dtype not in _HOST_DTYPES and name not in self.host
+        ]
+        outputs = list(_outputs(node))
+        results = [index for index, (_, dtype) in enumerate(outputs) if dtype not in _HOST_DTYPES]
+        self.host.update(name for name, dtype in outputs if dtype in _HOST_DTYPES)
+        if not operands and not results:
+            return
+        call = self.function.node_def.add(name=node.name, op=_CUSTOM_CALL, device=node.device)
+        call.input.extend(name for name, _ in operands)
+        call.input.extend(name for name in node.input if name.startswith("^"))
+        attributes = call.attr
+        target = INFEED if node.op in _INFEEDS else HOST_CALL
+        attributes["call_target_name"].s = target.encode()
+        attributes["backend_config"].s = node.op.encode()
+        attributes["has_side_effect"].b = True
+        attributes["operand_dtypes"].list.type[:] = [dtype for _, dtype in operands]
+        attributes["result_dtypes"].list.type[:] = [outputs[index][1] for index in results]
+        attributes["result_shapes"].list.shape.extend(_static_shapes(node, results))
+        for name in ("operand_dtypes", "result_dtypes", "result_shapes"):
+            attributes[name].list.SetInParent()
+        for position, index in enumerate(results):
+            self.renamed[outputs[index][0]] = f"{node.name}:results:{position}"
+
+    def _copy(self, node: Any) -> Any:
+        new = self.function.node_def.add()
+        new.CopyFrom(node)
+        return new
+
+    def _stand_in(self) -> str:
+        """Returns the name of the int32 that is passed in the place of host tensors."""
+        if all(node.name != _STAND_IN for node in self.function.node_def):
+            node = self.function.node_def.add(name=_STAND_IN, op="Const")
+            node.attr["dtype"].type = _INT32
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0, tf.int32))
+        return f"{_STAND_IN}:output:0"
+
+
+def _is_text(node: Any) -> bool:
+    return node.op == "Const" and bool(node.attr["dtype"].type == _STRING)
+
+
+def _retype(attribute: Any, positions: frozenset[int]) -> None:
+    for index in positions:
+        attribute.list.type[index] = _INT32
+
+
+def _static_shapes(node: Any, results: list[int]) -> list[Any]:
+    """Returns the shapes of some outputs of a host op.
+
+    Raises:
+        UnknownShape: They are not known.
+    """
+    known = [node.attr[key].list.shape for key in _SHAPE_LISTS if key in node.attr]
+    shapes = [known[0][index] for index in results] if known else []
+    if len(shapes) < len(results) or not all(tf.TensorShape(s).is_fully_defined() for s in shapes):
+        raise UnknownShape(
+            f"'{node.name}' ({node.op}) brings tensors of unknown shape from the host. Shapes are "
+            "static on the IPU: batch data with `drop_remainder=True`, and give what a Python "
+            "function returns its shape with `set_shape`, outside of loops and conditions."
+        )
+    return shapes
+
+
+def _outputs(node: Any) -> Iterator[tuple[str, int]]:
+    """Yields what a FunctionDef calls each output of a node, and its type."""
+    for argument in op_def_registry.get(node.op).output_arg:
+        for index, dtype in enumerate(_dtypes(node, [argument])):
+            yield f"{node.name}:{argument.name}:{index}", dtype
+
+
+def _dtypes(node: Any, arguments: Any) -> list[int]:
+    """Returns the types of a node's inputs or outputs, one for each tensor."""
+    dtypes: list[int] = []
+    for argument in arguments:
+        if argument.type_list_attr:
+            dtypes += node.attr[argument.type_list_attr].list.type
+            continue
+        dtype = node.attr[argument.type_attr].type if argument.type_attr else argument.type
+        dtypes += [dtype] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
+    return dtypes
