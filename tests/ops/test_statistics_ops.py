@@ -1,5 +1,7 @@
 """Histograms against NumPy."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +15,7 @@ finite = st.floats(min_value=-100, max_value=100, width=16)
 
 def numpy_histogram(values, levels):
     edges = np.concatenate([[-np.inf], levels, [np.inf]])
-    return [np.sum((lo <= values) & (values < hi)) for lo, hi in zip(edges, edges[1:], strict=False)]
+    return [np.sum((lo <= values) & (values < hi)) for lo, hi in itertools.pairwise(edges)]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

@@ -1,0 +1,101 @@
+"""Adam with slots of chosen types."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, dense, slot_dtype_name
+from ipu_tf.keras.optimizers.moments import corrected, moving_averages
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class AdamIpuOptimizer(IpuOptimizerBase, keras.optimizers.Adam):
+    """Adam, whose moments may have types other than their variables'.
+
+    `epsilon` is added to the root of the second moment after its correction, as in the paper's
+    Algorithm 1 (Kingma and Ba, 2015). Keras adds it before: where gradients are not small against
+    `epsilon`, both do the same.
+
+    Args:
+        learning_rate: Learning rate, a schedule or a callable.
+        beta_1: Decay of the first moment.
+        beta_2: Decay of the second moment.
+        epsilon: Added to the root of the second moment.
+        amsgrad: Whether to divide by the largest second moment so far.
+        name: Name of the optimizer.
+        m_dtype: Dtype of the slot "m", the first moment; that of the variable if None.
+        v_dtype: Dtype of the slot "v", the second moment; that of the variable if None.
+        vhat_dtype: Dtype of the slot "vhat" of `amsgrad`; that of the variable if None.
+        debiasing: Whether to correct the moments for having started at zero.
+        **kwargs: `optimizer_compute_precisions` (one dtype), `outline_apply_gradients`,
+            `outline_apply_gradients_kwargs`, and the arguments of `keras.optimizers.Optimizer`.
+
+    Raises:
+        ValueError: A dtype is none of the IPU's floating types.
+    """
+
+    _SLOTS: ClassVar[dict[str, str]] = {"momentum": "m", "velocity": "v", "velocity_hat": "vhat"}
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        name: str = "Adam",
+        m_dtype: Any = None,
+        v_dtype: Any = None,
+        vhat_dtype: Any = None,
+        debiasing: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            name=name,
+            learning_rate=learning_rate,
+            beta_1=beta_1,
+            beta_2=beta_2,
+            epsilon=epsilon,
+            amsgrad=amsgrad,
+            **kwargs,
+        )
+        self.m_dtype = slot_dtype_name(m_dtype)
+        self.v_dtype = slot_dtype_name(v_dtype)
+        self.vhat_dtype = slot_dtype_name(vhat_dtype)
+        self.debiasing = debiasing
+
+    def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
+        """Returns the dtype of a variable's slot "m", "v" or "vhat"."""
+        chosen = {"m": self.m_dtype, "v": self.v_dtype, "vhat": self.vhat_dtype}
+        return chosen[slot_name] or var.dtype
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates a variable and its slots."""
+        compute_dtype = self.opt_dtypes[0]
+        betas = self.beta_1, self.beta_2
+        slots = self.get_slot(variable, "m"), self.get_slot(variable, "v")
+        moments = moving_averages(dense(gradient), slots, betas, compute_dtype)
+        for slot, moment in zip(slots, moments, strict=True):
+            self.assign(slot, moment)
+        if self.debiasing:
+            moments = corrected(moments, betas, self.iterations + 1, compute_dtype)
+        m_hat, v_hat = moments
+        if self.amsgrad:
+            largest = self.get_slot(variable, "vhat")
+            v_hat = tf.maximum(tf.cast(largest.value, compute_dtype), v_hat)
+            self.assign(largest, v_hat)
+        step = m_hat / (tf.sqrt(v_hat) + tf.cast(self.epsilon, compute_dtype))
+        self.assign_sub(variable, tf.cast(learning_rate, compute_dtype) * step)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        return {
+            **super().get_config(),
+            "m_dtype": self.m_dtype,
+            "v_dtype": self.v_dtype,
+            "vhat_dtype": self.vhat_dtype,
+            "debiasing": self.debiasing,
+        }

@@ -1,0 +1,170 @@
+"""Automatic loss scaling and gradient accumulation in one optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.keras.optimizers.als_optimizer import ALSOptimizer, CapturedGradients
+from ipu_tf.keras.optimizers.attributes import ReadOnly
+from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import GradientAccumulationOptimizer
+
+
+def _of_als(name: str, doc: str) -> ReadOnly:
+    """Returns a read-only attribute that is one of the `als_optimizer`."""
+    return ReadOnly(lambda self: getattr(self.als_optimizer, name), doc=doc)
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
+    """Counts and unscales the gradients of every micro-batch before they are accumulated.
+
+    So the loss scaling factor may move between the micro-batches of one update. It takes the
+    place of `als_optimizer`, whose wrapped optimizer gets the accumulated gradients.
+
+    Args:
+        als_optimizer: An `ALSOptimizer` that is not built yet.
+        num_mini_batches: See `GradientAccumulationOptimizer`, as for all that follow.
+        offload_weight_update_variables: See there.
+        replicated_optimizer_state_sharding: See there.
+        dtype: See there.
+        reduction_method: See there.
+        name: Name of the optimizer.
+
+    Raises:
+        ValueError: `als_optimizer` is another optimizer, or an argument is out of its range.
+    """
+
+    histogram = _of_als("histogram", "Counts of small and of large gradients.")
+    normalized_histogram = _of_als("normalized_histogram", "Shares of small and large gradients.")
+    loss_scaling_factor = _of_als("loss_scaling_factor", "The factor of the next loss.")
+    previous_loss_scaling_factor = _of_als(
+        "previous_loss_scaling_factor", "The factor before its last change."
+    )
+    update_counter = _of_als("update_counter", "Steps since the last update of the factor.")
+    update_frequency = _of_als("update_frequency", "See `ALSSettings`.")
+    increase_factor = _of_als("increase_factor", "See `ALSSettings`.")
+    decrease_factor = _of_als("decrease_factor", "One over `increase_factor`.")
+    initial_loss_scaling_factor = _of_als("initial_loss_scaling_factor", "See `ALSSettings`.")
+    max_loss_scaling_factor = _of_als("max_loss_scaling_factor", "See `ALSSettings`.")
+    accumulate_statistics_over_update_period = _of_als(
+        "accumulate_statistics_over_update_period", "See `ALSSettings`."
+    )
+    ratio_threshold = _of_als("ratio_threshold", "See `ALSSettings`.")
+    supports_captured_grads = _of_als("supports_captured_grads", "Always True.")
+    captured_grads_only = _of_als("captured_grads_only", "See `ALSSettings`.")
+    lpf_alpha = _of_als("lpf_alpha", "See `ALSSettings`.")
+    histogram_bin_edge = _of_als("histogram_bin_edge", "See `ALSSettings`.")
+
+    def __init__(
+        self,
+        als_optimizer: ALSOptimizer,
+        num_mini_batches: int,
+        offload_weight_update_variables: bool | None = None,
+        replicated_optimizer_state_sharding: bool = False,
+        dtype: Any = None,
+        reduction_method: Any = Method.SUM,
+        name: str = "ALSGradientAccumulationOptimizer",
+    ) -> None:
+        if not isinstance(als_optimizer, ALSOptimizer):
+            raise ValueError(
+                "ALSGradientAccumulationOptimizer can only be used with instances of ALSOptimizer; "
+                "for others there is GradientAccumulationOptimizer. "
+                f"Received: als_optimizer={als_optimizer!r}."
+            )
+        accumulation = GradientAccumulationOptimizer(
+            als_optimizer.inner_optimizer,
+            num_mini_batches,
+            offload_weight_update_variables=offload_weight_update_variables,
+            replicated_optimizer_state_sharding=replicated_optimizer_state_sharding,
+            dtype=dtype,
+            reduction_method=reduction_method,
+        )
+        super().__init__(accumulation, name=name)
+        self.als_optimizer = als_optimizer
+
+    def build(self, var_list: Sequence[keras.Variable]) -> None:
+        """Makes the accumulators and the variables of the wrapped optimizer."""
+        self.inner_optimizer.build(var_list)
+        # Past the class of Keras, whose own counter and scale are not needed.
+        super(keras.optimizers.LossScaleOptimizer, self).build(var_list)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Its own variables, those of the loss scaling and those of the accumulation."""
+        return [
+            *self._variables,
+            *self.als_optimizer.loss_scaling_variables,
+            *self.inner_optimizer.variables,
+        ]
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Returns a loss times the loss scaling factor, in its own dtype."""
+        return self.als_optimizer.scale_loss(loss)
+
+    def get_gradients(self, loss: tf.Tensor, params: Sequence[Any]) -> list[Any]:
+        """Returns the gradients of the scaled loss; see `ALSOptimizer.get_gradients`."""
+        return self.als_optimizer.get_gradients(loss, params)
+
+    def apply(
+        self,
+        grads: Sequence[Any],
+        trainable_variables: Sequence[Any] | None = None,
+        captured_grads: CapturedGradients | None = None,
+    ) -> None:
+        """Counts the scaled gradients of a micro-batch and accumulates them unscaled.
+
+        Args:
+            grads: Gradients of the scaled loss.
+            trainable_variables: Their variables; those that it was built with if None.
+            captured_grads: See `ALSOptimizer.apply`.
+        """
+        if not self.built:
+            self.build(list(trainable_variables or ()))
+        unscaled = self.als_optimizer.unscaled(grads, captured_grads)
+        self.inner_optimizer.apply(unscaled, trainable_variables)
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        captured_grads: CapturedGradients | None = None,
+        name: str | None = None,
+        experimental_aggregate_gradients: bool = True,
+    ) -> Any:
+        """Counts and accumulates gradients; see `apply`.
+
+        Args:
+            grads_and_vars: Gradients of the scaled loss, each with its variable.
+            captured_grads: See `ALSOptimizer.apply`.
+            name: Accepted for compatibility; has no effect.
+            experimental_aggregate_gradients: Accepted for compatibility; has no effect.
+
+        Returns:
+            The number of updates.
+        """
+        del name, experimental_aggregate_gradients
+        grads, variables = zip(*grads_and_vars, strict=True)
+        self.apply(grads, variables, captured_grads)
+        return self.iterations
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        config = self.inner_optimizer.get_config()
+        del config["opt"]
+        als_optimizer = keras.saving.serialize_keras_object(self.als_optimizer)
+        return {**config, "als_optimizer": als_optimizer, "name": self.name}
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> ALSGradientAccumulationOptimizer:
+        """Returns the optimizer that `get_config` describes."""
+        arguments = dict(config)
+        als_optimizer = keras.saving.deserialize_keras_object(
+            arguments.pop("als_optimizer"), custom_objects=custom_objects
+        )
+        return cls(als_optimizer, **arguments)

@@ -1,0 +1,166 @@
+"""An optimizer that applies the gradients of several micro-batches at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.keras.optimizers.ipu_optimizer_base import dense, dtype_name, slot_dtype_name
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
+    """Reduces the gradients of `num_mini_batches` steps, then applies them with another optimizer.
+
+    `iterations` counts the updates, as schedules of the wrapped optimizer do.
+
+    Args:
+        opt: The optimizer that takes the reduced gradients.
+        num_mini_batches: Number of steps for one update.
+        offload_weight_update_variables: Whether the device keeps what only updates need in remote
+            memory; None leaves it to the compiler. A matter of memory; the numbers stay the same.
+        replicated_optimizer_state_sharding: Whether replicas share out that memory.
+        dtype: Dtype of the accumulated gradients, that of the variable if None.
+        reduction_method: A `GradientAccumulationReductionMethod` or its name.
+        name: Name of the optimizer.
+
+    Raises:
+        ValueError: `num_mini_batches` is no positive whole number, the method or the dtype is
+            unknown.
+    """
+
+    def __init__(
+        self,
+        opt: keras.optimizers.Optimizer,
+        num_mini_batches: int,
+        offload_weight_update_variables: bool | None = None,
+        replicated_optimizer_state_sharding: bool = False,
+        dtype: Any = None,
+        reduction_method: Any = Method.SUM,
+        name: str = "GradientAccumulationOptimizer",
+    ) -> None:
+        if isinstance(num_mini_batches, bool) or not (
+            isinstance(num_mini_batches, int) and num_mini_batches > 0
+        ):
+            raise ValueError(
+                "num_mini_batches must be a positive whole number. "
+                f"Received: num_mini_batches={num_mini_batches!r}."
+            )
+        super().__init__(learning_rate=0.0, name=name)
+        self.inner_optimizer = opt
+        self.num_mini_batches = num_mini_batches
+        self.offload_weight_update_variables = offload_weight_update_variables
+        self.replicated_optimizer_state_sharding = replicated_optimizer_state_sharding
+        self.dtype = slot_dtype_name(dtype)
+        self.reduction_method = Method.parse(reduction_method)
+        self._steps = self.add_variable((), dtype="int32", name="accumulated_mini_batches")
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Makes the accumulators, and the variables of the wrapped optimizer."""
+        if not self.inner_optimizer.built:
+            self.inner_optimizer.build(variables)
+        super().build(variables)
+        self._accumulators = [
+            self.add_variable(
+                variable.shape,
+                dtype=self.dtype or dtype_name(variable.dtype),
+                name=f"{variable.name}_gradient_accumulator",
+            )
+            for variable in variables
+        ]
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        """Adds gradients to the accumulators; at the last step of an update, applies them.
+
+        Args:
+            grads: Gradients of one micro-batch, None for variables without.
+            trainable_variables: Their variables; those that it was built with if None.
+        """
+        if not self.built:
+            self.build(list(trainable_variables or ()))
+        variables = list(trainable_variables or self._trainable_variables)
+        self._check_variables_are_known(variables)
+        pairs = [
+            (self._accumulators[self._get_variable_index(variable)], grad, variable)
+            for grad, variable in zip(grads, variables, strict=True)
+            if grad is not None
+        ]
+        step = self._steps.value + 1
+        for accumulator, grad, _ in pairs:
+            accumulator.assign(self._accumulated(accumulator, grad, step))
+
+        def update() -> None:
+            self.inner_optimizer.apply(
+                [tf.convert_to_tensor(accumulator.value) for accumulator, _, _ in pairs],
+                [variable for _, _, variable in pairs],
+            )
+            self._steps.assign(0)
+            for accumulator, _, _ in pairs:
+                accumulator.assign(tf.zeros_like(accumulator.value))
+
+        def wait() -> None:
+            self._steps.assign(step)
+
+        keras.ops.cond(tf.equal(step, self.num_mini_batches), update, wait)
+
+    def _accumulated(self, accumulator: keras.Variable, grad: Any, step: tf.Tensor) -> tf.Tensor:
+        """Returns an accumulator's value after the gradient of the `step`-th micro-batch."""
+        # Rounded once, to the type of the accumulator.
+        before, grad = tf.cast(accumulator.value, tf.float32), tf.cast(dense(grad), tf.float32)
+        if self.reduction_method is Method.SUM:
+            value = before + grad
+        elif self.reduction_method is Method.MEAN:
+            value = before + grad / self.num_mini_batches
+        else:
+            value = before + (grad - before) / tf.cast(step, tf.float32)
+        return tf.cast(value, accumulator.dtype)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Its own variables and those of the wrapped optimizer."""
+        return self._variables + self.inner_optimizer.variables
+
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate of the wrapped optimizer."""
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: Any) -> None:
+        self.inner_optimizer.learning_rate = learning_rate
+
+    @property
+    def iterations(self) -> Any:
+        """The number of updates."""
+        return self.inner_optimizer.iterations
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Returns a loss scaled as the wrapped optimizer has it."""
+        return self.inner_optimizer.scale_loss(loss)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        return {
+            "opt": keras.saving.serialize_keras_object(self.inner_optimizer),
+            "num_mini_batches": self.num_mini_batches,
+            "offload_weight_update_variables": self.offload_weight_update_variables,
+            "replicated_optimizer_state_sharding": self.replicated_optimizer_state_sharding,
+            "dtype": self.dtype,
+            "reduction_method": self.reduction_method.name,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> GradientAccumulationOptimizer:
+        """Returns the optimizer that `get_config` describes."""
+        arguments = dict(config)
+        inner = keras.saving.deserialize_keras_object(
+            arguments.pop("opt"), custom_objects=custom_objects
+        )
+        return cls(inner, **arguments)

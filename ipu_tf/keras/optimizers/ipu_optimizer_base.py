@@ -1,0 +1,168 @@
+"""What the IPU optimizers share: types of slots, precision of the update, outlining."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+
+class IpuOptimizerBase(keras.optimizers.Optimizer):
+    """An optimizer whose slots and whose arithmetic have types of their own.
+
+    A subclass names this class before the Keras optimizer whose slots it uses. It maps Keras'
+    names of the slots to its own in `_SLOTS`.
+
+    Args:
+        name: Name of the optimizer.
+        optimizer_compute_precisions: Dtypes of the stages of the update.
+        outline_apply_gradients: Whether the device shares the code of the update among variables.
+            A matter of memory; the numbers stay the same.
+        outline_apply_gradients_kwargs: Options of the outlining.
+        **kwargs: Arguments of the Keras optimizer.
+
+    Raises:
+        ValueError: There is another number of precisions, or one that is not a floating type.
+    """
+
+    _SLOTS: ClassVar[Mapping[str, str]] = {}
+    _STAGES: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        name: str,
+        optimizer_compute_precisions: Any = (tf.float32,),
+        outline_apply_gradients: bool = False,
+        outline_apply_gradients_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        self.opt_dtypes = tuple(floating_dtype(dtype) for dtype in optimizer_compute_precisions)
+        if len(self.opt_dtypes) != self._STAGES:
+            raise ValueError(
+                f"{type(self).__name__} computes in {self._STAGES} stage(s): "
+                "`optimizer_compute_precisions` must have one dtype for each. "
+                f"Received: optimizer_compute_precisions={optimizer_compute_precisions!r}."
+            )
+        self.outline_apply_gradients = outline_apply_gradients
+        self.outline_apply_gradients_kwargs = dict(outline_apply_gradients_kwargs or {})
+        self._slots: dict[tuple[Any, str], keras.Variable] = {}
+
+    def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
+        """Returns the dtype of a variable's slot.
+
+        Args:
+            var: A trainable variable.
+            slot_name: The optimizer's name of the slot.
+        """
+        del slot_name
+        return var.dtype
+
+    def add_slot(
+        self,
+        var: Any,
+        slot_name: str,
+        initializer: Any = "zeros",
+        shape: Any = None,
+        dtype: Any = None,
+    ) -> keras.Variable:
+        """Returns a variable's slot, made if there is none of that name.
+
+        Args:
+            var: A trainable variable.
+            slot_name: Name of the slot.
+            initializer: Keras initializer of the slot.
+            shape: Shape of the slot, that of `var` if None.
+            dtype: Dtype of the slot, that of `get_slot_dtype` if None.
+        """
+        key = self._var_key(var), slot_name
+        if key not in self._slots:
+            owner = getattr(var, "path", var.name).replace("/", "_").replace(":", "_")
+            self._slots[key] = self.add_variable(
+                shape=var.shape if shape is None else shape,
+                initializer=initializer,
+                dtype=dtype_name(dtype or self.get_slot_dtype(var, slot_name) or var.dtype),
+                name=f"{owner}_{slot_name}",
+            )
+        return self._slots[key]
+
+    def add_slot_with_dtype(
+        self, var: Any, slot_name: str, dtype: Any, initializer: Any = "zeros"
+    ) -> keras.Variable:
+        """Returns `add_slot` with a dtype; see there."""
+        return self.add_slot(var, slot_name, initializer=initializer, dtype=dtype)
+
+    def get_slot(self, var: Any, slot_name: str) -> keras.Variable:
+        """Returns a variable's slot.
+
+        Args:
+            var: A trainable variable.
+            slot_name: Name of the slot.
+
+        Raises:
+            ValueError: There is no such slot.
+        """
+        key = self._var_key(var), slot_name
+        if key not in self._slots:
+            raise ValueError(
+                f"Optimizer '{self.name}' has no slot '{slot_name}' for variable '{var.name}'. "
+                f"Its slots are {self.get_slot_names()}, made when it is built with its variables."
+            )
+        return self._slots[key]
+
+    def get_slot_names(self) -> list[str]:
+        """Returns the names of the slots that there are, in order of creation."""
+        return list(dict.fromkeys(name for _, name in self._slots))
+
+    def add_variable_from_reference(
+        self, reference_variable: Any, name: str | None = None, initializer: Any = "zeros"
+    ) -> keras.Variable:
+        """Returns a variable that belongs to another; a slot if `name` is Keras' name of one."""
+        slot_name = self._SLOTS.get(name or "")
+        if slot_name is None:
+            return super().add_variable_from_reference(reference_variable, name, initializer)
+        return self.add_slot(reference_variable, slot_name, initializer)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        return {
+            **super().get_config(),
+            "optimizer_compute_precisions": [dtype.name for dtype in self.opt_dtypes],
+            "outline_apply_gradients": self.outline_apply_gradients,
+            "outline_apply_gradients_kwargs": self.outline_apply_gradients_kwargs,
+        }
+
+
+def floating_dtype(dtype: Any) -> tf.DType:
+    """Returns a floating type of the IPU.
+
+    Args:
+        dtype: float16 or float32, as a TensorFlow or NumPy type or by name.
+
+    Raises:
+        ValueError: It is another.
+    """
+    try:
+        parsed = tf.as_dtype(dtype)
+    except TypeError:
+        parsed = None
+    if parsed not in (tf.float16, tf.float32):
+        raise ValueError(f"The dtype must be tf.float16 or tf.float32. Received: {dtype!r}.")
+    return parsed
+
+
+def slot_dtype_name(dtype: Any) -> str | None:
+    """Returns the name of a slot's dtype; None stands for the dtype of the variable."""
+    return None if dtype is None else floating_dtype(dtype).name
+
+
+def dtype_name(dtype: Any) -> str:
+    """Returns the name of a dtype."""
+    return tf.as_dtype(dtype).name
+
+
+def dense(gradient: Any) -> tf.Tensor:
+    """Returns a gradient as a tensor, also that of an embedding's rows."""
+    return tf.convert_to_tensor(gradient)

@@ -1,0 +1,138 @@
+"""LAMB with slots of chosen types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, dense, slot_dtype_name
+from ipu_tf.keras.optimizers.moments import corrected, moving_averages
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class LAMBIpuOptimizer(IpuOptimizerBase, keras.optimizers.Lamb):
+    """Layer-wise adaptive moments (You et al., 2020), whose slots may have types of their own.
+
+    A step of a variable is that of Adam plus `weight_decay_rate` times the variable, scaled to the
+    norm of the variable. The first of the two compute precisions is that of the step and the
+    norms, the second that of the product with the learning rate.
+
+    Args:
+        learning_rate: Learning rate, a schedule or a callable.
+        beta_1: Decay of the first moment.
+        beta_2: Decay of the second moment.
+        epsilon: Added to the root of the second moment.
+        weight_decay_rate: Share of a variable that is added to its step.
+        exclude_from_weight_decay: Patterns (`re.search`) of the paths of variables without decay.
+        exclude_from_layer_adaptation: Patterns of the paths of variables whose step is not scaled.
+        name: Name of the optimizer.
+        debiasing: Whether to correct the moments for having started at zero.
+        m_dtype: Dtype of the slot "m", the first moment; that of the variable if None.
+        v_dtype: Dtype of the slot "v", the second moment; that of the variable if None.
+        weight_norm_clip: The norm of a variable counts as at most this; None leaves it as it is.
+        optimizer_compute_precisions: Dtypes of the two stages.
+        **kwargs: `outline_apply_gradients`, `outline_apply_gradients_kwargs`, and the arguments of
+            `keras.optimizers.Optimizer`.
+
+    Raises:
+        ValueError: There are not two precisions, or a dtype is none of the IPU's floating types.
+    """
+
+    _SLOTS: ClassVar[dict[str, str]] = {"momentum": "m", "velocity": "v"}
+    _STAGES: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        weight_decay_rate: float = 0.0,
+        exclude_from_weight_decay: Sequence[str] | None = None,
+        exclude_from_layer_adaptation: Sequence[str] | None = None,
+        name: str = "LAMB",
+        debiasing: bool = True,
+        m_dtype: Any = None,
+        v_dtype: Any = None,
+        weight_norm_clip: float | None = None,
+        optimizer_compute_precisions: Any = (tf.float32, tf.float32),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            name=name,
+            learning_rate=learning_rate,
+            beta_1=beta_1,
+            beta_2=beta_2,
+            epsilon=epsilon,
+            optimizer_compute_precisions=optimizer_compute_precisions,
+            **kwargs,
+        )
+        self.weight_decay_rate = weight_decay_rate
+        self.weight_norm_clip = weight_norm_clip
+        self.m_dtype = slot_dtype_name(m_dtype)
+        self.v_dtype = slot_dtype_name(v_dtype)
+        self.debiasing = debiasing
+        # `exclude_from_weight_decay` is a method of Keras optimizers.
+        self._without_decay = tuple(exclude_from_weight_decay or ())
+        self._without_adaptation = tuple(exclude_from_layer_adaptation or ())
+
+    def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
+        """Returns the dtype of a variable's slot "m" or "v"."""
+        return {"m": self.m_dtype, "v": self.v_dtype}[slot_name] or var.dtype
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates a variable and its slots."""
+        compute_dtype, apply_dtype = self.opt_dtypes
+        betas = self.beta_1, self.beta_2
+        slots = self.get_slot(variable, "m"), self.get_slot(variable, "v")
+        moments = moving_averages(dense(gradient), slots, betas, compute_dtype)
+        for slot, moment in zip(slots, moments, strict=True):
+            self.assign(slot, moment)
+        if self.debiasing:
+            moments = corrected(moments, betas, self.iterations + 1, compute_dtype)
+        first, second = moments
+        step = first / (tf.sqrt(second) + tf.cast(self.epsilon, compute_dtype))
+
+        path = self._path(variable)
+        weights = tf.cast(variable, compute_dtype)
+        if not _matches(self._without_decay, path):
+            step = step + weights * tf.cast(self.weight_decay_rate, compute_dtype)
+        scale = tf.cast(learning_rate, compute_dtype)
+        if not _matches(self._without_adaptation, path):
+            scale = scale * self._trust_ratio(weights, step)
+        update = tf.cast(scale, apply_dtype) * tf.cast(step, apply_dtype)
+        self.assign_sub(variable, update)
+
+    def _trust_ratio(self, weights: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+        """Returns the norm of a variable over that of its step, 1 where either is 0."""
+        weight_norm, step_norm = tf.norm(weights), tf.norm(step)
+        if self.weight_norm_clip is not None:
+            weight_norm = tf.minimum(weight_norm, tf.cast(self.weight_norm_clip, weights.dtype))
+        ratio = tf.math.divide_no_nan(weight_norm, step_norm)
+        return tf.where(tf.logical_and(weight_norm > 0, step_norm > 0), ratio, tf.ones_like(ratio))
+
+    def _path(self, variable: Any) -> str:
+        """Returns the path of the Keras variable of a TensorFlow variable."""
+        known = self._trainable_variables[self._get_variable_index(variable)]
+        return getattr(known, "path", known.name)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        return {
+            **super().get_config(),
+            "weight_decay_rate": self.weight_decay_rate,
+            "exclude_from_weight_decay": list(self._without_decay),
+            "exclude_from_layer_adaptation": list(self._without_adaptation),
+            "weight_norm_clip": self.weight_norm_clip,
+            "m_dtype": self.m_dtype,
+            "v_dtype": self.v_dtype,
+            "debiasing": self.debiasing,
+        }
+
+
+def _matches(patterns: tuple[str, ...], path: str) -> bool:
+    return any(re.search(pattern, path) for pattern in patterns)

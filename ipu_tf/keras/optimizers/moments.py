@@ -1,0 +1,46 @@
+"""The moments of a gradient that Adam and LAMB keep (Kingma and Ba, 2015, Algorithm 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+Pair = tuple[tf.Tensor, tf.Tensor]
+
+
+def moving_averages(
+    gradient: tf.Tensor, slots: tuple[Any, Any], betas: tuple[float, float], dtype: tf.DType
+) -> Pair:
+    """Returns the moving averages of a gradient and of its square after one more step.
+
+    Args:
+        gradient: The gradient of a variable.
+        slots: Keras variables that hold both averages so far, of the variable's shape.
+        betas: The share of each average that is kept.
+        dtype: Dtype of the arithmetic and of the results.
+    """
+    gradient = tf.cast(gradient, dtype)
+    first, second = (
+        tf.cast(slot.value, dtype) * tf.cast(beta, dtype) + value * tf.cast(1.0 - beta, dtype)
+        for slot, beta, value in zip(slots, betas, (gradient, tf.square(gradient)), strict=True)
+    )
+    return first, second
+
+
+def corrected(averages: Pair, betas: tuple[float, float], step: Any, dtype: tf.DType) -> Pair:
+    """Returns moving averages without the share of the zeros that they started from.
+
+    Args:
+        averages: The averages after `step` steps.
+        betas: The share of each average that is kept at a step.
+        step: Number of steps, from 1.
+        dtype: Dtype of the averages.
+    """
+    # Powers of a number near 1 lose the digits that matter in float16, whatever the averages are.
+    count = tf.cast(step, tf.float32)
+    first, second = (
+        average / tf.cast(1.0 - tf.pow(tf.constant(beta, tf.float32), count), dtype)
+        for average, beta in zip(averages, betas, strict=True)
+    )
+    return first, second

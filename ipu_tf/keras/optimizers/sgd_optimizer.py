@@ -1,0 +1,70 @@
+"""SGD with a momentum of chosen type."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, dense, slot_dtype_name
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class SGDIpuOptimizer(IpuOptimizerBase, keras.optimizers.SGD):
+    """Gradient descent with momentum, whose momentum may have a type other than its variable's.
+
+    Args:
+        learning_rate: Learning rate, a schedule or a callable.
+        momentum: Share of the momentum that is kept at a step, from 0 to 1; 0 keeps no momentum.
+        nesterov: Whether to use Nesterov's momentum.
+        name: Name of the optimizer.
+        momentum_accum_dtype: Dtype of the slot "momentum"; that of the variable if None.
+        **kwargs: `optimizer_compute_precisions` (one dtype), `outline_apply_gradients`,
+            `outline_apply_gradients_kwargs`, and the arguments of `keras.optimizers.Optimizer`.
+
+    Raises:
+        ValueError: A dtype is none of the IPU's floating types.
+    """
+
+    _SLOTS: ClassVar[dict[str, str]] = {"momentum": "momentum"}
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        name: str = "SGD",
+        momentum_accum_dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            name=name,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            nesterov=nesterov,
+            **kwargs,
+        )
+        self.momentum_accum_dtype = slot_dtype_name(momentum_accum_dtype)
+
+    def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
+        """Returns the dtype of a variable's slot "momentum"."""
+        del slot_name
+        return self.momentum_accum_dtype or var.dtype
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates a variable and its slot."""
+        compute_dtype = self.opt_dtypes[0]
+        step = tf.cast(learning_rate, compute_dtype) * tf.cast(dense(gradient), compute_dtype)
+        if not self.momentum:
+            self.assign_sub(variable, step)
+            return
+        slot = self.get_slot(variable, "momentum")
+        momentum = tf.cast(self.momentum, compute_dtype)
+        velocity = tf.cast(slot.value, compute_dtype) * momentum - step
+        self.assign(slot, velocity)
+        self.assign_add(variable, velocity * momentum - step if self.nesterov else velocity)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        return {**super().get_config(), "momentum_accum_dtype": self.momentum_accum_dtype}
