@@ -20,6 +20,7 @@ from ipu_tf.config.flags import (
 from ipu_tf.config.ipu_config import IPUConfig
 from ipu_tf.config.metadata import AttributeMetadata
 from ipu_tf.config.system import (
+    borrowed_device,
     configure_ipu_system,
     device_configuration,
     get_ipu_config,
@@ -41,6 +42,7 @@ __all__ = [
     "StochasticRoundingBehaviour",
     "SyntheticDataCategory",
     "UnknownOptionError",
+    "borrowed_device",
     "configure_ipu_system",
     "deprecate_config_attribute",
     "deprecate_config_attributes",

@@ -33,7 +33,9 @@ class DeviceConfiguration:
         tiles_per_ipu: Number of tiles of each IPU, never 0.
         num_ipus: Number of IPUs of each TensorFlow device, at least one device.
         numerics: Whether matmuls and convolutions run as tile ops or as TensorFlow's own.
-        out_of_memory: Whether a program that does not fit is an error or a warning.
+        out_of_memory: Whether a program that does not fit is an error, a warning, or (in
+            estimates) a figure of the report.
+        unsupported: Whether an operation without a cost is an error or a warning.
         inv: Whether an invalid operation is an error.
         div0: Whether a division by zero is an error.
         oflo: Whether an overflow is an error.
@@ -50,7 +52,8 @@ class DeviceConfiguration:
     tiles_per_ipu: int
     num_ipus: tuple[int, ...] = (1,)
     numerics: Literal["tiles", "native"] = "tiles"
-    out_of_memory: Literal["raise", "warn"] = "raise"
+    out_of_memory: Literal["raise", "warn", "report"] = "raise"
+    unsupported: Literal["raise", "warn"] = "raise"
     inv: bool = False
     div0: bool = False
     oflo: bool = False

@@ -62,7 +62,13 @@ class Simulator(Category):
         "raise",
         'What happens when a program does not fit into tile memory: "raise" an error, or "warn" '
         "and run it.",
-        "Applies to plans that do not fit.",
+        "Applies to the plan of every operation and to the program as a whole.",
+    )
+    unsupported: str = option(
+        "raise",
+        'What happens when an operation of a program has no cost on the machine: "raise" an '
+        'error, or "warn", run the program and mark its report as incomplete.',
+        "Applies to the operations of every program.",
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import copy
 import functools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ipu_tf.config.device import DeviceConfiguration
@@ -42,6 +44,9 @@ class _System:
 
 
 _SYSTEM = _System()
+_BORROWED: contextvars.ContextVar[DeviceConfiguration | None] = contextvars.ContextVar(
+    "borrowed device configuration", default=None
+)
 
 
 def configure_ipu_system(
@@ -117,8 +122,27 @@ def get_ipu_config(session: None = None) -> list[IPUConfig]:
     return [copy.deepcopy(installed.config) for _ in installed.device.num_ipus]
 
 
+@contextlib.contextmanager
+def borrowed_device(device: DeviceConfiguration) -> Iterator[None]:
+    """Makes `device_configuration()` return `device` in this context alone.
+
+    What is installed in the process stays as it is, for other threads and afterwards.
+
+    Args:
+        device: What to compile for meanwhile.
+    """
+    token = _BORROWED.set(device)
+    try:
+        yield
+    finally:
+        _BORROWED.reset(token)
+
+
 def device_configuration() -> DeviceConfiguration:
     """Returns the installed device configuration, or the default one with a single IPU."""
+    borrowed = _BORROWED.get()
+    if borrowed is not None:
+        return borrowed
     with _SYSTEM.lock:
         installed = _SYSTEM.installed
     return _default() if installed is None else installed.device

@@ -1,5 +1,6 @@
 """Installing a configuration, replacing it and dropping it."""
 
+import dataclasses
 import logging
 import threading
 
@@ -82,6 +83,20 @@ def test_replacing_can_be_forbidden(resets):
     with pytest.raises(RuntimeError, match="another configuration is already configured"):
         config.configure_ipu_system(on_chip("gc2"), reset_configuration=False)
     assert config.device_configuration().chip == "gc200"
+    assert len(resets) == 1
+
+
+def test_a_borrowed_device_is_there_in_its_context_alone(resets):
+    on_chip("gc200").configure_ipu_system()
+    borrowed = dataclasses.replace(config.device_configuration(), chip="gc2", tiles_per_ipu=4)
+    elsewhere = []
+    with config.borrowed_device(borrowed):
+        assert config.device_configuration() is borrowed
+        assert config.get_ipu_config()[0].simulator.chip == "gc200"
+        thread = threading.Thread(target=lambda: elsewhere.append(config.device_configuration()))
+        thread.start()
+        thread.join()
+    assert elsewhere[0].chip == config.device_configuration().chip == "gc200"
     assert len(resets) == 1
 
 

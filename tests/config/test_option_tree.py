@@ -86,6 +86,7 @@ OPTIONS = {
     "simulator.chip": ("str", "bow"),
     "simulator.numerics": ("str", "tiles"),
     "simulator.out_of_memory": ("str", "raise"),
+    "simulator.unsupported": ("str", "raise"),
 }
 
 

@@ -33,6 +33,7 @@ def test_the_defaults():
         num_ipus=(1,),
         numerics="tiles",
         out_of_memory="raise",
+        unsupported="raise",
         inv=False,
         div0=False,
         oflo=False,
@@ -50,6 +51,7 @@ def test_every_option_that_acts_reaches_the_device():
         simulator__chip="gc2",
         simulator__numerics="native",
         simulator__out_of_memory="warn",
+        simulator__unsupported="warn",
         ipu_model__tiles_per_ipu=16,
         floating_point_behaviour__inv=True,
         floating_point_behaviour__oflo=True,
@@ -65,6 +67,7 @@ def test_every_option_that_acts_reaches_the_device():
         num_ipus=(2, 4),
         numerics="native",
         out_of_memory="warn",
+        unsupported="warn",
         inv=True,
         oflo=True,
         stochastic_rounding="replica_identical_only",
@@ -237,6 +240,10 @@ NEVER, PRE_COMPILE = DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPIL
         (
             {"simulator.out_of_memory": "ignore"},
             "simulator.out_of_memory must be 'raise' or 'warn'. Received: 'ignore'.",
+        ),
+        (
+            {"simulator.unsupported": "skip"},
+            "simulator.unsupported must be 'raise' or 'warn'. Received: 'skip'.",
         ),
         (
             {"ipu_model.version": "ipu3"},
