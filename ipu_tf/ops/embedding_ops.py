@@ -1,0 +1,86 @@
+"""Lookups in tables of embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def embedding_lookup(
+    params: Any,
+    ids: Any,
+    serialization_factor: int = 1,
+    indices_are_sorted: bool = False,
+    name: str | None = None,
+) -> tf.Tensor:
+    """Returns rows of a table.
+
+    Args:
+        params: The table, of shape [rows, ...].
+        ids: Numbers of rows, int32 or int64.
+        serialization_factor: Number of equal parts of the table that are looked up one after the
+            other, which saves memory of the device. The rows are the same.
+        indices_are_sorted: Whether `ids` ascend, which saves the device their sorting.
+        name: Name scope of the lookup.
+
+    Returns:
+        A tensor of shape [*ids.shape, ...] and the dtype of `params`.
+
+    Raises:
+        ValueError: The factor is below 1 or does not divide the rows, or `ids` are no integers.
+    """
+    del indices_are_sorted
+    params, ids = tf.convert_to_tensor(params), tf.convert_to_tensor(ids)
+    if not ids.dtype.is_integer:
+        raise ValueError(
+            "embedding_lookup: ids must be integers; tf.cast them to tf.int32. "
+            f"Received: ids of dtype {ids.dtype.name}."
+        )
+    rows = params.shape[0]
+    check_serialization("embedding_lookup", serialization_factor, rows)
+    with tf.name_scope(name or "embedding_lookup"):
+        if serialization_factor == 1:
+            return tf.gather(params, ids)
+        return _serialized(params, ids, serialization_factor)
+
+
+def check_serialization(owner: str, factor: Any, rows: int) -> None:
+    """Checks into how many parts a table is to be split.
+
+    Args:
+        owner: What the error is to name.
+        factor: Number of parts.
+        rows: Number of rows of the table.
+
+    Raises:
+        ValueError: The factor is no whole number from 1, or does not divide the rows.
+    """
+    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1 or rows % factor:
+        raise ValueError(
+            f"{owner}: serialization_factor has to be a whole number of at least 1 that divides "
+            f"the number of rows. Received: serialization_factor={factor!r}, {rows} rows."
+        )
+
+
+def _serialized(params: tf.Tensor, ids: tf.Tensor, factor: int) -> tf.Tensor:
+    first, *others = tf.split(params, factor)
+    part_rows = first.shape[0]
+    parts = range(1, factor)
+    local = [ids - part * part_rows for part in parts]
+    inside = [tf.logical_and(row >= 0, row < part_rows) for row in local]
+    # The first part also looks up what is in none, so that a wrong id is the error that it is.
+    in_others = tf.reduce_any(tf.stack(inside), axis=0)
+    result = tf.gather(first, tf.where(in_others, 0, ids))
+    for part, row, here in zip(others, local, inside, strict=True):
+        looked_up = tf.gather(part, tf.where(here, row, 0))
+        mask = _with_axes(here, params.shape.rank - 1)
+        result = tf.where(mask, looked_up, result)
+    return result
+
+
+def _with_axes(tensor: tf.Tensor, count: int) -> tf.Tensor:
+    """Returns a tensor with further axes of size 1 at its end."""
+    for _ in range(count):
+        tensor = tensor[..., tf.newaxis]
+    return tensor

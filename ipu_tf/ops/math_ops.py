@@ -1,0 +1,104 @@
+"""Matrix products that the device works off piece by piece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+# Of a product [..., m, k] x [..., k, n]: which extent each dimension splits.
+_SPLIT_EXTENT = {"a_columns": "m", "a_rows_b_columns": "k", "b_rows": "n"}
+
+
+def serialized_matmul(
+    a: Any,
+    b: Any,
+    serialization_factor: int,
+    serialization_dimension: str,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    name: str | None = None,
+) -> tf.Tensor:
+    """Returns the product of two matrices, worked off in equal pieces.
+
+    For `a` of shape [..., m, k] and `b` of shape [..., k, n], after transposition, "a_columns"
+    splits m, "a_rows_b_columns" k and "b_rows" n. The pieces are products of their own, so are
+    those of the gradients; along k, their results are added, which rounds float16 once a piece.
+
+    Args:
+        a: A tensor of rank 2 or more.
+        b: A tensor of the same dtype, of rank 2 or more.
+        serialization_factor: Number of pieces; it divides the extent that is split.
+        serialization_dimension: "a_columns", "a_rows_b_columns" or "b_rows".
+        transpose_a: Whether `a` has shape [..., k, m].
+        transpose_b: Whether `b` has shape [..., n, k].
+        name: Name scope of the pieces.
+
+    Returns:
+        A tensor of shape [..., m, n].
+
+    Raises:
+        ValueError: The factor is below 1 or does not divide the extent, the dimension is unknown,
+            the extent is not static, or a tensor has a rank below 2.
+    """
+    a, b = tf.convert_to_tensor(a), tf.convert_to_tensor(b)
+    check_serialization("serialized_matmul", serialization_factor, serialization_dimension)
+    for label, tensor in (("a", a), ("b", b)):
+        if tensor.shape.rank is None or tensor.shape.rank < 2:
+            raise ValueError(
+                f"serialized_matmul: tensor '{label}' must have a rank of at least 2. "
+                f"Received: shape {tensor.shape}."
+            )
+    extent = _SPLIT_EXTENT[serialization_dimension]
+    axes_a = dict(zip("km" if transpose_a else "mk", (-2, -1), strict=True))
+    axes_b = dict(zip("nk" if transpose_b else "kn", (-2, -1), strict=True))
+    with tf.name_scope(name or "serialized_matmul"):
+        pieces = zip(
+            _pieces(a, axes_a.get(extent), serialization_factor, serialization_dimension),
+            _pieces(b, axes_b.get(extent), serialization_factor, serialization_dimension),
+            strict=True,
+        )
+        products = [tf.matmul(x, y, transpose_a, transpose_b) for x, y in pieces]
+        if extent == "k":
+            return tf.add_n(products)
+        return tf.concat(products, axis={"m": -2, "n": -1}[extent])
+
+
+def check_serialization(
+    owner: str, factor: Any, dimension: Any, dimensions: Any = tuple(_SPLIT_EXTENT)
+) -> None:
+    """Checks how a product is to be serialized.
+
+    Args:
+        owner: What the error is to name.
+        factor: Number of pieces.
+        dimension: Name of the dimension that is split.
+        dimensions: The names that there are.
+
+    Raises:
+        ValueError: The factor is no whole number from 1, or the dimension is unknown.
+    """
+    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
+        raise ValueError(
+            f"{owner}: serialization_factor has to be a whole number of at least 1. "
+            f"Received: serialization_factor={factor!r}."
+        )
+    if dimension not in dimensions:
+        raise ValueError(
+            f"{owner}: invalid serialization_dimension={dimension!r}, expected one of: "
+            f"{', '.join(dimensions)}."
+        )
+
+
+def _pieces(tensor: tf.Tensor, axis: int | None, factor: int, dimension: str) -> list[tf.Tensor]:
+    """Returns equal pieces of a tensor, or the tensor `factor` times if no axis is split."""
+    if axis is None:
+        return [tensor] * factor
+    length = tensor.shape[axis]
+    if length is None or length % factor:
+        raise ValueError(
+            f"serialized_matmul: serialization_factor ({factor}) has to divide the static extent "
+            f"that '{dimension}' splits. Received: extent {length}, axis {axis} of shape "
+            f"{tensor.shape}."
+        )
+    return tf.split(tensor, factor, axis=axis)

@@ -1,0 +1,59 @@
+"""Lookups in parts against whole ones."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf.ops import embedding_ops
+
+ROWS = 6
+
+
+def table(*shape):
+    values = np.random.default_rng(4).normal(size=(ROWS, *shape)).astype("float32")
+    values[0] = -0.0
+    return tf.constant(values)
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3, 6])
+@pytest.mark.parametrize("row_shape", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("ids", [[0, 5, 3, 3], [[1, 2], [4, 0]]])
+def test_rows_and_gradients(factor, row_shape, ids):
+    params, ids = table(*row_shape), tf.constant(ids)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(params)
+        rows = embedding_ops.embedding_lookup(params, ids, serialization_factor=factor)
+        reference = tf.gather(params, ids)
+        losses = tf.reduce_sum(rows**3), tf.reduce_sum(reference**3)
+    assert rows.shape == reference.shape
+    np.testing.assert_array_equal(rows, reference)
+    np.testing.assert_array_equal(np.signbit(rows), np.signbit(reference))
+    ours, expected = (tf.convert_to_tensor(tape.gradient(loss, params)) for loss in losses)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1, 3])
+@pytest.mark.parametrize("wrong", [-1, ROWS])
+def test_ids_outside_of_the_table(factor, wrong):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"= {wrong} is not in"):
+        embedding_ops.embedding_lookup(table(2), [0, wrong], serialization_factor=factor)
+
+
+def test_each_part_is_a_lookup():
+    fn = tf.function(lambda ids: embedding_ops.embedding_lookup(table(2), ids, 3, name="parts"))
+    operations = fn.get_concrete_function(tf.constant([1, 2])).graph.get_operations()
+    lookups = [op for op in operations if op.type == "GatherV2"]
+    assert [op.inputs[0].shape.as_list() for op in lookups] == [[2, 2]] * 3
+    assert all(op.name.startswith("parts/") for op in lookups)
+
+
+@pytest.mark.parametrize("factor", [0, 4, 1.0, True])
+def test_the_factor_is_checked(factor):
+    message = f"has to be a whole number .* divides the number of rows.*factor={factor}, 6 rows"
+    with pytest.raises(ValueError, match=message):
+        embedding_ops.embedding_lookup(table(2), [0], serialization_factor=factor)
+
+
+def test_ids_are_integers():
+    with pytest.raises(ValueError, match="ids must be integers.*Received: ids of dtype float32"):
+        embedding_ops.embedding_lookup(table(2), [0.0])
