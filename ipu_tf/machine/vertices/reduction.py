@@ -25,6 +25,9 @@ _SLOTS_PER_VECTOR = 2  # a load, an accumulation
 _INTERLEAVED_SLOTS_PER_VECTOR = 1  # two vectors a load
 _SLOTS_PER_INTEGER = 4  # modelled: load, operate, count, branch, one by one
 
+_CUT_DEPTH_PER_WORKER = 8
+"""Operands of a worker from which on a second compute set is worth its sync. Modelled."""
+
 
 def reduce(
     outputs: Count,
@@ -81,7 +84,7 @@ def reduce_passes(outputs: Count, depth: Count, target: Target) -> Count:
 
 def _is_cut(outputs: Count, depth: Count, target: Target) -> Count:
     """Returns whether workers share one output: too few outputs, and deep enough to be worth it."""
-    return (outputs < target.workers) & (depth >= 2 * target.workers)
+    return (outputs < target.workers) & (depth >= _CUT_DEPTH_PER_WORKER * target.workers)
 
 
 def _vector(dtype: str, interleaved: bool) -> tuple[int, int]:
