@@ -1,0 +1,184 @@
+"""Compares predictions with measurements, group by group."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.calibration.predict import CannotPredict, predict
+from ipu_tf.calibration.records import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A record and what the model says of it.
+
+    Attributes:
+        record: The record.
+        predicted: The prediction in the record's unit; None where there is none.
+        reason: Why there is none; "" otherwise.
+    """
+
+    record: Record
+    predicted: float | None
+    reason: str = ""
+
+    @property
+    def error(self) -> float:
+        """Relative error: how much the prediction is above the measurement."""
+        if self.predicted is None:
+            raise ValueError(f"Record {self.record.id!r} has no prediction: {self.reason}.")
+        return self.predicted / self.record.measured - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The errors of one kind on one chip.
+
+    Attributes:
+        kind: The kind of measurement.
+        chip: The chip.
+        number: Records with a prediction.
+        median_error: Median of the relative errors' sizes.
+        worst_error: The largest relative error, with its sign.
+        worst_id: The record that has it.
+        rank_correlation: Spearman's; None for fewer than three records, or where all are alike.
+    """
+
+    kind: str
+    chip: str
+    number: int
+    median_error: float
+    worst_error: float
+    worst_id: str
+    rank_correlation: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All records with their predictions.
+
+    Attributes:
+        compared: In the order of the records.
+    """
+
+    compared: tuple[Compared, ...]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Errors by kind and chip, in alphabetical order."""
+        by_group: dict[tuple[str, str], list[Compared]] = {}
+        for one in self.compared:
+            if one.predicted is not None:
+                by_group.setdefault((one.record.kind, one.record.chip), []).append(one)
+        return tuple(_group(*key, by_group[key]) for key in sorted(by_group))
+
+    @property
+    def unknown_kinds(self) -> dict[str, int]:
+        """Kinds without a predictor, and how many records they have."""
+        return dict(
+            Counter(
+                one.record.kind for one in self.compared if one.predicted is None and not one.reason
+            )
+        )
+
+    @property
+    def unpredicted(self) -> tuple[Compared, ...]:
+        """Records of known kinds that could not be predicted, each with its reason."""
+        return tuple(one for one in self.compared if one.predicted is None and one.reason)
+
+
+def compare(records: Iterable[Record]) -> Comparison:
+    """Returns the records with what the model predicts for them.
+
+    Raises:
+        ValueError: A record is of an unknown chip.
+    """
+    return Comparison(compared=tuple(_compared(record) for record in records))
+
+
+def to_json(comparison: Comparison) -> str:
+    """Returns a JSON list of id, prediction and measurement, both in the record's unit."""
+    entries = [
+        {"id": one.record.id, "predicted": one.predicted, "measured": one.record.measured}
+        for one in comparison.compared
+    ]
+    return json.dumps(entries, indent=1)
+
+
+def to_text(comparison: Comparison) -> str:
+    """Returns a table of the groups, and what was not predicted."""
+    heads = ("kind", "chip", "n", "median", "worst", "rank", "worst record")
+    rows = [heads, *(_row(group) for group in comparison.groups)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    for kind, count in sorted(comparison.unknown_kinds.items()):
+        lines.append(f"unknown kind {kind}: {count} not predicted")
+    lines += [f"{one.record.id}: not predicted: {one.reason}" for one in comparison.unpredicted]
+    return "\n".join(lines)
+
+
+def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
+    """Returns Spearman's rank correlation, or None where a side has no two ranks.
+
+    Args:
+        left: Some figures.
+        right: As many figures, in the same order.
+    """
+    if len(left) < 3:
+        return None
+    ranks = _ranks(left), _ranks(right)
+    if any(np.ptp(side) == 0 for side in ranks):
+        return None
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _compared(record: Record) -> Compared:
+    try:
+        return Compared(record=record, predicted=predict(record))
+    except CannotPredict as error:
+        return Compared(record=record, predicted=None, reason=str(error))
+
+
+def _group(kind: str, chip: str, members: Sequence[Compared]) -> Group:
+    errors = np.array([one.error for one in members])
+    worst = int(np.argmax(np.abs(errors)))
+    predicted = [one.predicted for one in members if one.predicted is not None]
+    return Group(
+        kind=kind,
+        chip=chip,
+        number=len(members),
+        median_error=float(np.median(np.abs(errors))),
+        worst_error=float(errors[worst]),
+        worst_id=members[worst].record.id,
+        rank_correlation=rank_correlation([one.record.measured for one in members], predicted),
+    )
+
+
+def _row(group: Group) -> tuple[str, ...]:
+    rank = "-" if group.rank_correlation is None else f"{group.rank_correlation:.2f}"
+    return (
+        group.kind,
+        group.chip,
+        str(group.number),
+        f"{group.median_error:.1%}",
+        f"{group.worst_error:+.1%}",
+        rank,
+        group.worst_id,
+    )
+
+
+def _ranks(figures: Sequence[float]) -> NDArray[np.float64]:
+    """Returns the rank of each figure; equal figures share the mean of theirs."""
+    values = np.asarray(figures)
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[place]

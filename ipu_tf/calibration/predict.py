@@ -1,0 +1,64 @@
+"""Predicts measured points: one predictor for each kind of measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ipu_tf.calibration.outcome import CannotPredict, Outcome
+from ipu_tf.calibration.params import target_of
+from ipu_tf.calibration.predict_contractions import (
+    amp_vertex,
+    conv_forward,
+    dense_matmul,
+    gemm_largest_square,
+    gemm_peak,
+)
+from ipu_tf.calibration.predict_exchange import (
+    all_to_all,
+    broadcast,
+    gather,
+    point_to_point,
+    scatter,
+)
+from ipu_tf.calibration.predict_system import host, link
+from ipu_tf.calibration.predict_tile import reduction, tile_memory
+from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.units import parse_unit
+from ipu_tf.machine.target import Target
+
+__all__ = ["KINDS", "CannotPredict", "predict"]
+
+Predictor: TypeAlias = Callable[[Record, Target], Outcome]
+
+KINDS: Mapping[str, Predictor] = {
+    "amp_vertex": amp_vertex,
+    "conv_forward": conv_forward,
+    "dense_matmul": dense_matmul,
+    "exchange_all_to_all": all_to_all,
+    "exchange_broadcast": broadcast,
+    "exchange_gather": gather,
+    "exchange_point_to_point": point_to_point,
+    "exchange_scatter": scatter,
+    "gemm_largest_square": gemm_largest_square,
+    "gemm_peak": gemm_peak,
+    "host": host,
+    "link": link,
+    "reduce": reduction,
+    "tile_memory": tile_memory,
+}
+"""Kinds of measurements that can be predicted."""
+
+
+def predict(record: Record) -> float | None:
+    """Returns what the model predicts for a record, in the record's unit; None for unknown kinds.
+
+    Raises:
+        CannotPredict: The kind is known, but the record lacks what the prediction needs.
+        ValueError: The chip is unknown.
+    """
+    predictor = KINDS.get(record.kind)
+    if predictor is None:
+        return None
+    target = target_of(record)
+    return predictor(record, target).in_unit(parse_unit(record.unit), target.clock_hz)

@@ -1,0 +1,175 @@
+"""Predicts matmuls and convolutions from their plans, and single AMP vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ipu_tf.calibration.outcome import CannotPredict, Outcome
+from ipu_tf.calibration.params import input_dtype, partials_dtype, says, whole
+from ipu_tf.calibration.records import Record
+from ipu_tf.compiler.plan import Plan, PlanDoesNotFit
+from ipu_tf.compiler.plan_memory import plan_memory
+from ipu_tf.compiler.plan_steps import plan_supersteps
+from ipu_tf.compiler.planner import plan_conv, plan_matmul
+from ipu_tf.compiler.shapes import ConvShape, MatMulShape, OpShape
+from ipu_tf.machine.contractions.amp import amp_1x1_cycles
+from ipu_tf.machine.contractions.work import ContractionWork
+from ipu_tf.machine.target import Target
+
+_SIZE_STEP = 32
+"""Square matmuls are tried in steps of this many rows."""
+
+_PEAK_STEP = 128
+
+
+def amp_vertex(record: Record, target: Target) -> Outcome:
+    """Predicts one AMP vertex on every tile: no exchange, no sync."""
+    rows = whole(record, "rows_per_tile", "rows", "m")
+    in_channels = whole(record, "in_chans", "k", default=16)
+    out_channels = whole(record, "out_chans", "n", default=16)
+    tiles = whole(record, "tiles", default=target.tiles)
+    work = ContractionWork(
+        positions=rows,
+        row_positions=rows,
+        in_channels=in_channels,
+        out_channels=out_channels,
+        dtype=input_dtype(record),
+        partials=partials_dtype(record),
+    )
+    cycles = int(amp_1x1_cycles(work, target))
+    return Outcome(
+        seconds=target.seconds(cycles), flops=2 * rows * in_channels * out_channels * tiles
+    )
+
+
+def dense_matmul(record: Record, target: Target) -> Outcome:
+    """Predicts a planned matmul; its compute alone where the record counts compute sets only."""
+    shape = MatMulShape(
+        batch=whole(record, "batch", default=1),
+        m=whole(record, "m"),
+        k=whole(record, "k"),
+        n=whole(record, "n"),
+        dtype=input_dtype(record),
+    )
+    plan = _planned(shape, target, partials_dtype(record))
+    compute_only = says(record, "compute sets only", "compute only")
+    cycles = _cycles(shape, plan, target, compute_only=compute_only)
+    flops = 2 * shape.batch * shape.m * shape.k * shape.n
+    return Outcome(seconds=target.seconds(cycles), flops=flops)
+
+
+def conv_forward(record: Record, target: Target) -> Outcome:
+    """Predicts a planned convolution.
+
+    Images are padded so that an output covers the image ("same"), and the operations counted are
+    those of that output, padding included: the records state neither.
+    """
+    image = whole(record, "input", "input_size", "image")
+    kernel = whole(record, "filter", "filter_size", "kernel")
+    stride = whole(record, "stride", default=1)
+    groups = whole(record, "groups", default=1)
+    out = -(-image // stride)
+    missing = max((out - 1) * stride + kernel - image, 0)
+    before, after = missing // 2, missing - missing // 2
+    shape = ConvShape(
+        batch=whole(record, "batch", default=1),
+        in_rows=image,
+        in_columns=image,
+        in_channels=whole(record, "in_chans") // groups,
+        out_channels=whole(record, "out_chans") // groups,
+        groups=groups,
+        kernel_rows=kernel,
+        kernel_columns=kernel,
+        out_rows=out,
+        out_columns=out,
+        strides=(stride, stride),
+        padding=(before, after, before, after),
+        dtype=input_dtype(record),
+    )
+    plan = _planned(shape, target, partials_dtype(record))
+    macs = shape.batch * out * out * kernel * kernel * groups
+    macs *= shape.in_channels * shape.out_channels
+    return Outcome(seconds=target.seconds(_cycles(shape, plan, target)), flops=2 * macs)
+
+
+def gemm_peak(record: Record, target: Target) -> Outcome:
+    """Predicts the fastest of all square matmuls that fit.
+
+    Raises:
+        CannotPredict: Not even the smallest that is tried fits.
+    """
+    dtype, partials = input_dtype(record), partials_dtype(record)
+    largest = whole(
+        record, "largest_n_that_fits", "largest_n", default=_largest_square(dtype, partials, target)
+    )
+    rates = [*_square_rates(largest, dtype, partials, target)]
+    if not rates:
+        raise CannotPredict(f"no square matmul from {_PEAK_STEP} to {largest} fits")
+    return Outcome(flops_per_second=max(rates))
+
+
+def gemm_largest_square(record: Record, target: Target) -> Outcome:
+    """Predicts the largest square matmul whose operands, result and plan fit the tiles."""
+    size = _largest_square(input_dtype(record), partials_dtype(record), target)
+    return Outcome(count=size)
+
+
+def _square_rates(largest: int, dtype: str, partials: str, target: Target) -> Iterator[float]:
+    for size in range(_PEAK_STEP, largest + 1, _PEAK_STEP):
+        shape = MatMulShape(m=size, k=size, n=size, dtype=dtype)
+        try:
+            plan = _planned(shape, target, partials)
+        except CannotPredict:  # nor do larger ones
+            return
+        yield 2 * size**3 / target.seconds(_cycles(shape, plan, target))
+
+
+def _largest_square(dtype: str, partials: str, target: Target) -> int:
+    """Returns the largest size that fits, by bisection."""
+    low, high = 1, target.tiles * target.tile_bytes // _SIZE_STEP
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _square_fits(middle * _SIZE_STEP, dtype, partials, target):
+            low = middle
+        else:
+            high = middle
+    return low * _SIZE_STEP
+
+
+def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:
+    """Returns whether operands and result lie on the tiles beside what the plan takes."""
+    shape = MatMulShape(m=size, k=size, n=size, dtype=dtype)
+    try:
+        plan = _planned(shape, target, partials)
+    except CannotPredict:
+        return False
+    memory = plan_memory(shape, plan, target)
+    running = max(
+        memory.operand_bytes + memory.partial_bytes + memory.rearranged_bytes,
+        memory.partial_bytes + memory.reduce_bytes,
+    )
+    element_bytes = 2 if dtype == "float16" else 4
+    resident = 3 * -(-size * size // target.tiles) * element_bytes
+    kept = memory.vertex_state_bytes + sum(memory.code.values())
+    return running + resident + kept <= target.tile_bytes - target.system_bytes
+
+
+def _planned(shape: MatMulShape | ConvShape, target: Target, partials: str) -> Plan:
+    """Returns the plan that the planner finds with its default share of memory.
+
+    Raises:
+        CannotPredict: No plan fits.
+    """
+    try:
+        if isinstance(shape, MatMulShape):
+            return plan_matmul(shape, target, partials=partials)
+        return plan_conv(shape, target, partials=partials)
+    except PlanDoesNotFit as error:
+        raise CannotPredict(str(error)) from error
+
+
+def _cycles(shape: OpShape, plan: Plan, target: Target, *, compute_only: bool = False) -> int:
+    steps = plan_supersteps(shape, plan, target)
+    if compute_only:
+        return sum(step.compute_cycles for step in steps)
+    return sum(step.total_cycles for step in steps)

@@ -1,0 +1,70 @@
+"""Predicts traffic between IPUs, and between host and IPUs."""
+
+from __future__ import annotations
+
+from ipu_tf.calibration.outcome import Outcome
+from ipu_tf.calibration.params import says, whole
+from ipu_tf.calibration.predict_exchange import LARGE_MESSAGE_BYTES
+from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.routes import route_of
+from ipu_tf.calibration.units import parse_unit
+from ipu_tf.machine import exchange, links, sync
+from ipu_tf.machine import host as host_transfers
+from ipu_tf.machine.system import System, system_of
+from ipu_tf.machine.target import Target
+
+_HOST_BYTES_A_TILE = 40_000
+"""What each tile receives where a bandwidth's record does not say (CIT table 4.20: 40 KB)."""
+
+_DIRECTIONS = ("bidir", "bidirectional")
+
+
+def link(record: Record, target: Target) -> Outcome:
+    """Predicts messages between tiles of different IPUs: a time, or the rate of large ones."""
+    system = system_of(record.chip, max(record.n_ipus, 2))
+    both_ways = 2 if says(record, *_DIRECTIONS) else 1
+    transfers = whole(record, "transfers", default=1)
+    if (
+        parse_unit(record.unit).dimension == "bytes_per_second"
+        and "bytes_each" not in record.params
+    ):
+        return Outcome(bytes_per_second=_large_rate(record, system, target, transfers, both_ways))
+    message_bytes = whole(record, "bytes_each", "bytes", default=4)
+    moved = transfers * message_bytes
+    cycles = exchange.point_to_point_cycles(message_bytes, target) + sync.on_chip_cycles(target)
+    one_way = -(-transfers // both_ways)
+    seconds = target.seconds(cycles) + links.transfer_seconds(
+        system, route_of(record), moved / both_ways, one_way
+    )
+    return Outcome(seconds=seconds, bytes=moved)
+
+
+def host(record: Record, target: Target) -> Outcome:
+    """Predicts transfers from the host to some tiles of each IPU."""
+    tiles = whole(record, "tiles", "dest_tiles", default=record.n_ipus)
+    is_rate = parse_unit(record.unit).dimension == "bytes_per_second"
+    each = whole(
+        record,
+        "bytes_each",
+        "bytes",
+        "bytes_per_tile",
+        default=_HOST_BYTES_A_TILE if is_rate else 4,
+    )
+    system = system_of(record.chip, record.n_ipus)
+    ipus = 1 << (record.n_ipus - 1).bit_length()
+    seconds = host_transfers.transfer_seconds(system, each * tiles, ipus)
+    return Outcome(seconds=seconds, bytes=each * tiles)
+
+
+def _large_rate(
+    record: Record, system: System, target: Target, transfers: int, both_ways: int
+) -> float:
+    """Returns the rate of large messages: of the links, or of the tiles if those are too few."""
+    message = exchange.point_to_point_cycles(LARGE_MESSAGE_BYTES, target)
+    assert system.links is not None
+    of_tiles = transfers * LARGE_MESSAGE_BYTES / target.seconds(message) * system.links.efficiency
+    if record.n_ipus > 2:
+        # Traffic between all of them is bound by the two rails, both ways, whatever their length.
+        rail = links.bytes_per_second(system, links.Route(rail_hops=1))
+        return min(of_tiles, 4 * rail)
+    return min(of_tiles, both_ways * links.bytes_per_second(system, route_of(record)))

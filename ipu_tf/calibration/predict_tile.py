@@ -1,0 +1,50 @@
+"""Predicts what tiles do by themselves: their memory, and reductions."""
+
+from __future__ import annotations
+
+from ipu_tf.calibration.outcome import Outcome
+from ipu_tf.calibration.params import input_dtype, says, whole
+from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.routes import route_of
+from ipu_tf.calibration.units import parse_unit
+from ipu_tf.machine import links
+from ipu_tf.machine import tile_memory as memory
+from ipu_tf.machine.reductions import LIBRARY_CALL_CYCLES, reduction_supersteps
+from ipu_tf.machine.system import system_of
+from ipu_tf.machine.target import Target
+
+_HLO_TYPES = {"float32": "f32", "float16": "f16"}
+
+
+def tile_memory(record: Record, target: Target) -> Outcome:
+    """Predicts the latency of loads, or the rate of loops that load, store or do both."""
+    dimension = parse_unit(record.unit).dimension
+    if dimension in ("cycles", "seconds"):
+        return Outcome(seconds=target.seconds(target.load_latency_cycles))
+    if says(record, "triad", "stream"):
+        return Outcome(
+            bytes_per_second=memory.stream_bytes_per_second(target),
+            flops_per_second=memory.stream_flops_per_second(target, input_dtype(record)),
+        )
+    if says(record, "write", "store"):
+        bits = whole(record, "store_bits", "bits", default=64)
+        return Outcome(bytes_per_second=memory.write_bytes_per_second(target, bits))
+    bits = whole(record, "load_bits", "bits", default=128 if says(record, "asm") else 32)
+    return Outcome(bytes_per_second=memory.read_bytes_per_second(target, bits))
+
+
+def reduction(record: Record, target: Target) -> Outcome:
+    """Predicts a call of the library's reduction of f32 or f16 operands to one value."""
+    tiles = whole(record, "tiles", default=1)
+    operands = whole(record, "operands", "operands_per_tile")
+    dtype = input_dtype(record) if record.dtype != "-" else "float32"
+    on_each = -(-tiles // record.n_ipus)
+    steps = reduction_supersteps(1, operands, on_each, _HLO_TYPES[dtype], target)
+    cycles = LIBRARY_CALL_CYCLES + sum(step.total_cycles for step in steps)
+    seconds = target.seconds(cycles)
+    if record.n_ipus > 1:
+        # Operands of all tiles go to the one that adds, over the links where it is not theirs.
+        system = system_of(record.chip, record.n_ipus)
+        seconds += links.transfer_seconds(system, route_of(record), 4 * on_each, on_each)
+    element_bytes = 2 if dtype == "float16" else 4
+    return Outcome(seconds=seconds, bytes=operands * tiles * element_bytes)

@@ -1,0 +1,58 @@
+"""Units of measured figures: of what dimension they are, and how large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Dimension: TypeAlias = Literal["seconds", "cycles", "bytes_per_second", "flops_per_second", "count"]
+
+
+class UnknownUnit(ValueError):
+    """A unit that is none of a measured figure's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A unit: so many of its dimension's base."""
+
+    dimension: Dimension
+    size: float
+
+
+_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
+_UNITS: dict[str, Unit] = {
+    "s": Unit(dimension="seconds", size=1.0),
+    "ms": Unit(dimension="seconds", size=1e-3),
+    "us": Unit(dimension="seconds", size=1e-6),
+    "µs": Unit(dimension="seconds", size=1e-6),
+    "ns": Unit(dimension="seconds", size=1e-9),
+    "cycles": Unit(dimension="cycles", size=1.0),
+    "n": Unit(dimension="count", size=1.0),
+    **{
+        f"{prefix}b/s": Unit(dimension="bytes_per_second", size=size)
+        for prefix, size in {**_PREFIXES, **_BINARY}.items()
+    },
+    **{
+        f"{prefix}{name}": Unit(dimension="flops_per_second", size=size)
+        for prefix, size in _PREFIXES.items()
+        for name in ("flops", "flop/s", "flops/s")
+    },
+}
+
+
+def parse_unit(text: str) -> Unit:
+    """Returns the unit that a text begins with; what follows says what it is a figure of.
+
+    "TFLOPS (whole IPU)" are TFLOPS, "GB/s aggregate" are GB/s.
+
+    Raises:
+        UnknownUnit: The first word is no unit.
+    """
+    words = text.split()
+    unit = _UNITS.get(words[0].lower()) if words else None
+    if unit is None:
+        known = "cycles, ns, us, ms, s, B/s to TB/s, FLOPS to PFLOPS (or FLOP/s), n"
+        raise UnknownUnit(f"unknown unit. Write one of {known}. Received: {text!r}.")
+    return unit

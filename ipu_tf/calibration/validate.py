@@ -1,0 +1,35 @@
+"""`ipu-tf validate FILE.json`: how far the model is off measured points."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ipu_tf.calibration.compare import compare, to_json, to_text
+from ipu_tf.calibration.records import load_records
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the comparison of a file; returns 0, or 2 where the file cannot be used.
+
+    Args:
+        argv: Arguments after the command's name; those of the process by default.
+    """
+    parser = argparse.ArgumentParser(prog="ipu-tf validate", description=__doc__)
+    parser.add_argument("file", help="a JSON list of records")
+    parser.add_argument(
+        "--json", action="store_true", help="print a list of {id, predicted, measured} instead"
+    )
+    arguments = parser.parse_args(argv)
+    try:
+        comparison = compare(load_records(arguments.file))
+    except ValueError as error:
+        print(f"ipu-tf validate: {error}", file=sys.stderr)
+        return 2
+    print(to_json(comparison) if arguments.json else to_text(comparison))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
