@@ -31,7 +31,7 @@ class TileNumerics:
         available_memory_proportion: Share of a tile's memory that an op's plan may take, (0, 1].
         stochastic_rounding: Whether float16 results are rounded stochastically.
         nanoo: Whether float16 overflow gives NaN (else the largest finite value).
-        out_of_memory: "raise" or "warn" where no plan fits a tile.
+        out_of_memory: "raise", "warn" or "report" (neither) where no plan fits a tile.
     """
 
     target: Target
@@ -52,7 +52,8 @@ class TileNumerics:
         except PlanDoesNotFit as error:
             if self.out_of_memory == "raise":
                 raise PlanDoesNotFit(f"Op '{op}' does not fit: {error}") from None
-            _LOG.warning("Op '%s' does not fit and runs all the same: %s", op, error)
+            if self.out_of_memory == "warn":
+                _LOG.warning("Op '%s' does not fit and runs all the same: %s", op, error)
         unbounded = dataclasses.replace(self.target, tile_bytes=_UNBOUNDED_TILE_BYTES)
         return self._search(shape, unbounded, 1.0)
 

@@ -1,0 +1,148 @@
+"""The command line: `ipu-tf estimate module:function` and `ipu-tf validate FILE.json`.
+
+Bad input gives one line on the error output and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ipu_tf.config import IPUConfig
+from ipu_tf.machine import CHIPS, system_of
+
+_BAD_INPUT = 2
+
+
+class _UsageError(Exception):
+    """Bad input, as a message for the user."""
+
+
+class _FailedFunction(Exception):
+    """The user's function raised."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command.
+
+    Args:
+        arguments: The words after the program's name; those of the process by default.
+
+    Returns:
+        The exit code: 0, or 2 for bad input.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.command(options)
+    except _FailedFunction as failure:
+        raise failure.__cause__ or failure from None
+    except _UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return _BAD_INPUT
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ipu-tf", description="Figures of the simulated IPU.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_estimate(commands)
+    validate = commands.add_parser(
+        "validate",
+        help="predict measured figures and print the errors",
+        description="Predicts every record of a file of measurements and prints the errors.",
+    )
+    validate.add_argument("file", type=Path, help="a JSON file of records")
+    validate.add_argument("--json", action="store_true", help="print every prediction, as JSON")
+    validate.set_defaults(command=_validate)
+    return parser
+
+
+def _add_estimate(commands: Any) -> None:
+    estimate = commands.add_parser(
+        "estimate",
+        help="print what a step of a Keras model costs",
+        description="Prints what a step of a Keras model costs on the machine. Nothing is run.",
+    )
+    estimate.add_argument(
+        "model", metavar="MODULE:FUNCTION", help="a function without arguments that makes a model"
+    )
+    estimate.add_argument("--chip", choices=sorted(CHIPS), default="bow", help="default: bow")
+    estimate.add_argument("--ipus", type=int, default=1, help="IPUs of the system; default: 1")
+    estimate.add_argument("--batch-size", type=int, default=1, help="samples a step; default: 1")
+    estimate.add_argument(
+        "--inference", action="store_true", help="a prediction instead of a training step"
+    )
+    estimate.add_argument("--plans", action="store_true", help="list the plan of every tile op")
+    estimate.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
+    estimate.set_defaults(command=_estimate)
+
+
+def _estimate(options: argparse.Namespace) -> int:
+    from ipu_tf.estimation import estimate  # It takes seconds to load Keras.
+
+    config = IPUConfig()
+    config.simulator.chip = options.chip
+    config.auto_select_ipus = options.ipus
+    function = _function(options.model)
+    try:
+        system_of(options.chip, options.ipus).check_ipus(options.ipus)
+        report = estimate(
+            lambda: _called(function),
+            batch_size=options.batch_size,
+            training=not options.inference,
+            config=config,
+        )
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise _UsageError(error) from error
+    print(report.summary(plans=options.plans))
+    if options.json is not None:
+        try:
+            report.to_json(options.json)
+        except OSError as error:
+            raise _UsageError(f"cannot write {options.json}: {error.strerror}.") from error
+    return 0
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from ipu_tf.calibration import validate
+
+    return validate.main([str(options.file), *(["--json"] if options.json else [])])
+
+
+def _function(path: str) -> Callable[[], Any]:
+    """Returns the function that "module:function" names, in modules of this folder, too.
+
+    Raises:
+        _UsageError: There is no such module or function.
+    """
+    name, colon, attribute = path.partition(":")
+    if not (name and colon and attribute):
+        raise _UsageError(f"name the model as MODULE:FUNCTION. Received: {path!r}.")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # As `python -m` has it.
+    try:
+        module: Any = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _UsageError(f"module '{name}' needs '{error.name}', which is missing.") from error
+        raise _UsageError(
+            f"there is no module '{name}' here or among the installed packages."
+        ) from error
+    found = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise _UsageError(f"module '{name}' has no function '{attribute}'.")
+    function: Callable[[], Any] = found
+    return function
+
+
+def _called(function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise _FailedFunction from error

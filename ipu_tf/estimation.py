@@ -1,0 +1,154 @@
+"""`estimate`: what a step of a Keras model costs on the machine, without running it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf import config as configuration
+from ipu_tf.config import DeviceConfiguration, IPUConfig
+from ipu_tf.config.resolve import resolve
+from ipu_tf.ipu_strategy import IPUStrategy
+from ipu_tf.keras import step_data
+from ipu_tf.profile.report import Report
+from ipu_tf.runtime.untouched import untouched_variables
+
+_RATE = 0.01
+"""Learning rate of the assumed optimizer; no figure depends on it."""
+
+
+def estimate(
+    model: keras.Model | Callable[[], keras.Model],
+    *,
+    batch_size: int,
+    training: bool = True,
+    config: IPUConfig | None = None,
+    inputs: Any = None,
+    targets: Any = None,
+) -> Report:
+    """Returns the report of one step of a model: cycles, memory, what fits.
+
+    Nothing runs, and no memory is used for the weights that `model` makes or for the state of
+    its optimizer. The step that is traced is the model's own `train_step` with its optimizer and
+    loss, or its `predict_step`. A model that is not compiled is given SGD and a loss that suits
+    its last activation; the report says so.
+
+    A program that does not fit is reported, not raised.
+
+    Args:
+        model: A model, or a function that makes one. A given model is left as it is; its weights
+            have been allocated by whoever made it, those of a function's model never are.
+        batch_size: Samples of one step.
+        training: Whether to estimate a training step; otherwise it is a prediction.
+        config: The machine. By default what is configured in this process, which is left as it is
+            in any case.
+        inputs: `tf.TensorSpec`s of the inputs of a model that does not declare them.
+        targets: `tf.TensorSpec`s of the targets where the shapes of the outputs do not tell them.
+
+    Raises:
+        TypeError: `model` is no Keras model and makes none.
+        ValueError: The batch size is not positive, a shape is not static, the model is a subclass
+            that is not compiled, or `config` is invalid.
+        UnsupportedOpcodeError: An operation has no cost and `cfg.simulator.unsupported` is
+            "raise".
+
+    Example:
+        >>> report = estimate(lambda: keras.applications.ResNet50(weights=None), batch_size=4)
+        >>> print(report.summary())
+    """
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"`batch_size` must be a positive int. Received: {batch_size!r}.")
+    with configuration.borrowed_device(_device(config)):
+        strategy = IPUStrategy()
+        with strategy.scope(), untouched_variables(), contextlib.ExitStack() as stack:
+            made = _made(model)
+            specs = step_data.input_specs(made, batch_size, inputs)
+            if training:
+                made, notes = stack.enter_context(_trainable(made, ours=made is not model))
+                _trace_training(strategy, made, specs, targets, batch_size)
+            else:
+                notes = ()
+                _trace(strategy, made.predict_step, specs)
+    return dataclasses.replace(strategy.report(), notes=notes)
+
+
+def _device(config: IPUConfig | None) -> DeviceConfiguration:
+    device = configuration.device_configuration() if config is None else resolve(config)
+    return dataclasses.replace(device, out_of_memory="report")
+
+
+def _made(model: Any) -> keras.Model:
+    if isinstance(model, keras.Model):
+        return model
+    made = model() if callable(model) else model
+    if not isinstance(made, keras.Model):
+        origin = f", made by {model!r}" if made is not model else ""
+        raise TypeError(
+            "`estimate` takes a keras.Model or a function that makes one. "
+            f"Received: {type(made).__name__}{origin}."
+        )
+    return made
+
+
+@contextlib.contextmanager
+def _trainable(model: keras.Model, *, ours: bool) -> Iterator[tuple[keras.Model, tuple[str, ...]]]:
+    """Gives a compiled model and what was assumed for it; a user's own is put back afterwards."""
+    if not model.compiled:
+        yield _compiled(model)
+        return
+    if ours:
+        yield model, ()
+        return
+    theirs = model.optimizer
+    # A copy without state: theirs may not be built yet, and must not be built on untouched pages.
+    model.optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(theirs))
+    try:
+        yield model, ()
+    finally:
+        model.optimizer = theirs
+
+
+def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
+    """Returns a compiled model of the same layers, and what was assumed for it."""
+    if not getattr(model, "inputs", None):
+        raise ValueError(
+            f"Model '{model.name}' is not compiled. Call its `compile` with the optimizer and the "
+            "loss to estimate, or estimate a prediction with `training=False`."
+        )
+    loss = step_data.default_loss(model)
+    output = model.outputs[0] if isinstance(model, keras.Sequential) else model.output
+    compiled = keras.Model(model.inputs, output, name=model.name)
+    compiled.compile(optimizer=keras.optimizers.SGD(_RATE), loss=loss)
+    assumed = f"model '{model.name}' is not compiled: SGD and {loss} are assumed"
+    return compiled, (assumed,)
+
+
+def _trace_training(
+    strategy: IPUStrategy, model: keras.Model, specs: Any, targets: Any, batch_size: int
+) -> None:
+    if targets is None:
+        outputs = model.compute_output_spec(_symbolic(specs))
+        targets = step_data.target_specs(model, outputs, batch_size)
+    data = (specs, targets)
+    model._symbolic_build(data_batch=data)  # As `fit` does: optimizer, loss and metrics.
+    _trace(strategy, model.train_step, data)
+
+
+def _symbolic(specs: Any) -> Any:
+    return keras.tree.map_structure(
+        lambda spec: keras.KerasTensor(spec.shape, dtype=spec.dtype.name), specs
+    )
+
+
+def _trace(strategy: IPUStrategy, step: Callable[[Any], Any], data: Any) -> None:
+    """Traces a step for data of these specs; the strategy keeps its program."""
+
+    def run(data: Any) -> Any:
+        return strategy.run(step, args=(data,))
+
+    tf.function(run, autograph=False).get_concrete_function(data)

@@ -1,0 +1,128 @@
+"""The shapes of the data that a step of a Keras model takes, without any data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.keras.narrowing import NARROWER
+
+
+def input_specs(model: keras.Model, batch_size: int, inputs: Any = None) -> Any:
+    """Returns the specs of one batch of a model's inputs, in the model's structure.
+
+    Args:
+        model: The model.
+        batch_size: Samples of the batch.
+        inputs: Specs of the inputs where the model does not declare them, `tf.TensorSpec`s with or
+            without the batch size.
+
+    Raises:
+        ValueError: The model declares no inputs and none are given, or a shape is not static.
+    """
+    declared = _declared_inputs(model) if inputs is None else inputs
+    if declared is None:
+        raise ValueError(
+            f"Model '{model.name}' does not say what it takes: it is neither functional nor a "
+            "Sequential that begins with keras.Input. Give it an Input, or pass "
+            "`inputs=tf.TensorSpec(...)`."
+        )
+
+    def spec(declaration: Any) -> tf.TensorSpec:
+        what = f"input '{getattr(declaration, 'name', None) or 'input'}'"
+        return _batched(declaration, batch_size, f"Model '{model.name}': {what}")
+
+    return keras.tree.map_structure(spec, declared)
+
+
+def target_specs(model: keras.Model, outputs: Any, batch_size: int) -> Any:
+    """Returns the specs of the targets that a compiled model's loss compares outputs with.
+
+    Losses named "sparse" take integer class numbers, all others what the output looks like.
+
+    Args:
+        model: A compiled model.
+        outputs: Its outputs, symbolic.
+        batch_size: Samples of the batch.
+
+    Raises:
+        ValueError: The shape of an output is not static.
+    """
+
+    def spec(output: Any, loss: Any) -> tf.TensorSpec:
+        like = _batched(output, batch_size, f"Model '{model.name}': an output")
+        if "sparse" in _name_of(loss).lower():
+            return tf.TensorSpec(like.shape[:-1], tf.int32)
+        return tf.TensorSpec(like.shape, tf.float32)
+
+    return _map_losses(spec, outputs, model.loss)
+
+
+def default_loss(model: keras.Model) -> str:
+    """Returns the name of the loss that suits a model's last activation.
+
+    Softmax goes with class numbers, sigmoid with binary targets, all else with squared errors.
+    """
+    last = model.layers[-1] if model.layers else None
+    activation = getattr(getattr(last, "activation", None), "__name__", "")
+    if isinstance(last, keras.layers.Softmax):
+        activation = "softmax"
+    by_activation = {
+        "softmax": "sparse_categorical_crossentropy",
+        "sigmoid": "binary_crossentropy",
+    }
+    return by_activation.get(activation, "mean_squared_error")
+
+
+def _declared_inputs(model: keras.Model) -> Any:
+    try:
+        declared = model.inputs
+    except (AttributeError, ValueError):  # Keras' words for a model that has none.
+        return None
+    if not declared:
+        return None
+    if isinstance(model, keras.Sequential):
+        return declared[0]
+    return model.input
+
+
+def _batched(declaration: Any, batch_size: int, what: str) -> tf.TensorSpec:
+    sizes = list(declaration.shape)
+    if not sizes or sizes[0] not in (None, batch_size):
+        raise ValueError(
+            f"{what} has a batch of its own size, another than the {batch_size} samples asked "
+            f"for. Received: shape {tuple(sizes)}."
+        )
+    if None in sizes[1:]:
+        raise ValueError(
+            f"{what} has no static shape. Shapes are static on the IPU: give every axis but the "
+            f"batch a size. Received: shape {tuple(sizes)}."
+        )
+    dtype = tf.as_dtype(declaration.dtype)
+    return tf.TensorSpec((batch_size, *sizes[1:]), NARROWER.get(dtype.name, dtype.name))
+
+
+def _map_losses(function: Callable[[Any, Any], tf.TensorSpec], outputs: Any, losses: Any) -> Any:
+    """Returns `function` of every output and its loss; one loss may stand for all outputs."""
+    if isinstance(outputs, Mapping):
+        by_name = losses if isinstance(losses, Mapping) else dict.fromkeys(outputs, losses)
+        return {
+            name: _map_losses(function, output, by_name.get(name))
+            for name, output in outputs.items()
+        }
+    if isinstance(outputs, list | tuple):
+        listed = losses if isinstance(losses, list | tuple) else [losses] * len(outputs)
+        if isinstance(losses, Mapping):
+            listed = list(losses.values())
+        pairs = zip(outputs, listed, strict=True)
+        return [_map_losses(function, output, loss) for output, loss in pairs]
+    return function(outputs, losses)
+
+
+def _name_of(loss: Any) -> str:
+    if isinstance(loss, str):
+        return loss
+    return str(getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__))

@@ -1,0 +1,57 @@
+"""Functions that make models, or do not, for tests of estimates and of the command line."""
+
+import keras
+
+
+def mlp():
+    """An uncompiled classifier."""
+    return keras.Sequential(
+        [
+            keras.Input((16,)),
+            keras.layers.Dense(32, activation="relu", name="hidden"),
+            keras.layers.Dense(4, activation="softmax", name="classes"),
+        ],
+        name="mlp",
+    )
+
+
+def compiled():
+    """The same, compiled with Adam."""
+    model = mlp()
+    model.compile(optimizer="adam", loss="categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def without_static_shape():
+    """A model of sequences of any length."""
+    inputs = keras.Input((None, 8), name="tokens")
+    return keras.Model(inputs, keras.layers.Dense(4)(inputs), name="open")
+
+
+class Subclass(keras.Model):
+    """A model that does not say what it takes."""
+
+    def __init__(self):
+        super().__init__(name="subclass")
+        self.dense = keras.layers.Dense(3)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def subclass():
+    """An uncompiled subclass."""
+    return Subclass()
+
+
+def not_a_model():
+    """No model."""
+    return 3
+
+
+def failing():
+    """Raises an error of its own."""
+    raise ValueError("the user's own mistake")
+
+
+NOT_A_FUNCTION = 3

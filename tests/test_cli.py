@@ -1,0 +1,120 @@
+"""The command line: what it prints, and one line and exit code 2 for bad input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ipu_tf import cli
+from ipu_tf.profile.report import Report
+
+MODELS = "tests.sample_models"
+
+
+def test_estimate_prints_the_report(capsys):
+    assert cli.main(["estimate", f"{MODELS}:mlp", "--batch-size", "8"]) == 0
+    printed = capsys.readouterr()
+    assert "Program 'mlp.train_step'" in printed.out
+    assert "SGD and sparse_categorical_crossentropy are assumed" in printed.out
+    assert printed.err == ""
+
+
+def test_estimate_of_a_prediction_on_another_chip(capsys, tmp_path):
+    path = tmp_path / "report.json"
+    arguments = ["estimate", f"{MODELS}:mlp", "--chip", "gc2", "--inference", "--json", str(path)]
+    assert cli.main([*arguments, "--plans"]) == 0
+    assert "float32 partials" in capsys.readouterr().out
+    report = Report.from_json(path)
+    assert report.programs[0].name == "mlp.predict_step"
+
+
+def test_functions_may_be_attributes_of_classes(capsys):
+    assert cli.main(["estimate", "keras:applications.nothing"]) == 2
+    assert "module 'keras' has no function 'applications.nothing'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no_such_module:f"], "there is no module 'no_such_module' here"),
+        (["tests.nothing:f"], "there is no module 'tests.nothing' here"),
+        (["tests.needs_missing:f"], "needs 'module_that_is_missing', which is missing"),
+        ([f"{MODELS}:nothing"], f"module '{MODELS}' has no function 'nothing'"),
+        ([f"{MODELS}:NOT_A_FUNCTION"], "has no function 'NOT_A_FUNCTION'"),
+        (["no_colon"], "name the model as MODULE:FUNCTION. Received: 'no_colon'"),
+        ([f"{MODELS}:not_a_model"], "a function that makes one. Received: int"),
+        ([f"{MODELS}:without_static_shape"], "has no static shape"),
+        ([f"{MODELS}:subclass"], "does not say what it takes"),
+        ([f"{MODELS}:mlp", "--batch-size", "0"], "`batch_size` must be a positive int"),
+        ([f"{MODELS}:mlp", "--ipus", "3"], "IPUs are used in powers of two"),
+        ([f"{MODELS}:mlp", "--ipus", "4096"], "No system has 4096 bow IPUs"),
+        ([f"{MODELS}:mlp", "--json", "/no/such/folder/x.json"], "cannot write"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, message, capsys):
+    assert cli.main(["estimate", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert message in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["estimate", f"{MODELS}:mlp", "--chip", "gc9"], "invalid choice: 'gc9'"),
+        (["estimate", f"{MODELS}:mlp", "--batch-size", "many"], "invalid int value"),
+        (["estimate"], "MODULE:FUNCTION"),
+        ([], "COMMAND"),
+    ],
+)
+def test_the_parser_refuses_with_exit_code_2(arguments, message, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(arguments)
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_errors_of_the_users_function_are_the_users():
+    with pytest.raises(ValueError, match="the user's own mistake"):
+        cli.main(["estimate", f"{MODELS}:failing"])
+
+
+def test_validate_names_what_is_wrong_with_a_file(tmp_path, capsys):
+    path = tmp_path / "records.json"
+    path.write_text("{")
+    assert cli.main(["validate", str(path)]) == 2
+    assert "records.json" in capsys.readouterr().err
+
+
+def test_validate_prints_predictions(tmp_path, capsys):
+    record = {
+        "id": "one",
+        "kind": "something_new",
+        "chip": "gc200",
+        "params": {},
+        "dtype": "f32",
+        "measured": 1.0,
+        "unit": "cycles",
+        "source": "a test",
+    }
+    path = tmp_path / "records.json"
+    path.write_text(json.dumps([record]))
+    assert cli.main(["validate", str(path), "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert (entry["id"], entry["predicted"], entry["measured"]) == ("one", None, 1.0)
+
+
+def test_the_module_runs():
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu_tf", "estimate", "nothing"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "error: name the model as MODULE:FUNCTION. Received: 'nothing'." in done.stderr

@@ -1,0 +1,204 @@
+"""Estimates trace the model's real step and leave everything else as it was."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ipu_tf
+from ipu_tf import IPUConfig, config
+from ipu_tf.runtime.untouched import untouched_variables
+from tests import sample_models
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+class TestUntouchedVariables:
+    def test_large_variables_take_no_memory(self):
+        before = resident_bytes()
+        with untouched_variables():
+            variable = keras.Variable(initializer="glorot_uniform", shape=(1 << 14, 1 << 14))
+        assert variable.shape == (1 << 14, 1 << 14)
+        assert resident_bytes() - before < 1 << 26  # of 1 GiB
+
+    def test_small_variables_have_their_values(self):
+        with untouched_variables():
+            variable = keras.Variable(initializer="ones", shape=(4, 4))
+        np.testing.assert_array_equal(variable, np.ones((4, 4)))
+
+    def test_outside_large_variables_have_their_values(self):
+        with untouched_variables():
+            pass
+        variable = keras.Variable(initializer="ones", shape=(256, 256))
+        np.testing.assert_array_equal(variable, np.ones((256, 256)))
+
+
+class TestTraining:
+    def test_the_models_own_step_is_traced(self):
+        report = ipu_tf.estimate(sample_models.compiled, batch_size=8)
+        (program,) = report.programs
+        assert program.name == "mlp.train_step"
+        assert [op.layer for op in program.tile_ops][:2] == ["mlp/hidden", "mlp/classes"]
+        assert {op.shape.dtype for op in program.tile_ops} == {"float32"}
+        assert report.notes == ()
+
+    def test_an_uncompiled_model_is_given_a_loss_that_fits(self):
+        report = ipu_tf.estimate(sample_models.mlp, batch_size=8)
+        assert report.notes == (
+            "model 'mlp' is not compiled: SGD and sparse_categorical_crossentropy are assumed",
+        )
+        assert "note: model 'mlp' is not compiled" in report.summary()
+
+    @pytest.mark.parametrize(
+        ("activation", "loss"), [("sigmoid", "binary_crossentropy"), (None, "mean_squared_error")]
+    )
+    def test_other_losses(self, activation, loss):
+        def model():
+            dense = keras.layers.Dense(2, activation=activation)
+            return keras.Sequential([keras.Input((4,)), dense])
+
+        assert loss in ipu_tf.estimate(model, batch_size=2).notes[0]
+
+    def test_structures_of_inputs_and_outputs(self):
+        def model():
+            tokens = keras.Input((6,), dtype="int64", name="b")
+            inputs = {"a": keras.Input((4,), name="a"), "b": tokens}
+            b = keras.layers.Embedding(5, 3)(tokens)
+            both = keras.layers.concatenate([inputs["a"], keras.layers.Flatten()(b)])
+            outputs = {"c": keras.layers.Dense(3)(both), "d": keras.layers.Dense(2)(both)}
+            made = keras.Model(inputs, outputs)
+            losses = {"c": keras.losses.SparseCategoricalCrossentropy(True), "d": "mse"}
+            made.compile(loss=losses)
+            return made
+
+        assert len(ipu_tf.estimate(model, batch_size=2).tile_ops) == 6
+
+    def test_lists_of_outputs(self):
+        def model():
+            x = keras.Input((4,))
+            made = keras.Model(x, [keras.layers.Dense(3)(x), keras.layers.Dense(2)(x)])
+            made.compile(loss=["sparse_categorical_crossentropy", keras.losses.mean_squared_error])
+            return made
+
+        assert ipu_tf.estimate(model, batch_size=2).tile_ops
+
+    def test_targets_may_be_given(self):
+        def model():
+            made = sample_models.mlp()
+            made.compile(loss=lambda y, p: keras.ops.mean(p) * keras.ops.mean(y))
+            return made
+
+        targets = tf.TensorSpec((2, 7, 7))
+        assert ipu_tf.estimate(model, batch_size=2, targets=targets).tile_ops
+
+    def test_a_subclass_takes_given_inputs(self):
+        def model():
+            made = sample_models.subclass()
+            made.compile(loss="mse", optimizer="sgd")
+            return made
+
+        report = ipu_tf.estimate(model, batch_size=2, inputs=tf.TensorSpec((None, 5)))
+        assert [op.shape.k for op in report.tile_ops] == [5, 2]
+
+
+class TestGivenModels:
+    def test_a_compiled_model_is_left_as_it_is(self):
+        model = sample_models.compiled()
+        weights, optimizer = model.get_weights(), model.optimizer
+        ipu_tf.estimate(model, batch_size=8)
+        assert model.optimizer is optimizer
+        assert not optimizer.built
+        for before, after in zip(weights, model.get_weights(), strict=True):
+            np.testing.assert_array_equal(before, after)
+
+    def test_an_uncompiled_model_stays_uncompiled(self):
+        model = sample_models.mlp()
+        report = ipu_tf.estimate(model, batch_size=8)
+        assert not model.compiled
+        assert [op.layer for op in report.tile_ops][:2] == ["mlp/hidden", "mlp/classes"]
+
+    def test_it_trains_as_if_nothing_had_been(self):
+        x, y = np.ones((8, 16), "float32"), np.eye(4, dtype="float32")[[0, 1] * 4]
+        losses = []
+        for estimated in (False, True):
+            keras.utils.set_random_seed(1)
+            model = sample_models.compiled()
+            if estimated:
+                ipu_tf.estimate(model, batch_size=8)
+            losses.append(model.fit(x, y, epochs=3, verbose=0).history["loss"])
+        assert losses[0] == losses[1]
+
+
+class TestInference:
+    def test_only_the_forward_pass_is_traced(self):
+        report = ipu_tf.estimate(sample_models.mlp, batch_size=8, training=False)
+        (program,) = report.programs
+        assert program.name == "mlp.predict_step"
+        assert len(program.tile_ops) == 2
+        assert report.notes == ()
+
+
+class TestConfiguration:
+    def test_the_process_keeps_its_own(self):
+        before = config.device_configuration()
+        machine = IPUConfig()
+        machine.simulator.chip = "gc200"
+        machine.ipu_model.tiles_per_ipu = 4
+        report = ipu_tf.estimate(sample_models.mlp, batch_size=8, config=machine)
+        assert max(op.plan.tiles for op in report.tile_ops) <= 4
+        assert config.device_configuration() is before
+
+    def test_the_process_own_is_the_default(self):
+        machine = IPUConfig()
+        machine.ipu_model.tiles_per_ipu = 2
+        machine.configure_ipu_system()
+        try:
+            report = ipu_tf.estimate(sample_models.mlp, batch_size=8)
+        finally:
+            config.reset_ipu_configuration()
+        assert max(op.plan.tiles for op in report.tile_ops) <= 2
+
+    def test_an_invalid_one_is_refused(self):
+        machine = IPUConfig()
+        machine.simulator.chip = "gc9"
+        with pytest.raises(ValueError, match="simulator.chip must be"):
+            ipu_tf.estimate(sample_models.mlp, batch_size=8, config=machine)
+
+
+class TestErrors:
+    @pytest.mark.parametrize("batch_size", [0, -1, True, 2.0, None])
+    def test_batch_size(self, batch_size):
+        with pytest.raises(ValueError, match="`batch_size` must be a positive int. Received"):
+            ipu_tf.estimate(sample_models.mlp, batch_size=batch_size)
+
+    @pytest.mark.parametrize(
+        ("model", "received"),
+        [(3, "int."), (sample_models.not_a_model, "int, made by <function not_a_model")],
+    )
+    def test_no_model(self, model, received):
+        with pytest.raises(TypeError, match=f"a function that makes one. Received: {received}"):
+            ipu_tf.estimate(model, batch_size=1)
+
+    def test_shapes_must_be_static(self):
+        message = r"Model 'open': input 'tokens' has no static shape.*\(None, None, 8\)"
+        with pytest.raises(ValueError, match=message):
+            ipu_tf.estimate(sample_models.without_static_shape, batch_size=1)
+
+    def test_the_batch_of_the_model(self):
+        def model():
+            inputs = keras.Input(batch_shape=(3, 4))
+            return keras.Model(inputs, keras.layers.Dense(2)(inputs))
+
+        with pytest.raises(ValueError, match=r"another than the 2 samples.*\(3, 4\)"):
+            ipu_tf.estimate(model, batch_size=2)
+
+    def test_a_model_that_does_not_say_what_it_takes(self):
+        with pytest.raises(ValueError, match="pass `inputs=tf.TensorSpec"):
+            ipu_tf.estimate(sample_models.subclass, batch_size=1)
+
+    def test_an_uncompiled_subclass_needs_a_loss(self):
+        with pytest.raises(ValueError, match="Model 'subclass' is not compiled. Call its `compile"):
+            ipu_tf.estimate(sample_models.subclass, batch_size=1, inputs=tf.TensorSpec((1, 5)))
