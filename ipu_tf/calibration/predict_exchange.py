@@ -5,15 +5,12 @@ Times include the sync in front of the exchange, as the measurements do unless t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ipu_tf.calibration.outcome import Outcome
 from ipu_tf.calibration.params import says, whole
 from ipu_tf.calibration.records import Record
 from ipu_tf.calibration.routes import route_of
 from ipu_tf.calibration.units import parse_unit
 from ipu_tf.machine import exchange, links, sync
-from ipu_tf.machine.cost import Count
 from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import Target
 
@@ -21,8 +18,6 @@ _WORD_BYTES = 4
 LARGE_MESSAGE_BYTES = 100 * 1024
 """Message where a bandwidth's record gives none: the largest that fits twice in a GC2's tile,
 which is what the source calls "sufficiently large" (CIT 4.2.2)."""
-
-_Pattern = Callable[[Count, Count, Target], Count]
 
 
 def point_to_point(record: Record, target: Target) -> Outcome:
@@ -38,27 +33,50 @@ def point_to_point(record: Record, target: Target) -> Outcome:
         cycles = way + words - 1 + (0 if says(record, "sync excluded") else target.sync_cycles)
         return Outcome(seconds=target.seconds(cycles), bytes=moved)
     cycles = exchange.point_to_point_cycles(message_bytes, target, transfers=transfers)
-    if not says(record, "sync excluded"):
-        cycles += sync.on_chip_cycles(target)
-    return _with_links(record, target, cycles, moved, messages=transfers)
+    if record.n_ipus > 1:
+        return _across(record, target, cycles, moved, messages=transfers)
+    if says(record, "sync excluded"):
+        return Outcome(seconds=target.seconds(cycles), bytes=moved)
+    return _on_chip(cycles, moved, target)
 
 
 def broadcast(record: Record, target: Target) -> Outcome:
-    """Predicts one tile sending the same message to many."""
+    """Predicts one tile sending the same message to many, on its own IPU or on others.
+
+    Tiles of other IPUs listen to the link, all at once; those of the own IPU come before them.
+    """
     tiles = whole(record, "dest_tiles", "destination_tiles", "tiles")
-    return _collective(record, target, exchange.broadcast_cycles, tiles, sent_once=True)
+    message_bytes = _message_bytes(record)
+    moved = message_bytes * tiles
+    if record.n_ipus == 1:
+        return _on_chip(exchange.broadcast_cycles(message_bytes, tiles, target), moved, target)
+    start = exchange.broadcast_cycles(_WORD_BYTES, min(tiles, target.tiles), target)
+    own = exchange.broadcast_cycles(message_bytes, target.tiles, target) - start
+    if tiles > target.tiles:
+        start += own
+    return _across(record, target, start, moved, sent_bytes=message_bytes)
 
 
 def gather(record: Record, target: Target) -> Outcome:
-    """Predicts one tile receiving a message from each of many."""
+    """Predicts one tile receiving a message from each of many, on its own IPU or on another."""
     tiles = whole(record, "source_tiles", "tiles")
-    return _collective(record, target, exchange.gather_cycles, tiles)
+    message_bytes = _message_bytes(record)
+    moved = message_bytes * tiles
+    cycles = exchange.gather_cycles(message_bytes, tiles, target)
+    if record.n_ipus == 1:
+        return _on_chip(cycles, moved, target)
+    return _across(record, target, cycles, moved, messages=tiles)
 
 
 def scatter(record: Record, target: Target) -> Outcome:
-    """Predicts one tile sending a message of its own to each of many."""
+    """Predicts one tile sending a message of its own to each of many, here or on another IPU."""
     tiles = whole(record, "dest_tiles", "destination_tiles", "tiles")
-    return _collective(record, target, exchange.scatter_cycles, tiles, sent_once=True)
+    message_bytes = _message_bytes(record)
+    moved = message_bytes * tiles
+    if record.n_ipus == 1:
+        return _on_chip(exchange.scatter_cycles(message_bytes, tiles, target), moved, target)
+    start = exchange.point_to_point_cycles(_WORD_BYTES, target)
+    return _across(record, target, start, moved, sent_bytes=moved)
 
 
 def all_to_all(record: Record, target: Target) -> Outcome:
@@ -66,42 +84,40 @@ def all_to_all(record: Record, target: Target) -> Outcome:
     tiles = whole(record, "tiles", "total_tiles")
     message_bytes = _message_bytes(record)
     cycles = exchange.all_to_all_cycles(message_bytes, tiles, target)
-    cycles += sync.on_chip_cycles(target)
-    return Outcome(seconds=target.seconds(cycles), bytes=message_bytes * tiles * tiles)
+    return _on_chip(cycles, message_bytes * tiles * tiles, target)
 
 
-def _collective(
-    record: Record, target: Target, pattern: _Pattern, tiles: int, *, sent_once: bool = False
-) -> Outcome:
-    """Predicts a pattern with one tile on one side.
-
-    `sent_once`: the messages leave one tile, which packs them for a link.
-    """
-    message_bytes = _message_bytes(record)
-    cycles = pattern(message_bytes, tiles, target) + sync.on_chip_cycles(target)
-    moved = message_bytes * tiles
-    messages = 1 if sent_once else tiles
-    across = message_bytes if pattern is exchange.broadcast_cycles else moved
-    return _with_links(record, target, cycles, moved, messages=messages, across=across)
+def _on_chip(cycles: int, moved: int, target: Target) -> Outcome:
+    return Outcome(seconds=target.seconds(cycles + sync.on_chip_cycles(target)), bytes=moved)
 
 
-def _with_links(
+def _across(
     record: Record,
     target: Target,
-    cycles: Count,
+    chip_cycles: int,
     moved: int,
     *,
-    messages: int,
-    across: int | None = None,
+    messages: int = 1,
+    sent_bytes: int = 0,
 ) -> Outcome:
-    """Adds what crosses IPU-Links, for records of several IPUs."""
-    seconds = target.seconds(int(cycles))
-    if record.n_ipus > 1:
-        system = system_of(record.chip, record.n_ipus)
-        seconds += links.transfer_seconds(
-            system, route_of(record), moved if across is None else across, messages
-        )
-    return Outcome(seconds=seconds, bytes=moved)
+    """Adds the way over IPU-Links.
+
+    Args:
+        record: The record.
+        target: The chip.
+        chip_cycles: Cycles on the chips.
+        moved: Bytes that arrive, on all tiles together.
+        messages: Messages that cross, each from a tile of its own.
+        sent_bytes: Bytes that leave one tile, which packs them for the link.
+    """
+    system = system_of(record.chip, record.n_ipus)
+    way = route_of(record)
+    crossing = sent_bytes or moved
+    streamed = sent_bytes / links.tile_bytes_per_second(system)
+    over_links = links.transfer_seconds(system, way, crossing, messages)
+    over_links = max(over_links, links.latency_seconds(system, way) + streamed)
+    cycles = chip_cycles + sync.on_chip_cycles(target)
+    return Outcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
 
 
 def _message_bytes(record: Record) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ipu_tf.calibration.outcome import Outcome
 from ipu_tf.calibration.params import says, whole
-from ipu_tf.calibration.predict_exchange import LARGE_MESSAGE_BYTES
 from ipu_tf.calibration.records import Record
 from ipu_tf.calibration.routes import route_of
 from ipu_tf.calibration.units import parse_unit
@@ -28,10 +27,13 @@ def link(record: Record, target: Target) -> Outcome:
         parse_unit(record.unit).dimension == "bytes_per_second"
         and "bytes_each" not in record.params
     ):
-        return Outcome(bytes_per_second=_large_rate(record, system, target, transfers, both_ways))
+        return Outcome(bytes_per_second=_large_rate(record, system, transfers, both_ways))
     message_bytes = whole(record, "bytes_each", "bytes", default=4)
     moved = transfers * message_bytes
     cycles = exchange.point_to_point_cycles(message_bytes, target) + sync.on_chip_cycles(target)
+    if record.n_ipus > 2 and says(record, "random", "entire system", "system wide"):
+        over_links = links.random_traffic_seconds(system, record.n_ipus, message_bytes, transfers)
+        return Outcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
     one_way = -(-transfers // both_ways)
     seconds = target.seconds(cycles) + links.transfer_seconds(
         system, route_of(record), moved / both_ways, one_way
@@ -56,13 +58,9 @@ def host(record: Record, target: Target) -> Outcome:
     return Outcome(seconds=seconds, bytes=each * tiles)
 
 
-def _large_rate(
-    record: Record, system: System, target: Target, transfers: int, both_ways: int
-) -> float:
+def _large_rate(record: Record, system: System, transfers: int, both_ways: int) -> float:
     """Returns the rate of large messages: of the links, or of the tiles if those are too few."""
-    message = exchange.point_to_point_cycles(LARGE_MESSAGE_BYTES, target)
-    assert system.links is not None
-    of_tiles = transfers * LARGE_MESSAGE_BYTES / target.seconds(message) * system.links.efficiency
+    of_tiles = transfers * links.tile_bytes_per_second(system)
     if record.n_ipus > 2:
         # Traffic between all of them is bound by the two rails, both ways, whatever their length.
         rail = links.bytes_per_second(system, links.Route(rail_hops=1))

@@ -13,6 +13,9 @@ from ipu_tf.machine.reductions import LIBRARY_CALL_CYCLES, reduction_supersteps
 from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import Target
 
+_NEXT_BOARD = links.Route(rail_hops=1, crosses_board=True)
+"""Where more than two IPUs reduce they do so in a tree, whose steps reach the next board."""
+
 _HLO_TYPES = {"float32": "f32", "float16": "f16"}
 
 
@@ -43,8 +46,9 @@ def reduction(record: Record, target: Target) -> Outcome:
     cycles = LIBRARY_CALL_CYCLES + sum(step.total_cycles for step in steps)
     seconds = target.seconds(cycles)
     if record.n_ipus > 1:
-        # Operands of all tiles go to the one that adds, over the links where it is not theirs.
+        # Every tile of an IPU sends its part to the tile that adds.
         system = system_of(record.chip, record.n_ipus)
-        seconds += links.transfer_seconds(system, route_of(record), 4 * on_each, on_each)
+        way = route_of(record) if record.n_ipus == 2 else _NEXT_BOARD
+        seconds += links.transfer_seconds(system, way, 4 * on_each, on_each)
     element_bytes = 2 if dtype == "float16" else 4
     return Outcome(seconds=seconds, bytes=operands * tiles * element_bytes)

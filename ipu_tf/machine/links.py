@@ -79,6 +79,12 @@ def bytes_per_second(system: System, way: Route) -> float:
     return min(rates, default=float("inf"))
 
 
+def tile_bytes_per_second(system: System) -> float:
+    """Returns the rate at which one tile sends over links: its exchange rate less the packets."""
+    chip = system.target
+    return chip.exchange_bytes_per_cycle * chip.clock_hz * _links(system).efficiency
+
+
 def transfer_seconds(system: System, way: Route, transfer_bytes: float, messages: int = 1) -> float:
     """Returns the time of messages that take one route at once.
 
@@ -93,6 +99,34 @@ def transfer_seconds(system: System, way: Route, transfer_bytes: float, messages
     handled = messages * max(2 * way.hops - 1, 0) * _links(system).message_seconds
     streamed = transfer_bytes / bytes_per_second(system, way)
     return latency_seconds(system, way) + max(handled, streamed)
+
+
+def random_traffic_seconds(system: System, ipus: int, message_bytes: float, messages: int) -> float:
+    """Returns the time of messages between random tiles of the first `ipus` IPUs.
+
+    Half of the messages cross the middle of the rails, in both directions; those that do go half
+    the rails' length on average. Bound: the traffic on either side of the middle is no less even.
+
+    Args:
+        system: The system.
+        ipus: IPUs that take part, at least 4.
+        message_bytes: Bytes of each message.
+        messages: Messages of all IPUs together.
+
+    Raises:
+        ValueError: There are fewer than two boards, or more IPUs than the system has.
+    """
+    system.check_ipus(ipus)
+    if ipus <= IPUS_PER_BOARD:
+        raise ValueError(
+            f"Random traffic crosses boards: give more than {IPUS_PER_BOARD} IPUs. "
+            f"Received: {ipus!r}."
+        )
+    boards = ipus // IPUS_PER_BOARD
+    way = Route(rail_hops=max(boards // 2, 1), crosses_board=True)
+    crossing = -(-messages // 2)
+    over_one_rail = -(-crossing // (2 * IPUS_PER_BOARD))
+    return transfer_seconds(system, way, over_one_rail * message_bytes, over_one_rail)
 
 
 def all_gather_seconds(system: System, ipus: int, result_bytes: float) -> float:
