@@ -8,8 +8,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ipu_tf.compiler.shape_terms import AmpWork, Block, Operands, check_at_least, check_dtype
+from ipu_tf.compiler.shape_terms import Block, Operands, check_at_least, check_dtype
 from ipu_tf.compiler.windows import window_extent, window_span
+from ipu_tf.machine.contractions import ContractionWork
 from ipu_tf.machine.cost import Count, ceil_div
 
 ConvPass: TypeAlias = Literal["forward", "input_gradient", "filter_gradient"]
@@ -140,6 +141,16 @@ class ConvShape:
         return "field_columns" if self.pass_ == "filter_gradient" else "in_channels"
 
     @property
+    def column_split(self) -> str:
+        """The extent that the columns of the AMP unit compute side by side."""
+        return "out_channels"
+
+    @property
+    def channels(self) -> int:
+        """Elements of a group that lie side by side in the left input."""
+        return self.out_channels if self.pass_ == "input_gradient" else self.in_channels
+
+    @property
     def left_shared_by(self) -> tuple[str, ...]:
         """Splits whose parts read the same block of the left input (x, or dy)."""
         return ("out_channels",)
@@ -179,25 +190,45 @@ class ConvShape:
                 span = span * np.minimum(inputs, reach)
         return span
 
-    def amp_work(self, block: Block, grain: int) -> AmpWork:
-        """Returns the block's work in passes of `grain` reduction elements.
+    @property
+    def rearranged(self) -> tuple[bool, bool]:
+        """Whether the left and the right input change their layout before the multiplication.
 
-        The input gradient of a strided convolution forms only the taps that meet an element of
-        `dy`: one in `strides[0] * strides[1]`.
+        The forward pass finds both as it needs them. The input gradient transposes the channels of
+        the filter; the filter gradient makes channels of the pixels of image and gradient.
+        """
+        return (self.pass_ == "filter_gradient", self.pass_ != "forward")
+
+    def work(self, block: Block, partials: str) -> ContractionWork:
+        """Returns what a tile computes for a block.
+
+        The filter gradient has the filter's positions and input channels for positions, the pixels
+        of a row of `dy` for input channels, and its images and rows for taps. The input gradient of
+        a strided convolution forms only the taps that meet an element of `dy`.
         """
         kernel = block["kernel_rows"] * block["kernel_columns"]
         images = block["batch"] * block["field_rows"]
+        common = {"groups": block["groups"], "out_channels": block["out_channels"]}
         if self.pass_ == "filter_gradient":
-            runs = block["groups"] * images
-            return AmpWork(
-                rows=kernel * block["in_channels"],
-                columns=block["out_channels"],
-                reduction_passes=runs * ceil_div(block["field_columns"], grain),
+            return ContractionWork(
+                **common,
+                positions=kernel * block["in_channels"],
+                row_positions=block["in_channels"],
+                in_channels=block["field_columns"],
+                taps=images,
+                tap_rows=images,
+                dtype=self.dtype,
+                partials=partials,
             )
-        if self.pass_ == "input_gradient":
-            kernel = ceil_div(kernel, math.prod(self.strides))
-        return AmpWork(
-            rows=images * block["field_columns"],
-            columns=block["out_channels"],
-            reduction_passes=block["groups"] * kernel * ceil_div(block["in_channels"], grain),
+        strides = self.strides if self.pass_ == "input_gradient" else (1, 1)
+        return ContractionWork(
+            **common,
+            positions=images * block["field_columns"],
+            row_positions=ceil_div(block["field_columns"], strides[1]),
+            in_channels=block["in_channels"],
+            taps=ceil_div(kernel, math.prod(strides)),
+            tap_rows=ceil_div(block["kernel_rows"], strides[0]),
+            stride=self.strides[1] if self.pass_ == "forward" else 1,
+            dtype=self.dtype,
+            partials=partials,
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipu_tf.compiler.shape_terms import AmpWork, Block, Operands, check_at_least, check_dtype
-from ipu_tf.machine.cost import ceil_div
+from ipu_tf.compiler.shape_terms import Block, Operands, check_at_least, check_dtype
+from ipu_tf.machine.contractions import ContractionWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,24 @@ class MatMulShape:
         return "reduction"
 
     @property
+    def rearranged(self) -> tuple[bool, bool]:
+        """Whether the left and the right input change their layout before the multiplication.
+
+        Operands of a matmul are laid out for it where they are made.
+        """
+        return (False, False)
+
+    @property
+    def column_split(self) -> str:
+        """The extent that the columns of the AMP unit compute side by side."""
+        return "columns"
+
+    @property
+    def channels(self) -> int:
+        """Elements that lie side by side in the left input."""
+        return self.k
+
+    @property
     def left_shared_by(self) -> tuple[str, ...]:
         """Splits whose parts read the same block of the left input."""
         return ("columns",)
@@ -65,7 +83,14 @@ class MatMulShape:
         batch, m, n, k = (block[name] for name in self.extents)
         return Operands(left=batch * m * k, right=batch * k * n, output=batch * m * n)
 
-    def amp_work(self, block: Block, grain: int) -> AmpWork:
-        """Returns the block's work in passes of `grain` reduction elements."""
-        passes = block["batch"] * ceil_div(block["reduction"], grain)
-        return AmpWork(rows=block["rows"], columns=block["columns"], reduction_passes=passes)
+    def work(self, block: Block, partials: str) -> ContractionWork:
+        """Returns what a tile computes for a block."""
+        return ContractionWork(
+            groups=block["batch"],
+            positions=block["rows"],
+            row_positions=block["rows"],
+            in_channels=block["reduction"],
+            out_channels=block["columns"],
+            dtype=self.dtype,
+            partials=partials,
+        )

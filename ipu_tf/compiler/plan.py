@@ -9,20 +9,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from ipu_tf.compiler.partition import largest_part, partition
 from ipu_tf.compiler.shapes import (
     AMP_GRAINS,
     DTYPE_BYTES,
+    PARTIAL_DTYPES,
     Block,
     ConvPass,
     ConvShape,
     MatMulShape,
     OpShape,
 )
-from ipu_tf.machine.cost import Count, ceil_div
-from ipu_tf.machine.target import Target
+from ipu_tf.machine.contractions import METHODS
+from ipu_tf.machine.cost import ceil_div
 
 __all__ = [
     "AMP_GRAINS",
@@ -34,13 +35,16 @@ __all__ = [
     "OpShape",
     "Plan",
     "PlanDoesNotFit",
-    "block_bytes",
-    "check",
     "check_parts",
     "largest_block",
     "partial_dtype",
     "partition",
+    "written",
 ]
+
+
+_SERIAL = "serial_"
+_TEXTS = ("partials", "method")
 
 
 class PlanDoesNotFit(ValueError):
@@ -48,32 +52,77 @@ class PlanDoesNotFit(ValueError):
 
 
 class _Plan:
-    """What both plans share; their fields are the splits, `grain` and `partials`."""
+    """What both plans share; their fields are the splits, the serial steps and these three."""
 
     __slots__ = ()
+    _OTHERS: ClassVar[tuple[str, ...]] = ("grain", "partials", "method")
 
     grain: int
     partials: str
+    method: str
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
-        for name, value in {**self.splits, "grain": self.grain}.items():
+        numbers = {name: getattr(self, name) for name in self._names() if name not in _TEXTS}
+        for name, value in numbers.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{owner}.{name} must be a positive int. Received: {value!r}.")
-        if self.partials not in DTYPE_BYTES:
-            known = " or ".join(repr(dtype) for dtype in DTYPE_BYTES)
+        if self.partials not in PARTIAL_DTYPES:
+            known = " or ".join(repr(dtype) for dtype in PARTIAL_DTYPES)
             raise ValueError(f"{owner}.partials must be {known}. Received: {self.partials!r}.")
+        if self.method not in METHODS:
+            known = ", ".join(repr(method) for method in METHODS)
+            raise ValueError(f"{owner}.method must be one of {known}. Received: {self.method!r}.")
+        for name, steps in self.serial.items():
+            if self.splits[name] % steps:
+                raise ValueError(
+                    f"{owner}.serial_{name} must divide the {self.splits[name]} parts of {name}: "
+                    f"every tile takes as many steps. Received: {steps!r}."
+                )
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+
+    @classmethod
+    def split_names(cls) -> tuple[str, ...]:
+        """The extents that are split, in the order of `to_list`."""
+        return tuple(
+            name
+            for name in cls._names()
+            if name not in cls._OTHERS and not name.startswith(_SERIAL)
+        )
+
+    @classmethod
+    def serial_names(cls) -> tuple[str, ...]:
+        """The extents whose parts may follow one another on a tile."""
+        names = (name for name in cls._names() if name.startswith(_SERIAL))
+        return tuple(name.removeprefix(_SERIAL) for name in names)
 
     @property
     def splits(self) -> dict[str, int]:
         """Number of parts of every extent, in the order of `to_list`."""
-        fields = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in fields if name not in ("grain", "partials")}
+        return {name: getattr(self, name) for name in self.split_names()}
+
+    @property
+    def serial(self) -> dict[str, int]:
+        """Parts of an extent that one tile computes, one after the other."""
+        return {name: getattr(self, _SERIAL + name) for name in self.serial_names()}
+
+    @property
+    def parts(self) -> int:
+        """Number of blocks: every combination of parts."""
+        return math.prod(self.splits.values())
+
+    @property
+    def steps(self) -> int:
+        """Number of blocks that every tile computes, one after the other."""
+        return math.prod(self.serial.values())
 
     @property
     def tiles(self) -> int:
         """Number of tiles that the plan occupies."""
-        return math.prod(self.splits.values())
+        return self.parts // self.steps
 
     def to_list(self) -> list[int]:
         """Returns the `plan` attribute of the tile op: the splits, then the grain."""
@@ -88,9 +137,13 @@ class MatMulPlan(_Plan):
         batch: Parts of g.
         rows: Parts of m.
         columns: Parts of n.
-        reduction: Parts of k; their partial results are added across tiles.
+        reduction: Parts of k; their partial results are added up.
         grain: Reduction elements of one AMP pass.
         partials: Type of the partial results, "float32" or "float16".
+        method: The vertices that compute a block, a key of `METHODS`.
+        serial_rows: How many of the parts of m follow one another on a tile.
+        serial_columns: The same for n.
+        serial_reduction: The same for k.
     """
 
     batch: int = 1
@@ -99,6 +152,10 @@ class MatMulPlan(_Plan):
     reduction: int = 1
     grain: int = 16
     partials: str = "float32"
+    method: str = "amp_1x1"
+    serial_rows: int = 1
+    serial_columns: int = 1
+    serial_reduction: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +176,10 @@ class ConvPlan(_Plan):
         kernel_columns: Parts of the filter's columns.
         grain: Reduction elements of one AMP pass.
         partials: Type of the partial results, "float32" or "float16".
+        method: The vertices that compute a block, a key of `METHODS`.
+        serial_batch: How many of the batch's parts follow one another on a tile.
+        serial_out_channels: The same for output channels.
+        serial_in_channels: The same for input channels.
     """
 
     batch: int = 1
@@ -131,6 +192,10 @@ class ConvPlan(_Plan):
     kernel_columns: int = 1
     grain: int = 16
     partials: str = "float32"
+    method: str = "amp_nx1"
+    serial_batch: int = 1
+    serial_out_channels: int = 1
+    serial_in_channels: int = 1
 
 
 Plan: TypeAlias = MatMulPlan | ConvPlan
@@ -142,7 +207,7 @@ def partial_dtype(dtype: str, partials: str) -> str:
     Raises:
         ValueError: `partials` is neither "float32" nor "float16".
     """
-    if partials not in DTYPE_BYTES:
+    if partials not in PARTIAL_DTYPES:
         raise ValueError(f"`partials` must be 'float32' or 'float16'. Received: {partials!r}.")
     return "float32" if dtype == "float32" else partials
 
@@ -160,43 +225,6 @@ def largest_block(shape: OpShape, splits: Block, grain: int) -> Block:
         name: largest_part(extent, splits[name], grains.get(name, 1))
         for name, extent in shape.extents.items()
     }
-
-
-def block_bytes(shape: OpShape, block: Block, partials: str) -> Count:
-    """Returns the bytes of a block on its tile: both inputs and the partials."""
-    operands = shape.operands(block)
-    input_bytes = (operands.left + operands.right) * DTYPE_BYTES[shape.dtype]
-    return input_bytes + operands.output * DTYPE_BYTES[partial_dtype(shape.dtype, partials)]
-
-
-def check(
-    plan: Plan, shape: OpShape, target: Target, available_memory_proportion: float = 0.6
-) -> None:
-    """Checks that a plan can run.
-
-    Args:
-        plan: The plan.
-        shape: The op that it is for.
-        target: The machine.
-        available_memory_proportion: Share of a tile's memory that the op may take, in (0, 1].
-
-    Raises:
-        PlanDoesNotFit: The largest block needs more bytes than that share of the tile.
-        ValueError: The plan is for another kind of op, splits an extent into more parts than it
-            has, needs more tiles than the target has, or the proportion is out of range.
-    """
-    if not 0 < available_memory_proportion <= 1:
-        raise ValueError(
-            "`available_memory_proportion` must be above 0 and at most 1. "
-            f"Received: {available_memory_proportion!r}."
-        )
-    check_parts(plan, shape)
-    if plan.tiles > target.tiles:
-        raise ValueError(
-            f"{shape.op}: the plan needs {plan.tiles} tiles, the {target.chip} target has "
-            f"{target.tiles}. Use fewer parts. Received: {_written(plan)}."
-        )
-    _check_memory(plan, shape, target, available_memory_proportion)
 
 
 def check_parts(plan: Plan, shape: OpShape) -> None:
@@ -218,23 +246,27 @@ def check_parts(plan: Plan, shape: OpShape) -> None:
             grains = f" (grain {grain})" if grain > 1 else ""
             raise ValueError(
                 f"{shape.op}: the plan splits {name} of {extent} elements{grains} into {parts} "
-                f"parts, at most {units} are possible. Received: {_written(plan)}."
+                f"parts, at most {units} are possible. Received: {written(plan)}."
+            )
+    _check_steps(plan, shape)
+
+
+def _check_steps(plan: Plan, shape: OpShape) -> None:
+    """Checks that partials can be added up in the order in which the steps make them."""
+    stepped = [name for name in shape.reduction_splits if plan.serial.get(name, 1) > 1]
+    for name in stepped:
+        before = shape.reduction_splits[: shape.reduction_splits.index(name)]
+        split = [earlier for earlier in before if plan.splits[earlier] > 1]
+        if split:
+            raise ValueError(
+                f"{shape.op}: the plan sums over {name} in steps and splits {split[0]}, whose "
+                "partials are added first. Split one or the other. "
+                f"Received: {written(plan)}."
             )
 
 
-def _check_memory(plan: Plan, shape: OpShape, target: Target, proportion: float) -> None:
-    needed = int(block_bytes(shape, largest_block(shape, plan.splits, plan.grain), plan.partials))
-    limit = int(target.tile_bytes * proportion)
-    if needed > limit:
-        raise PlanDoesNotFit(
-            f"{shape.op}: the largest block of the plan needs {needed} bytes of its tile, "
-            f"{limit} are available ({proportion} of {target.tile_bytes} on {target.chip}). Split "
-            "more, or raise availableMemoryProportion in the poplar_options of matmuls or "
-            f"convolutions. Received: {_written(plan)}."
-        )
-
-
-def _written(plan: Plan) -> str:
-    """Returns the plan with only the splits that split."""
+def written(plan: Plan) -> str:
+    """Returns the plan with only the splits that split, for messages."""
     splits = [f"{name}={parts}" for name, parts in plan.splits.items() if parts > 1]
-    return f"{type(plan).__name__}({', '.join([*splits, f'grain={plan.grain}'])})"
+    steps = [f"{_SERIAL}{name}={steps}" for name, steps in plan.serial.items() if steps > 1]
+    return f"{type(plan).__name__}({', '.join([*splits, *steps, f'grain={plan.grain}'])})"

@@ -1,96 +1,265 @@
-"""What a plan costs on the machine, for one plan or for thousands at once.
+"""What plans cost on the machine: the phases that they run, for one plan or thousands at once.
 
-Three supersteps are modelled: every tile receives its operands, multiplies, and, where a
-reduction is split, the partials are exchanged and added up. Operands lie spread evenly over the
-tiles that read them. Not modelled: the order of tiles, layout transforms, casts, code size.
+Operands lie spread evenly over the tiles that read them, results over the tiles that compute them.
+Every phase counts the tile with the most to do. Models serial steps, exchange with paired tiles,
+changes of layout, multiplication, addition of partials in one stage or two, casts, and a sync for
+every phase. Does not model the order of tiles, nor an exchange that overlaps with computing.
 """
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 
-from ipu_tf.compiler.plan import block_bytes, largest_block, partial_dtype
-from ipu_tf.compiler.shapes import DTYPE_BYTES, Block, Operands, OpShape
-from ipu_tf.machine.cost import (
-    Cost,
-    Count,
-    amp_cycles,
-    ceil_div,
-    exchange_cycles,
-    reduce_cycles,
+import numpy as np
+
+from ipu_tf.compiler.candidates import Candidates
+from ipu_tf.compiler.plan import Plan, partial_dtype
+from ipu_tf.compiler.plan_blocks import (
+    ACCUMULATOR_BYTES,
+    PlanBlocks,
+    home_elements,
+    plan_blocks,
 )
+from ipu_tf.compiler.shapes import DTYPE_BYTES, OpShape
+from ipu_tf.machine.contractions import METHODS, add_in_place_cycles, reduce_cycles
+from ipu_tf.machine.cost import Cost, Count, ceil_div
+from ipu_tf.machine.exchange import paired_phase_cycles, phase_cycles
 from ipu_tf.machine.target import Target
+from ipu_tf.machine.vertices.convert import convert
+from ipu_tf.machine.vertices.movement import dynamic_slice, dynamic_update
+
+_XLA_NAMES = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
+
+_REARRANGE_BYTES_PER_CYCLE = 8
+_REARRANGE_PASSES = (5, 4)
+_REARRANGE_ODD_PASSES = (5, 3)
+"""poplibs' planner (lib/poplin/ConvModel.cpp, release 3.4): a change of layout moves bytes 5/4 times
+where channels fill vectors of 8 bytes, else 5/3 times and element by element."""
 
 
-def parts_product(splits: Block, names: tuple[str, ...]) -> Count:
-    """Returns the product of the parts of the named extents."""
-    return math.prod(splits[name] for name in names)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One or more supersteps of a plan that do the same.
+
+    Attributes:
+        name: What it does.
+        cost: Cycles of one repetition.
+        repeats: How often it runs.
+        received_bytes: Bytes that the busiest tile receives in one repetition.
+    """
+
+    name: str
+    cost: Cost
+    repeats: Count = 1
+    received_bytes: Count = 0
+
+    @property
+    def total_cycles(self) -> Count:
+        """Cycles of all repetitions."""
+        return self.repeats * self.cost.total_cycles
 
 
-def plan_cost(shape: OpShape, splits: Block, *, grain: int, partials: str, target: Target) -> Cost:
-    """Returns the modelled cycles of a plan.
+def plan_cost(shape: OpShape, plan: Plan | Candidates, target: Target) -> Count:
+    """Returns the modelled cycles of a plan, or of every candidate."""
+    return sum(phase.total_cycles for phase in plan_phases(shape, plan, target))
+
+
+def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tuple[Phase, ...]:
+    """Returns the phases of plans, in the order in which they run; those without work cost nothing.
 
     Args:
         shape: The op.
-        splits: Parts of every extent: integers, or arrays with one entry per candidate plan.
-        grain: Reduction elements of one AMP pass.
-        partials: Type of the partial results.
+        plan: A plan, or candidates.
         target: The machine.
     """
-    block = largest_block(shape, splits, grain)
-    operands = shape.operands(block)
+    plans = plan if isinstance(plan, Candidates) else Candidates.of(plan)
+    blocks = plan_blocks(shape, plans, target)
     return (
-        gather_cost(shape, splits, operands, target)
-        + multiply_cost(shape, block, grain, target)
-        + reduction_cost(shape, splits, operands.output, partials, target)
+        _rearrange(shape, plans, target),
+        _gather("preload", shape, plans, blocks, target),
+        _slice(shape, plans, blocks, target),
+        _multiply(shape, plans, blocks, target),
+        _reduce(shape, plans, blocks, target),
+        _accumulate(shape, plans, blocks, target),
+        _update(shape, plans, blocks, target),
+        _cast(shape, plans, blocks, target),
     )
 
 
-def plan_bytes(shape: OpShape, splits: Block, *, grain: int, partials: str) -> Count:
-    """Returns the bytes of a plan's largest block on its tile."""
-    return block_bytes(shape, largest_block(shape, splits, grain), partials)
+def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
+    """The change of layout of inputs where they lie."""
+    whole = home_elements(shape)
+    element_bytes = DTYPE_BYTES[shape.dtype]
+    left, right = shape.rearranged
+    channels = (shape.extents[shape.column_split], shape.channels)
+    cycles = sum(
+        _rearrange_cycles(ceil_div(elements * element_bytes, plans.tiles), width, element_bytes)
+        for elements, width, wanted in (
+            (whole.left, channels[1], left),
+            (whole.right, channels[0], right),
+        )
+        if wanted
+    )
+    return Phase(name="rearrange", cost=_computed(cycles, target))
 
 
-def gather_cost(shape: OpShape, splits: Block, operands: Operands, target: Target) -> Cost:
-    """Returns the cost of bringing each tile the share of its operands that lies elsewhere."""
-    left_elsewhere = _elsewhere(operands.left, parts_product(splits, shape.left_shared_by))
-    right_elsewhere = _elsewhere(operands.right, parts_product(splits, shape.right_shared_by))
-    received_bytes = (left_elsewhere + right_elsewhere) * DTYPE_BYTES[shape.dtype]
-    return Cost(
-        exchange_cycles=exchange_cycles(received_bytes, target),
+def _gather(
+    name: str, shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target
+) -> Phase:
+    """What is received: once before the steps, or in every step."""
+    once = name == "preload"
+    in_steps = plans.steps > 1
+    left_now = (blocks.left_kept & in_steps) == once
+    right_now = (blocks.right_kept & in_steps) == once
+    left_readers = plans.tile_parts(shape.left_shared_by)
+    right_readers = plans.tile_parts(shape.right_shared_by)
+    left = np.where(left_now, _elsewhere(blocks.left_bytes, left_readers), 0)
+    right = np.where(right_now, _elsewhere(blocks.right_bytes, right_readers), 0)
+    # Neighbours that compute other columns of the same rows listen as a pair.
+    paired = left_readers % 2 == 0
+    exchange = paired_phase_cycles(
+        np.where(paired, left, 0), right + np.where(paired, 0, left), target
+    )
+    return Phase(
+        name=name,
+        cost=Cost(exchange_cycles=exchange, sync_cycles=(left + right > 0) * target.sync_cycles),
+        received_bytes=left + right,
+        repeats=1 if once else plans.steps,
+    )
+
+
+def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The copy of a step's operands out of the whole, where they lie."""
+    left = ceil_div(blocks.operands.left, plans.tile_parts(shape.left_shared_by))
+    right = ceil_div(blocks.operands.right, plans.tile_parts(shape.right_shared_by))
+    elements = np.where(blocks.left_kept, 0, left) + np.where(blocks.right_kept, 0, right)
+    dtype = _XLA_NAMES[shape.dtype]
+    cycles = dynamic_slice(ceil_div(elements, target.workers), target.workers, dtype, target).cycles
+    return Phase(
+        name="slice",
+        cost=_computed(np.where(plans.steps > 1, cycles, 0), target),
+        repeats=plans.steps,
+    )
+
+
+def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The exchange of operands and the multiply-accumulates."""
+    gather = _gather("multiply", shape, plans, blocks, target)
+    work = shape.work(blocks.block, plans.partials)
+    method = METHODS[plans.method]
+    cycles = method.cycles(work, target)
+    if method.expanded:
+        element_bytes = DTYPE_BYTES[shape.dtype]
+        expanded = work.groups * work.positions * work.taps * work.in_channels * element_bytes
+        cycles = cycles + _rearrange_cycles(expanded, shape.channels, element_bytes)
+    cost = Cost(
+        compute_cycles=cycles,
+        exchange_cycles=gather.cost.exchange_cycles,
         sync_cycles=target.sync_cycles,
     )
-
-
-def multiply_cost(shape: OpShape, block: Block, grain: int, target: Target) -> Cost:
-    """Returns the cost of the slowest tile's multiply-accumulates."""
-    work = shape.amp_work(block, grain)
-    cycles = amp_cycles(
-        rows=work.rows,
-        columns=work.columns,
-        reduction_passes=work.reduction_passes,
-        grain=grain,
-        dtype=shape.dtype,
-        target=target,
+    return Phase(
+        name="multiply", cost=cost, repeats=plans.steps, received_bytes=gather.received_bytes
     )
-    return Cost(compute_cycles=cycles)
 
 
-def reduction_cost(
-    shape: OpShape, splits: Block, partial_elements: Count, partials: str, target: Target
-) -> Cost:
-    """Returns the cost of adding the partials: each tile adds its share of its output block."""
-    depth = parts_product(splits, shape.reduction_splits)
-    partial_bytes = DTYPE_BYTES[partial_dtype(shape.dtype, partials)]
-    share = ceil_div(partial_elements, depth)
-    return Cost(
-        exchange_cycles=exchange_cycles(share * (depth - 1) * partial_bytes, target),
+def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The addition of partials across tiles: in one stage, or in two where that is cheaper."""
+    depth = np.asarray(plans.tile_parts(shape.reduction_splits))
+    partial_bytes = DTYPE_BYTES[partial_dtype(shape.dtype, plans.partials)]
+    elements = np.asarray(blocks.operands.output)
+    single, single_bytes = _stage(elements, depth, depth, partial_bytes, target)
+    first_depth = np.ceil(np.sqrt(depth)).astype(np.int64)
+    second_depth = ceil_div(depth, first_depth)
+    first, first_bytes = _stage(elements, first_depth, first_depth, partial_bytes, target)
+    rest = ceil_div(elements, first_depth)
+    second, second_bytes = _stage(rest, second_depth, second_depth, partial_bytes, target)
+    double = first + second
+    one = single.total_cycles <= double.total_cycles
+    cost = Cost(
+        compute_cycles=np.where(one, single.compute_cycles, double.compute_cycles),
+        exchange_cycles=np.where(one, single.exchange_cycles, double.exchange_cycles),
+        sync_cycles=np.where(one, single.sync_cycles, double.sync_cycles),
+    )
+    received = np.where(one, single_bytes, first_bytes + second_bytes)
+    return Phase(name="reduce", cost=cost, repeats=plans.steps, received_bytes=received)
+
+
+def _stage(
+    elements: Count, depth: Count, tiles: Count, partial_bytes: int, target: Target
+) -> tuple[Cost, Count]:
+    """Returns cost and received bytes of adding `depth` partials on `tiles` tiles."""
+    share = ceil_div(elements, tiles)
+    received = share * (depth - 1) * partial_bytes
+    cost = Cost(
+        exchange_cycles=phase_cycles(received, target),
         compute_cycles=reduce_cycles(
             elements=share, depth=depth, partial_bytes=partial_bytes, target=target
         ),
         sync_cycles=(depth > 1) * target.sync_cycles,
     )
+    return cost, received
 
 
-def _elsewhere(elements: Count, readers: Count) -> Count:
-    return elements - ceil_div(elements, readers)
+def _accumulate(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The addition of a step's sum to those of the steps before."""
+    steps = plans.serial_steps(shape.reduction_splits)
+    share = _result_share(shape, plans, blocks)
+    cycles = add_in_place_cycles(elements=share, element_bytes=ACCUMULATOR_BYTES, target=target)
+    return Phase(
+        name="accumulate",
+        cost=_computed(np.where(steps > 1, cycles, 0), target),
+        repeats=plans.steps,
+    )
+
+
+def _update(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The copy of a step's result to its place in the whole."""
+    output_steps = plans.steps // plans.serial_steps(shape.reduction_splits)
+    share = ceil_div(_result_share(shape, plans, blocks), target.workers)
+    dtype = _XLA_NAMES[shape.dtype]
+    cycles = dynamic_update(share, target.workers, dtype, target).cycles
+    return Phase(
+        name="update",
+        cost=_computed(np.where(output_steps > 1, cycles, 0), target),
+        repeats=plans.steps,
+    )
+
+
+def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The conversion of the sum to the type of the result, where no reduction does it."""
+    partials = partial_dtype(shape.dtype, plans.partials)
+    if partials == shape.dtype:
+        return Phase(name="cast", cost=Cost())
+    share = _result_share(shape, plans, blocks)
+    cycles = convert(share, _XLA_NAMES[partials], _XLA_NAMES[shape.dtype], target).cycles
+    depth = plans.tile_parts(shape.reduction_splits)
+    in_steps = plans.serial_steps(shape.reduction_splits)
+    return Phase(
+        name="cast",
+        cost=_computed(np.where((depth == 1) | (in_steps > 1), cycles, 0), target),
+        repeats=plans.steps // in_steps,
+    )
+
+
+def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Count:
+    """Returns the elements of one step's result that a tile ends up with."""
+    return ceil_div(blocks.operands.output, plans.tile_parts(shape.reduction_splits))
+
+
+def _rearrange_cycles(moved_bytes: Count, channels: int, element_bytes: int) -> Count:
+    vector = _REARRANGE_BYTES_PER_CYCLE // element_bytes
+    if channels % vector == 0:
+        passes, of = _REARRANGE_PASSES
+        return ceil_div(moved_bytes * passes, of * _REARRANGE_BYTES_PER_CYCLE)
+    passes, of = _REARRANGE_ODD_PASSES
+    return ceil_div(moved_bytes * passes, of * element_bytes)
+
+
+def _computed(cycles: Count, target: Target) -> Cost:
+    """Returns a superstep that only computes."""
+    return Cost(compute_cycles=cycles, sync_cycles=(np.asarray(cycles) > 0) * target.sync_cycles)
+
+
+def _elsewhere(held_bytes: Count, readers: Count) -> Count:
+    """Returns what a tile receives of a block of which each reader has an even share."""
+    return held_bytes - ceil_div(held_bytes, readers)

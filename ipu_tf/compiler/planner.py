@@ -1,31 +1,35 @@
 """Finds the plan of the fewest modelled cycles that fits the memory of a tile.
 
-The search is exhaustive over a thinned set of part counts: all candidate plans are priced at once
-as NumPy arrays. Only the AMP method is planned, and no serial splits.
+For every method that can compute the op, all splits over tiles (of a thinned set of part counts)
+are bounded from below at once; plans are then priced in the order of their bounds until no bound
+is below the best price. A plan in serial steps never costs less than the same plan without: steps
+are tried for the splits that would be cheaper but do not fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, PlanDoesNotFit, partial_dtype
-from ipu_tf.compiler.plan_cost import parts_product, plan_bytes, plan_cost
+from ipu_tf.compiler.candidates import Candidates
+from ipu_tf.compiler.methods import methods_for
+from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, Plan, PlanDoesNotFit, partial_dtype
+from ipu_tf.compiler.plan_blocks import scratch_bytes
+from ipu_tf.compiler.plan_bound import least_cycles
+from ipu_tf.compiler.plan_check import check_proportion
+from ipu_tf.compiler.plan_cost import plan_cost
+from ipu_tf.compiler.search_space import parallel_splits, with_serial_steps
 from ipu_tf.compiler.shapes import AMP_GRAINS, ConvShape, MatMulShape, OpShape
-from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
 
 _CACHED_PLANS = 4096
-_ALWAYS_TRIED = 4
-"""Every number of parts up to this one is tried."""
+_PRICED_AT_ONCE = 512
+_STEPPED = 256
+"""Splits for which serial steps are tried: those of the lowest bounds, and of the least memory."""
 
 PlanT = TypeVar("PlanT", MatMulPlan, ConvPlan)
-
-_COLUMN_SPLITS = ("columns", "out_channels")
 
 
 @lru_cache(maxsize=_CACHED_PLANS)
@@ -71,69 +75,111 @@ def _search(
     plan_type: type[PlanT], shape: OpShape, target: Target, partials: str, proportion: float
 ) -> PlanT:
     """Returns the best plan of a type, for the two public planners."""
-    if not 0 < proportion <= 1:
-        raise ValueError(
-            "`available_memory_proportion` must be above 0 and at most 1. "
-            f"Received: {proportion!r}."
+    check_proportion(proportion)
+    search = _Search(shape, target, int(target.tile_bytes * proportion))
+    splits = parallel_splits(shape, target, plan_type.serial_names())
+    for method in methods_for(shape):
+        search.add(
+            Candidates(
+                splits=splits.splits,
+                serial=splits.serial,
+                method=method,
+                grain=AMP_GRAINS[shape.dtype],
+                partials=partial_dtype(shape.dtype, partials),
+            )
         )
-    grain = AMP_GRAINS[shape.dtype]
-    partials = partial_dtype(shape.dtype, partials)
-    splits = _candidates(shape, target, grain)
-    needed_bytes = plan_bytes(shape, splits, grain=grain, partials=partials)
-    least_bytes = int(needed_bytes.min())
-    if least_bytes > target.tile_bytes:
-        raise PlanDoesNotFit(
-            f"{shape.op}: every plan on {target.tiles} tiles needs at least {least_bytes} bytes "
-            f"of a tile, a tile of {target.chip} has {target.tile_bytes}. Use a smaller batch, "
-            f"split the layer, or use a machine with more tiles. Received: {shape!r}."
+    return search.result(plan_type)
+
+
+class _Search:
+    """The best plan so far, and the one of least memory."""
+
+    def __init__(self, shape: OpShape, target: Target, limit_bytes: int) -> None:
+        self._shape = shape
+        self._target = target
+        self._limit_bytes = limit_bytes
+        self._best_key: tuple[int, ...] | None = None
+        self._best: tuple[Candidates, int] | None = None
+        self._least_bytes: int | None = None
+        self._least: tuple[Candidates, int] | None = None
+
+    def add(self, plans: Candidates) -> None:
+        """Looks for a better plan among candidates without serial steps, and their serial ones."""
+        bound = least_cycles(self._shape, plans, self._target)
+        needed = scratch_bytes(self._shape, plans, self._target)
+        self._keep_least(plans, needed)
+        fits = needed <= self._limit_bytes
+        self._price(plans.take(fits), bound[fits])
+        worth = ~fits & (bound < self._best_cycles)
+        if not worth.any():
+            return
+        large, bound, needed = plans.take(worth), bound[worth], needed[worth]
+        chosen = np.union1d(np.argsort(bound)[:_STEPPED], np.argsort(needed)[:_STEPPED])
+        stepped = with_serial_steps(self._shape, large.take(chosen))
+        needed = scratch_bytes(self._shape, stepped, self._target)
+        self._keep_least(stepped, needed)
+        stepped = stepped.take(needed <= self._limit_bytes)
+        self._price(stepped, least_cycles(self._shape, stepped, self._target))
+
+    def result(self, plan_type: type[PlanT]) -> PlanT:
+        """Returns the cheapest plan that fits, else the one of least memory."""
+        if self._best is not None:
+            return _plan(plan_type, *self._best)
+        if self._least is None or self._least_bytes is None:
+            raise ValueError(f"{self._shape.op}: no plan exists. Received: {self._shape!r}.")
+        if self._least_bytes > self._target.tile_bytes:
+            raise PlanDoesNotFit(
+                f"{self._shape.op}: every plan on {self._target.tiles} tiles needs at least "
+                f"{self._least_bytes} bytes of a tile, a tile of {self._target.chip} has "
+                f"{self._target.tile_bytes}. Use a smaller batch, split the layer, or use a "
+                f"machine with more tiles. Received: {self._shape!r}."
+            )
+        return _plan(plan_type, *self._least)
+
+    @property
+    def _best_cycles(self) -> float:
+        return np.inf if self._best_key is None else self._best_key[0]
+
+    def _keep_least(self, plans: Candidates, needed: np.ndarray) -> None:
+        index = int(np.argmin(needed))
+        if self._least_bytes is None or needed[index] < self._least_bytes:
+            self._least_bytes = int(needed[index])
+            self._least = (plans, index)
+
+    def _price(self, plans: Candidates, bound: np.ndarray) -> None:
+        """Prices candidates in the order of their bounds until none can be better."""
+        order = np.argsort(bound, kind="stable")
+        for begin in range(0, len(order), _PRICED_AT_ONCE):
+            batch = order[begin : begin + _PRICED_AT_ONCE]
+            if bound[batch[0]] > self._best_cycles:
+                return
+            self._keep_best(plans.take(batch))
+
+    def _keep_best(self, plans: Candidates) -> None:
+        keys = (
+            plan_cost(self._shape, plans, self._target),
+            plans.tile_parts(self._shape.reduction_splits),
+            plans.tiles,
         )
-    possible = needed_bytes <= max(int(target.tile_bytes * proportion), least_bytes)
-    splits = {name: parts[possible] for name, parts in splits.items()}
-    cost = plan_cost(shape, splits, grain=grain, partials=partials, target=target)
-    best = _best(
-        cost.total_cycles,
-        parts_product(splits, shape.reduction_splits),
-        parts_product(splits, tuple(splits)),
-    )
-    chosen = {name: int(parts[best]) for name, parts in splits.items()}
-    return plan_type(**chosen, grain=grain, partials=partials)
+        index = _first(*keys, *(-plans.splits[name] for name in plans.splits))
+        key = tuple(int(values[index]) for values in keys)
+        if self._best_key is None or key < self._best_key:
+            self._best_key = key
+            self._best = (plans, index)
 
 
-def _candidates(shape: OpShape, target: Target, grain: int) -> dict[str, NDArray[np.int64]]:
-    """Returns the candidate plans: for every split, the number of parts in each of them."""
-    names = list(shape.extents)
-    # The last column is the product of the others: plans that need too many tiles go at once.
-    rows: NDArray[np.int64] = np.ones((1, 1), dtype=np.int64)
-    for name in names:
-        parts = np.array(list(_part_counts(shape, name, target, grain)), dtype=np.int64)
-        tiles = rows[:, -1:] * parts
-        row, part = np.nonzero(tiles <= target.tiles)
-        rows = np.column_stack([rows[row, :-1], parts[part], tiles[row, part]])
-    return dict(zip(names, rows.T[:-1], strict=True))
-
-
-def _part_counts(shape: OpShape, name: str, target: Target, grain: int) -> Iterator[int]:
-    """Yields the part counts worth trying for one extent, each with another largest part."""
-    extent = shape.extents[name]
-    units = ceil_div(extent, grain) if name == shape.grained_split else extent
-    # A column block narrower than the AMP unit leaves part of it idle.
-    useful = ceil_div(extent, target.amp_columns) if name in _COLUMN_SPLITS else units
-    most = min(useful, target.tiles)
-    seen = set()
-    for parts in range(1, most + 1):
-        power_of_two = parts & (parts - 1) == 0
-        divides = units % parts == 0 or target.tiles % parts == 0
-        largest = ceil_div(units, parts)
-        if largest not in seen and (power_of_two or divides or parts <= _ALWAYS_TRIED):
-            seen.add(largest)
-            yield parts
-
-
-def _best(*keys: NDArray[np.int64]) -> int:
+def _first(*keys: np.ndarray) -> int:
     """Returns the index of the smallest entry of the first key, ties by the later keys.
 
-    Among candidates alike in all keys the last one wins: it splits the outermost extents the
-    most, which leaves blocks of long contiguous rows.
+    The last keys favour plans that split the outermost extents the most, which leaves blocks of
+    long contiguous rows.
     """
-    last_first = -np.arange(len(keys[0]))
-    return int(np.lexsort((last_first, *keys[::-1]))[0])
+    return int(np.lexsort(keys[::-1])[0])
+
+
+def _plan(plan_type: type[PlanT], plans: Candidates, index: int) -> PlanT:
+    splits = {name: int(parts[index]) for name, parts in plans.splits.items()}
+    serial = {f"serial_{name}": int(steps[index]) for name, steps in plans.serial.items()}
+    return plan_type(
+        **splits, **serial, grain=plans.grain, partials=plans.partials, method=plans.method
+    )

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ipu_tf.machine.contractions import INPUT_BYTES
 from ipu_tf.machine.cost import Count
 
 Block: TypeAlias = Mapping[str, Count]
 """The size of every extent's part, or the number of its parts, by the extent's name."""
 
-DTYPE_BYTES = {"float32": 4, "float16": 2}
-AMP_GRAINS = {"float32": 8, "float16": 16}
-"""Reduction elements of one AMP pass, by the type of the inputs."""
+DTYPE_BYTES = INPUT_BYTES
+PARTIAL_DTYPES = ("float32", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,21 +23,6 @@ class Operands:
     left: Count
     right: Count
     output: Count
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AmpWork:
-    """A block's work as the AMP unit sees it: matrix products, cut into passes.
-
-    Attributes:
-        rows: Rows of every product.
-        columns: Columns of every product.
-        reduction_passes: Passes over the reduction for one group of columns.
-    """
-
-    rows: Count
-    columns: Count
-    reduction_passes: Count
 
 
 def check_dtype(owner: str, dtype: str) -> None:

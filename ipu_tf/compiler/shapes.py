@@ -1,7 +1,7 @@
 """The shapes of the ops that are planned.
 
 A shape tells planner, checks and cost model the same things: named extents, which of them are
-summed over, and, for a block of given part sizes, its operands and its work on the AMP unit. The
+summed over, and, for a block of given part sizes, its operands and its work. The
 block methods take integers, or arrays with one entry per candidate plan.
 """
 
@@ -11,19 +11,20 @@ from typing import TypeAlias
 
 from ipu_tf.compiler.conv_shape import CONV_PASSES, ConvPass, ConvShape
 from ipu_tf.compiler.matmul_shape import MatMulShape
-from ipu_tf.compiler.shape_terms import AMP_GRAINS, DTYPE_BYTES, AmpWork, Block, Operands
+from ipu_tf.compiler.shape_terms import DTYPE_BYTES, PARTIAL_DTYPES, Block, Operands
+from ipu_tf.machine.contractions import AMP_GRAINS
 
 __all__ = [
     "AMP_GRAINS",
     "CONV_PASSES",
     "DTYPE_BYTES",
-    "AmpWork",
     "Block",
     "ConvPass",
     "ConvShape",
     "MatMulShape",
     "OpShape",
     "Operands",
+    "PARTIAL_DTYPES",
 ]
 
 OpShape: TypeAlias = MatMulShape | ConvShape

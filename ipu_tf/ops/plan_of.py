@@ -48,6 +48,6 @@ def _placeholders(values: Any) -> Any:
 def _plan_of_op(op: tf.Operation) -> Plan:
     if op.type not in STOCK_OF:
         raise ValueError(f"'{op.name}' is not a tile op. Received: an op of type {op.type}.")
-    return plan_from_attributes(
-        STOCK_OF[op.type], op.get_attr("plan"), op.get_attr("partials").decode()
-    )
+    own = {name: op.get_attr(name) for name in ("plan", "serial")}
+    texts = {name: op.get_attr(name).decode() for name in ("method", "partials")}
+    return plan_from_attributes(STOCK_OF[op.type], own | texts)

@@ -1,7 +1,7 @@
 """The table of twins: which TensorFlow op has which tile op, and with which attributes.
 
 A tile op has the inputs, outputs and attributes of its stock twin plus its own (`plan`,
-`partials`, `rounding`, `nanoo`, `stream`), so either can stand in the other's place in a graph.
+`method`, `serial`, `partials`, `rounding`, `nanoo`, `stream`), so either can stand in the other's place in a graph.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ipu_tf.compiler.plan import ConvPass, ConvPlan, MatMulPlan, OpShape, Plan, check
+from ipu_tf.compiler.plan import ConvPass, ConvPlan, MatMulPlan, OpShape, Plan
+from ipu_tf.compiler.plan_check import check
 from ipu_tf.ops import op_shapes
 from ipu_tf.ops.numerics import TileNumerics
 
@@ -102,6 +103,8 @@ def tile_attributes(plan: Plan, numerics: TileNumerics, stream: int) -> dict[str
     """Returns a tile op's own attributes as Python values."""
     return {
         "plan": plan.to_list(),
+        "method": plan.method,
+        "serial": list(plan.serial.values()),
         "partials": plan.partials,
         "rounding": "stochastic" if numerics.stochastic_rounding else "nearest",
         "nanoo": numerics.nanoo,
@@ -109,9 +112,20 @@ def tile_attributes(plan: Plan, numerics: TileNumerics, stream: int) -> dict[str
     }
 
 
-def plan_from_attributes(stock: str, numbers: Sequence[int], partials: str) -> Plan:
-    """Returns the plan that a tile op's `plan` and `partials` attributes describe."""
+def plan_from_attributes(stock: str, own: Mapping[str, Any]) -> Plan:
+    """Returns the plan that a tile op's own attributes describe.
+
+    Args:
+        stock: Type of the stock op.
+        own: The attributes `plan`, `method`, `serial` and `partials`, as Python values.
+    """
     kind = MatMulPlan if TWINS[stock].family == "matmul" else ConvPlan
-    names = [name for name in kind.__dataclass_fields__ if name not in ("grain", "partials")]
-    *splits, grain = numbers
-    return kind(**dict(zip(names, splits, strict=True)), grain=grain, partials=partials)
+    *splits, grain = own["plan"]
+    serial = (f"serial_{name}" for name in kind.serial_names())
+    return kind(
+        **dict(zip(kind.split_names(), splits, strict=True)),
+        **dict(zip(serial, own["serial"], strict=True)),
+        grain=grain,
+        partials=own["partials"],
+        method=own["method"],
+    )

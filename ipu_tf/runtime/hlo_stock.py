@@ -23,7 +23,6 @@ HOST_CALL = "ipu_tf.host_call"
 INFEED = "ipu_tf.infeed"
 """Target of the custom calls that stand for reads of iterators."""
 
-_TILE_ATTRIBUTES = ("plan", "partials", "rounding", "nanoo", "stream")
 _RENAMED = {**STOCK_OF, "IpuCast": "Cast"}
 
 # They check or name values and cost the machine nothing.
@@ -153,8 +152,9 @@ class _Body:
         new = self._copy(node)
         if node.op in _RENAMED:
             new.op = _RENAMED[node.op]
-            for name in _TILE_ATTRIBUTES:
-                new.attr.pop(name, None)
+            known = {attribute.name for attribute in op_def_registry.get(new.op).attr}
+            for name in [n for n in new.attr if n not in known and not n.startswith("_")]:
+                del new.attr[name]
         for value in new.attr.values():
             for callee in calls.functions_of(value):
                 callee.name = self._functions.callee(callee.name).signature.name

@@ -166,7 +166,7 @@ class Tracer:
         stock = STOCK_OF[op_type]
         shape = TWINS[stock].shape(self._inputs_of(TWINS[stock], inputs, attrs, name))
         own = attributes.from_protos(attrs)
-        plan = plan_from_attributes(stock, own["plan"], own["partials"])
+        plan = plan_from_attributes(stock, own)
         self._record(name, stock, shape, plan, own["rounding"] == "stochastic")
         return attrs | attributes.to_protos({"stream": self.next_stream()})
 
@@ -221,6 +221,8 @@ class Tracer:
         numerics = numerics_for("matmul", self.configuration)
         own = {
             "plan": [],
+            "method": "",
+            "serial": [],
             "partials": "float32",
             "rounding": "stochastic" if numerics.stochastic_rounding else "nearest",
             "nanoo": numerics.nanoo,

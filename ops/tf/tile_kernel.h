@@ -14,6 +14,8 @@
 // The attributes that a tile op has beside those of its stock twin.
 #define IPU_TF_TILE_ATTRS                                        \
   Attr("plan: list(int) = []")                                   \
+      .Attr("method: string = ''")                               \
+      .Attr("serial: list(int) = []")                            \
       .Attr("partials: {'float32', 'float16'} = 'float32'")      \
       .Attr("rounding: {'nearest', 'stochastic'} = 'nearest'")   \
       .Attr("nanoo: bool = false")                               \

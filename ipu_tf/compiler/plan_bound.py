@@ -1,0 +1,44 @@
+"""A cheap lower bound of what plans cost, to price only those that can be best."""
+
+from __future__ import annotations
+
+from ipu_tf.compiler.candidates import Candidates
+from ipu_tf.compiler.plan import largest_block, partial_dtype
+from ipu_tf.compiler.shapes import DTYPE_BYTES, OpShape
+from ipu_tf.machine.contractions import METHODS
+from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.target import Target
+
+
+def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
+    """Returns cycles that plans cannot go below.
+
+    They count the bytes that a tile receives at the highest rate, and its multiply-accumulates at
+    the peak of the AMP unit, channels filled up where the method does that.
+    """
+    block = largest_block(shape, plans.splits, plans.grain)
+    operands = shape.operands(block)
+    left = operands.left - ceil_div(operands.left, plans.tile_parts(shape.left_shared_by))
+    right = operands.right - ceil_div(operands.right, plans.tile_parts(shape.right_shared_by))
+    input_bytes = left * DTYPE_BYTES[shape.dtype]
+    moving = ceil_div(input_bytes, target.paired_exchange_bytes_per_cycle)
+    moving = moving + right * DTYPE_BYTES[shape.dtype] // target.exchange_bytes_per_cycle
+    work = shape.work(block, plans.partials)
+    channels, outputs = work.in_channels * work.taps, work.out_channels
+    if METHODS[plans.method].padded:
+        inner = work.in_channels if not METHODS[plans.method].expanded else channels
+        taps = 1 if METHODS[plans.method].expanded else work.taps
+        channels = ceil_div(inner, plans.grain) * plans.grain * taps
+        outputs = ceil_div(outputs, target.amp_columns) * target.amp_columns
+    macs = work.groups * work.positions * channels * outputs
+    multiplying = macs // target.macs_per_cycle(shape.dtype)
+    reducing = _reduction(shape, plans, operands.output, target)
+    # Operands that no step changes are received once; the bound takes that for both.
+    return moving + plans.steps * (multiplying + reducing)
+
+
+def _reduction(shape: OpShape, plans: Candidates, outputs: Count, target: Target) -> Count:
+    depth = plans.tile_parts(shape.reduction_splits)
+    partial_bytes = DTYPE_BYTES[partial_dtype(shape.dtype, plans.partials)]
+    received = ceil_div(outputs, depth) * (depth - 1) * partial_bytes
+    return received // target.exchange_bytes_per_cycle

@@ -1,0 +1,114 @@
+"""AMP vertices: weights wait in the units, positions stream past them.
+
+Cycles after poplibs' estimators (lib/poplin/PerformanceEstimation.hpp, release 3.4). A pass holds
+`AMP_GRAINS` input channels x `target.amp_columns` output channels of weights. Models weights that
+load at the rate of 128-bit loads and one pass for each group of output channels. Does not model
+filters four rows high, which read four input rows in one pass.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_tf.machine.contractions.work import AMP_GRAINS, INPUT_BYTES, ContractionWork
+from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.target import Target
+from ipu_tf.machine.workers import barrel_cycles
+
+_CALL_CYCLES = 37
+"""Entry and exit of a 1x1 vertex that poplibs' estimate leaves out: the constant by which it was
+low on a Bow (tessellate-ipu, notebook "IPU Peak Flops": N x 16 x 16, float16)."""
+
+_VERTEX_1X1_CYCLES = 50
+_VERTEX_NX1_CYCLES = 109
+_F8_VERTEX_CYCLES = 46
+_RETENTION_1X1_SLOTS = 7
+_RETENTION_NX1_SLOTS = 9
+"""Slots that a worker saves because the units keep their state between vertices."""
+
+_FASTEST_WORKER_CYCLES = 14
+"""The supervisor's own cycles where the slowest worker does not hide them."""
+
+
+def amp_1x1_cycles(work: ContractionWork, target: Target) -> Count:
+    """Returns the cycles of a tile for a filter of one position.
+
+    `work.taps` are taken for further input channels: the image has been expanded.
+    """
+    channels = work.in_channels * work.taps
+    in_groups = ceil_div(channels, AMP_GRAINS[work.dtype])
+    out_groups = ceil_div(work.out_channels, target.amp_columns)
+    load = weight_load_cycles(work.dtype, target)
+    zeroing = out_groups * (18 + 7 + load + _inner_1x1(work, target, zeroing=True))
+    adding = out_groups * (19 + 6 + load + _inner_1x1(work, target, zeroing=False))
+    groups = work.groups * (13 + (in_groups - 1) * (15 + adding) + 11 + zeroing)
+    zero_list = barrel_cycles(7 + 3 * (in_groups * work.groups - 1), target)
+    start = _F8_VERTEX_CYCLES if work.dtype == "float8" else _VERTEX_1X1_CYCLES
+    return _CALL_CYCLES + start + zero_list + groups
+
+
+def amp_nx1_cycles(work: ContractionWork, target: Target) -> Count:
+    """Returns the cycles of a tile for filters of many positions, one after the other."""
+    in_groups = ceil_div(work.in_channels, AMP_GRAINS[work.dtype])
+    out_groups = ceil_div(work.out_channels, target.amp_columns)
+    items, positions = work.items_of_slowest_worker(target)
+    start = 18 if work.partials == "float16" else 17
+    worker = start + items * (3 + _item_nx1(positions, work.dtype)) - _RETENTION_NX1_SLOTS
+    load = weight_load_cycles(work.dtype, target)
+    tap = 12 + load + 15 + 3 + barrel_cycles(worker, target)
+    inner = 14 * work.tap_rows + work.taps * tap
+    partial_bytes = 2 if work.partials == "float16" else 4
+    outputs = work.positions * target.amp_columns
+    vectors = ceil_div(
+        ceil_div(outputs * partial_bytes, target.store_bytes_per_cycle), target.workers
+    )
+    zeroing = out_groups * (17 + barrel_cycles(15 + vectors, target))
+    groups = 16 + zeroing + in_groups * (14 + out_groups * (14 + inner))
+    return _VERTEX_NX1_CYCLES + barrel_cycles(9 + 10, target) + work.groups * groups
+
+
+def weight_load_cycles(dtype: str, target: Target) -> int:
+    """Returns the cycles in which the weights of one pass are loaded."""
+    pass_bytes = target.amp_columns * AMP_GRAINS[dtype] * INPUT_BYTES[dtype]
+    return pass_bytes // target.load_bytes_per_cycle
+
+
+def position_slots(dtype: str, target: Target) -> int:
+    """Returns the slots in which one position passes all units."""
+    return AMP_GRAINS[dtype] * target.amp_columns // target.macs_per_cycle(dtype)
+
+
+def _inner_1x1(work: ContractionWork, target: Target, *, zeroing: bool) -> Count:
+    """Returns the cycles from starting the workers of a pass to the last one's end."""
+    slowest = _worker_1x1(ceil_div(work.positions, target.workers), work, target, zeroing)
+    fastest = _worker_1x1(work.positions // target.workers, work, target, zeroing)
+    return np.maximum(
+        barrel_cycles(slowest, target), barrel_cycles(fastest, target) + _FASTEST_WORKER_CYCLES
+    )
+
+
+def _worker_1x1(positions: Count, work: ContractionWork, target: Target, zeroing: bool) -> Count:
+    """Returns a worker's slots for its positions in one pass."""
+    each = position_slots(work.dtype, target)
+    if work.dtype == "float32":
+        slots = _by_positions(positions, (24, 47, 46, 46), each)
+        # The units take no zero in float32: partials are zeroed in memory first.
+        stores = ceil_div(target.amp_columns * 4, target.store_bytes_per_cycle)
+        return slots + (2 + stores * positions if zeroing else 0)
+    if work.dtype == "float8":
+        return 17 + _by_positions(positions, (4, 18, 23, 27), each)
+    few = (21, 32, 41, 37) if zeroing else (22, 33, 42, 38)
+    return _by_positions(positions, few, each) - _RETENTION_1X1_SLOTS
+
+
+def _item_nx1(positions: Count, dtype: str) -> Count:
+    """Returns the slots of one work item."""
+    if dtype == "float32":
+        return _by_positions(positions, (17, 33, 44, 45), 8)
+    return _by_positions(positions, (17, 29, 34, 34), 4)
+
+
+def _by_positions(positions: Count, few: tuple[int, int, int, int], each: int) -> Count:
+    """Returns the slots for 0, 1, 2 and 3 positions, and `each` more beyond."""
+    beyond = few[3] + each * (np.asarray(positions) - 3)
+    return np.where(np.asarray(positions) < 3, np.take(few, np.clip(positions, 0, 2)), beyond)

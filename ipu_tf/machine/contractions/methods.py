@@ -1,0 +1,62 @@
+"""The methods by which a tile can compute its block of a contraction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ipu_tf.machine.contractions.amp import amp_1x1_cycles, amp_nx1_cycles
+from ipu_tf.machine.contractions.mac import (
+    horizontal_mac_cycles,
+    outer_product_cycles,
+    vertical_mac_cycles,
+)
+from ipu_tf.machine.contractions.slic import slic_cycles
+from ipu_tf.machine.contractions.work import ContractionWork
+from ipu_tf.machine.cost import Count
+from ipu_tf.machine.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One way to multiply and add.
+
+    Attributes:
+        cycles: From a tile's work to the cycles of its vertices.
+        dtypes: Types of inputs that it takes.
+        padded: Whether channels are padded to whole AMP passes in memory.
+        expanded: Whether the image is expanded so that filter positions become input channels.
+        code_bytes: Bytes of the codelet. Modelled: eight bytes for each bundle of its loops.
+    """
+
+    cycles: Callable[[ContractionWork, Target], Count]
+    dtypes: tuple[str, ...]
+    padded: bool = False
+    expanded: bool = False
+    code_bytes: int
+
+
+_AMP_DTYPES = ("float32", "float16", "float8")
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "amp_1x1": Method(cycles=amp_1x1_cycles, dtypes=_AMP_DTYPES, padded=True, code_bytes=900),
+        "amp_nx1": Method(cycles=amp_nx1_cycles, dtypes=_AMP_DTYPES, padded=True, code_bytes=1500),
+        "amp_expanded": Method(
+            cycles=amp_1x1_cycles,
+            dtypes=_AMP_DTYPES,
+            padded=True,
+            expanded=True,
+            code_bytes=900,
+        ),
+        "slic": Method(cycles=slic_cycles, dtypes=("float16",), code_bytes=1800),
+        "horizontal_mac": Method(
+            cycles=horizontal_mac_cycles, dtypes=("float32", "float16"), code_bytes=700
+        ),
+        "vertical_mac": Method(cycles=vertical_mac_cycles, dtypes=("float16",), code_bytes=900),
+        "outer_product": Method(
+            cycles=outer_product_cycles, dtypes=("float32", "float16"), code_bytes=300
+        ),
+    }
+)
