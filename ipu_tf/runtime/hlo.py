@@ -22,6 +22,8 @@ _STAGE = "hlo_serialized"
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 _NODE = re.compile(r"\{\{node ([^}\s]+)\}\}")
 _UNSUPPORTED = re.compile(r"(\w+) \(No registered '\w+' OpKernel[^)]*\)?[^{]*\{\{node ([^}]+)\}\}")
+# Gradients are in the scope of the op they are of; those of a loop's body once more.
+_GRADIENTS = re.compile(r".*\b(gradient_tape|gradients)/")
 _OPCODES = {hlo_stock.HOST_CALL: "host-call", hlo_stock.INFEED: "infeed"}
 
 
@@ -74,7 +76,7 @@ class LayerScopes:
 
     def layer_of(self, op_name: str) -> str:
         """Returns the path of the layer of an op, "" where no scope around it is a layer's."""
-        scope = op_name.rpartition("gradient_tape/")[2]
+        scope = _GRADIENTS.sub("", op_name)
         while scope:
             scope = scope.rpartition("/")[0]
             if scope in self.paths:

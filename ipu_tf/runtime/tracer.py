@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import ConcreteFunction, FuncGraph, keras_layer_path
+from ipu_tf._private import ConcreteFunction, FuncGraph, is_recording, keras_layer_path
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.ops.numerics import numerics_for
@@ -29,7 +29,7 @@ from ipu_tf.ops.twins import (
     tile_attributes,
 )
 from ipu_tf.profile.program import NativeOp, Program, TileOp, scope_of
-from ipu_tf.runtime import attributes, calls, float_checks
+from ipu_tf.runtime import attributes, calls, float_checks, list_sizes
 
 Create = Callable[..., tf.Operation]
 
@@ -90,6 +90,10 @@ class Tracer:
             op_type, attrs = self._cast(inputs, attrs)
         elif op_type in calls.CALLS:
             attrs = calls.prepare(self, graph, op_type, inputs, attrs)
+        elif op_type in list_sizes.SIZES and not is_recording():
+            constant = list_sizes.constant_of(op_type, inputs, attrs)
+            if constant is not None:
+                op_type, inputs, attrs, kwargs["op_def"] = "Const", [], constant, None
         elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
             self.add_native(op_type, name, "there is no tile op of this kind")
         if op_type.startswith("Ipu"):

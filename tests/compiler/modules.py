@@ -136,6 +136,7 @@ def _gru() -> Traced:
         [
             keras.Input((6,), dtype="int32"),
             layers.Embedding(20, 8),
+            layers.GRU(16, return_sequences=True),
             layers.GRU(16),
             layers.Dense(2, activation="softmax"),
         ],

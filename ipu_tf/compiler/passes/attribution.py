@@ -1,0 +1,118 @@
+"""Says of every instruction for which layer it works, and in which part of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ipu_tf.compiler.hlo import Computation, Instruction, Module, Phase
+from ipu_tf.compiler.passes.rewrite import programs, users, with_instructions
+
+_BACKWARD_SCOPES = frozenset({"gradient_tape", "gradients"})
+_BOUNDARY_SCOPES = frozenset({"", "XLA_Args", "XLA_Retvals"})
+"""Names of what XLA adds around a function: it belongs to nothing."""
+
+_UPDATED_ROLES = frozenset({"weight", "optimizer_state"})
+
+
+def run(module: Module) -> Module:
+    """Returns the module with `phase` and `layer` of every instruction.
+
+    backward: what TensorFlow made as a gradient. update: what only new values of weights and of
+    the optimizer's state need, and is no gradient; its layer is that of the weight. forward: all
+    else. What has no op of its own follows what reads it, then what it reads, and the
+    instructions of a loop or branch its caller.
+    """
+    computations = dict(module.computations)
+    # A caller comes before its callees, which take over what they do not know.
+    callers: dict[str, Instruction] = {}
+    updated: dict[str, dict[int, str]] = {module.entry: _updated_results(module)}
+    for name in programs(module):
+        attributed = _attributed(computations[name], callers.get(name), updated.get(name, {}))
+        computations[name] = attributed
+        read_by = users(attributed)
+        for instruction in attributed:
+            for callee in instruction.computations:
+                callers.setdefault(callee, instruction)
+                if instruction.phase == "update":
+                    updated.setdefault(callee, _parts(read_by[instruction.name]))
+    return module.replace(computations=computations)
+
+
+def _updated_results(module: Module) -> dict[int, str]:
+    """Returns which results of the entry become weights or optimizer states: their layers."""
+    return {
+        parameter.updated_by: parameter.layer
+        for parameter in module.parameters
+        if parameter.updated_by is not None and parameter.role in _UPDATED_ROLES
+    }
+
+
+def _parts(readers: Sequence[Instruction]) -> dict[int, str]:
+    """Returns the layers that the parts of a tuple are for, by its `get-tuple-element`s."""
+    return {
+        reader.attributes["tuple_index"]: reader.layer
+        for reader in readers
+        if reader.opcode == "get-tuple-element" and reader.layer
+    }
+
+
+def _attributed(
+    computation: Computation, caller: Instruction | None, updated: Mapping[int, str]
+) -> Computation:
+    """Returns a computation with phases and layers.
+
+    Args:
+        computation: The computation.
+        caller: The instruction that calls it; None for the entry.
+        updated: Layers of the parts of its result that become weights or optimizer states.
+    """
+    read_by = users(computation)
+    root = computation.by_name()[computation.root]
+    results = root.operands if root.opcode == "tuple" else ()
+    updates = {results[index]: layer for index, layer in updated.items() if index < len(results)}
+    kept_results = frozenset(results) - set(updates)
+    done: dict[str, Instruction] = {}
+    for instruction in reversed(computation.instructions):
+        readers = [done[user.name] for user in read_by[instruction.name] if user is not root]
+        is_update = bool(updates) and instruction.name not in kept_results
+        done[instruction.name] = _from_readers(instruction, readers, caller, updates, is_update)
+    for instruction in computation:
+        current = done[instruction.name]
+        if not current.layer and current.op_name in _BOUNDARY_SCOPES:
+            layers = {done[name].layer for name in current.operands}
+            layer = layers.pop() if len(layers) == 1 else (caller.layer if caller else "")
+            done[instruction.name] = current.replace(layer=layer) if layer else current
+    return with_instructions(computation, [done[i.name] for i in computation])
+
+
+def _from_readers(
+    instruction: Instruction,
+    readers: Sequence[Instruction],
+    caller: Instruction | None,
+    updates: Mapping[str, str],
+    is_update: bool,
+) -> Instruction:
+    """Returns an instruction with what its name, its caller and those that read it tell."""
+    phase: Phase = "forward"
+    layer = instruction.layer
+    is_known = instruction.op_name not in _BOUNDARY_SCOPES
+    phases = {reader.phase for reader in readers}
+    layers = {reader.layer for reader in readers}
+    if instruction.name in updates:
+        layers.add(updates[instruction.name])
+        phases.add("update")
+    layers.discard("")
+    if caller is not None and caller.phase != "forward":
+        phase = caller.phase
+    elif is_known and not _BACKWARD_SCOPES.isdisjoint(instruction.op_name.split("/")):
+        phase = "backward"
+    elif is_update and phases == {"update"} and instruction.opcode != "parameter":
+        phase = "update"
+    elif not is_known and len(phases) == 1:
+        phase = phases.pop()
+    follows = phase == "update" or (not is_known and not layer)
+    if follows and len(layers) == 1:
+        layer = layers.pop()
+    if phase == instruction.phase and layer == instruction.layer:
+        return instruction
+    return instruction.replace(phase=phase, layer=layer)

@@ -1,0 +1,101 @@
+"""Computes equal things once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ipu_tf.compiler.hlo import Computation, Instruction, Module
+from ipu_tf.compiler.passes.rewrite import (
+    SOURCES,
+    each_program,
+    has_side_effect,
+    programs,
+    rewrite,
+    with_side_effects,
+)
+
+
+def run(module: Module) -> Module:
+    """Returns the module in which no two instructions of a computation are alike.
+
+    The first of them stays. Computations that are applied to elements are merged, too.
+    """
+    module = _with_shared_functions(module)
+    effects = with_side_effects(module)
+
+    def merged(computation: Computation) -> Computation:
+        seen: dict[Hashable, str] = {}
+
+        def step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
+            del defined
+            if instruction.opcode in SOURCES or has_side_effect(instruction, effects):
+                return instruction
+            first = seen.setdefault(_key(instruction), instruction.name)
+            return first if first != instruction.name else instruction
+
+        return rewrite(computation, step)
+
+    return each_program(module, merged)
+
+
+def _key(instruction: Instruction) -> Hashable:
+    return (
+        instruction.opcode,
+        instruction.type,
+        instruction.operands,
+        instruction.computations,
+        _attributes_key(instruction),
+    )
+
+
+def _attributes_key(instruction: Instruction) -> Hashable:
+    return tuple((key, _hashable(value)) for key, value in instruction.attributes.items())
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    # 1, 1.0 and True are equal, but not the same attribute.
+    return type(value), value
+
+
+def _with_shared_functions(module: Module) -> Module:
+    """Returns the module in which equal functions of elements are one."""
+    control = set(programs(module))
+    first: dict[Hashable, str] = {}
+    same = {
+        name: first.setdefault(_function_key(computation), name)
+        for name, computation in module.computations.items()
+        if name not in control
+    }
+
+    def renamed(instruction: Instruction) -> Instruction:
+        callees = tuple(same.get(name, name) for name in instruction.computations)
+        if callees == instruction.computations:
+            return instruction
+        return instruction.replace(computations=callees)
+
+    computations = {
+        name: Computation(name=name, instructions=tuple([renamed(i) for i in c]), root=c.root)
+        for name, c in module.computations.items()
+        if same.get(name, name) == name
+    }
+    return module.replace(computations=computations)
+
+
+def _function_key(computation: Computation) -> Hashable:
+    numbers = {instruction.name: index for index, instruction in enumerate(computation)}
+    lines = tuple(
+        (
+            instruction.opcode,
+            instruction.type,
+            tuple(numbers[operand] for operand in instruction.operands),
+            instruction.computations,
+            _attributes_key(instruction),
+        )
+        for instruction in computation
+    )
+    return lines, numbers[computation.root]

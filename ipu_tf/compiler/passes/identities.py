@@ -1,0 +1,148 @@
+"""Drops instructions that give back what they read, and shortens chains of views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ipu_tf.compiler.hlo import Array, Instruction, Module
+from ipu_tf.compiler.passes.rewrite import each_program, rewrite
+
+Defined = Mapping[str, Instruction]
+
+
+def run(module: Module) -> Module:
+    """Returns the module without identities."""
+    return each_program(module, lambda computation: rewrite(computation, _step))
+
+
+def _step(instruction: Instruction, defined: Defined) -> Instruction | str:
+    rule = _RULES.get(instruction.opcode)
+    result = rule(instruction, defined) if rule else instruction
+    if isinstance(result, str):
+        replaced, replacement = instruction.type, defined[result].type
+        # An identity has the type of what it reads, or it is none.
+        return result if replaced == replacement else instruction
+    return result
+
+
+def _same_type(instruction: Instruction, defined: Defined) -> Instruction | str:
+    source = defined[instruction.operands[0]]
+    return source.name if source.type == instruction.type else instruction
+
+
+def _always(instruction: Instruction, defined: Defined) -> Instruction | str:
+    del defined
+    return instruction.operands[0]
+
+
+def _reshape(instruction: Instruction, defined: Defined) -> Instruction | str:
+    source = defined[instruction.operands[0]]
+    if source.type == instruction.type:
+        return source.name
+    if source.opcode == "reshape":
+        return _reshape(instruction.replace(operands=source.operands), defined)
+    return instruction
+
+
+def _transpose(instruction: Instruction, defined: Defined) -> Instruction | str:
+    source = defined[instruction.operands[0]]
+    dimensions = instruction.attributes["dimensions"]
+    if source.opcode == "transpose":
+        inner = source.attributes["dimensions"]
+        dimensions = tuple(inner[dimension] for dimension in dimensions)
+        attributes = dict(instruction.attributes, dimensions=dimensions)
+        instruction = instruction.replace(operands=source.operands, attributes=attributes)
+    return instruction.operands[0] if list(dimensions) == sorted(dimensions) else instruction
+
+
+def _get_tuple_element(instruction: Instruction, defined: Defined) -> Instruction | str:
+    source = defined[instruction.operands[0]]
+    if source.opcode == "tuple":
+        return source.operands[instruction.attributes["tuple_index"]]
+    return instruction
+
+
+def _slice(instruction: Instruction, defined: Defined) -> Instruction | str:
+    return _same_type(instruction, defined)
+
+
+def _pad(instruction: Instruction, defined: Defined) -> Instruction | str:
+    del defined
+    paddings = instruction.attributes["padding_config"]
+    is_none = all(not (p.low or p.high or p.interior) for p in paddings)
+    return instruction.operands[0] if is_none else instruction
+
+
+def _reverse(instruction: Instruction, defined: Defined) -> Instruction | str:
+    del defined
+    type_ = instruction.type
+    if isinstance(type_, Array):
+        long = [d for d in instruction.attributes["dimensions"] if type_.dims[d] > 1]
+        return instruction if long else instruction.operands[0]
+    return instruction
+
+
+def _concatenate(instruction: Instruction, defined: Defined) -> Instruction | str:
+    del defined
+    return instruction if len(instruction.operands) > 1 else instruction.operands[0]
+
+
+def _neutral(number: float, *, commutes: bool) -> Callable[..., Instruction | str]:
+    """Returns the rule of an operation whose result is one operand if the other is `number`."""
+
+    def rule(instruction: Instruction, defined: Defined) -> Instruction | str:
+        first, second = instruction.operands
+        if _scalar(second, defined) == number:
+            return first
+        if commutes and _scalar(first, defined) == number:
+            return second
+        return instruction
+
+    return rule
+
+
+def _select(instruction: Instruction, defined: Defined) -> Instruction | str:
+    predicate, on_true, on_false = instruction.operands
+    if on_true == on_false:
+        return on_true
+    value = _scalar(predicate, defined)
+    if value is None:
+        return instruction
+    return on_true if value else on_false
+
+
+def _scalar(name: str, defined: Defined) -> float | None:
+    """Returns the one value that all elements of a constant have, or None."""
+    source = defined[name]
+    while source.opcode in ("broadcast", "reshape"):
+        source = defined[source.operands[0]]
+    value = source.attributes.get("literal") if source.opcode == "constant" else None
+    if value is None or value.size == 0 or not np.all(value == value.flat[0]):
+        return None
+    return float(value.flat[0])
+
+
+_RULES: Mapping[str, Callable[[Instruction, Defined], Instruction | str]] = {
+    "copy": _always,
+    "optimization-barrier": _always,
+    "convert": _same_type,
+    "bitcast-convert": _same_type,
+    "bitcast": _same_type,
+    "broadcast": _same_type,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "get-tuple-element": _get_tuple_element,
+    "slice": _slice,
+    "pad": _pad,
+    "reverse": _reverse,
+    "concatenate": _concatenate,
+    "select": _select,
+    # x + 0 is left alone: it makes +0 of -0, and XLA's front end means it.
+    "multiply": _neutral(1.0, commutes=True),
+    "divide": _neutral(1.0, commutes=False),
+    "subtract": _neutral(0.0, commutes=False),
+    "shift-left": _neutral(0, commutes=False),
+    "shift-right-logical": _neutral(0, commutes=False),
+}

@@ -1,0 +1,84 @@
+"""Puts the instructions of called computations where they are called."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Iterator, Mapping
+
+from ipu_tf.compiler.hlo import Computation, Instruction, Module
+from ipu_tf.compiler.passes.rewrite import programs, rename_operands
+
+
+def run(module: Module) -> Module:
+    """Returns the module without `call`s: every call has its own copy of what it calls."""
+    uses = collections.Counter(
+        callee for c in module.computations.values() for i in c for callee in i.computations
+    )
+    done: dict[str, Computation] = dict(module.computations)
+    # Callees first, so that what is copied has no calls of its own.
+    for name in _callees_first(module):
+        done[name] = _inlined(done[name], done, uses)
+    called = {callee for c in done.values() for i in c for callee in i.computations}
+    kept = {name: c for name, c in done.items() if name in called or name == module.entry}
+    return module.replace(computations=kept)
+
+
+def _callees_first(module: Module) -> Iterator[str]:
+    seen: set[str] = set()
+
+    def visit(name: str) -> Iterator[str]:
+        if name in seen:
+            return
+        seen.add(name)
+        for instruction in module.computations[name]:
+            for callee in instruction.computations:
+                yield from visit(callee)
+        yield name
+
+    for name in programs(module):
+        yield from visit(name)
+
+
+def _inlined(
+    computation: Computation, computations: Mapping[str, Computation], uses: Mapping[str, int]
+) -> Computation:
+    if all(instruction.opcode != "call" for instruction in computation):
+        return computation
+    taken: set[str] = {i.name for c in computations.values() for i in c}
+    aliases: dict[str, str] = {}
+    instructions: list[Instruction] = []
+    for instruction in computation:
+        renamed = rename_operands(instruction, aliases)
+        if instruction.opcode != "call":
+            instructions.append(renamed)
+            continue
+        (callee,) = instruction.computations
+        body, root = _body(computations[callee], renamed, taken, is_only=uses[callee] == 1)
+        instructions += body
+        aliases[instruction.name] = root
+    root = aliases.get(computation.root, computation.root)
+    return Computation(name=computation.name, instructions=tuple(instructions), root=root)
+
+
+def _body(
+    callee: Computation, call: Instruction, taken: set[str], *, is_only: bool
+) -> tuple[list[Instruction], str]:
+    """Returns the instructions of one call and the name of its result."""
+    names: dict[str, str] = {}
+    body = []
+    for instruction in callee:
+        if instruction.opcode == "parameter":
+            names[instruction.name] = call.operands[instruction.attributes["parameter_number"]]
+            continue
+        name = instruction.name if is_only else _unique(instruction.name, taken)
+        inlined = rename_operands(instruction, names).replace(name=name)
+        names[instruction.name] = name
+        body.append(inlined)
+    return body, names[callee.root]
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    unique = next(n for n in (f"{name}.i{k}" for k in itertools.count()) if n not in taken)
+    taken.add(unique)
+    return unique

@@ -1,0 +1,47 @@
+"""All passes, in order."""
+
+from __future__ import annotations
+
+from ipu_tf.compiler.hlo import Module
+from ipu_tf.compiler.passes import (
+    attribution,
+    common_subexpressions,
+    constants,
+    dead_code,
+    fusion,
+    identities,
+    inline,
+    random_generators,
+    trip_counts,
+)
+
+_PASSES = (
+    inline.run,
+    dead_code.run,
+    # Before anything takes the arithmetic of a generator apart.
+    random_generators.run,
+    identities.run,
+    constants.run,
+    # Folded constants make new identities (a multiplication by one).
+    identities.run,
+    common_subexpressions.run,
+    dead_code.run,
+    trip_counts.run,
+    # Fusions keep to a layer and a part of the step.
+    attribution.run,
+    fusion.run,
+    # Equal fusions share a computation.
+    common_subexpressions.run,
+    dead_code.run,
+)
+
+
+def simplify(module: Module) -> Module:
+    """Returns a module that computes the same with fewer instructions, ready to be lowered.
+
+    It has no calls, no copies, and element-wise chains are fusions; loops know their trip counts
+    and instructions their layers and phases. Simplifying it again changes nothing.
+    """
+    for run in _PASSES:
+        module = run(module)
+    return module

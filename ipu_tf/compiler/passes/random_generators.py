@@ -1,0 +1,90 @@
+"""Recognises random generators that were written out as integer arithmetic.
+
+The machine has a generator in every tile; a program that computes Philox or ThreeFry rounds in
+integer instructions (to scramble a seed, or to draw bits) would be charged for hundreds of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
+from ipu_tf.compiler.passes.rewrite import each_program, users, with_instructions
+
+_ROUNDS = frozenset(
+    {"xor", "add", "multiply", "shift-right-logical", "shift-left", "or", "subtract"}
+)
+_FEWEST_ROUNDS = 16
+"""Philox and ThreeFry have at least 10 rounds of several operations; less is not a generator."""
+
+_INTEGERS = frozenset({"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"})
+_OP_TYPES = ("Stateless", "Random", "Rng", "Multinomial", "TruncatedNormal")
+"""Beginnings of the types of TensorFlow's random ops."""
+
+
+def run(module: Module) -> Module:
+    """Returns the module in which generators are `rng-bit-generator`s.
+
+    They have the type of the bits that are used (no tuple with the next state, as XLA's own
+    has), and read the seeds that the arithmetic read.
+    """
+    return each_program(module, _replaced)
+
+
+def _replaced(computation: Computation) -> Computation:
+    regions: dict[str, list[Instruction]] = {}
+    for instruction in computation:
+        if instruction.op_type.startswith(_OP_TYPES):
+            regions.setdefault(instruction.op_name, []).append(instruction)
+    generators: dict[str, Instruction] = {}
+    if regions:
+        read_by = users(computation)
+        for region in regions.values():
+            generators |= _generators(region, read_by, computation.root)
+    if not generators:
+        return computation
+    replaced = [generators.get(i.name, i) for i in computation]
+    return with_instructions(computation, replaced)
+
+
+def _generators(
+    region: Sequence[Instruction], read_by: dict[str, list[Instruction]], root: str
+) -> dict[str, Instruction]:
+    """Returns the generators of a region: what is to replace its random bits, by their names."""
+    arithmetic = {i.name: i for i in region if _is_integer(i) and not i.computations}
+    if sum(i.opcode in _ROUNDS for i in arithmetic.values()) < _FEWEST_ROUNDS:
+        return {}
+    seeds = _sources(arithmetic.values(), arithmetic)
+    generators: dict[str, Instruction] = {}
+    for name, bits in arithmetic.items():
+        leaves = name == root or any(user.name not in arithmetic for user in read_by[name])
+        if leaves and _rounds_before(bits, arithmetic) >= _FEWEST_ROUNDS:
+            generators[name] = bits.replace(
+                opcode="rng-bit-generator",
+                operands=tuple(seeds),
+                attributes={"rng_algorithm": "default"},
+            )
+    return generators
+
+
+def _is_integer(instruction: Instruction) -> bool:
+    type_ = instruction.type
+    return isinstance(type_, Array) and type_.dtype in _INTEGERS
+
+
+def _sources(instructions: Iterable[Instruction], inside: dict[str, Instruction]) -> list[str]:
+    """Returns what the instructions read from outside, in the order of their first use."""
+    read = (operand for i in instructions for operand in i.operands)
+    return list(dict.fromkeys(name for name in read if name not in inside))
+
+
+def _rounds_before(bits: Instruction, arithmetic: dict[str, Instruction]) -> int:
+    """Returns how many operations of generators lead to `bits`."""
+    seen: set[str] = set()
+    waiting = [bits.name]
+    while waiting:
+        name = waiting.pop()
+        if name in arithmetic and name not in seen:
+            seen.add(name)
+            waiting += arithmetic[name].operands
+    return sum(arithmetic[name].opcode in _ROUNDS for name in seen)

@@ -1,0 +1,113 @@
+"""What passes share: walking computations, renaming, who calls and who uses what."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from ipu_tf.compiler.hlo import Computation, Instruction, Module
+
+Step: TypeAlias = Callable[[Instruction, Mapping[str, Instruction]], Instruction | str]
+"""From an instruction and those before it to what takes its place: an instruction, or the name of
+one before it."""
+
+_CONTROL = frozenset({"while", "conditional", "call"})
+_SIDE_EFFECTS = frozenset({"host-call", "infeed", "outfeed", "send", "recv", "custom-call"})
+SOURCES = frozenset({"parameter", "infeed", "rng", "rng-bit-generator", "host-call", "custom-call"})
+"""Opcodes of which two alike are not the same value."""
+
+
+def rewrite(computation: Computation, step: Step) -> Computation:
+    """Returns a computation in which `step` has replaced instructions, first to last.
+
+    `step` gets each instruction with its operands renamed already.
+    """
+    aliases: dict[str, str] = {}
+    defined: dict[str, Instruction] = {}
+    for instruction in computation:
+        renamed = rename_operands(instruction, aliases)
+        result = step(renamed, defined)
+        if isinstance(result, str):
+            aliases[instruction.name] = result
+            continue
+        if result.name != instruction.name:
+            aliases[instruction.name] = result.name
+        defined[result.name] = result
+    root = aliases.get(computation.root, computation.root)
+    return Computation(name=computation.name, instructions=tuple(defined.values()), root=root)
+
+
+def rename_operands(instruction: Instruction, aliases: Mapping[str, str]) -> Instruction:
+    """Returns the instruction with operands that have another name now."""
+    if not any(operand in aliases for operand in instruction.operands):
+        return instruction
+    operands = tuple([aliases.get(operand, operand) for operand in instruction.operands])
+    return instruction.replace(operands=operands)
+
+
+def each_program(module: Module, change: Callable[[Computation], Computation]) -> Module:
+    """Returns the module with its programs (see `programs`) changed."""
+    computations = dict(module.computations)
+    for name in programs(module):
+        computations[name] = change(computations[name])
+    return module.replace(computations=computations)
+
+
+def programs(module: Module) -> list[str]:
+    """Returns the names of the computations that run step by step, callers first.
+
+    The others are applied to elements: by a reduce, a sort, a fusion.
+    """
+    found: dict[str, None] = {module.entry: None}
+    waiting = [module.entry]
+    while waiting:
+        for instruction in module.computations[waiting.pop()]:
+            if instruction.opcode in _CONTROL:
+                new = [name for name in instruction.computations if name not in found]
+                found.update(dict.fromkeys(new))
+                waiting += new
+    return list(found)
+
+
+def users(instructions: Iterable[Instruction]) -> dict[str, list[Instruction]]:
+    """Returns who reads each instruction, in order; one that reads it twice is listed once."""
+    found: dict[str, list[Instruction]] = {}
+    for instruction in instructions:
+        found.setdefault(instruction.name, [])
+        for operand in dict.fromkeys(instruction.operands):
+            found.setdefault(operand, []).append(instruction)
+    return found
+
+
+def with_side_effects(module: Module) -> frozenset[str]:
+    """Returns the names of the computations that do more than give a result."""
+    found: set[str] = set()
+    size = -1
+    while size != len(found):
+        size = len(found)
+        for name, computation in module.computations.items():
+            if any(has_side_effect(instruction, found) for instruction in computation):
+                found.add(name)
+    return frozenset(found)
+
+
+def has_side_effect(instruction: Instruction, computations: Iterable[str]) -> bool:
+    """Whether an instruction does more than give a result.
+
+    Args:
+        instruction: The instruction.
+        computations: Names of the computations of which that is known.
+    """
+    if instruction.opcode in _SIDE_EFFECTS:
+        return True
+    return any(callee in computations for callee in instruction.computations)
+
+
+def with_instructions(
+    computation: Computation, instructions: Iterable[Instruction], root: str | None = None
+) -> Computation:
+    """Returns a computation with other instructions."""
+    return dataclasses.replace(
+        computation, instructions=tuple(instructions), root=root or computation.root
+    )
