@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from ipu_tf.machine.target import CHIPS, Target
 
+_CHOICES = {"unsupported": ("raise", "warn"), "out_of_memory": ("raise", "warn", "report")}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningOptions:
@@ -18,6 +20,18 @@ class PlanningOptions:
 
     partials: str = "float32"
     available_memory_proportion: float = 0.6
+
+    def __post_init__(self) -> None:
+        if self.partials not in ("float32", "float16"):
+            raise ValueError(
+                "PlanningOptions.partials must be 'float32', 'float16'. "
+                f"Received: {self.partials!r}."
+            )
+        if not 0 < self.available_memory_proportion <= 1:
+            raise ValueError(
+                "PlanningOptions.available_memory_proportion must be above 0 and at most 1. "
+                f"Received: {self.available_memory_proportion!r}."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +52,10 @@ class CompilerOptions:
     conv: PlanningOptions = field(default_factory=PlanningOptions)
     unsupported: str = "raise"
     out_of_memory: str = "raise"
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                known = ", ".join(repr(choice) for choice in choices)
+                raise ValueError(f"CompilerOptions.{name} must be {known}. Received: {value!r}.")

@@ -8,7 +8,7 @@ back. Bytes are those of all tiles together; the memory of single tiles is looke
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 
@@ -20,15 +20,15 @@ class Task:
         after: Indices of the tasks that have to run before it.
         reads: Buffers that it reads, each once.
         writes: Buffers that it makes; no other task makes them.
-        takes_over: The buffer among `reads` whose memory becomes that of `writes[0]` if no task
-            reads it later; None if there is none.
+        takes_over: Buffers among `reads` whose memory may become that of `writes[0]`: the first
+            that no task reads later does.
         temporary_bytes: Memory in use only while it runs.
     """
 
     after: tuple[int, ...] = ()
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
-    takes_over: int | None = None
+    takes_over: tuple[int, ...] = ()
     temporary_bytes: int = 0
 
 
@@ -78,6 +78,18 @@ def schedule(graph: TaskGraph) -> tuple[int, ...]:
     return min(candidates, key=lambda order: peak_bytes(graph, order))
 
 
+def taken_over(task: Task, kept: Set[int], waiting: Sequence[int]) -> int | None:
+    """Returns the buffer whose memory a task takes over, or None.
+
+    Args:
+        task: The task.
+        kept: Buffers whose memory is not to be had.
+        waiting: How many tasks still read each buffer, this one included.
+    """
+    free = (buffer for buffer in task.takes_over if waiting[buffer] == 1 and buffer not in kept)
+    return next(free, None)
+
+
 def peak_bytes(graph: TaskGraph, order: Sequence[int]) -> int:
     """Returns the most bytes that are live at a time when the tasks run in `order`."""
     size, kept = graph.buffer_bytes, graph.kept
@@ -87,8 +99,8 @@ def peak_bytes(graph: TaskGraph, order: Sequence[int]) -> int:
     for index in order:
         task = graph.tasks[index]
         made = sum(size[buffer] for buffer in task.writes)
-        taken = task.takes_over
-        if taken is not None and taken not in kept and waiting[taken] == 1:
+        taken = taken_over(task, kept, waiting)
+        if taken is not None:
             made -= size[taken]
             waiting[taken] = 0
         live += made

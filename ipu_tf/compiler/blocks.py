@@ -1,0 +1,150 @@
+"""Lowered computations: nodes that read and write buffers, before and after they are ordered.
+
+A block is one computation, a body of a loop, say. Its nodes run on tiles; views, tuples and
+parameters are no nodes, they only say which buffer a value lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ipu_tf.compiler.device_program import Category
+from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering.lowered import Lowered
+from ipu_tf.compiler.placement import Footprint, Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """Memory for a tensor.
+
+    Attributes:
+        name: Name of the instruction that makes it, or path of a variable.
+        layer: Path of its Keras layer, "" for none.
+        category: What it is.
+        footprint: The tiles that hold it.
+        bytes: Bytes of the tensor, without padding.
+        always_live: Whether its memory is never given back.
+    """
+
+    name: str
+    layer: str
+    category: Category
+    footprint: Footprint
+    bytes: int
+    always_live: bool = False
+
+
+class Buffers:
+    """All buffers of a program in the making, numbered; two may turn out to be the same memory."""
+
+    def __init__(self) -> None:
+        self._buffers: list[Buffer] = []
+        self._same_as: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._buffers)
+
+    def __getitem__(self, number: int) -> Buffer:
+        return self._buffers[self.find(number)]
+
+    def add(self, buffer: Buffer) -> int:
+        """Returns the number of a new buffer."""
+        self._buffers.append(buffer)
+        self._same_as.append(len(self._same_as))
+        return len(self._buffers) - 1
+
+    def find(self, number: int) -> int:
+        """Returns the number of the memory that a buffer is."""
+        root = number
+        while self._same_as[root] != root:
+            root = self._same_as[root]
+        while self._same_as[number] != root:
+            self._same_as[number], number = root, self._same_as[number]
+        return root
+
+    def merge(self, number: int, *, into: int) -> None:
+        """Makes a buffer the memory of another, whose name and kind stay."""
+        self._same_as[self.find(number)] = self.find(into)
+
+    def footprint_bytes(self, number: int) -> int:
+        """Returns the bytes of a buffer on all tiles, padding included."""
+        footprint = self[number].footprint
+        return footprint.tiles * footprint.tile_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """An array on tiles.
+
+    Attributes:
+        placement: How it lies.
+        buffer: Number of the memory it lies in; several values may share it.
+        made_by: Index of the node that makes it, in its block; None for what comes from outside.
+    """
+
+    placement: Placement
+    buffer: int
+    made_by: int | None = None
+
+
+Values: TypeAlias = tuple[Value, ...]
+"""The arrays of a result, tuples flattened."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """What one instruction runs.
+
+    Attributes:
+        instruction: The instruction; copies that the compiler adds have one, too.
+        lowered: What it runs, besides its bodies.
+        reads: Buffers that it reads.
+        writes: Buffers that it makes.
+        after: Indices of the nodes of the same block that have to run before it.
+        overwritable: Buffers among `reads` that lie like `writes[0]` and are read element by
+            element: it may be made in their memory where nobody reads them later.
+        vanishes: Whether nothing runs if it writes where it reads: a copy.
+        bodies: Blocks that run in it, in order, each with the number of times.
+        idle_bodies: Blocks that do not count, such as the cheaper branches of a conditional: of
+            them only code and vertex state are kept.
+    """
+
+    instruction: Instruction
+    lowered: Lowered
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    after: set[int] = field(default_factory=set)
+    overwritable: tuple[int, ...] = ()
+    vanishes: bool = False
+    bodies: tuple[tuple[Block, int], ...] = ()
+    idle_bodies: tuple[Block, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Block:
+    """A lowered computation.
+
+    Attributes:
+        nodes: In an order that respects `Node.after`, apart from orderings added late.
+        results: The arrays of its root.
+        arguments: Buffers that belong to the caller and stay when the block is done.
+        order: Indices of the nodes in the order in which they run; empty until scheduled.
+        peak_bytes: Bytes beyond arguments and results that are live at a time, on all tiles.
+    """
+
+    nodes: list[Node]
+    results: tuple[Value, ...]
+    arguments: frozenset[int]
+    order: Sequence[int] = ()
+    peak_bytes: int = 0
+
+    def cycles(self) -> int:
+        """Returns the cycles of one run."""
+        total = 0
+        for node in self.nodes:
+            total += sum(superstep.total_cycles for superstep in node.lowered.supersteps)
+            total += sum(times * body.cycles() for body, times in node.bodies)
+        return total

@@ -1,0 +1,200 @@
+"""From a module to a device program.
+
+Parameters are placed, instructions lowered, nodes ordered, and the outcome is laid out in time:
+steps, tensors, and the memory of every tile. Models one run: inputs come from the host at its
+beginning, results that are no new values of variables go there; variables stay on the tiles.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ipu_tf.compiler.blocks import Node, Value, Values
+from ipu_tf.compiler.build import BlockBuilder, Session, make_node
+from ipu_tf.compiler.cache import ProgramCache, fingerprint
+from ipu_tf.compiler.context import Context, Rules, TileBalance
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.emit import Emission, program_bytes
+from ipu_tf.compiler.errors import UnsupportedOpcodeError, out_of_memory
+from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType
+from ipu_tf.compiler.memory import tile_memory
+from ipu_tf.compiler.options import CompilerOptions
+from ipu_tf.compiler.parameters import STREAMED, place_parameters
+from ipu_tf.compiler.plan import OpShape, Plan
+
+_LOG = logging.getLogger(__name__)
+_CACHED_PROGRAMS = 16
+_cache: ProgramCache[DeviceProgram] = ProgramCache(_CACHED_PROGRAMS)
+_NO_PLANS: Mapping[str, tuple[OpShape, Plan]] = MappingProxyType({})
+
+
+def compile_module(
+    module: Module,
+    options: CompilerOptions,
+    plans: Mapping[str, tuple[OpShape, Plan]] = _NO_PLANS,
+    samples_per_run: int = 0,
+) -> DeviceProgram:
+    """Returns the device program of a module, compiled once for equal arguments.
+
+    Args:
+        module: The function, as it was traced; it is simplified here.
+        options: The chip, how to plan, and what is an error.
+        plans: Plans that tile ops run, by the name of their TensorFlow op; others are planned.
+        samples_per_run: Samples of one run; 0 if unknown.
+
+    Raises:
+        IPUOutOfMemoryError: The program does not fit, and `options` makes that an error.
+        UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
+    """
+
+    def build() -> DeviceProgram:
+        from ipu_tf.compiler.lowering import RULES
+        from ipu_tf.compiler.passes.pipeline import simplify
+
+        return build_program(
+            simplify(module),
+            options=options,
+            plans=plans,
+            samples_per_run=samples_per_run,
+            rules=RULES,
+        )
+
+    key = fingerprint(module, options, plans, samples_per_run)
+    program = _cache.get(key, build)
+    check_memory(program, options.out_of_memory)
+    return program
+
+
+def build_program(
+    module: Module,
+    *,
+    options: CompilerOptions,
+    plans: Mapping[str, tuple[OpShape, Plan]],
+    samples_per_run: int,
+    rules: Rules,
+) -> DeviceProgram:
+    """Returns the device program of a module as it stands, whether it fits or not.
+
+    Args:
+        module: The function, simplified.
+        options: The chip, and how to plan.
+        plans: Plans that tile ops run, by the name of their TensorFlow op.
+        samples_per_run: Samples of one run; 0 if unknown.
+        rules: How instructions are lowered.
+
+    Raises:
+        IPUOutOfMemoryError: A single op does not fit, and `options` makes that an error.
+        UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
+    """
+    target = options.target
+    context = Context(
+        options=options,
+        plans=plans,
+        computations=module.computations,
+        instructions=module.entry_computation.by_name(),
+        balance=TileBalance(target.tiles),
+    )
+    session = Session(program=module.name, context=context, rules=rules)
+    parameters = place_parameters(session, module)
+    stream_in = _stream_in(session, module, parameters)
+    builder = BlockBuilder(session)
+    targets = {
+        parameter.updated_by: parameters[number][0]
+        for number, parameter in enumerate(module.parameters)
+        if parameter.updated_by is not None
+    }
+    results = builder.run(module.entry_computation, parameters, targets)
+    _add_stream_out(builder, tuple(v for n, v in enumerate(results) if n not in targets))
+    stays = [
+        value
+        for parameter, values in zip(module.parameters, parameters, strict=True)
+        if parameter.role not in STREAMED
+        for value in values
+    ]
+    updates = sorted(targets)
+    block = builder.finish(
+        tuple(results[number] for number in updates),
+        (*stays, *targets.values()),
+        {place: targets[number] for place, number in enumerate(updates)},
+    )
+    if session.unsupported:
+        error = UnsupportedOpcodeError(module.name, session.unsupported)
+        if options.unsupported == "raise":
+            raise error
+        _LOG.warning("%s", error)
+    emission = Emission(session.buffers)
+    for node in stream_in:
+        emission.node(node)
+    emission.block(block)
+    tensors = emission.all_tensors()
+    return DeviceProgram(
+        name=module.name,
+        target=target,
+        steps=tuple(emission.steps),
+        tensors=tensors,
+        memory=tile_memory(
+            tensors,
+            steps=len(emission.steps),
+            target=target,
+            program_bytes=program_bytes([*stream_in, *block.nodes], session.buffers, target),
+        ),
+        samples_per_run=samples_per_run,
+        unsupported={opcode: tuple(layers) for opcode, layers in session.unsupported.items()},
+        notes=tuple(session.notes),
+    )
+
+
+def check_memory(program: DeviceProgram, when_over: str) -> None:
+    """Raises or logs where a program does not fit.
+
+    Args:
+        program: The program.
+        when_over: "raise", "warn" or "report", as in `CompilerOptions.out_of_memory`.
+
+    Raises:
+        IPUOutOfMemoryError: It does not fit, and `when_over` is "raise".
+    """
+    if program.memory.fits or when_over == "report":
+        return
+    error = out_of_memory(program)
+    if when_over == "raise":
+        raise error
+    _LOG.warning("%s", error)
+
+
+def _stream_in(session: Session, module: Module, parameters: list[Values]) -> list[Node]:
+    """Returns the node that brings all inputs from the host, if there are any."""
+    streamed = [
+        (parameter, value)
+        for parameter, values in zip(module.parameters, parameters, strict=True)
+        if parameter.role in STREAMED
+        for value in values
+    ]
+    if not streamed:
+        return []
+    types = tuple(_array_of(value) for _, value in streamed)
+    infeed = Instruction(name="inputs", opcode="infeed", type=TupleType(types))
+    lowered = session.lower(infeed, (), session.context)
+    return [make_node(infeed, lowered, (), tuple(value.buffer for _, value in streamed))]
+
+
+def _add_stream_out(builder: BlockBuilder, outputs: Values) -> None:
+    """Adds the node that takes all outputs to the host."""
+    if not outputs:
+        return
+    session = builder.session
+    outfeed = Instruction(
+        name="outputs",
+        opcode="outfeed",
+        type=TupleType(tuple(_array_of(value) for value in outputs)),
+    )
+    placements = [value.placement for value in outputs]
+    lowered = session.lower(outfeed, placements, session.context)
+    builder.add(make_node(outfeed, lowered, outputs, ()))
+
+
+def _array_of(value: Value) -> Array:
+    """Returns the type of an array as the host link sees it: so many bytes."""
+    return Array("u8", (value.placement.bytes,))

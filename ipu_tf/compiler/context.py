@@ -1,0 +1,103 @@
+"""What a compilation shares: the module, its options, the rules, and where memory is taken."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_tf.compiler.hlo import Array, Computation, Instruction
+from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.memory import add_footprint
+from ipu_tf.compiler.options import CompilerOptions
+from ipu_tf.compiler.placement import Footprint, Placement
+from ipu_tf.compiler.plan import OpShape, Plan
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.machine.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How instructions become supersteps; the compiler's own are `ipu_tf.compiler.lowering`.
+
+    Attributes:
+        lower: What an instruction becomes, from where its operands lie.
+        preferred_placement: Where an instruction would like one of its operands to lie; None if it
+            does not mind.
+        spread: Where an array lies that nobody has wishes for.
+        move: What it takes to bring elements from one placement to another.
+    """
+
+    lower: Callable[[Instruction, Sequence[Placement], LoweringContext], Lowered]
+    preferred_placement: Callable[[Instruction, int, LoweringContext], Placement | None]
+    spread: Callable[[Array, LoweringContext], Placement]
+    move: Callable[[Placement, Placement, LoweringContext], tuple[Superstep, ...]]
+
+
+class TileBalance:
+    """Bytes given out on every tile so far, and where the next tensor fits best.
+
+    Counts everything that was ever placed, as if nothing were given back: tensors that come and
+    go are spread like those that stay.
+    """
+
+    def __init__(self, tiles: int) -> None:
+        self._tile_bytes = np.zeros(tiles, np.int64)
+
+    def add(self, footprint: Footprint) -> None:
+        """Counts a tensor. Those on all tiles do not change where the next one fits."""
+        if footprint.tiles < len(self._tile_bytes):
+            add_footprint(self._tile_bytes, footprint)
+
+    def first_tile(self, tiles: int) -> int:
+        """Returns the first of `tiles` consecutive tiles that hold the least together."""
+        everywhere = len(self._tile_bytes)
+        if tiles >= everywhere:
+            return 0
+        around = np.concatenate([self._tile_bytes, self._tile_bytes[:tiles]])
+        before = np.concatenate([[0], np.cumsum(around)])
+        return int(np.argmin(before[tiles : tiles + everywhere] - before[:everywhere]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The `LoweringContext` of one computation.
+
+    Attributes:
+        options: How to plan, and for which chip.
+        plans: Plans that tile ops run, by the name of their TensorFlow op.
+        computations: The computations of the module.
+        instructions: The instructions of the computation, by name.
+        balance: Where memory was given out.
+    """
+
+    options: CompilerOptions
+    plans: Mapping[str, tuple[OpShape, Plan]]
+    computations: Mapping[str, Computation]
+    instructions: Mapping[str, Instruction]
+    balance: TileBalance
+
+    @property
+    def target(self) -> Target:
+        """The chip."""
+        return self.options.target
+
+    def operand(self, instruction: Instruction, index: int) -> Instruction:
+        """Returns the instruction that makes an operand."""
+        return self.instructions[instruction.operands[index]]
+
+    def first_tile(self, tiles: int, tile_bytes: int) -> int:
+        """Returns where to start a tensor on `tiles` tiles so that memory stays balanced."""
+        del tile_bytes  # The same on each of its tiles: it does not change which are emptiest.
+        return self.balance.first_tile(tiles)
+
+    def inside(self, instructions: Mapping[str, Instruction]) -> Context:
+        """Returns the context of another computation."""
+        return dataclasses.replace(self, instructions=instructions)
+
+    def with_tile_bytes(self, tile_bytes: int) -> Context:
+        """Returns the context of a chip with another amount of memory."""
+        chip = dataclasses.replace(self.target, tile_bytes=tile_bytes)
+        return dataclasses.replace(self, options=dataclasses.replace(self.options, target=chip))

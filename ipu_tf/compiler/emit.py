@@ -1,0 +1,186 @@
+"""Turns ordered blocks into steps and tensors: what runs when, what is in memory when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.compiler.blocks import Block, Buffers, Node
+from ipu_tf.compiler.device_program import Category, Step, Tensor
+from ipu_tf.compiler.lowering.lowered import Lowered
+from ipu_tf.compiler.memory import slices, stack_bytes
+from ipu_tf.compiler.placement import Footprint
+from ipu_tf.machine.target import Target
+
+
+class Emission:
+    """The steps of a program in the making, and when which memory is in use.
+
+    Attributes:
+        steps: What runs, in order.
+        tensors: What is in memory only while one step runs.
+    """
+
+    def __init__(self, buffers: Buffers) -> None:
+        self.steps: list[Step] = []
+        self.tensors: list[Tensor] = []
+        self._buffers = buffers
+        self._first: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+
+    def block(self, block: Block, repeats: int = 1) -> None:
+        """Appends a block that runs a number of times.
+
+        Steps of a loop appear once. What a loop reads from outside is in use until the loop ends.
+        """
+        for index in block.order:
+            self.node(block.nodes[index], repeats)
+
+    def node(self, node: Node, repeats: int = 1) -> None:
+        """Appends a node and its bodies."""
+        find = self._buffers.find
+        if node.vanishes and find(node.reads[0]) == find(node.writes[0]):
+            return
+        first = len(self.steps)
+        for body, times in node.bodies:
+            self.block(body, repeats * times)
+        if node.lowered.supersteps:
+            self._step(node, repeats)
+        last = max(first, len(self.steps) - 1)
+        # What a body makes is in use from where the body makes it, not from its beginning.
+        for buffer in node.reads if node.bodies else (*node.reads, *node.writes):
+            memory = find(buffer)
+            self._first.setdefault(memory, first)
+            self._last[memory] = last
+
+    def _step(self, node: Node, repeats: int) -> None:
+        instruction, lowered = node.instruction, node.lowered
+        index = len(self.steps)
+        self.steps.append(
+            Step(
+                name=instruction.name,
+                opcode=instruction.opcode,
+                layer=instruction.layer,
+                phase=instruction.phase,
+                supersteps=lowered.supersteps,
+                repeats=repeats,
+                flops=lowered.flops,
+                plan=lowered.plan,
+                op_name=instruction.op_name,
+            )
+        )
+        temporary: tuple[tuple[Category, tuple[Footprint, ...]], ...] = (
+            ("scratch", lowered.scratch),
+            ("exchange_buffers", lowered.exchange_buffers),
+        )
+        for category, footprints in temporary:
+            self.tensors += [
+                Tensor(
+                    name=instruction.name,
+                    layer=instruction.layer,
+                    category=category,
+                    footprint=footprint,
+                    bytes=footprint.tiles * footprint.tile_bytes,
+                    first_step=index,
+                    last_step=index,
+                )
+                for footprint in footprints
+            ]
+
+    def all_tensors(self) -> tuple[Tensor, ...]:
+        """Returns the tensors of the program: always-live ones, then the others as they appear."""
+        end = max(0, len(self.steps) - 1)
+        kept: list[Tensor] = []
+        passing: list[Tensor] = []
+        for number in range(len(self._buffers)):
+            if self._buffers.find(number) != number:
+                continue
+            buffer = self._buffers[number]
+            if not buffer.always_live and number not in self._first:
+                continue  # Of a branch that does not count.
+            tensor = Tensor(
+                name=buffer.name,
+                layer=buffer.layer,
+                category=buffer.category,
+                footprint=buffer.footprint,
+                bytes=buffer.bytes,
+                first_step=0 if buffer.always_live else min(end, self._first[number]),
+                last_step=end if buffer.always_live else min(end, self._last[number]),
+                always_live=buffer.always_live,
+            )
+            (kept if buffer.always_live else passing).append(tensor)
+        passing += self.tensors
+        passing.sort(key=lambda tensor: tensor.first_step)
+        return (*kept, *passing)
+
+
+def program_bytes(
+    nodes: Iterable[Node], buffers: Buffers, target: Target
+) -> Mapping[Category, NDArray[np.int64]]:
+    """Returns the bytes that a program keeps besides its tensors, int64[tiles] per category.
+
+    Args:
+        nodes: The outermost nodes.
+        buffers: All buffers.
+        target: The chip.
+
+    A tile holds a codelet once, if it has any part in an instruction that needs it. Exchange
+    code counts in full on every such tile, though only the busiest tile needs as much.
+    """
+    zeros = np.zeros(target.tiles, np.int64)
+    vertex_state, vertex_code, exchange_code = zeros.copy(), zeros.copy(), zeros.copy()
+    codelets: dict[str, tuple[int, NDArray[np.bool_]]] = {}
+    for node in _with_bodies(nodes):
+        lowered = node.lowered
+        for footprint in lowered.vertex_state:
+            for part in slices(footprint, target.tiles):
+                vertex_state[part] += footprint.tile_bytes
+        parts = _parts(node, lowered, buffers, target)
+        for part in parts:
+            exchange_code[part] += lowered.exchange_code_bytes
+        for name, code_bytes in lowered.code.items():
+            known, present = codelets.setdefault(name, (0, np.zeros(target.tiles, np.bool_)))
+            for part in parts:
+                present[part] = True
+            codelets[name] = (max(known, code_bytes), present)
+    for code_bytes, present in codelets.values():
+        vertex_code += code_bytes * present
+    stack = np.full(target.tiles, stack_bytes(target), np.int64)
+    return {
+        "vertex_state": vertex_state,
+        "vertex_code": vertex_code,
+        "exchange_code": exchange_code,
+        "stack": stack,
+    }
+
+
+def _with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Yields nodes and all nodes of their bodies, those that do not count included."""
+    for node in nodes:
+        yield node
+        for body in (*(body for body, _ in node.bodies), *node.idle_bodies):
+            yield from _with_bodies(body.nodes)
+
+
+def _parts(node: Node, lowered: Lowered, buffers: Buffers, target: Target) -> tuple[slice, ...]:
+    """Returns the tiles that take part in a node, as slices that do not overlap.
+
+    They are those of its vertices; where it names none, those of what it makes, or else reads.
+    """
+    footprints = (
+        lowered.vertex_state
+        or tuple(buffers[buffer].footprint for buffer in node.writes)
+        or tuple(buffers[buffer].footprint for buffer in node.reads)
+    )
+    if not footprints:
+        return ()
+    if len(footprints) == 1:
+        return slices(footprints[0], target.tiles)
+    present = np.zeros(target.tiles + 2, np.int8)
+    for footprint in footprints:
+        for part in slices(footprint, target.tiles):
+            present[1 + part.start : 1 + part.stop] = 1
+    edges = np.flatnonzero(np.diff(present))
+    return tuple(slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True))

@@ -1,0 +1,152 @@
+"""What goes wrong when a function is compiled, in words that say where and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ipu_tf.compiler.device_program import Category, DeviceProgram
+from ipu_tf.compiler.liveness import LiveTensor, live_on_tile
+
+_LARGEST = 5
+"""Tensors that an out-of-memory message names."""
+
+_DOMINANT = 0.1
+"""Share of the tile from which a category counts as one that matters for advice."""
+
+_ADVICE: Mapping[Category, str] = {
+    "weights": "split the model over several IPUs (pipelining), or hold weights in float16",
+    "optimizer_state": (
+        "use an optimizer with less state, keep its state in streaming memory, or in float16"
+    ),
+    "state": "keep fewer variables besides the weights",
+    "inputs": "use a smaller batch, or feed it in float16 or uint8",
+    "constants": "pass large constants as inputs",
+    "activations": (
+        "use a smaller batch with gradient accumulation, recomputation, pipelining, or float16"
+    ),
+    "scratch": "lower `availableMemoryProportion`, or use float16 partials",
+    "exchange_buffers": "lower `availableMemoryProportion`, or use a smaller batch",
+    "vertex_state": "lower `availableMemoryProportion`, or use fewer, larger ops",
+    "vertex_code": "use fewer kinds of ops in one program",
+    "exchange_code": "use fewer, larger ops in one program",
+    "stack": "use a chip with more memory in a tile",
+}
+"""What makes room, by the category that takes it."""
+
+
+class UnsupportedOpcodeError(NotImplementedError):
+    """Instructions of a function have no cost on the machine.
+
+    Attributes:
+        reasons: Why an opcode has none, by opcode and layer.
+    """
+
+    def __init__(self, program: str, reasons: Mapping[str, Mapping[str, str]]) -> None:
+        self.reasons = reasons
+        found = "".join(
+            f"\n  {opcode} in {', '.join(repr(layer) for layer in layers)}: "
+            f"{' '.join(dict.fromkeys(layers.values()))}"
+            for opcode, layers in reasons.items()
+        )
+        super().__init__(
+            f"Program '{program}' has opcodes without a cost on the machine.{found}\nReplace "
+            'them, run them on the host, or set `cfg.simulator.unsupported = "warn"` to go on '
+            "with an incomplete report."
+        )
+
+
+class IPUOutOfMemoryError(MemoryError):
+    """A program needs more memory than a tile has.
+
+    Attributes:
+        program: Name of the program.
+        chip: The chip it is compiled for.
+        tile: Number of the fullest tile; None where a single op does not fit any plan.
+        overflow_bytes: Bytes over the limit of that tile.
+        largest: What takes most of that tile, the largest first.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        program: str,
+        chip: str,
+        tile: int | None = None,
+        overflow_bytes: int = 0,
+        largest: Sequence[LiveTensor] = (),
+    ) -> None:
+        super().__init__(message)
+        self.program = program
+        self.chip = chip
+        self.tile = tile
+        self.overflow_bytes = overflow_bytes
+        self.largest = tuple(largest)
+
+
+def out_of_memory(program: DeviceProgram) -> IPUOutOfMemoryError:
+    """Returns the error that says why a program does not fit, for raising or for logging."""
+    memory, tiles = program.memory, program.target.tiles
+    tile = memory.fullest_tile
+    largest = live_on_tile(program.tensors, step=memory.peak_step, tile=tile, tiles=tiles)[
+        :_LARGEST
+    ]
+    lines = [
+        f"Program '{program.name}' does not fit on a {program.target.chip} IPU: tile {tile} is "
+        f"{memory.overflow_bytes:,} bytes over its {memory.limit_bytes:,} bytes while it runs "
+        f"{_step_text(program)}. The largest tensors there:",
+        *(f"  {_tensor_text(live)}" for live in largest),
+        f"To make room: {'; '.join(_advice(program, tile))}.",
+    ]
+    return IPUOutOfMemoryError(
+        "\n".join(lines),
+        program=program.name,
+        chip=program.target.chip,
+        tile=tile,
+        overflow_bytes=memory.overflow_bytes,
+        largest=largest,
+    )
+
+
+def op_out_of_memory(
+    program: str, chip: str, *, layer: str, op_name: str, reason: str
+) -> IPUOutOfMemoryError:
+    """Returns the error of an op that has no plan which fits a tile."""
+    where = f" of layer '{layer}'" if layer else ""
+    return IPUOutOfMemoryError(
+        f"Program '{program}' does not fit on a {chip} IPU: op '{op_name}'{where} does not fit "
+        f"however it is split. {reason} To make room: {_ADVICE['activations']}.",
+        program=program,
+        chip=chip,
+    )
+
+
+def _step_text(program: DeviceProgram) -> str:
+    if not program.steps:
+        return "nothing: its variables alone are too large"
+    step = program.steps[program.memory.peak_step]
+    where = f" of layer '{step.layer}' ({step.phase})" if step.layer else ""
+    return f"'{step.name}'{where}"
+
+
+def _tensor_text(live: LiveTensor) -> str:
+    tensor = live.tensor
+    where = f" of layer '{tensor.layer}'" if tensor.layer else ""
+    kind = tensor.category.replace("_", " ")
+    return (
+        f"{live.tile_bytes:,} bytes: {kind} '{tensor.name}'{where}, {tensor.bytes:,} bytes on "
+        f"{tensor.footprint.tiles} tiles"
+    )
+
+
+def _advice(program: DeviceProgram, tile: int) -> list[str]:
+    """Returns what helps against the categories that take most of a tile, the largest first."""
+    memory = program.memory
+    used: Counter[Category] = Counter()
+    for parts in (memory.always_live, memory.not_always_live_peak):
+        for category, tile_bytes in parts.items():
+            used[category] += int(tile_bytes[tile])
+    ranked = used.most_common()
+    matter = [category for category, count in ranked if count >= _DOMINANT * used.total()]
+    return [_ADVICE[category] for category in matter]

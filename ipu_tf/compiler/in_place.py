@@ -1,0 +1,135 @@
+"""Stores results where they belong: new values of variables, what a loop carries.
+
+A result is made in its place wherever all who read the old value can run before; that is arranged
+by ordering them so. Otherwise it is made elsewhere and copied at the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ipu_tf.compiler.blocks import Buffers, Node, Value, Values
+
+if TYPE_CHECKING:
+    from ipu_tf.compiler.build import BlockBuilder
+
+
+def store(builder: BlockBuilder, results: Values, targets: Mapping[int, Value]) -> Values:
+    """Returns the results of a block after those with a target were stored there.
+
+    Args:
+        builder: The block; orderings and copies are added to it.
+        results: The arrays of its root.
+        targets: Where results are to lie in the end, by their number. A target is memory of the
+            caller, and no two are the same.
+    """
+    find = builder.session.buffers.find
+    stored = list(results)
+    away = {
+        number: target
+        for number, target in targets.items()
+        if find(results[number].buffer) != find(target.buffer)
+    }
+    values = _with_makers(builder, results, away)
+    users = _Users(builder.nodes, builder.session.buffers)
+    for number, target in targets.items():
+        made_by = results[number].made_by
+        if number not in away and made_by is not None:  # A conditional stored it there.
+            users.put_before(find(target.buffer), made_by)
+    for number, target in away.items():
+        made_by = values[number].made_by
+        if not _make_in_place(builder, users, values[number], target):
+            made_by = _copy_into(builder, users, values[number], target)
+        stored[number] = dataclasses.replace(target, made_by=made_by)
+    return tuple(stored)
+
+
+def _with_makers(
+    builder: BlockBuilder, results: Values, targets: Mapping[int, Value]
+) -> dict[int, Value]:
+    """Returns the results that have to move, each made by a node, in memory of its own.
+
+    What comes from outside (an argument handed on in another place) or is stored twice is copied.
+    """
+    buffers = builder.session.buffers
+    writers = _Users(builder.nodes, buffers).writers
+    taken: set[int] = set()
+    values = {}
+    for number, target in targets.items():
+        value = results[number]
+        memory = buffers.find(value.buffer)
+        if memory in taken or memory not in writers:
+            name = f"{buffers[target.buffer].name}.new"
+            value = builder.copy(value, name=name, placement=target.placement)
+            memory = value.buffer
+        taken.add(memory)
+        values[number] = value
+    return values
+
+
+def _make_in_place(builder: BlockBuilder, users: _Users, value: Value, target: Value) -> bool:
+    """Makes a result right in its target's memory and returns whether that is possible."""
+    buffers = builder.session.buffers
+    memory, place = buffers.find(value.buffer), buffers.find(target.buffer)
+    alike = buffers[memory].footprint == target.placement.footprint
+    if not alike or value.placement != target.placement:
+        return False
+    maker = users.writers[memory]
+    node = builder.nodes[maker]
+    reads_place = place in map(buffers.find, node.reads)
+    if reads_place and place not in map(buffers.find, node.overwritable):
+        return False
+    if not users.put_before(place, maker):
+        return False
+    buffers.merge(memory, into=place)
+    return True
+
+
+def _copy_into(builder: BlockBuilder, users: _Users, value: Value, target: Value) -> int:
+    """Returns the index of a node that copies a result into its target's memory."""
+    name = builder.session.buffers[target.buffer].name
+    index = builder.add(builder.move(value, target, name=f"{name}.update"))
+    users.put_before(builder.session.buffers.find(target.buffer), index)
+    return index
+
+
+class _Users:
+    """Which nodes of a block read and write which memory, and which need which."""
+
+    def __init__(self, nodes: list[Node], buffers: Buffers) -> None:
+        self.writers: dict[int, int] = {}
+        self._nodes = nodes
+        self._readers: dict[int, list[int]] = {}
+        self._in_sequence = True
+        for index, node in enumerate(nodes):
+            self.writers.update((buffers.find(buffer), index) for buffer in node.writes)
+            for buffer in {buffers.find(buffer) for buffer in node.reads}:
+                self._readers.setdefault(buffer, []).append(index)
+
+    def put_before(self, memory: int, index: int) -> bool:
+        """Orders all readers of some memory before a node, and returns whether that is possible.
+
+        Nothing is changed where it is not.
+        """
+        readers = [reader for reader in self._readers.get(memory, ()) if reader != index]
+        if any(self._needs(reader, index) for reader in readers):
+            return False
+        self._nodes[index].after.update(readers)
+        self._in_sequence = self._in_sequence and all(reader < index for reader in readers)
+        return True
+
+    def _needs(self, later: int, earlier: int) -> bool:
+        """Returns whether a node has to run after another."""
+        if self._in_sequence and later < earlier:
+            return False
+        seen, stack = {later}, [later]
+        while stack:
+            for index in self._nodes[stack.pop()].after - seen:
+                if index == earlier:
+                    return True
+                if not self._in_sequence or index > earlier:
+                    seen.add(index)
+                    stack.append(index)
+        return False

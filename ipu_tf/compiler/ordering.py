@@ -1,0 +1,100 @@
+"""Orders the nodes of a block, and lets results take over memory that nobody reads any more."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from ipu_tf.compiler.blocks import Block, Buffers, Node
+from ipu_tf.compiler.placement import Footprint
+from ipu_tf.compiler.schedule import Task, TaskGraph, peak_bytes, schedule, taken_over
+
+
+def schedule_block(block: Block, buffers: Buffers) -> None:
+    """Fills in a block's order and peak, and merges the buffers that its nodes take over."""
+    sequence = _sequence(block.nodes)
+    graph, numbers = _task_graph(block, buffers, sequence)
+    order = schedule(graph)
+    kept_bytes = sum(graph.buffer_bytes[number] for number in graph.kept)
+    block.peak_bytes = max(0, peak_bytes(graph, order) - kept_bytes)
+    block.order = [sequence[task] for task in order]
+    _take_over(graph, order, buffers, numbers)
+
+
+def _sequence(nodes: Sequence[Node]) -> list[int]:
+    """Returns the indices of nodes in an order that respects `after`, else as they stand."""
+    missing = [len(node.after) for node in nodes]
+    followers: list[list[int]] = [[] for _ in nodes]
+    for index, node in enumerate(nodes):
+        for earlier in node.after:
+            followers[earlier].append(index)
+    ready = [index for index, count in enumerate(missing) if not count]
+    sequence = []
+    while ready:
+        index = heapq.heappop(ready)
+        sequence.append(index)
+        for follower in followers[index]:
+            missing[follower] -= 1
+            if not missing[follower]:
+                heapq.heappush(ready, follower)
+    return sequence
+
+
+def _task_graph(
+    block: Block, buffers: Buffers, sequence: Sequence[int]
+) -> tuple[TaskGraph, list[int]]:
+    """Returns the block as tasks, and the buffer that each of the graph's numbers stands for."""
+    numbers: dict[int, int] = {}
+
+    def local(memory: Sequence[int]) -> tuple[int, ...]:
+        found = dict.fromkeys(buffers.find(buffer) for buffer in memory)
+        return tuple(numbers.setdefault(buffer, len(numbers)) for buffer in found)
+
+    arguments = {buffers.find(buffer) for buffer in block.arguments}
+    place = {index: task for task, index in enumerate(sequence)}
+    tasks = []
+    for index in sequence:
+        node = block.nodes[index]
+        reads = local(node.reads)
+        writes = tuple(b for b in node.writes if buffers.find(b) not in arguments)
+        kind = buffers[writes[0]].category if writes else None
+        taken = [b for b in node.overwritable if buffers[b].category == kind]
+        tasks.append(
+            Task(
+                after=tuple(sorted(place[earlier] for earlier in node.after)),
+                reads=reads,
+                writes=local(writes),
+                takes_over=local(taken),
+                temporary_bytes=_temporary_bytes(node),
+            )
+        )
+    results = [buffers.find(value.buffer) for value in block.results]
+    always_live = [buffer for buffer in numbers if buffers[buffer].always_live]
+    kept = {numbers[b] for b in (*arguments, *results, *always_live) if b in numbers}
+    sizes = [buffers.footprint_bytes(buffer) for buffer in numbers]
+    graph = TaskGraph(tasks=tasks, buffer_bytes=sizes, kept=frozenset(kept))
+    return graph, list(numbers)
+
+
+def _temporary_bytes(node: Node) -> int:
+    """Returns the bytes that are in use only while a node runs, on all tiles."""
+    own = _bytes(node.lowered.scratch) + _bytes(node.lowered.exchange_buffers)
+    return max([own, *(body.peak_bytes for body, _ in node.bodies)])
+
+
+def _bytes(footprints: Sequence[Footprint]) -> int:
+    return sum(footprint.tiles * footprint.tile_bytes for footprint in footprints)
+
+
+def _take_over(
+    graph: TaskGraph, order: Sequence[int], buffers: Buffers, numbers: Sequence[int]
+) -> None:
+    """Merges what a task may take over and reads last with what it makes."""
+    waiting = [len(readers) for readers in graph.readers()]
+    for index in order:
+        task = graph.tasks[index]
+        taken = taken_over(task, graph.kept, waiting)
+        if taken is not None:
+            buffers.merge(numbers[task.writes[0]], into=numbers[taken])
+        for buffer in task.reads:
+            waiting[buffer] -= 1

@@ -1,0 +1,178 @@
+"""Places the parameters of a program: weights by who multiplies them, the rest like them.
+
+Arrays that meet element by element (a weight, its gradient, its momentum) form a group and should
+lie alike. The first instruction with a wish for a member of a group places its parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from ipu_tf.compiler.blocks import Value, Values
+from ipu_tf.compiler.build import Session
+from ipu_tf.compiler.control import array_count
+from ipu_tf.compiler.device_program import Category
+from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Role, Type
+from ipu_tf.compiler.hlo.module import DTYPE_BITS
+from ipu_tf.compiler.lowering.mapping import arrays
+from ipu_tf.compiler.opcodes import is_elementwise
+from ipu_tf.compiler.placement import Placement
+
+_CATEGORIES: Mapping[Role, Category] = {
+    "weight": "weights",
+    "optimizer_state": "optimizer_state",
+    "state": "state",
+    "input": "inputs",
+    "constant": "constants",
+    "host": "inputs",
+}
+STREAMED = frozenset[Role]({"input", "host"})
+"""Roles of parameters that come from the host for every run."""
+
+_Name: TypeAlias = tuple[str, int]
+"""An array: the instruction that makes it, and its number in the result."""
+
+
+def place_parameters(session: Session, module: Module) -> list[Values]:
+    """Returns the arrays of every entry parameter, by parameter number."""
+    entry = module.entry_computation
+    found = {i.attributes["parameter_number"]: i for i in entry if i.opcode == "parameter"}
+    groups = _Groups(module)
+    wishes = _wishes(session, module, groups, found.values())
+    placed: list[Values] = []
+    for number, parameter in enumerate(module.parameters):
+        instruction = found[number]
+        values = []
+        for index, array in enumerate(arrays(instruction.type)):
+            group = groups.find((instruction.name, index))
+            placement = _fitted(wishes.get(group), array)
+            if placement is None:
+                placement = session.rules.spread(array, session.context)
+                wishes.setdefault(group, placement)
+            buffer = session.new_buffer(
+                placement,
+                name=parameter.name,
+                layer=parameter.layer,
+                category=_CATEGORIES[parameter.role],
+                always_live=parameter.role not in STREAMED,
+            )
+            values.append(Value(placement=placement, buffer=buffer))
+        placed.append(tuple(values))
+    return placed
+
+
+def _fitted(wish: Placement | None, array: Array) -> Placement | None:
+    """Returns a wish for one member of a group as the placement of another, if that is possible."""
+    if wish is None or wish.elements != array.elements:
+        return None
+    return dataclasses.replace(wish, element_bytes=DTYPE_BITS[array.dtype] // 8)
+
+
+def _wishes(
+    session: Session,
+    module: Module,
+    groups: _Groups,
+    parameters: Iterable[Instruction],
+) -> dict[_Name, Placement]:
+    """Returns where groups of parameters would best lie, as far as anybody has a wish."""
+    elements: dict[_Name, int] = {}
+    for parameter in parameters:
+        for number, array in enumerate(arrays(parameter.type)):
+            elements.setdefault(groups.find((parameter.name, number)), array.elements)
+    wishes: dict[_Name, Placement] = {}
+    for computation in _called_first_to_last(module):
+        context = session.context.inside(computation.by_name())
+        for instruction in computation:
+            for index, operand in enumerate(instruction.operands):
+                group = groups.find((operand, 0))
+                if group in wishes or group not in elements:
+                    continue
+                wish = session.rules.preferred_placement(instruction, index, context)
+                if wish is not None and wish.elements == elements[group]:
+                    wishes[group] = wish
+    return wishes
+
+
+def _called_first_to_last(module: Module) -> Iterator[Computation]:
+    """Yields the entry, then the computations that it and others call as blocks of their own."""
+    pending, seen = [module.entry], {module.entry}
+    while pending:
+        computation = module.computations[pending.pop(0)]
+        yield computation
+        for instruction in computation:
+            if instruction.opcode in ("while", "conditional", "call"):
+                pending += [name for name in instruction.computations if name not in seen]
+                seen.update(instruction.computations)
+
+
+class _Groups:
+    """Which arrays of a module meet element by element, or are one and the same."""
+
+    def __init__(self, module: Module) -> None:
+        self._parents: dict[_Name, _Name] = {}
+        for computation in _called_first_to_last(module):
+            instructions = computation.by_name()
+            for instruction in computation:
+                self._join_instruction(module, instructions, instruction)
+
+    def find(self, name: _Name) -> _Name:
+        """Returns the array that stands for the group of an array."""
+        root = name
+        while (parent := self._parents.get(root, root)) != root:
+            root = parent
+        while (parent := self._parents.get(name, name)) != root:
+            self._parents[name], name = root, parent
+        return root
+
+    def _join(self, one: _Name, other: _Name) -> None:
+        self._parents[self.find(other)] = self.find(one)
+
+    def _join_all(self, one: str, other: str, count: int, *, offset: int = 0) -> None:
+        """Joins arrays of one result, from `offset` on, with those of another."""
+        for number in range(count):
+            self._join((one, offset + number), (other, number))
+
+    def _join_instruction(
+        self, module: Module, instructions: Mapping[str, Instruction], instruction: Instruction
+    ) -> None:
+        name, opcode, operands = instruction.name, instruction.opcode, instruction.operands
+        if is_elementwise(instruction):
+            for operand in operands:
+                if _dims(instructions[operand].type) == _dims(instruction.type):
+                    self._join((name, 0), (operand, 0))
+        elif opcode == "tuple":
+            offset = 0
+            for operand in operands:
+                count = array_count(instructions[operand].type)
+                self._join_all(name, operand, count, offset=offset)
+                offset += count
+        elif opcode == "get-tuple-element":
+            parts = getattr(instructions[operands[0]].type, "parts", ())
+            offset = sum(map(array_count, parts[: instruction.attributes["tuple_index"]]))
+            self._join_all(operands[0], name, array_count(instruction.type), offset=offset)
+        elif opcode in ("while", "conditional", "call"):
+            self._join_called(module, instruction, instructions)
+
+    def _join_called(
+        self, module: Module, instruction: Instruction, instructions: Mapping[str, Instruction]
+    ) -> None:
+        """Joins the operands of a call with parameters, and roots with its result."""
+        for position, callee in enumerate(instruction.computations):
+            computation = module.computations[callee]
+            given = instruction.operands
+            if instruction.opcode == "conditional":
+                given = given[position + 1 : position + 2]
+            for inner in computation:
+                if inner.opcode == "parameter":
+                    operand = given[inner.attributes["parameter_number"]]
+                    count = array_count(instructions[operand].type)
+                    self._join_all(operand, inner.name, count)
+            root = computation.by_name()[computation.root]
+            if array_count(root.type) == array_count(instruction.type):
+                self._join_all(instruction.name, root.name, array_count(root.type))
+
+
+def _dims(type_: Type) -> tuple[int, ...] | None:
+    return type_.dims if isinstance(type_, Array) else None
