@@ -82,3 +82,8 @@ from tensorflow.python.framework.auto_control_deps_utils import (
 from tensorflow.python.ops.handle_data_util import (
     get_resource_handle_data as get_resource_handle_data,
 )
+
+# Keras takes a data adapter of one's own in place of data, but exports neither its base class nor
+# the function that finds the stock adapter of some data.
+from keras.src.trainers.data_adapters import get_data_adapter as keras_data_adapter
+from keras.src.trainers.data_adapters.data_adapter import DataAdapter as KerasDataAdapter

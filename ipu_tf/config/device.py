@@ -43,6 +43,7 @@ class DeviceConfiguration:
         stochastic_rounding: Where float16 results are rounded stochastically.
         matmul: Options of the matmul planner.
         conv: Options of the convolution planner.
+        batch_norm_replica_group_size: Replicas that take the statistics of batch norm together.
         connection: When the process attaches to its IPUs.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
@@ -61,6 +62,7 @@ class DeviceConfiguration:
     stochastic_rounding: Literal["off", "on", "replica_identical_only"] = "off"
     matmul: PlannerOptions = PlannerOptions()
     conv: PlannerOptions = PlannerOptions()
+    batch_norm_replica_group_size: int = 1
     connection: Literal["always", "on_demand", "never", "pre_compile"] = "always"
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 

@@ -83,7 +83,9 @@ class NormsExperimental(Category):
     """Options of normalisation that may change or go."""
 
     distributed_batch_norm_replica_group_size: int = option(
-        1, "Number of replicas over which batch-norm statistics are taken."
+        1,
+        "Number of replicas over which batch-norm statistics are taken.",
+        "The replicas of a group of this size run as one batch in Keras' `fit`.",
     )
 
 

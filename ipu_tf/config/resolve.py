@@ -55,6 +55,9 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
         stochastic_rounding="on" if set_all else _word(floating_point.esr),
         matmul=planner_options(config.matmuls.poplar_options, "matmuls.poplar_options"),
         conv=planner_options(config.convolutions.poplar_options, "convolutions.poplar_options"),
+        batch_norm_replica_group_size=(
+            config.norms.experimental.distributed_batch_norm_replica_group_size
+        ),
         connection=_word(config.device_connection.type),
         without_effect=_without_effect(config),
     )

@@ -1,105 +1,209 @@
-"""The functions that a model's training loop calls, one execution each.
+"""The functions that Keras' training loop calls, one execution each.
 
 They are traced anew for every shape, never relaxed: a program of the IPU has static shapes. What
-runs on the device is inlined by `strategy.run`; the iteration around it belongs to the host.
+runs on the device is inlined by `strategy.run`; the loop around it belongs to the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-Step = Callable[[Any], Any]
-"""One batch of data to the metrics of a step, or to the predictions."""
+from ipu_tf.keras import jitting
+from ipu_tf.keras.infeed import InfeedIterator, stack_batch
+from ipu_tf.keras.loop import Loop
+from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
+
+
+class ExecutionFunction:
+    """Runs the steps of an execution, read from an infeed, in one call.
+
+    Args:
+        loop: The loop over the steps.
+        replicas: Number of replicas.
+        steps: Returns the steps of an execution of the method that is running.
+        summarise: The results of all steps, with leading axes `[steps, replicas]`, to what is
+            returned beside them; it becomes a part of the program.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        replicas: int,
+        steps: Callable[[], int],
+        summarise: Callable[[Any], Any],
+    ) -> None:
+        self._loop = loop
+        self._replicas = replicas
+        self._steps = steps
+        self._summarise = summarise
+        self._by_steps: dict[int, Callable[[Any], Any]] = {}
+        self._jitted = tf.function(self._run_stacked, jit_compile=True)
+        self._stacked = tf.function(self._run_stacked)
+        self._jits: dict[Any, bool] = {}
+
+    @property
+    def steps(self) -> int:
+        """Steps of an execution."""
+        return self._steps()
+
+    def next_execution(self, iterator: InfeedIterator) -> tuple[Any, Any]:
+        """Runs the next steps of an infeed.
+
+        Returns:
+            The summary of the results, and the results of all steps.
+
+        Raises:
+            StopIteration: The infeed does not have as many steps left.
+            tf.errors.OutOfRangeError: Likewise.
+        """
+        steps = self.steps
+        spec = batch_spec(iterator.infeed.element_spec)
+        if self._runs_jitted(spec):
+            return self._jitted(iterator.next_execution(steps), tf.constant(steps))
+        if steps not in self._by_steps:
+            self._by_steps[steps] = self._graph_function(steps)
+        return self._by_steps[steps](iterator.steps)
+
+    def batch(self, batch: Any) -> tuple[Any, Any]:
+        """Runs one step, in which every replica gets the same batch; returns as above."""
+        stacked = stack_batch(batch, self._replicas)
+        spec = batch_spec(stacked, skipped=1 if self._replicas == 1 else 2)
+        function = self._jitted if self._runs_jitted(spec) else self._stacked
+        return function(stacked, tf.constant(1))
+
+    def _runs_jitted(self, spec: Any) -> bool:
+        key = str(spec)
+        if key not in self._jits:
+            self._jits[key] = jitting.runs_jitted(self._loop.concrete_step(spec))
+        return self._jits[key]
+
+    def _graph_function(self, steps: int) -> Callable[[Any], Any]:
+        @tf.autograph.experimental.do_not_convert
+        def run(iterator: Any) -> tuple[Any, Any]:
+            spec = batch_spec(iterator.element_spec, skipped=0 if self._replicas == 1 else 1)
+            results = self._loop.run(steps, steps, lambda _: iterator.get_next(), spec)
+            return self._summarise(results), results
+
+        return tf.function(run)
+
+    @tf.autograph.experimental.do_not_convert
+    def _run_stacked(self, batches: Any, steps: tf.Tensor) -> tuple[Any, Any]:
+        """Runs the loop over batches that are all there, stacked on their first axes."""
+        skipped = 1 if self._replicas == 1 else 2
+        length = next(leaf for leaf in keras.tree.flatten(batches) if leaf is not None).shape[0]
+
+        def read(step: tf.Tensor) -> Any:
+            return keras.tree.map_structure(
+                lambda leaf: None if leaf is None else leaf[step], batches
+            )
+
+        results = self._loop.run(steps, length, read, batch_spec(batches, skipped=skipped))
+        return self._summarise(results), results
+
+
+class StepLogs(dict[str, Any]):
+    """The logs of an execution.
+
+    Attributes:
+        steps: The logs of every step and replica: `[steps, replicas]`.
+    """
+
+    steps: Any = None
 
 
 def iterator_function(
-    strategy: tf.distribute.Strategy, step: Step, steps_per_execution: int
+    execution: ExecutionFunction, *, accepts_batches: Callable[[], None] = lambda: None
 ) -> Callable[[Any], Any]:
     """Returns Keras' `train_function` or `test_function`.
 
     Args:
-        strategy: Runs the steps.
-        step: `model.train_step` or `model.test_step`.
-        steps_per_execution: Batches that one call consumes. The last call consumes what is left.
+        execution: Runs the steps of an execution.
+        accepts_batches: Raises where single batches, without an infeed, cannot be run.
 
     Returns:
-        A function of an iterator over batches to the logs of its last step. It raises
-        `tf.errors.OutOfRangeError` when a `tf.data.Iterator` has no batch left.
+        A function of an iterator over batches, or of an `InfeedIterator`, to the logs of its last
+        step.
     """
-    run_step = _step_function(strategy, step)
-    execution = tf.function(_next_batches(run_step, steps_per_execution))
 
-    def function(iterator: Any) -> Any:
-        if isinstance(iterator, tf.data.Iterator):
-            return execution(iterator)
-        logs = None
-        for _, data in zip(range(steps_per_execution), iterator, strict=False):
-            logs = run_step(data)
+    def function(iterator: Iterable[Any]) -> StepLogs:
+        if isinstance(iterator, InfeedIterator):
+            last, results = execution.next_execution(iterator)
+        else:
+            accepts_batches()
+            for data in itertools.islice(iterator, execution.steps):
+                last, results = execution.batch(data)
+        logs = StepLogs(last)
+        logs.steps = results
         return logs
 
     return function
 
 
-def _step_function(strategy: tf.distribute.Strategy, step: Step) -> Step:
-    """Returns a function that runs `step` on a batch, to be called from every execution."""
-
-    @tf.autograph.experimental.do_not_convert
-    def run_step(data: Any) -> Any:
-        return strategy.run(step, args=(data,))
-
-    return tf.function(run_step)
-
-
-def _next_batches(run_step: Step, steps: int) -> Callable[[tf.data.Iterator], Any]:
-    """Returns a loop over up to `steps` batches, with the logs of the last one."""
-
-    @tf.autograph.experimental.do_not_convert
-    def run(iterator: tf.data.Iterator) -> Any:
-        def body(step: tf.Tensor, logs: Any) -> tuple[tf.Tensor, Any]:
-            batch = iterator.get_next_as_optional()
-            return tf.cond(
-                batch.has_value(),
-                lambda: (step + 1, run_step(batch.get_value())),
-                lambda: (tf.constant(steps), logs),
-            )
-
-        # The first step is outside of the loop: its logs tell the loop what it carries.
-        first = run_step(iterator.get_next())
-        if steps == 1:
-            return first
-        _, logs = tf.while_loop(
-            lambda step, _: step < steps, body, (tf.constant(1), first), parallel_iterations=1
-        )
-        return logs
-
-    return run
-
-
-def predict_function(strategy: tf.distribute.Strategy, step: Step) -> Callable[[list[Any]], Any]:
-    """Returns Keras' `predict_function`.
+def predict_function(execution: ExecutionFunction) -> Callable[[list[Any]], Any]:
+    """Returns Keras' `predict_function`: the batches of an execution to their predictions.
 
     Args:
-        strategy: Runs the steps.
-        step: `model.predict_step`.
-
-    Returns:
-        A function of the batches of one execution to their predictions, concatenated.
+        execution: Runs the steps of an execution.
     """
-    run_step = _step_function(strategy, step)
 
-    @tf.autograph.experimental.do_not_convert
-    def run(batches: list[Any]) -> Any:
-        outputs = [run_step(batch) for batch in batches]
-        if len(outputs) == 1:
-            return outputs[0]
-        return keras.tree.map_structure(_concatenate, *outputs)
+    def function(batches: list[Any]) -> Any:
+        if isinstance(batches[0], InfeedIterator):
+            outputs, _ = execution.next_execution(batches[0])
+            return outputs
+        _, results = execution.batch(batches[0])
+        return keras.tree.map_structure(lambda leaf: leaf[-1, -1], results)
 
-    return tf.function(run)
+    return function
 
 
-def _concatenate(*parts: tf.Tensor) -> tf.Tensor:
-    return tf.stack(parts) if parts[0].shape.rank == 0 else tf.concat(parts, axis=0)
+def last_logs(reduction: Reduction) -> Callable[[Any], Any]:
+    """Returns the function from the logs of all steps and replicas to those of an execution.
+
+    Args:
+        reduction: What is returned of the replicas' values at the last step.
+    """
+    reduce = {
+        Reduction.NONE: lambda values: values[-1],
+        Reduction.LIST: lambda values: values if values.shape[0] > 1 else values[-1],
+        Reduction.SUM: lambda values: tf.reduce_sum(values, axis=0),
+        Reduction.MEAN: lambda values: tf.reduce_mean(values, axis=0),
+    }[reduction]
+    return lambda logs: keras.tree.map_structure(lambda leaf: reduce(leaf[-1]), logs)
+
+
+def concatenated(outputs: Any) -> Any:
+    """Returns the predictions of all steps and replicas, one after the other.
+
+    Args:
+        outputs: Tensors of shape `[steps, replicas, batch, ...]`, or `[steps, replicas]`.
+    """
+
+    def concatenate(leaf: tf.Tensor) -> tf.Tensor:
+        steps, replicas, *rest = leaf.shape
+        if steps * replicas == 1:
+            return leaf[0, 0]
+        if not rest:
+            return tf.reshape(leaf, [-1])
+        return tf.reshape(leaf, [steps * replicas * rest[0], *rest[1:]])
+
+    return keras.tree.map_structure(concatenate, outputs)
+
+
+def batch_spec(data: Any, *, skipped: int = 0) -> Any:
+    """Returns shapes and types of tensors or specs, None for parts that are not there.
+
+    Args:
+        data: A structure of tensors or specs.
+        skipped: Leading axes that do not count.
+    """
+    return keras.tree.map_structure(
+        lambda leaf: (
+            tf.TensorSpec(leaf.shape[skipped:], leaf.dtype) if hasattr(leaf, "shape") else None
+        ),
+        data,
+    )

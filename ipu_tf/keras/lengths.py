@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
 KERAS_BATCH_SIZE = 32
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +23,10 @@ class Use:
         method: Name of the method, such as "fit".
         part: Which of the method's data it is, if it has several sets.
         batch_size: Samples in a batch of array data, None if not given.
-        steps: Batches in an epoch, None if not given.
+        steps: Batches of each replica in an epoch, None if not given.
         epochs: Times that the steps are run.
+        replicas: Replicas of the model: a step takes a batch for each.
+        steps_per_execution: Steps that one call of the device is to run.
     """
 
     model: str
@@ -30,6 +35,15 @@ class Use:
     batch_size: int | None = None
     steps: int | None = None
     epochs: int = 1
+    replicas: int = 1
+    steps_per_execution: int = 1
+
+    @property
+    def steps_argument(self) -> str:
+        """Name of the argument of the method that gives the steps."""
+        if self.method != "fit":
+            return "steps"
+        return "validation_steps" if self.part else "steps_per_epoch"
 
     @property
     def subject(self) -> str:
@@ -38,8 +52,97 @@ class Use:
         return f"`{self.method}` of model '{self.model}'{part}"
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How an epoch runs.
+
+    Attributes:
+        steps: Steps of an epoch; each takes a batch for every replica.
+        steps_per_execution: Steps that one call of the device runs, a divisor of `steps`.
+    """
+
+    steps: int
+    steps_per_execution: int
+
+
+SINGLE_STEP = Schedule(steps=1, steps_per_execution=1)
+"""A single batch."""
+
+
+def schedule(batches: int | None, use: Use) -> Schedule:
+    """Returns how many steps an epoch has, and how they are cut into executions.
+
+    Args:
+        batches: What the data holds, None if that is unknown or without end.
+        use: What it is for.
+
+    Raises:
+        ValueError: The number of steps is unknown, zero, more than the data has, or no multiple
+            of the steps of an execution.
+    """
+    if use.steps:
+        if batches is not None and batches < use.steps * use.replicas:
+            _raise_not_enough(batches, use)
+        steps = use.steps
+    elif batches is None:
+        raise ValueError(
+            f"{use.subject}: Could not infer the size of the data. Pass `{use.steps_argument}`, or "
+            "say how many batches the dataset has with `tf.data.experimental.assert_cardinality`."
+        )
+    else:
+        steps = _whole_steps(batches, use)
+    per_execution = use.steps_per_execution
+    if per_execution > steps:
+        logger.warning(
+            "%s: `steps_per_execution` (%d) is more than the %d steps of an epoch, so an execution "
+            "runs %d steps.",
+            use.subject,
+            per_execution,
+            steps,
+            steps,
+        )
+        per_execution = steps
+    if steps % per_execution:
+        fitting = max(size for size in range(1, per_execution + 1) if steps % size == 0)
+        raise ValueError(
+            f"{use.subject}: `steps_per_execution` ({per_execution}) must be a divisor of the "
+            f"number of batches ({steps}) in the dataset provided"
+            f"{f' to each of {use.replicas} replicas' if use.replicas > 1 else ''}. Compile with "
+            f"steps_per_execution={fitting}, or pass another `{use.steps_argument}`."
+        )
+    return Schedule(steps=steps, steps_per_execution=per_execution)
+
+
+def _whole_steps(batches: int, use: Use) -> int:
+    """Returns the steps that `batches` make; those that are left over are dropped."""
+    steps, rest = divmod(batches, use.replicas)
+    if not steps:
+        raise ValueError(
+            f"{use.subject}: The provided dataset contains {batches} items, but all "
+            f"{use.replicas} replicas are requested to run at least one batch. Provide more data, "
+            "a smaller batch size, or fewer IPUs."
+        )
+    if rest:
+        logger.warning(
+            "%s: the last %d of %d batches are dropped, because every step takes a batch for each "
+            "of %d replicas.",
+            use.subject,
+            rest,
+            batches,
+            use.replicas,
+        )
+    return steps
+
+
+def array_batch_size(count: int, use: Use) -> int:
+    """Returns the samples in a batch of arrays of `count` samples, as Keras chooses it."""
+    if use.batch_size:
+        return use.batch_size
+    return math.ceil(count / (use.steps * use.replicas)) if use.steps else KERAS_BATCH_SIZE
+
+
 def check_arrays(samples: dict[str, int], use: Use) -> None:
-    """Checks that arrays make whole batches, and enough of them.
+    """Checks that arrays make whole batches.
 
     Args:
         samples: Length of the first axis of every array, by its name.
@@ -50,9 +153,7 @@ def check_arrays(samples: dict[str, int], use: Use) -> None:
     """
     check_equal(samples, use)
     name, count = next(iter(samples.items()))
-    batch_size = use.batch_size
-    if not batch_size:
-        batch_size = math.ceil(count / use.steps) if use.steps else KERAS_BATCH_SIZE
+    batch_size = array_batch_size(count, use)
     rest = count % batch_size
     if rest:
         raise ValueError(
@@ -60,12 +161,6 @@ def check_arrays(samples: dict[str, int], use: Use) -> None:
             f"same size on the IPU, but the {count} samples of {name} are no multiple of "
             f"batch_size={batch_size}{'' if use.batch_size else ' (not given)'}. "
             + _advice(count, batch_size)
-        )
-    if use.steps and use.steps > count // batch_size:
-        raise ValueError(
-            f"{use.subject}: Your input does not have enough data: {use.steps} steps of "
-            f"batch_size={batch_size} need {use.steps * batch_size} samples. "
-            f"Received: {count} samples of {name}."
         )
 
 
@@ -107,25 +202,28 @@ def check_dataset(dataset: tf.data.Dataset, use: Use) -> None:
     """
     batches = int(dataset.cardinality())
     if batches == tf.data.INFINITE_CARDINALITY and not use.steps:
-        steps = "steps"
-        if use.method == "fit":
-            steps = "validation_steps" if use.part else "steps_per_epoch"
         raise ValueError(
             f"{use.subject}: Could not infer the size of the data, because the dataset repeats "
-            f"for ever. Pass `{steps}`."
+            f"for ever. Pass `{use.steps_argument}`."
         )
     if batches == 0:
         raise ValueError(
             f"{use.subject}: there is no data: the dataset has no batch. If it was batched with "
             "`drop_remainder=True`, it has fewer samples than a batch."
         )
-    if use.steps and 0 < batches < use.steps * use.epochs:
-        epochs = f" in each of {use.epochs} epochs" if use.epochs > 1 else ""
-        raise ValueError(
-            f"{use.subject}: Your input does not have enough data: {use.steps} steps{epochs} need "
-            f"{use.steps * use.epochs} batches. Call `.repeat()` on the dataset or lower the "
-            f"number of steps. Received: a dataset of {batches} batches."
-        )
+    if use.steps and 0 < batches < use.steps * use.epochs * use.replicas:
+        _raise_not_enough(batches, use)
+
+
+def _raise_not_enough(batches: int, use: Use) -> NoReturn:
+    epochs = f" in each of {use.epochs} epochs" if use.epochs > 1 else ""
+    replicas = f" on each of {use.replicas} replicas" if use.replicas > 1 else ""
+    needed = use.steps * use.epochs * use.replicas if use.steps else 0
+    raise ValueError(
+        f"{use.subject}: Your input does not have enough data: {use.steps} steps{epochs}{replicas} "
+        f"need {needed} batches. Call `.repeat()` on a dataset, or lower the number of steps. "
+        f"Received: {batches} batches."
+    )
 
 
 def axis_length(array: Any) -> int:

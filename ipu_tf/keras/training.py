@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -15,18 +17,47 @@ from ipu_tf import config, scopes
 from ipu_tf.infeed_iterator import stock_dataset_iterators
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras import data as data_rules
-from ipu_tf.keras import functions
+from ipu_tf.keras import feeding, functions, lengths, overrides, replication
+from ipu_tf.keras.callbacks import StepwiseCallbackList
 from ipu_tf.keras.data import Data
-from ipu_tf.keras.lengths import Use
+from ipu_tf.keras.extensions import IPUExtensions
+from ipu_tf.keras.functions import ExecutionFunction
+from ipu_tf.keras.infeed import Infeed
+from ipu_tf.keras.lengths import Schedule, Use
+from ipu_tf.keras.loop import Loop
+from ipu_tf.keras.steps import Replicas, TrainingSteps, replicas_of, run_with
 
 logger = logging.getLogger(__name__)
 
+_FUNCTIONS = {
+    "fit": ("train_step", "make_train_function"),
+    "evaluate": ("test_step", "make_test_function"),
+    "predict": ("predict_step", "make_predict_function"),
+    "train_on_batch": ("train_step", "make_train_function"),
+    "test_on_batch": ("test_step", "make_test_function"),
+    "predict_on_batch": ("predict_step", "make_predict_function"),
+}
+"""What each method runs that belongs to the IPU's loop."""
 
-def _on_ipu(method: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
-    """Turns a method that prepares the arguments of Keras' method into one that replaces it.
 
-    `method` gets all arguments of Keras' method of the same name, defaults included, as a dict and
-    returns those to call it with. Under another strategy than an IPU's it is not called.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """How Keras' method is called once its data is prepared.
+
+    Attributes:
+        arguments: Its arguments.
+        infeed: What the device reads, None for a single batch.
+    """
+
+    arguments: dict[str, Any]
+    infeed: Infeed | None = None
+
+
+def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
+    """Turns a method that prepares a call of Keras' method into one that replaces it.
+
+    `method` gets all arguments of Keras' method of the same name, defaults included, as a dict.
+    Under another strategy than an IPU's it is not called.
     """
     name = method.__name__
     stock = getattr(keras.Model, name)
@@ -37,12 +68,15 @@ def _on_ipu(method: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
         next_method = getattr(super(IPUTrainer, self), name)
         if not self._runs_on_ipu():
             return next_method(*args, **kwargs)
+        overrides.check_not_overridden(self, IPUTrainer, _FUNCTIONS[name])
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         arguments = {key: value for key, value in bound.arguments.items() if key != "self"}
         arguments |= arguments.pop("kwargs", {})
         with stock_dataset_iterators():  # Keras reads its iterators eagerly in places.
-            return next_method(**method(self, arguments))
+            prepared = method(self, arguments)
+            with self._executing(prepared) as arguments:
+                return next_method(**arguments)
 
     return call
 
@@ -58,36 +92,37 @@ def _adopt(optimizer: Any, strategy: IPUStrategy) -> None:
         optimizer = getattr(optimizer, "inner_optimizer", None)
 
 
-class IPUTrainer(keras.Model):
-    """A Keras model whose training loop keeps the rules of the IPU.
+class IPUTrainer(IPUExtensions):
+    """A Keras model whose training loop runs on the IPU and keeps its rules.
 
     The data of `fit`, `evaluate`, `predict` and the `*_on_batch` methods is checked and converted
-    before Keras sees it; the functions that run on it come from `make_train_function`,
-    `make_test_function` and `make_predict_function`. A step is Keras' `train_step`, `test_step`
-    or `predict_step`, or a user's; `strategy.run` makes it a program of the device.
+    before Keras sees it, and read by the device from an infeed; the functions that run on it come
+    from `make_train_function`, `make_test_function` and `make_predict_function`. A step is Keras'
+    `train_step`, `test_step` or `predict_step`; `strategy.run` makes it a program of the device.
 
     `jit_compile=True` is accepted and makes no difference: the step is a program of the device.
     """
 
-    train_function: Callable[[Any], Any] | None
-    test_function: Callable[[Any], Any] | None
-    predict_function: Callable[[list[Any]], Any] | None
     _made_for: tuple[Any, ...] | None = None
-    _said_narrowing = False
+    _replicas: Replicas | None = None
+    _replicated_for: tuple[Any, ...] | None = None
+    _said: frozenset[str] = frozenset()
 
     @_on_ipu
-    def fit(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def fit(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.fit`; `ipu_tf.keras.data` has the rules for the data."""
         training, validation = data_rules.training_and_validation(arguments)
-        training = self._prepare(
+        infeed = self._infeed(
             training,
+            shuffle=arguments["shuffle"],
+            class_weight=arguments["class_weight"],
             method="fit",
             batch_size=arguments["batch_size"],
             steps=arguments["steps_per_epoch"],
             epochs=max(1, arguments["epochs"] - arguments["initial_epoch"]),
         )
         if validation is not None:
-            validation = self._prepare(
+            arguments["validation_data"] = self._infeed(
                 validation,
                 method="fit",
                 part="validation data",
@@ -95,48 +130,70 @@ class IPUTrainer(keras.Model):
                 steps=arguments["validation_steps"],
             )
             arguments["validation_split"] = 0.0
-            arguments["validation_data"] = (validation.x, validation.y, validation.sample_weight)
-        return arguments | training.arguments
+        if arguments["validation_split"] and arguments["validation_data"] is None:
+            return _Call(arguments=arguments)  # Keras says why the data cannot be split.
+        self._check_training(infeed)
+        moved = ("y", "sample_weight", "class_weight", "batch_size", "validation_batch_size")
+        return _Call(
+            arguments=arguments | dict.fromkeys(moved) | {"x": infeed, "shuffle": False},
+            infeed=infeed,
+        )
 
     @_on_ipu
-    def evaluate(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def evaluate(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.evaluate`; `ipu_tf.keras.data` has the rules for the data."""
-        data = self._prepare(
+        infeed = arguments["x"]
+        if isinstance(infeed, Infeed):  # The validation data of `fit`.
+            steps = infeed.schedule.steps_per_execution
+            self._eval_epoch_iterator.steps_per_execution = steps
+            return _Call(arguments=arguments, infeed=infeed)
+        infeed = self._infeed(
             Data.of(arguments),
             method="evaluate",
             batch_size=arguments["batch_size"],
             steps=arguments["steps"],
         )
-        return arguments | data.arguments
+        moved = dict.fromkeys(("y", "sample_weight", "batch_size"))
+        return _Call(arguments=arguments | moved | {"x": infeed}, infeed=infeed)
 
     @_on_ipu
-    def predict(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def predict(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.predict`; `ipu_tf.keras.data` has the rules for the data."""
-        data = self._prepare(
+        infeed = self._infeed(
             Data.of(arguments),
             method="predict",
             batch_size=arguments["batch_size"],
             steps=arguments["steps"],
         )
-        return arguments | {"x": data.x}
+        if not self.built:
+            with self.distribute_strategy.scope():
+                self._symbolic_build(data_batch=functions.batch_spec(infeed.element_spec))
+        return _Call(arguments=arguments | {"x": infeed, "batch_size": None}, infeed=infeed)
 
     @_on_ipu
-    def train_on_batch(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def train_on_batch(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.train_on_batch`."""
-        data = self._prepare(Data.of(arguments), method="train_on_batch", one_batch=True)
-        return arguments | data.arguments
+        self._check_single_batch()
+        return self._on_batch(arguments, method="train_on_batch")
 
     @_on_ipu
-    def test_on_batch(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def test_on_batch(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.test_on_batch`."""
-        data = self._prepare(Data.of(arguments), method="test_on_batch", one_batch=True)
-        return arguments | data.arguments
+        return self._on_batch(arguments, method="test_on_batch")
 
     @_on_ipu
-    def predict_on_batch(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    def predict_on_batch(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.predict_on_batch`."""
-        data = self._prepare(Data.of(arguments), method="predict_on_batch", one_batch=True)
-        return arguments | {"x": data.x}
+        data = self._prepare(
+            Data.of(arguments), data_rules.prepare_batch, self._use(method="predict_on_batch")
+        )
+        return _Call(arguments=arguments | {"x": data.x})
+
+    def reset_metrics(self) -> None:
+        """Resets the metrics, those of every replica."""
+        super().reset_metrics()
+        if self._replicas is not None and self._replicas.metrics is not None:
+            self._replicas.metrics.broadcast()
 
     def make_train_function(self, force: bool = False) -> Callable[[Any], Any]:
         """Returns the function that runs one execution of training, made if needed or forced."""
@@ -145,7 +202,8 @@ class IPUTrainer(keras.Model):
         self._drop_stale_functions()
         if self.train_function is None or force:
             self.train_function = functions.iterator_function(
-                self.distribute_strategy, self.train_step, self.steps_per_execution
+                self._execution(self._training_loop(), self._last_logs()),
+                accepts_batches=self._check_single_batch,
             )
         return self.train_function
 
@@ -155,8 +213,9 @@ class IPUTrainer(keras.Model):
             return super().make_test_function(force)
         self._drop_stale_functions()
         if self.test_function is None or force:
+            loop = Loop(run_with(self.distribute_strategy, self.test_step), self._replicated())
             self.test_function = functions.iterator_function(
-                self.distribute_strategy, self.test_step, self.steps_per_execution
+                self._execution(loop, self._last_logs())
             )
         return self.test_function
 
@@ -166,16 +225,61 @@ class IPUTrainer(keras.Model):
             return super().make_predict_function(force)
         self._drop_stale_functions()
         if self.predict_function is None or force:
+            loop = Loop(run_with(self.distribute_strategy, self.predict_step), self._replicated())
             self.predict_function = functions.predict_function(
-                self.distribute_strategy, self.predict_step
+                self._execution(loop, functions.concatenated)
             )
         return self.predict_function
+
+    def _training_loop(self) -> Loop:
+        strategy, replicas = self.distribute_strategy, self._replicated()
+        accumulation = self._gradient_accumulation_options
+        if accumulation.steps_per_replica == 1 and replicas.count == 1:
+            return Loop(run_with(strategy, self.train_step), replicas)
+        training = TrainingSteps(strategy, self, accumulation, replicas)
+        return Loop(
+            training.step,
+            replicas,
+            training=training,
+            micro_batches=accumulation.steps_per_replica,
+        )
+
+    def _execution(self, loop: Loop, summarise: Callable[[Any], Any]) -> ExecutionFunction:
+        return ExecutionFunction(
+            loop,
+            replicas=self._replicated().count,
+            steps=lambda: self.steps_per_execution,
+            summarise=summarise,
+        )
+
+    def _last_logs(self) -> Callable[[Any], Any]:
+        return functions.last_logs(self._replication_options.metric_reduction)
+
+    def _replication_factor(self) -> int:
+        """Returns the number of replicas of this model on its device."""
+        return replication.replication_factor(self.distribute_strategy)
+
+    def _replicated(self) -> Replicas:
+        """Returns how the model is replicated; the replicas' state lasts as long as its variables.
+
+        Raises:
+            ValueError: The replicas cannot be parted into groups of the configured size.
+        """
+        count = self._replication_factor()
+        group = config.device_configuration().batch_norm_replica_group_size if count > 1 else 1
+        replication.check_group(count, group)
+        variables = tuple(id(variable) for variable in self.non_trainable_variables)
+        metrics = tuple(id(variable) for variable in self.metrics_variables)
+        key = (count, group, variables, metrics)
+        if self._replicas is None or self._replicated_for != key:
+            self._replicas, self._replicated_for = replicas_of(self, count, group), key
+        return self._replicas
 
     def _drop_stale_functions(self) -> None:
         """Drops functions that were made for another configuration of the device."""
         numerics = config.device_configuration(), scopes.current()
         if self._made_for not in (None, numerics):
-            self.train_function = self.test_function = self.predict_function = None
+            self._drop_functions()
         self._made_for = numerics
 
     def _runs_on_ipu(self) -> bool:
@@ -198,18 +302,143 @@ class IPUTrainer(keras.Model):
                 )
         return True
 
-    def _prepare(self, data: Data, *, one_batch: bool = False, **use: Any) -> Data:
-        prepare = data_rules.prepare_batch if one_batch else data_rules.prepare
-        prepared = prepare(data, Use(model=self.name, **use))
-        if prepared.narrowed and not self._said_narrowing:
-            self._said_narrowing = True
-            logger.warning(
-                "Model '%s': the IPU has no 64-bit types, so data is converted, after a check "
-                "that it fits: %s. This is said once for a model.",
-                self.name,
+    def _use(self, **use: Any) -> Use:
+        """Returns what a method is about to do with its data."""
+        return Use(
+            model=self.name,
+            replicas=self._replication_factor(),
+            steps_per_execution=self.steps_per_execution if self.compiled else 1,
+            **use,
+        )
+
+    def _infeed(
+        self, data: Data, *, shuffle: Any = False, class_weight: Any = None, **use: Any
+    ) -> Infeed:
+        """Returns the data of a method as the device reads it; `use` is that of `Use`."""
+        wanted = self._use(**use)
+        prepared = self._prepare(data, data_rules.prepare, wanted)
+        return feeding.infeed(
+            prepared,
+            wanted,
+            shuffle=shuffle,
+            class_weight=class_weight,
+            prefetch_depth=self._infeed_options.prefetch_depth,
+        )
+
+    def _on_batch(self, arguments: dict[str, Any], *, method: str) -> _Call:
+        data = self._prepare(Data.of(arguments), data_rules.prepare_batch, self._use(method=method))
+        return _Call(arguments=arguments | data.arguments)
+
+    def _prepare(self, data: Data, prepare: Callable[[Data, Use], Data], use: Use) -> Data:
+        prepared = prepare(data, use)
+        if prepared.narrowed:
+            self._say_once(
+                "the IPU has no 64-bit types, so data is converted, after a check that it fits: %s",
                 "; ".join(prepared.narrowed),
             )
         return prepared
+
+    def _say_once(self, message: str, *arguments: Any) -> None:
+        """Warns, once for this model."""
+        if message not in self._said:
+            self._said |= {message}
+            logger.warning(
+                f"Model '%s': {message}. This is said once for a model.", self.name, *arguments
+            )
+
+    def _check_training(self, infeed: Infeed) -> None:
+        """Checks that executions make whole weight updates, and says what an update sees.
+
+        Raises:
+            RuntimeError: They do not.
+            ValueError: The optimizer wants to compute gradients itself.
+        """
+        accumulated = self._gradient_accumulation_options.steps_per_replica
+        steps = infeed.schedule.steps_per_execution
+        if steps % accumulated:
+            raise RuntimeError(
+                "The model has been configured to use gradient accumulation for training, however "
+                f"the current `steps_per_execution` value (set to {steps}) is not divisible by "
+                f"`gradient_accumulation_steps_per_replica` ({accumulated}). Model '{self.name}': "
+                f"compile it with a multiple of {accumulated}."
+            )
+        if accumulated > 1 or infeed.replicas > 1:
+            overrides.check_optimizer(self.optimizer, self.name)
+        logger.info(
+            "Model '%s': a weight update sees %d samples: batches of %d, %d micro-batches, %d "
+            "replicas.",
+            self.name,
+            infeed.batch_size * accumulated * infeed.replicas,
+            infeed.batch_size,
+            accumulated,
+            infeed.replicas,
+        )
+        if steps == 1:
+            logger.info(
+                "Model '%s' runs one step per call of the device. A larger `steps_per_execution` "
+                "in `compile` saves time.",
+                self.name,
+            )
+
+    def _check_single_batch(self) -> None:
+        """Checks that one batch makes a weight update.
+
+        Raises:
+            RuntimeError: It does not.
+        """
+        accumulated = self._gradient_accumulation_options.steps_per_replica
+        replicas = self._replication_factor()
+        if accumulated * replicas > 1:
+            raise RuntimeError(
+                f"`train_on_batch` of model '{self.name}' has one batch, but a weight update takes "
+                f"{accumulated * replicas}: {accumulated} micro-batches on each of {replicas} "
+                "replicas. Use `fit`."
+            )
+
+    @contextlib.contextmanager
+    def _executing(self, call: _Call) -> Iterator[dict[str, Any]]:
+        """Sets the steps of an execution for the time of a call; gives its arguments."""
+        compiled_steps = self.steps_per_execution
+        schedule = call.infeed.schedule if call.infeed is not None else lengths.SINGLE_STEP
+        callbacks = None
+        arguments = call.arguments
+        if self._asynchronous_callbacks and call.infeed is not None:
+            callbacks = self._stepwise_callbacks(arguments, schedule)
+            arguments = arguments | {"callbacks": callbacks or arguments["callbacks"]}
+        self.steps_per_execution = schedule.steps_per_execution
+        try:
+            yield arguments
+        finally:
+            self.steps_per_execution = compiled_steps
+            if callbacks is not None:
+                callbacks.close()
+
+    def _stepwise_callbacks(
+        self, arguments: dict[str, Any], schedule: Schedule
+    ) -> StepwiseCallbackList | None:
+        """Returns callbacks that are called once a step; None where they are those of `fit`."""
+        if isinstance(arguments["callbacks"], keras.callbacks.CallbackList):
+            return None
+        return StepwiseCallbackList(
+            arguments["callbacks"],
+            steps_per_execution=lambda: self.steps_per_execution,
+            reduction=self._replication_options.metric_reduction,
+            add_history="epochs" in arguments,
+            add_progbar=arguments["verbose"] != 0,
+            verbose=arguments["verbose"],
+            epochs=arguments.get("epochs", 1),
+            steps=schedule.steps,
+            model=self,
+        )
+
+    def _get_metrics_result_or_logs(self, logs: Any) -> Any:
+        """Returns the logs of an epoch.
+
+        With replicas these are the reduced ones: the model's metrics are those of the last replica.
+        """
+        if self._replicas is not None and self._replicas.count > 1:
+            return logs
+        return super()._get_metrics_result_or_logs(logs)
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Builds what is not built yet.
@@ -221,9 +450,6 @@ class IPUTrainer(keras.Model):
         if isinstance(strategy, IPUStrategy):
             _adopt(self.optimizer, strategy)
             if iterator is not None:
-                data_batch = keras.tree.map_structure(
-                    lambda spec: spec if hasattr(spec, "shape") else None,
-                    iterator._get_iterator().element_spec,
-                )
+                data_batch = functions.batch_spec(iterator._get_iterator().element_spec)
                 iterator = None
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf.keras
-from ipu_tf.keras import functions
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
 
@@ -28,7 +27,7 @@ def check_same_logs(ours, stock, tolerance=1e-5):
         np.testing.assert_allclose(ours[name], stock[name], rtol=tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
+@pytest.mark.parametrize("steps_per_execution", [1, 5])
 def test_fit_equals_stock_keras(strategy, build, data, steps_per_execution):
     x, y = data
     ours, stock = pair(strategy, build, steps_per_execution=steps_per_execution)
@@ -48,7 +47,7 @@ def test_fit_equals_stock_keras(strategy, build, data, steps_per_execution):
     check_same_weights(ours, stock)
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
 def test_evaluate_and_predict_equal_stock_keras(strategy, build, data, steps_per_execution):
     x, y = data
     ours, stock = pair(strategy, build, steps_per_execution=steps_per_execution)
@@ -156,7 +155,7 @@ def two_inputs_two_outputs():
     )
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 2])
+@pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_structures_of_inputs_and_outputs(strategy, steps_per_execution):
     random = np.random.default_rng(3)
     x = {name: random.normal(size=(24, n)).astype("float32") for name, n in (("a", 2), ("b", 3))}
@@ -203,7 +202,7 @@ class Recorder(keras.callbacks.Callback):
         self.events.append(("predict", batch))
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 4])
+@pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_callbacks_see_the_batches_of_stock_keras(strategy, data, steps_per_execution):
     x, y = data
     recorders = []
@@ -225,26 +224,6 @@ def test_a_callback_stops_training(strategy, data):
         model = compile_model(sequential())
     history = model.fit(*data, batch_size=16, epochs=9, verbose=0, callbacks=[Stop()])
     assert history.epoch == [0, 1]
-
-
-def test_a_users_train_step_runs(strategy, data):
-    class Custom(keras.Sequential):
-        def train_step(self, data):
-            x, y = data
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
-            gradients = tape.gradient(loss, self.trainable_variables)
-            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
-            return {"custom": loss}
-
-    x, _ = data
-    y = x[:, :1] * 2
-    with strategy.scope():
-        model = Custom([keras.Input((FEATURES,)), keras.layers.Dense(1)])
-        model.compile("sgd")
-    history = model.fit(x, y, batch_size=16, epochs=2, verbose=0).history
-    assert list(history) == ["custom"]
-    assert history["custom"][1] < history["custom"][0]
 
 
 def test_mixed_float16(strategy, data):
@@ -369,9 +348,14 @@ def test_an_optimizer_made_outside_of_the_scope(strategy, data, wrapped):
     check_same_logs(model.fit(x, y, **arguments).history, stock.fit(x, y, **arguments).history)
 
 
-def test_outputs_without_a_batch_axis_are_stacked():
-    parts = [tf.constant(1.0), tf.constant(2.0)]
-    strategy = tf.distribute.get_strategy()
-    predict = functions.predict_function(strategy, tf.identity)
-    np.testing.assert_array_equal(predict(parts), [1.0, 2.0])
-    np.testing.assert_array_equal(predict(parts[:1]), 1.0)
+def test_outputs_without_a_batch_axis_are_stacked(strategy, data):
+    class Mean(keras.Model):
+        def call(self, inputs):
+            return keras.ops.mean(inputs)
+
+    x, _ = data
+    with strategy.scope():
+        model = Mean()
+        model.compile(steps_per_execution=3)
+    means = model.predict(x, batch_size=16, verbose=0)
+    np.testing.assert_allclose(means, x.reshape(3, -1).mean(axis=1), rtol=1e-5)

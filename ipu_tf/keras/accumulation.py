@@ -1,0 +1,99 @@
+"""Gradient accumulation: one sum for every trainable variable, whatever the micro-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.keras.options import GradientAccumulationOptions
+
+
+class GradientAccumulator:
+    """Sums of the gradients of the micro-batches of all replicas, for one weight update.
+
+    Gradients of replicas are summed whatever the method, which reduces those of the micro-batches
+    of one replica. Adding up a replica's reduced gradients is adding each micro-batch to one sum.
+
+    Args:
+        variables: The trainable variables.
+        options: How gradients are reduced, and the type of the sums.
+    """
+
+    def __init__(
+        self, variables: Sequence[tf.Variable], options: GradientAccumulationOptions
+    ) -> None:
+        self._options = options
+        self._variables = list(variables)
+        self._sums = [
+            tf.Variable(
+                tf.zeros(variable.shape, options.dtype_of(variable)),
+                trainable=False,
+                name=f"gradient_accumulator/{variable.name.rpartition(':')[0] or variable.name}",
+            )
+            for variable in self._variables
+        ]
+        self._present = [False] * len(self._variables)
+
+    def reset(self) -> None:
+        """Sets the sums to zero."""
+        for total in self._sums:
+            total.assign(tf.zeros_like(total))
+
+    def add(self, gradients: Sequence[Any], step: tf.Tensor, *, new_step: tf.Tensor | bool) -> None:
+        """Adds the gradients of one micro-batch.
+
+        Args:
+            gradients: One for each variable, None where a variable has no part in the loss.
+            step: int32 scalar, number of the micro-batch within its replica's, from 0.
+            new_step: Whether no replica has added micro-batch `step` yet.
+        """
+        for index, (total, gradient) in enumerate(zip(self._sums, gradients, strict=True)):
+            if gradient is None:
+                continue
+            self._present[index] = True
+            self._add(total, gradient, step, new_step)
+
+    def _add(
+        self, total: tf.Variable, gradient: Any, step: tf.Tensor, new_step: tf.Tensor | bool
+    ) -> None:
+        method = self._options.reduction_method
+        gradient = _cast(gradient, total.dtype)
+        if method is Method.MEAN:
+            gradient = _scale(gradient, tf.constant(1 / self._options.steps_per_replica))
+        elif method is Method.RUNNING_MEAN:
+            count = tf.cast(step, tf.float32)
+            weight = 1.0 / (count + 1.0)
+            kept = tf.where(new_step, count * weight, 1.0)
+            total.assign(total * tf.cast(kept, total.dtype))
+            gradient = _scale(gradient, weight)
+        if isinstance(gradient, tf.IndexedSlices):
+            total.scatter_add(gradient)
+        else:
+            total.assign_add(gradient)
+
+    def gradients(self) -> list[tf.Tensor | None]:
+        """Returns the reduced gradients in the types of their variables, None where none came."""
+        return [
+            tf.cast(total, variable.dtype) if present else None
+            for total, variable, present in zip(
+                self._sums, self._variables, self._present, strict=True
+            )
+        ]
+
+
+def _cast(gradient: Any, dtype: tf.DType) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(
+            tf.cast(gradient.values, dtype), gradient.indices, gradient.dense_shape
+        )
+    return tf.cast(gradient, dtype)
+
+
+def _scale(gradient: Any, factor: tf.Tensor) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        scaled = gradient.values * tf.cast(factor, gradient.values.dtype)
+        return tf.IndexedSlices(scaled, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(factor, gradient.dtype)

@@ -1,0 +1,149 @@
+"""The infeed: the batches of an epoch, as the device's loop reads them.
+
+Keras takes it for a data adapter and hands its iterator to the functions of the loop, which read
+a step or a whole execution at a time. Keras itself never sees a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf._private import KerasDataAdapter
+from ipu_tf.keras.lengths import Schedule
+
+
+class Infeed(KerasDataAdapter):
+    """The data of one method of a model, to be read by the device.
+
+    Args:
+        adapter: Keras' own adapter, whose dataset yields batches of one replica.
+        schedule: How an epoch runs.
+        replicas: Batches that a step takes, one for each replica.
+        prefetch_depth: Steps that are prepared ahead of the device.
+    """
+
+    def __init__(
+        self,
+        adapter: KerasDataAdapter,
+        schedule: Schedule,
+        *,
+        replicas: int = 1,
+        prefetch_depth: int = 1,
+    ) -> None:
+        self.schedule = schedule
+        self._adapter = adapter
+        self._dataset = adapter.get_tf_dataset()
+        self.replicas = replicas
+        self.prefetch_depth = prefetch_depth
+
+    @property
+    def element_spec(self) -> Any:
+        """What one replica reads in one step."""
+        return self._dataset.element_spec
+
+    @property
+    def batch_size(self) -> int:
+        """Samples that one replica reads in one step."""
+        shapes = [leaf.shape for leaf in keras.tree.flatten(self.element_spec) if leaf is not None]
+        return int(shapes[0][0]) if shapes[0].rank else 1
+
+    @property
+    def num_batches(self) -> int | None:
+        """Steps that the data is enough for, None if unknown or without end."""
+        batches: int | None = self._adapter.num_batches
+        return None if batches is None else batches // self.replicas
+
+    def get_tf_dataset(self) -> Infeed:
+        """Returns what Keras iterates over: the infeed itself."""
+        return self
+
+    def on_epoch_begin(self) -> None:
+        """Tells Keras' adapter that an epoch begins."""
+        self._adapter.on_epoch_begin()
+
+    def on_epoch_end(self) -> None:
+        """Tells Keras' adapter that an epoch ended."""
+        self._adapter.on_epoch_end()
+
+    def __iter__(self) -> InfeedIterator:
+        return InfeedIterator(self)
+
+    def steps(self) -> Iterator[Any]:
+        """Returns an iterator over steps.
+
+        An element has a leading axis of replicas where there are several.
+        """
+        return iter(self._steps().prefetch(self.prefetch_depth))
+
+    def executions(self, steps: int) -> Iterator[Any]:
+        """Returns an iterator over executions: elements of `steps()` stacked on a new first axis.
+
+        Args:
+            steps: Steps of an execution.
+        """
+        ahead = -(-self.prefetch_depth // steps)
+        return iter(self._steps().batch(steps, drop_remainder=True).prefetch(ahead))
+
+    def _steps(self) -> tf.data.Dataset:
+        if self.replicas == 1:
+            return self._dataset
+        return self._dataset.batch(self.replicas, drop_remainder=True)
+
+
+class InfeedIterator:
+    """One pass over an infeed, read either step by step or by executions.
+
+    For Keras' `predict`, which draws the batches of an execution one after the other, it is an
+    iterator over itself: what Keras draws and passes on stands for a batch still in the infeed.
+
+    Args:
+        infeed: The infeed.
+    """
+
+    def __init__(self, infeed: Infeed) -> None:
+        self.infeed = infeed
+        self._steps: Any = None
+        self._executions: Any = None
+
+    def __iter__(self) -> InfeedIterator:
+        return self
+
+    def __next__(self) -> InfeedIterator:
+        return self
+
+    @property
+    def steps(self) -> Any:
+        """The `tf.data.Iterator` over steps."""
+        if self._steps is None:
+            self._steps = self.infeed.steps()
+        return self._steps
+
+    def next_execution(self, steps: int) -> Any:
+        """Returns the next steps, stacked.
+
+        Args:
+            steps: How many; the same in every call.
+
+        Raises:
+            StopIteration: There are not as many left.
+        """
+        if self._executions is None:
+            self._executions = self.infeed.executions(steps)
+        return next(self._executions)
+
+
+def stack_batch(batch: Any, replicas: int) -> Any:
+    """Returns a batch as an execution of one step, the same batch for every replica."""
+    leading = [1] if replicas == 1 else [1, replicas]
+
+    def stacked(leaf: Any) -> Any:
+        if leaf is None:
+            return None
+        tensor = tf.convert_to_tensor(leaf)
+        return tf.broadcast_to(tensor, [*leading, *tensor.shape])
+
+    return keras.tree.map_structure(stacked, batch)

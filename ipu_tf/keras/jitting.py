@@ -1,0 +1,94 @@
+"""Which loops XLA compiles whole, and which TensorFlow's graph executor runs.
+
+A step of a small dense network is many short ops, whose dispatch takes longer than their work:
+XLA joins them. XLA for CPUs is slow at convolutions, pooling, random bits and scattered updates,
+so a step with any op that is not listed here stays with the graph executor. The tile ops are the
+same kernels in both, and their numbers do not depend on the choice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+_TILE_OPS = frozenset({"IpuMatMul", "IpuMatMulBias", "IpuBatchMatMulV2", "IpuCast"})
+
+_STRUCTURE = frozenset(
+    {
+        "AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp", "Const", "If", "Identity",
+        "IdentityN", "NoOp", "PartitionedCall", "Placeholder", "ReadVariableOp", "StatelessIf",
+        "StatefulPartitionedCall", "StopGradient", "PreventGradient",
+    }
+)  # fmt: skip
+
+_ELEMENT_WISE = frozenset(
+    {
+        "Abs", "Add", "AddN", "AddV2", "BiasAdd", "BiasAddGrad", "Bitcast",
+        "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cast", "ClipByValue", "Div",
+        "DivNoNan", "Elu", "EluGrad", "Equal", "Erf", "Exp", "Expm1", "Floor", "FloorDiv",
+        "FloorMod", "Greater", "GreaterEqual", "Inv", "InvGrad", "IsFinite", "IsInf", "IsNan",
+        "LeakyRelu", "LeakyReluGrad", "Less", "LessEqual", "Log", "Log1p", "LogicalAnd",
+        "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Mul", "MulNoNan", "Neg", "NotEqual",
+        "Pow", "RealDiv", "Reciprocal", "ReciprocalGrad", "Relu", "Relu6", "Relu6Grad", "ReluGrad",
+        "Round", "Rsqrt", "RsqrtGrad", "Select", "SelectV2", "Selu", "SeluGrad", "Sigmoid",
+        "SigmoidGrad", "Sign", "Softplus", "SoftplusGrad", "Softsign", "SoftsignGrad", "Sqrt",
+        "SqrtGrad", "Square", "SquaredDifference", "Sub", "Tanh", "TanhGrad", "Xdivy", "Xlog1py",
+        "Xlogy", "ZerosLike", "OnesLike",
+    }
+)  # fmt: skip
+
+_REDUCTIONS = frozenset(
+    {
+        "All", "Any", "ArgMax", "ArgMin", "L2Loss", "LogSoftmax", "Max", "Mean", "Min", "Prod",
+        "Softmax", "SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits", "Sum",
+    }
+)  # fmt: skip
+
+_SHAPES = frozenset(
+    {
+        "BroadcastGradientArgs", "BroadcastTo", "Concat", "ConcatV2", "ExpandDims", "Fill", "Pack",
+        "Range", "Rank", "Reshape", "Shape", "ShapeN", "Size", "Slice", "Split", "SplitV",
+        "Squeeze", "StridedSlice", "Tile", "Transpose", "Unpack", "OneHot",
+    }
+)  # fmt: skip
+
+JITTED_OPS = _TILE_OPS | _STRUCTURE | _ELEMENT_WISE | _REDUCTIONS | _SHAPES
+"""Types of the ops of a step that XLA compiles at least as well as the graph executor runs it."""
+
+MAX_JITTED_BYTES = 32 << 20
+"""Variables of a step above this size stay with the graph executor, which updates them on several
+threads and in place; XLA's loops copy them at every execution. (benchmarks/keras measures both.)"""
+
+
+def runs_jitted(step: Any) -> bool:
+    """Returns whether XLA is to compile the loop around a step.
+
+    Args:
+        step: The concrete function of the step.
+    """
+    others = sorted(set(op_types(step.graph)) - JITTED_OPS)
+    size = sum(variable.shape.num_elements() * variable.dtype.size for variable in step.variables)
+    name = step.name.decode() if isinstance(step.name, bytes) else step.name
+    if others:
+        reason = f"it has ops that XLA is not to compile: {', '.join(others)}"
+    elif size > MAX_JITTED_BYTES:
+        reason = f"its variables take {size} bytes, more than {MAX_JITTED_BYTES}"
+    else:
+        logger.info("The loop around '%s' is compiled by XLA.", name)
+        return True
+    logger.info("The loop around '%s' runs in the graph executor: %s.", name, reason)
+    return False
+
+
+def op_types(graph: Any) -> Iterator[str]:
+    """Yields the types of all ops of a graph and of the functions that it calls."""
+    yield from (op.type for op in graph.get_operations())
+    yield from _function_op_types(graph.as_graph_def().library.function)
+
+
+def _function_op_types(functions: Iterable[Any]) -> Iterator[str]:
+    for function in functions:
+        yield from (node.op for node in function.node_def)

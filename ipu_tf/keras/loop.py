@@ -1,0 +1,225 @@
+"""The on-device loop: the steps of an execution in one call from the host.
+
+A loop is built for one number of steps but traced in a time that does not depend on it: it is a
+loop in the program, too. `docs/keras.md` shows its order of batches, replicas and updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.keras.steps import Replicas, Step, TrainingSteps
+
+Read = Callable[[tf.Tensor], Any]
+"""The number of a step within its execution (int32 scalar) to the batches of its replicas."""
+
+Carry = tuple[tf.TensorArray, ...]
+
+
+class Loop:
+    """The loop of a model's method over the steps of an execution.
+
+    Args:
+        step: Runs one batch on one replica, as a program of the device.
+        replicas: How the model is replicated.
+        training: The programs of training with accumulation or replicas; takes the place of
+            `step`.
+        micro_batches: Steps of one weight update.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        replicas: Replicas,
+        *,
+        training: TrainingSteps | None = None,
+        micro_batches: int = 1,
+    ) -> None:
+        # Traced once for each shape of a batch, whatever the loops around it.
+        self.step = tf.function(step)
+        self._update = tf.function(training.update) if training is not None else None
+        self._training = training
+        self._replicas = replicas
+        self._micro_batches = micro_batches
+
+    def concrete_step(self, batch_spec: Any) -> Any:
+        """Returns the traced step.
+
+        Args:
+            batch_spec: Shapes and types of one replica's batch.
+        """
+        if self._training is None:
+            return self.step.get_concrete_function(batch_spec)
+        scalar = tf.TensorSpec((), tf.int32)
+        group = self._replicas.group
+        whole = keras.tree.map_structure(
+            lambda spec: _with_rows(spec, group) if hasattr(spec, "shape") else spec, batch_spec
+        )
+        return self.step.get_concrete_function(whole, scalar, scalar)
+
+    def run(self, steps: int | tf.Tensor, length: int, read: Read, batch_spec: Any) -> Any:
+        """Builds the loop in the graph of the caller.
+
+        Args:
+            steps: Steps to run, at most `length`.
+            length: Steps for which there is room in the results.
+            read: Reads the batches of a step; called once for each step, in order.
+            batch_spec: Shapes and types of one replica's batch.
+
+        Returns:
+            The results of the steps, with leading axes `[length, replicas]`.
+        """
+        outfeed = _Outfeed(self._result_spec(batch_spec), length * self._replicas.count)
+        for state in (self._replicas.group_state, self._replicas.metrics):
+            if state is not None:
+                state.broadcast_changes()
+        updates = steps // self._micro_batches
+
+        def update(index: tf.Tensor, carry: Carry) -> Carry:
+            if self._training is not None:
+                self._training.accumulator.reset()
+            carry = repeat(
+                self._micro_batches,
+                lambda k, inner: self._global_step(
+                    index * self._micro_batches + k, k, read, outfeed, inner
+                ),
+                carry,
+            )
+            if self._update is not None:
+                self._update()
+            return carry
+
+        carry = repeat(updates, update, outfeed.empty())
+        return outfeed.results(carry, (length, self._replicas.count))
+
+    def _result_spec(self, batch_spec: Any) -> Any:
+        """Returns shapes and types of one replica's results."""
+        results = self.concrete_step(batch_spec).structured_outputs
+        if self._training is None:
+            return results
+        return keras.tree.map_structure(
+            lambda spec: tf.TensorSpec(spec.shape[1:], spec.dtype), results
+        )
+
+    def _global_step(
+        self, step: tf.Tensor, micro_batch: tf.Tensor, read: Read, outfeed: _Outfeed, carry: Carry
+    ) -> Carry:
+        """Runs one step on every replica."""
+        batches = read(step)
+        first = step * self._replicas.count
+        if self._training is None:
+            return repeat(
+                self._replicas.count,
+                lambda replica, inner: outfeed.write(
+                    inner, first + replica, self._on_replica(batches, replica)
+                ),
+                carry,
+            )
+        group = self._replicas.group
+        return repeat(
+            self._replicas.groups,
+            lambda index, inner: outfeed.write_group(
+                inner, first + index * group, group, self._on_group(batches, index, micro_batch)
+            ),
+            carry,
+        )
+
+    def _on_replica(self, batches: Any, replica: tf.Tensor) -> Any:
+        if self._replicas.count == 1:
+            return self.step(batches)
+        state, metrics = self._replicas.group_state, self._replicas.metrics
+        group = replica // self._replicas.group
+        if state is not None:
+            state.load(group)
+        if metrics is not None:
+            metrics.load(replica)
+        results = self.step(_map(lambda leaf: leaf[replica], batches))
+        if state is not None:
+            state.store(group)
+        if metrics is not None:
+            metrics.store(replica)
+        return results
+
+    def _on_group(self, batches: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
+        state, size = self._replicas.group_state, self._replicas.group
+        if self._replicas.count > 1:
+            batches = _map(lambda leaf: _rows_of(leaf, group, size), batches)
+        if state is not None:
+            state.load(group)
+        results = self.step(batches, group, micro_batch)
+        if state is not None:
+            state.store(group)
+        return results
+
+
+class _Outfeed:
+    """The results of the steps of an execution, on their way to the host.
+
+    Args:
+        spec: Structure of the results of one step of one replica.
+        size: How many there will be.
+    """
+
+    def __init__(self, spec: Any, size: int) -> None:
+        self._spec = spec
+        self._size = size
+
+    def empty(self) -> Carry:
+        """Returns room for all results."""
+        return tuple(
+            tf.TensorArray(spec.dtype, size=self._size, element_shape=spec.shape)
+            for spec in keras.tree.flatten(self._spec)
+        )
+
+    def write(self, carry: Carry, index: tf.Tensor, results: Any) -> Carry:
+        """Returns `carry` with the results of one step of one replica in it."""
+        leaves = keras.tree.flatten(results)
+        return tuple(array.write(index, leaf) for array, leaf in zip(carry, leaves, strict=True))
+
+    def write_group(self, carry: Carry, first: tf.Tensor, count: int, results: Any) -> Carry:
+        """Returns `carry` with results that have a leading axis of `count` replicas in it."""
+        for member in range(count):
+            part = keras.tree.map_structure(lambda leaf, member=member: leaf[member], results)
+            carry = self.write(carry, first + member, part)
+        return carry
+
+    def results(self, carry: Carry, leading: tuple[int, int]) -> Any:
+        """Returns all results; the leading axes take the place of the one they were written on."""
+        leaves = [array.stack() for array in carry]
+        leaves = [tf.reshape(leaf, [*leading, *leaf.shape[1:]]) for leaf in leaves]
+        return keras.tree.pack_sequence_as(self._spec, leaves)
+
+
+def repeat(
+    times: int | tf.Tensor, body: Callable[[tf.Tensor, Carry], Carry], carry: Carry
+) -> Carry:
+    """Returns what `body(index, carry)` makes of `carry` after so many times."""
+    if isinstance(times, int) and times == 1:
+        return body(tf.constant(0), carry)
+    _, result = tf.while_loop(
+        lambda index, _: index < times,
+        lambda index, inner: (index + 1, body(index, inner)),
+        (tf.constant(0), carry),
+        parallel_iterations=1,
+    )
+    return result
+
+
+def _map(function: Callable[[tf.Tensor], tf.Tensor], structure: Any) -> Any:
+    return keras.tree.map_structure(
+        lambda leaf: None if leaf is None else function(leaf), structure
+    )
+
+
+def _rows_of(leaf: tf.Tensor, group: tf.Tensor, size: int) -> tf.Tensor:
+    """Returns the batches of a group, one after the other, out of `[replicas, batch, ...]`."""
+    rows = leaf[group * size : (group + 1) * size]
+    return tf.reshape(rows, [size * leaf.shape[1], *leaf.shape[2:]])
+
+
+def _with_rows(spec: tf.TensorSpec, times: int) -> tf.TensorSpec:
+    return tf.TensorSpec([spec.shape[0] * times, *spec.shape[1:]], spec.dtype)

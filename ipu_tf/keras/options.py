@@ -1,0 +1,254 @@
+"""The options of a model's training loop, as checked values."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
+
+DEFAULT_PREFETCH_DEPTH = 3  # Batches; the default of the machine's infeed queues.
+_MAX_PREFETCH_DEPTH = 255
+
+DtypeOption: TypeAlias = Any | Callable[[tf.Variable], Any]
+"""A type, its name, a function from a variable to one of these, or None."""
+
+
+class ReplicatedMetricReductionMethod(enum.Enum):
+    """What the logs of a replicated model hold of each metric.
+
+    NONE is the value of the last replica, LIST the values of all, SUM and MEAN reduce them.
+    """
+
+    NONE = "none"
+    LIST = "list"
+    SUM = "sum"
+    MEAN = "mean"
+
+    @classmethod
+    def parse(cls, value: Any) -> ReplicatedMetricReductionMethod:
+        """Returns the method of a name, in any case, or the method itself.
+
+        Raises:
+            ValueError: There is no such method.
+        """
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str) and value.upper() in cls.__members__:
+            return cls[value.upper()]
+        raise ValueError(
+            f"Cannot parse {value!r} as a ReplicatedMetricReductionMethod. "
+            f"Use one of {', '.join(cls.__members__)}, as a member or by name."
+        )
+
+
+def check_steps_per_replica(steps: Any) -> int:
+    """Returns the micro-batches of one weight update on one replica.
+
+    Raises:
+        ValueError: It is no positive integer.
+    """
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(
+            "Expected `gradient_accumulation_steps_per_replica` to be a positive integer. "
+            f"Received: {steps!r} of type {type(steps).__name__}."
+        )
+    return steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientAccumulationOptions:
+    """How many micro-batches make one weight update, and how their gradients are reduced.
+
+    Attributes:
+        steps_per_replica: Micro-batches of one update on each replica.
+        reduction_method: How their gradients are reduced.
+        dtype: Type of the accumulators: a type, its name, a function from a variable to one of
+            these, or None for the type of each variable.
+        offload_weight_update_variables: Whether the optimizer state lies in streaming memory.
+        replicated_optimizer_state_sharding: Whether replicas share the optimizer state out.
+        verify_usage: Kept for the scripts that set it: the loop is always verified.
+
+    The two options about the optimizer state say where it lies; numbers do not depend on them.
+    """
+
+    steps_per_replica: int = 1
+    reduction_method: GradientAccumulationReductionMethod = GradientAccumulationReductionMethod.SUM
+    dtype: DtypeOption = None
+    offload_weight_update_variables: bool | None = None
+    replicated_optimizer_state_sharding: bool = False
+    verify_usage: bool = True
+
+    def __post_init__(self) -> None:
+        check_steps_per_replica(self.steps_per_replica)
+        if self.replicated_optimizer_state_sharding and not self.offload_weight_update_variables:
+            raise ValueError(
+                "With `replicated_optimizer_state_sharding=True` the optimizer state must be "
+                "offloaded: set `offload_weight_update_variables=True`. Received: "
+                f"offload_weight_update_variables={self.offload_weight_update_variables!r}."
+            )
+        if not callable(self.dtype) and self.dtype is not None:
+            _floating(self.dtype)
+
+    @classmethod
+    def of(
+        cls, steps: Any, reduction_method: Any, optimizer_arguments: Mapping[str, Any]
+    ) -> GradientAccumulationOptions:
+        """Returns the options that the arguments of `set_gradient_accumulation_options` mean.
+
+        Raises:
+            TypeError: There is no such optimizer argument.
+            ValueError: An argument is out of its range, or belongs elsewhere.
+        """
+        _refuse(
+            optimizer_arguments,
+            {
+                "opt": "it is the optimizer that the model is compiled with",
+                "num_mini_batches": "set `gradient_accumulation_steps_per_replica` instead",
+                "experimental_normalize_gradients": "set "
+                "`gradient_accumulation_reduction_method='mean'` instead",
+                "reduction_method": "set `gradient_accumulation_reduction_method` instead",
+            },
+            argument="gradient_accumulation_optimizer_kwargs",
+        )
+        known = {field.name for field in dataclasses.fields(cls)}
+        known -= {"steps_per_replica", "reduction_method"}
+        _check_known(optimizer_arguments, known, "gradient_accumulation_optimizer_kwargs")
+        return cls(
+            steps_per_replica=1 if steps is None else check_steps_per_replica(steps),
+            reduction_method=GradientAccumulationReductionMethod.parse(reduction_method),
+            **optimizer_arguments,
+        )
+
+    def dtype_of(self, variable: tf.Variable) -> tf.DType:
+        """Returns the type that gradients of a variable are accumulated in.
+
+        Raises:
+            ValueError: It is not one of floating point numbers.
+        """
+        dtype = self.dtype(variable) if callable(self.dtype) else self.dtype
+        return tf.as_dtype(variable.dtype) if dtype is None else _floating(dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationOptions:
+    """What the logs of a replicated model hold.
+
+    Attributes:
+        metric_reduction: How the metrics of the replicas are reduced.
+    """
+
+    metric_reduction: ReplicatedMetricReductionMethod = ReplicatedMetricReductionMethod.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfeedOptions:
+    """How data is brought to the device.
+
+    Attributes:
+        prefetch_depth: Batches of a replica that are prepared ahead of the device.
+        device_ordinal: Number of the device; the model's strategy has the last word.
+        optimise_latency: Accepted: the simulated host copies nothing.
+    """
+
+    prefetch_depth: int = DEFAULT_PREFETCH_DEPTH
+    device_ordinal: int | None = None
+    optimise_latency: bool = False
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> InfeedOptions:
+        """Returns the options that the arguments of `set_infeed_queue_options` mean.
+
+        Raises:
+            TypeError: There is no such option.
+            ValueError: An option is out of its range, or set by Keras itself.
+        """
+        automatic = "Keras makes the infeed queue from the data of the model's methods"
+        names = ("dataset", "infeed_spec", "element_spec", "_internal_id")
+        _refuse(arguments, dict.fromkeys(names, automatic), argument="infeed queue options")
+        _check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "infeed queue")
+        given = dict(arguments)
+        depth = given.pop("prefetch_depth", None) or DEFAULT_PREFETCH_DEPTH
+        if type(depth) is not int or not 1 <= depth <= _MAX_PREFETCH_DEPTH:
+            raise ValueError(
+                f"`prefetch_depth` must be an integer from 1 to {_MAX_PREFETCH_DEPTH}, or 0 or "
+                f"None for the default of {DEFAULT_PREFETCH_DEPTH}. Received: {depth!r}."
+            )
+        ordinal = given.get("device_ordinal")
+        if ordinal is not None and (type(ordinal) is not int or ordinal < 0):
+            raise ValueError(
+                f"`device_ordinal` must be an integer of at least 0. Received: {ordinal!r}."
+            )
+        return cls(prefetch_depth=depth, **given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutfeedOptions:
+    """How results are brought from the device.
+
+    Attributes:
+        buffer_depth: Results that wait for the host; the simulated host takes all there are.
+        optimise_latency: Accepted: the simulated host copies nothing.
+    """
+
+    buffer_depth: int = 3  # The default of the machine's outfeed queues.
+    optimise_latency: bool = False
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> OutfeedOptions:
+        """Returns the options that the arguments of `set_outfeed_queue_options` mean.
+
+        Raises:
+            TypeError: There is no such option.
+            ValueError: An option is out of its range, or set by Keras itself.
+        """
+        _refuse(
+            arguments,
+            {
+                "outfeed_mode": "Keras keeps the results that its callbacks and logs need",
+                "device_ordinal": "the results come from the device of the model's strategy",
+            },
+            argument="outfeed queue options",
+        )
+        _check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "outfeed queue")
+        depth = arguments.get("buffer_depth", 3)
+        if type(depth) is not int or depth < 1:
+            raise ValueError(f"`buffer_depth` must be a positive integer. Received: {depth!r}.")
+        return cls(**arguments)
+
+
+def _refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: str) -> None:
+    """Refuses arguments that have a better place.
+
+    Raises:
+        ValueError: One of them was given.
+    """
+    for name in sorted(reasons.keys() & given.keys()):
+        raise ValueError(
+            f"`{name}` cannot be set in the {argument}: {reasons[name]}. "
+            f"Received: {name}={given[name]!r}."
+        )
+
+
+def _check_known(given: Mapping[str, Any], known: set[str], what: str) -> None:
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        raise TypeError(
+            f"There is no such option in {what}: {', '.join(unknown)}. "
+            f"There are {', '.join(sorted(known))}."
+        )
+
+
+def _floating(dtype: Any) -> tf.DType:
+    result = tf.as_dtype(dtype)
+    if not result.is_floating or result.size > 4:
+        raise ValueError(
+            "Gradients are accumulated in floating point types of at most 32 bits. "
+            f"Received: dtype={result.name}."
+        )
+    return result

@@ -1,0 +1,57 @@
+"""What a user's model and optimizer may not replace, because the IPU's loop does not call it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+_SWITCH_OFF = (
+    "Keras models on the IPU run a loop of their own. To use the function of the model, set "
+    "`enable_keras_extensions=False` when the strategy is made: IPUStrategy("
+    "enable_keras_extensions=False)."
+)
+
+
+def check_not_overridden(model: keras.Model, loop: type[keras.Model], names: Sequence[str]) -> None:
+    """Checks that functions of the training loop are those of Keras or of the IPU.
+
+    Args:
+        model: The model.
+        loop: The class whose functions are the IPU's.
+        names: The functions that are about to run.
+
+    Raises:
+        RuntimeError: The model, its class or a user's base class has a function of its own.
+    """
+    for name in names:
+        expected = inspect.getattr_static(loop, name)
+        if name in vars(model) or inspect.getattr_static(type(model), name) is not expected:
+            raise RuntimeError(
+                f"The function `{name}` for the model {model.name} has been overridden. "
+                f"{_SWITCH_OFF}"
+            )
+
+
+def check_optimizer(optimizer: Any, model_name: str) -> None:
+    """Checks that an optimizer lets the loop decide when weights are updated.
+
+    Args:
+        optimizer: A Keras optimizer, None, or one that wraps another.
+        model_name: Name of the model that accumulates gradients.
+
+    Raises:
+        ValueError: It, or one that it wraps, has a `minimize` of its own.
+    """
+    while optimizer is not None:
+        own = getattr(type(optimizer), "minimize", None)
+        if own is not getattr(keras.optimizers.Optimizer, "minimize", None):
+            raise ValueError(
+                f"The optimizer of model '{model_name}' must not override OptimizerV2.minimize: "
+                "with gradient accumulation, replication or pipelining the loop computes the "
+                "gradients and calls `apply_gradients`. Override `update_step` instead. "
+                f"Received: {type(optimizer).__name__}."
+            )
+        optimizer = getattr(optimizer, "inner_optimizer", None)

@@ -1,0 +1,124 @@
+"""Replicas: how many there are, and the state that each has for itself.
+
+The replicas of a process share one copy of the trainable weights, which are the same on all of
+them. What may differ (statistics of batch norm, states of random generators, metrics) is kept
+for each replica, and is in the model's own variables while a replica runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from ipu_tf import utils
+
+_SEED_STRIDE = 0x9E3779B9  # The golden ratio of 2**32: neighbouring replicas get distant seeds.
+
+
+def replication_factor(strategy: tf.distribute.Strategy, stages: int = 1) -> int:
+    """Returns how many replicas of a model fit on the IPUs of a strategy's device.
+
+    Args:
+        strategy: An IPU strategy.
+        stages: IPUs that one replica needs. A replica takes a power of two of them.
+
+    Raises:
+        ValueError: One replica needs more IPUs than there are.
+    """
+    ipus = utils.get_num_of_ipus_in_device(strategy.extended.worker_devices[0])
+    needed = 1 << math.ceil(math.log2(stages))
+    if needed > ipus:
+        raise ValueError(
+            f"Current device has {ipus} IPUs attached, however the current model requires a "
+            f"multiple of {needed} IPUs. Set `auto_select_ipus` of the configuration to {needed} "
+            "or a multiple of it, or use fewer pipeline stages."
+        )
+    return ipus // needed
+
+
+def check_group(replicas: int, group: int) -> None:
+    """Checks that replicas can be parted into groups for batch-norm statistics.
+
+    Raises:
+        ValueError: `group` does not divide `replicas`.
+    """
+    if replicas % group:
+        raise ValueError(
+            "`norms.experimental.distributed_batch_norm_replica_group_size` must divide the "
+            f"number of replicas. Received: {group}, with {replicas} replicas."
+        )
+
+
+class ReplicaState:
+    """The values that variables have on each of several replicas.
+
+    Args:
+        variables: The variables. They hold the values of the last replica between runs.
+        seeds: Which of them are states of random generators: replicas start these apart.
+        copies: Number of replicas, or of groups of replicas that share a state.
+    """
+
+    def __init__(
+        self, variables: Sequence[tf.Variable], seeds: Sequence[tf.Variable], copies: int
+    ) -> None:
+        seed_ids = {id(variable) for variable in seeds}
+        self._copies = copies
+        self._variables = list(variables)
+        self._is_seed = [id(variable) in seed_ids for variable in self._variables]
+        self._values = [
+            tf.Variable(self._spread(variable, is_seed), trainable=False, name="replica_state")
+            for variable, is_seed in zip(self._variables, self._is_seed, strict=True)
+        ]
+
+    def broadcast(self) -> None:
+        """Gives every replica the values that the variables have now."""
+        for variable, values, is_seed in self._all():
+            values.assign(self._spread(variable, is_seed))
+
+    def broadcast_changes(self) -> None:
+        """Gives every replica the values of those variables that were written from outside."""
+        for variable, values, is_seed in self._all():
+            changed = _differ(tf.convert_to_tensor(variable), values[self._copies - 1])
+            values.assign(tf.where(changed, self._spread(variable, is_seed), values))
+
+    def load(self, replica: tf.Tensor) -> None:
+        """Sets the variables to the values of a replica, an int32 scalar."""
+        for variable, values, _ in self._all():
+            variable.assign(tf.gather(values, replica))
+
+    def store(self, replica: tf.Tensor) -> None:
+        """Keeps the values of the variables as those of a replica, an int32 scalar."""
+        for variable, values, _ in self._all():
+            values.scatter_update(tf.IndexedSlices(variable[tf.newaxis], replica[tf.newaxis]))
+
+    def _all(self) -> zip[tuple[tf.Variable, tf.Variable, bool]]:
+        return zip(self._variables, self._values, self._is_seed, strict=True)
+
+    def _spread(self, variable: tf.Variable, is_seed: bool) -> tf.Tensor:
+        copies = tf.repeat(variable[tf.newaxis], self._copies, axis=0)
+        if not is_seed:
+            return copies
+        # The last replica goes on with the model's own seed, as it does with all other values.
+        apart = [(self._copies - 1 - copy) * _SEED_STRIDE % 2**32 for copy in range(self._copies)]
+        offsets = tf.reshape(tf.constant(apart, copies.dtype), [-1, *[1] * variable.shape.rank])
+        first = tf.one_hot(0, variable.shape[-1], dtype=copies.dtype)
+        return copies + offsets * first  # A state is (seed, counter).
+
+
+def seed_states(model: keras.Model) -> list[tf.Variable]:
+    """Returns the states of the random generators of a model's layers."""
+    return [
+        generator.state.value
+        for layer in model._flatten_layers()
+        for generator in layer._seed_generators
+    ]
+
+
+def _differ(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    different = tf.not_equal(a, b)
+    if a.dtype.is_floating:
+        different &= ~(tf.math.is_nan(a) & tf.math.is_nan(b))
+    return tf.reduce_any(different)
