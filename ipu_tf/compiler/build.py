@@ -287,7 +287,7 @@ class BlockBuilder:
             placement: How the copy lies; None for like the value.
         """
         buffers = self.session.buffers
-        placement = placement or value.placement
+        placement = placement or value.placement.stored
         buffer = self.session.new_buffer(placement, name=name, layer=self.layer)
         target = Value(placement=placement, buffer=buffer)
         node = self.move(value, target, name=name)
