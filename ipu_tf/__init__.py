@@ -4,5 +4,16 @@ from ipu_tf import config, keras, ops, scopes, utils
 from ipu_tf.config import IPUConfig
 from ipu_tf.estimation import estimate
 from ipu_tf.ipu_strategy import IPUStrategy
+from ipu_tf.profile.report import Report
 
-__all__ = ["IPUConfig", "IPUStrategy", "config", "estimate", "keras", "ops", "scopes", "utils"]
+__all__ = [
+    "IPUConfig",
+    "IPUStrategy",
+    "Report",
+    "config",
+    "estimate",
+    "keras",
+    "ops",
+    "scopes",
+    "utils",
+]
