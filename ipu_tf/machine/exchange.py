@@ -162,8 +162,7 @@ def expected_farthest_cycles(transfers: Count, target: Target) -> Count:
     Modelled: a way is the nearest one, plus the island of the receiver, plus the columns between
     sender and receiver, all drawn evenly.
     """
-    ways = np.asarray(_ways(target.exchange))
-    up_to = np.arange(1, len(ways) + 1) / len(ways)
+    ways, up_to = _ways(target.exchange)
     count = np.asarray(transfers, dtype=np.float64)[..., np.newaxis]
     chances = np.diff(up_to**count, prepend=0.0, axis=-1)
     return np.sum(chances * ways, axis=-1)
@@ -178,13 +177,14 @@ def exchange_code_bytes(messages: Count) -> Count:
 
 
 @lru_cache
-def _ways(timing: ExchangeTiming) -> tuple[float, ...]:
-    """Returns the ways between tiles in ascending cycles, each as likely as the next."""
+def _ways(timing: ExchangeTiming) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the ways between tiles, ascending, in cycles, and how likely none is farther."""
     islands = np.arange(timing.islands_per_column) * timing.island_cycles
     columns = np.arange(timing.columns_per_side)
     apart = np.abs(columns[:, np.newaxis] - columns) * timing.column_cycles
     ways = timing.nearest_cycles + islands[:, np.newaxis] + apart.ravel()
-    return tuple(np.sort(ways, axis=None).tolist())
+    lengths, counts = np.unique(ways, return_counts=True)
+    return lengths, np.cumsum(counts) / ways.size
 
 
 def _words(count_bytes: Count, target: Target) -> Count:

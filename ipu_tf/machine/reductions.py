@@ -76,7 +76,7 @@ def _local(
     interleaved: bool = False,
 ) -> Superstep:
     cycles = reduce(outputs, depth, dtype, target, interleaved=interleaved).cycles
-    syncs = int(reduce_passes(outputs, depth, target))
+    syncs = int(reduce_passes(outputs, depth, dtype, target))
     return Superstep(
         name=name,
         sync_cycles=syncs * target.sync_cycles,

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from ipu_tf.machine import CHIPS, target
+from ipu_tf.machine import CHIPS, Target, target
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,49 @@ def test_an_amp_unit_takes_four_float16_or_one_float32_a_cycle(chip):
     one = target(chip)
     assert one.macs_per_cycle("float16") == 4 * one.amp_columns
     assert one.macs_per_cycle("float32") == one.amp_columns
+
+
+def test_a_machine_of_ones_own():
+    mine = dataclasses.replace(CHIPS["bow"], chip="mine", tiles=3000, clock_hz=2e9)
+    assert mine.seconds(2e9) == 1
+    scratch = Target(
+        chip="tiny",
+        tiles=4,
+        clock_hz=1e9,
+        tile_bytes=1024,
+        workers=2,
+        macs_per_cycle_f16=8,
+        macs_per_cycle_f32=2,
+        amp_columns=2,
+        load_bytes_per_cycle=16,
+        exchange_bytes_per_cycle=4,
+        sync_cycles=10,
+        exchange_fixed_cycles=20,
+    )
+    assert scratch.macs_per_cycle_f8 == 0
+    assert scratch.exchange == CHIPS["gc2"].exchange
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("chip", "", r"Target\.chip must be a name\. Received: ''"),
+        ("tiles", 2.5, r"Target\.tiles must be positive\. Received: 2\.5"),
+        ("tiles", True, r"Target\.tiles must be positive\. Received: True"),
+        ("macs_per_cycle_f8", -1, r"macs_per_cycle_f8 must be zero or positive\. Received: -1"),
+        ("interleaved_share", 1.5, r"interleaved_share must be between 0 and 1\. Received: 1\.5"),
+        ("system_bytes", 1 << 20, r"system_bytes must be less than the 638976 bytes.*1048576"),
+    ],
+)
+def test_a_target_is_checked(field, value, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(CHIPS["bow"], **{field: value})
+
+
+def test_only_the_c600_multiplies_float8():
+    c600 = target("c600")
+    assert c600.tiles * c600.macs_per_cycle("float8") * 2 * c600.clock_hz == pytest.approx(
+        560e12, rel=0.005
+    )
+    with pytest.raises(ValueError, match=r"The bow target has no float8.*Received: 'float8_e4m3'"):
+        target("bow").macs_per_cycle("float8_e4m3")

@@ -1,8 +1,8 @@
 """Vertices that reduce on one tile: `depth` operands into each of `outputs` results.
 
 Cycles: `33 + W x (start + slots a vector x vectors)`, after poplibs' planner of popops::reduce and
-the vertices it makes. Outputs are dealt to the workers; a reduction into fewer outputs than there
-are workers is cut along its depth instead, and a second vertex adds up what the workers have.
+the vertices it makes. Outputs are dealt to the workers; a reduction into too few outputs for all
+workers is cut along its depth instead, and a second vertex adds up what the workers have.
 Models sums, products, minima, maxima and the like alike.
 """
 
@@ -55,17 +55,17 @@ def reduce(
     if operands < 1:
         raise ValueError(f"`operands` must be positive. Received: {operands!r}.")
     outputs, depth = np.asarray(outputs), np.asarray(depth)
-    cut = _is_cut(outputs, depth, target)
     width, slots = _vector(dtype, interleaved)
+    rows = _rows(outputs, width)
+    cut = _is_cut(rows, depth, target)
 
-    many = outputs >= width
-    rows = np.where(many, ceil_div(outputs, width), outputs)
-    row_vectors = np.where(many, depth, ceil_div(depth, width))
-    whole = _pass_cycles(slowest_share(rows, target), row_vectors, slots, target)
+    def row_vectors(count: Count) -> Count:
+        """Vectors that a row loads to reduce so many operands."""
+        return np.where(outputs >= width, count, ceil_div(count, width))
 
-    piece_vectors = ceil_div(slowest_share(depth, target), width)
-    pieces = _pass_cycles(outputs, piece_vectors, slots, target)
-    joined = _pass_cycles(outputs, ceil_div(target.workers, width), slots, target)
+    whole = _pass_cycles(slowest_share(rows, target), row_vectors(depth), slots, target)
+    pieces = _pass_cycles(rows, row_vectors(slowest_share(depth, target)), slots, target)
+    joined = _pass_cycles(slowest_share(rows, target), row_vectors(target.workers), slots, target)
     return vertex(
         "reduce",
         dtype,
@@ -76,15 +76,21 @@ def reduce(
     )
 
 
-def reduce_passes(outputs: Count, depth: Count, target: Target) -> Count:
+def reduce_passes(outputs: Count, depth: Count, dtype: str, target: Target) -> Count:
     """Returns how many compute sets a reduction within a tile takes: 0, 1 or 2."""
-    depth = np.asarray(depth)
-    return np.where(depth > 1, 1 + _is_cut(np.asarray(outputs), depth, target), 0)
+    outputs, depth = np.asarray(outputs), np.asarray(depth)
+    width, _ = _vector(dtype, interleaved=False)
+    return np.where(depth > 1, 1 + _is_cut(_rows(outputs, width), depth, target), 0)
 
 
-def _is_cut(outputs: Count, depth: Count, target: Target) -> Count:
-    """Returns whether workers share one output: too few outputs, and deep enough to be worth it."""
-    return (outputs < target.workers) & (depth >= _CUT_DEPTH_PER_WORKER * target.workers)
+def _rows(outputs: Count, width: int) -> Count:
+    """Returns what one worker reduces at a time: vectors of outputs, or single ones if few."""
+    return np.where(outputs >= width, ceil_div(outputs, width), outputs)
+
+
+def _is_cut(rows: Count, depth: Count, target: Target) -> Count:
+    """Returns whether workers share a row: too few of them, and deep enough to be worth it."""
+    return (rows < target.workers) & (depth >= _CUT_DEPTH_PER_WORKER * target.workers)
 
 
 def _vector(dtype: str, interleaved: bool) -> tuple[int, int]:
