@@ -59,6 +59,9 @@ from tensorflow.python.eager.polymorphic_function import function_context as fun
 # The path of the layer that is being called; TensorFlow's name scopes number layers anew.
 from keras.src.backend.common.name_scope import current_path as keras_layer_path
 
+# Which variables of a function are trainable: where no Keras model says it, their use does.
+from tensorflow.python.eager.record import VariableWatcher as VariableWatcher
+
 # Ops must not be joined while a tape remembers them one by one.
 from tensorflow.python.eager.record import could_possibly_record as is_recording
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,18 +13,31 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf._private import FuncGraph, HloModuleProto, eager_context
-from ipu_tf.compiler.hlo import Instruction, Module, Parameter, from_proto
+from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.profile.program import scope_of
 from ipu_tf.runtime import hlo_region, hlo_stock
-from ipu_tf.runtime.hlo_parameters import Variables, input_parameter, variable_parameters
+from ipu_tf.runtime.hlo_parameters import (
+    Place,
+    Variables,
+    input_parameter,
+    variable_parameters,
+)
 from ipu_tf.runtime.hlo_region import Region
 
 _STAGE = "hlo_serialized"
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 _NODE = re.compile(r"\{\{node ([^}\s]+)\}\}")
 _UNSUPPORTED = re.compile(r"(\w+) \(No registered '\w+' OpKernel[^)]*\)?[^{]*\{\{node ([^}]+)\}\}")
+_NOISE = re.compile(
+    r"\n\s*(?:The op is created at|Stack trace for op definition|tf2xla conversion)"
+)
+# The handle of a variable is captured under the name of the op that reads it.
+_READ = re.compile(r"(/ReadVariableOp(_\d+)?)?(/resource)?$")
+# TensorFlow and XLA number functions through; a program's name is to be the same in every process.
+_NUMBERS = re.compile(r"(_\d+)?(_rewritten|_grad_\d+)?_stock_.*$")
 # Gradients are in the scope of the op they are of; those of a loop's body once more.
 _GRADIENTS = re.compile(r".*\b(gradient_tape|gradients)/")
+_ENTRY = "main"
 _OPCODES = {hlo_stock.HOST_CALL: "host-call", hlo_stock.INFEED: "infeed"}
 
 
@@ -83,6 +97,10 @@ class LayerScopes:
                 return self.paths[scope]
         return ""
 
+    def layer_or_scope(self, op_name: str) -> str:
+        """Returns the path of the layer of an op, or its name scope."""
+        return self.layer_of(op_name) or scope_of(op_name)
+
 
 def extract(
     graph: FuncGraph,
@@ -104,7 +122,7 @@ def extract(
         operations: The ops that the trace created, in order.
         outputs: What the function returned, a structure.
         name: Name of the program.
-        variables: What its variables are for, where the caller knows.
+        variables: What its variables are for; by default all are states.
         arguments: Tensors by the names that its inputs are to have.
         layers: From name scopes to layers.
 
@@ -121,8 +139,16 @@ def extract(
         input_parameter(tensor, names, captured=captures.source(tensor) is not None)
         for tensor in region.inputs
     ]
-    parameters += variable_parameters(region.handles, variables, _variables_of(graph))
+    parameters += variable_parameters(_places(region, scopes), variables or Variables())
     return _completed(from_proto(proto), name, parameters, scopes)
+
+
+def _places(region: Region, scopes: LayerScopes) -> list[Place]:
+    readers = [_READ.sub("", tensor.op.name) for tensor in region.variables]
+    return [
+        Place(handle=handle, op_name=name, layer=scopes.layer_or_scope(name))
+        for name, handle in zip(readers, region.handles, strict=True)
+    ]
 
 
 def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
@@ -153,7 +179,8 @@ def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
                 stage=_STAGE,
             )
         except (ValueError, tf.errors.OpError) as error:
-            raise UncompilableProgram(name, _refused(str(error), scopes), str(error)) from error
+            reason = _NOISE.split(str(error))[0].strip()
+            raise UncompilableProgram(name, _refused(str(error), scopes), reason) from error
     return HloModuleProto.FromString(serialized)
 
 
@@ -195,18 +222,9 @@ def _refused(message: str, scopes: LayerScopes) -> list[RefusedOp]:
     if not found:
         found = dict.fromkeys(_NODE.findall(message)[:1], "")
     return [
-        RefusedOp(op_type=op_type, op_name=name, layer=scopes.layer_of(name) or scope_of(name))
+        RefusedOp(op_type=op_type, op_name=name, layer=scopes.layer_or_scope(name))
         for name, op_type in found.items()
     ]
-
-
-def _variables_of(graph: Any) -> list[tf.Variable]:
-    """Returns the variables that a graph and those around it know."""
-    variables: list[tf.Variable] = []
-    while isinstance(graph, FuncGraph):
-        variables += graph.variables
-        graph = graph.outer_graph
-    return variables
 
 
 def _completed(
@@ -216,11 +234,12 @@ def _completed(
     known = zip(parameters, module.parameters, strict=True)
     described = tuple(dataclasses.replace(p, updated_by=raw.updated_by) for p, raw in known)
     layers: dict[str, str] = {}
+    names = _computation_names(module)
 
     def complete(instruction: Instruction) -> Instruction:
         op_name = instruction.op_name
         if op_name not in layers:
-            layers[op_name] = scopes.layer_of(op_name)
+            layers[op_name] = scopes.layer_or_scope(op_name)
         changes: dict[str, Any] = {"layer": layers[op_name]} if layers[op_name] else {}
         target = instruction.attributes.get("custom_call_target")
         if target in _OPCODES:
@@ -229,10 +248,27 @@ def _completed(
                 "op_type": instruction.attributes["backend_config"],
                 "attributes": {},
             }
+        if instruction.computations:
+            changes["computations"] = tuple(names[callee] for callee in instruction.computations)
         return instruction.replace(**changes) if changes else instruction
 
     computations = {
-        key: dataclasses.replace(c, instructions=tuple([complete(i) for i in c]))
+        names[key]: Computation(
+            name=names[key], instructions=tuple([complete(i) for i in c]), root=c.root
+        )
         for key, c in module.computations.items()
     }
-    return module.replace(name=name, computations=computations, parameters=described)
+    entry = names[module.entry]
+    return Module(name=name, computations=computations, entry=entry, parameters=described)
+
+
+def _computation_names(module: Module) -> dict[str, str]:
+    """Returns names for the computations of a module that do not depend on what came before it."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in module.computations:
+        plain = _ENTRY if name == module.entry else _NUMBERS.sub("", name)
+        counted = (f"{plain}.{count}" for count in itertools.count(1))
+        names[name] = next(n for n in itertools.chain([plain], counted) if n not in taken)
+        taken.add(names[name])
+    return names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -18,45 +18,63 @@ class Variables:
     Attributes:
         weights: Trainable variables: tf.Variables, or Keras variables, whose paths name layers.
         optimizer_state: Slots and counters of optimizers.
+        states: Others, such as metrics and moving averages, for their names.
     """
 
-    weights: Sequence[Any] = field(default_factory=tuple)
-    optimizer_state: Sequence[Any] = field(default_factory=tuple)
+    weights: Sequence[Any] = ()
+    optimizer_state: Sequence[Any] = ()
+    states: Sequence[Any] = ()
 
 
-def variable_parameters(
-    handles: Sequence[tf.Tensor], known: Variables | None, graph_variables: Iterable[tf.Variable]
-) -> list[Parameter]:
-    """Returns what the variables with these handles are, in their order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a variable is first read.
 
-    Args:
-        handles: Eager resource tensors.
-        known: Their kinds, where the caller knows them. Otherwise trainable variables are weights
-            and others states.
-        graph_variables: The variables that the graph knows; they have names.
+    Attributes:
+        handle: Its handle, an eager tensor.
+        op_name: Name of the op that reads it.
+        layer: Path of the layer there, or name of the scope.
     """
-    found = list(graph_variables)
-    if known is None:
-        known = Variables(weights=[v for v in found if v.trainable])
-    paths: dict[int, str] = {id(v.handle): v.name.rpartition(":")[0] or v.name for v in found}
+
+    handle: tf.Tensor
+    op_name: str
+    layer: str
+
+
+def variable_parameters(places: Sequence[Place], known: Variables) -> list[Parameter]:
+    """Returns what the variables at these places are, in their order."""
     roles: dict[int, Role] = {}
+    paths: dict[int, str] = {}
+    names: dict[int, str] = {}
     kinds: tuple[tuple[Role, Sequence[Any]], ...] = (
+        ("state", known.states),
         ("weight", known.weights),
         ("optimizer_state", known.optimizer_state),
     )
     for role, variables in kinds:
         for variable in variables:
-            handle = id(_tf_variable(variable).handle)
-            roles[handle] = role
-            paths[handle] = getattr(variable, "path", None) or paths.get(handle, variable.name)
-    layers = _Layers(paths[id(_tf_variable(v).handle)] for v in known.weights)
+            inner = _tf_variable(variable)
+            key = id(inner.handle)
+            roles[key] = role
+            names[key] = inner.name.rpartition(":")[0] or inner.name
+            if hasattr(variable, "path"):
+                paths[key] = variable.path
+    layers = _Layers(paths[id(_tf_variable(v).handle)] for v in known.weights if hasattr(v, "path"))
     parameters = []
-    for index, handle in enumerate(handles):
-        path = paths.get(id(handle), f"variable_{index}")
-        role = roles.get(id(handle), "state")
+    for place in places:
+        key = id(place.handle)
+        path = paths.get(key) or _path_at(place, names.get(key))
+        role = roles.get(key, "state")
         layer = layers.of_slot(path) if role == "optimizer_state" else _layer_of(path)
         parameters.append(Parameter(name=path, role=role, layer=layer))
     return parameters
+
+
+def _path_at(place: Place, name: str | None) -> str:
+    """Returns a path for a variable that has none of its own."""
+    if name is None:
+        return place.op_name
+    return f"{place.layer}/{name}" if place.layer and "/" not in name else name
 
 
 def input_parameter(tensor: tf.Tensor, names: Mapping[int, str], captured: bool) -> Parameter:

@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import ConcreteFunction, FuncGraph, function_context
+from ipu_tf._private import ConcreteFunction, FuncGraph, VariableWatcher, function_context
 from ipu_tf.ops import library
 from ipu_tf.runtime import foreign
 from ipu_tf.runtime.tracer import Tracer
@@ -37,7 +37,9 @@ def tracing(tracer: Tracer) -> Iterator[Tracer]:
     _install()
     previous, _thread.tracer = active(), tracer
     try:
-        yield tracer
+        with VariableWatcher() as watcher:
+            yield tracer
+        tracer.note_trainable(watcher.watched_variables())
     finally:
         _thread.tracer = previous
 

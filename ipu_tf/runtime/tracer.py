@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -65,6 +66,7 @@ class Tracer:
         self.copied: list[FuncGraph] = []
         self._operations: list[tuple[TileOp, tf.Operation]] = []
         self.layers: dict[str, str] = {}
+        self._trainable: list[weakref.ref[tf.Variable]] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
 
@@ -104,6 +106,16 @@ class Tracer:
         if _checks_floats(self.configuration):
             float_checks.add(op, self.configuration)
         return op
+
+    @property
+    def trainable_variables(self) -> tuple[tf.Variable, ...]:
+        """The trainable variables that the function uses, known once it is traced."""
+        found = (reference() for reference in self._trainable)
+        return tuple(variable for variable in found if variable is not None)
+
+    def note_trainable(self, variables: Iterable[tf.Variable]) -> None:
+        """Remembers trainable variables that the function uses, as long as they live."""
+        self._trainable += [weakref.ref(variable) for variable in variables]
 
     @property
     def draws_random_bits(self) -> bool:

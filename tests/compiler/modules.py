@@ -56,7 +56,7 @@ def traced(
             graph.get_operations()[before:],
             outputs,
             name=name,
-            variables=variables,
+            variables=variables or Variables(weights=tracer.trainable_variables),
             layers=hlo.LayerScopes(paths=tracer.layers),
         )
         found.append(Traced(module=module, program=program))
@@ -85,7 +85,9 @@ def step(
     model.optimizer.build(model.trainable_variables)
     model._symbolic_build(data_batch=(x, y))
     variables = Variables(
-        weights=model.trainable_variables, optimizer_state=model.optimizer.variables
+        weights=model.trainable_variables,
+        optimizer_state=model.optimizer.variables,
+        states=[*model.non_trainable_variables, *model.metrics_variables],
     )
     return traced(lambda *data: model.train_step(data), x, y, variables=variables, name=name)
 

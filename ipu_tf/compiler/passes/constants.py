@@ -36,7 +36,9 @@ def _step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instr
         return instruction
     # XLA's arithmetic wraps and makes infinities and NaNs silently.
     with np.errstate(all="ignore"):
-        result: NDArray[Any] = np.asarray(fold(instruction, values)).astype(NUMPY_DTYPES[type_.dtype])
+        result: NDArray[Any] = np.asarray(fold(instruction, values)).astype(
+            NUMPY_DTYPES[type_.dtype]
+        )
     attributes = {"literal": result.reshape(type_.dims)}
     return instruction.replace(opcode="constant", operands=(), attributes=attributes)
 

@@ -64,10 +64,6 @@ def _get_tuple_element(instruction: Instruction, defined: Defined) -> Instructio
     return instruction
 
 
-def _slice(instruction: Instruction, defined: Defined) -> Instruction | str:
-    return _same_type(instruction, defined)
-
-
 def _pad(instruction: Instruction, defined: Defined) -> Instruction | str:
     del defined
     paddings = instruction.attributes["padding_config"]
@@ -103,6 +99,22 @@ def _neutral(number: float, *, commutes: bool) -> Callable[..., Instruction | st
     return rule
 
 
+def _logical(neutral: bool) -> Callable[..., Instruction | str]:
+    """Returns the rule of `and` or `or` of truth values, of which one may be a constant."""
+
+    def rule(instruction: Instruction, defined: Defined) -> Instruction | str:
+        first, second = instruction.operands
+        if not isinstance(instruction.type, Array) or instruction.type.dtype != "pred":
+            return instruction
+        for one, other in ((first, second), (second, first)):
+            value = _scalar(one, defined)
+            if value is not None:
+                return other if bool(value) == neutral else one
+        return first if first == second else instruction
+
+    return rule
+
+
 def _select(instruction: Instruction, defined: Defined) -> Instruction | str:
     predicate, on_true, on_false = instruction.operands
     if on_true == on_false:
@@ -134,11 +146,13 @@ _RULES: Mapping[str, Callable[[Instruction, Defined], Instruction | str]] = {
     "reshape": _reshape,
     "transpose": _transpose,
     "get-tuple-element": _get_tuple_element,
-    "slice": _slice,
+    "slice": _same_type,
     "pad": _pad,
     "reverse": _reverse,
     "concatenate": _concatenate,
     "select": _select,
+    "and": _logical(neutral=True),
+    "or": _logical(neutral=False),
     # x + 0 is left alone: it makes +0 of -0, and XLA's front end means it.
     "multiply": _neutral(1.0, commutes=True),
     "divide": _neutral(1.0, commutes=False),
