@@ -1,1 +1,1 @@
-"""Measurements against stock TensorFlow and Keras: `python -m benchmarks fit` or `ops`."""
+"""Measurements against the stock tools: `python -m benchmarks fit`, `ops` or `compile`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -16,7 +17,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     fit.add_argument("--steps", type=int, default=50, help="per round; a multiple of 50")
     ops = tasks.add_parser("ops", help="tile ops against TensorFlow's, shape by shape")
     ops.add_argument("--only", default="", help="measure the layers with this in their name")
-    for task in (fit, ops):
+    compiler = tasks.add_parser("compile", help="device programs against XLA:CPU's, plans too")
+    compiler.add_argument(
+        "--scalesim-python", default="", help="a Python that has the package scalesim"
+    )
+    for task in (fit, ops, compiler):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     tasks.add_parser("document", help="make the tables of docs/performance.md anew")
@@ -37,14 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         document.update()
         return 0
-    if options.task == "fit":
-        from benchmarks import fit
-
-        result = fit.run(options)
-    else:
-        from benchmarks import ops
-
-        result = ops.run(options)
+    result = importlib.import_module(f"benchmarks.{options.task}").run(options)
     text = json.dumps(result, indent=2)
     print(text)
     if options.output is not None:

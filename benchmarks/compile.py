@@ -1,0 +1,115 @@
+"""`python -m benchmarks compile`: device programs against XLA:CPU, and plans against SCALE-Sim.
+
+Every measurement has a process of its own, so no cache is warm, and the sides take turns. Ours is
+the time to plan, extract and compile a Keras train step for the simulated IPU; XLA's is the time
+to compile the same step for the processor. A ratio above 1 means that `ipu_tf` is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.summary import OtherLoad, facts, significant, spread
+
+NETWORKS = ("resnet50", "cifar10")
+SCALESIM_WORKER = Path(__file__).with_name("scalesim_worker.py")
+
+Measured = dict[str, Any]
+
+
+class WorkerError(Exception):
+    """A measurement failed."""
+
+
+def measure(task: str) -> Measured:
+    """One measurement in a fresh process; see `benchmarks.compile_worker` for the tasks."""
+    return _json_of([sys.executable, "-m", "benchmarks.compile_worker", task])
+
+
+def against_xla(network: str, rounds: int) -> Measured:
+    """Both compilers in turns on a network's train step."""
+    runs: dict[str, list[Measured]] = {"ours": [], "xla": []}
+    for turn in range(rounds):
+        for side in sorted(runs, reverse=bool(turn % 2)):
+            runs[side].append(measure(f"{side}:{network}"))
+    seconds = {side: [run["seconds"] for run in each] for side, each in runs.items()}
+    ratios = [theirs / ours for ours, theirs in zip(seconds["ours"], seconds["xla"], strict=True)]
+    return {
+        "seconds": {side: spread(values) for side, values in seconds.items()},
+        "planning_seconds": spread([run["planning_seconds"] for run in runs["ours"]]),
+        "steps": runs["ours"][0]["steps"],
+        "ratio": spread(ratios),
+    }
+
+
+def estimate_of_block(rounds: int) -> Measured:
+    """The estimate of a transformer block of 1.8 billion weights, as a user sees it."""
+    runs = [measure("ours:block") for _ in range(rounds)]
+    return {
+        "seconds": spread([run["estimate_seconds"] for run in runs]),
+        "peak_gib": spread([run["peak_bytes"] / 2**30 for run in runs]),
+    }
+
+
+def against_scalesim(python: str, rounds: int) -> Measured:
+    """Planning ResNet-50's layers, forward, for one image, and SCALE-Sim's simulation of them.
+
+    Args:
+        python: A Python that can import `scalesim`; "" leaves the comparison out.
+        rounds: How often we plan. SCALE-Sim takes minutes and runs once, between our rounds.
+    """
+    runs = [measure("planner")]
+    theirs = None
+    if python:
+        layers = json.dumps(runs[0]["layers"])
+        theirs = _json_of([python, "-I", str(SCALESIM_WORKER)], layers)["seconds"]
+    runs += [measure("planner") for _ in range(rounds - 1)]
+    seconds = [run["seconds"] for run in runs]
+    result = {"layers": len(runs[0]["layers"]), "seconds": {"ours": spread(seconds)}}
+    if theirs is None:
+        return result | {"scalesim": "not measured: no --scalesim-python was given"}
+    result["seconds"]["scalesim"] = significant(theirs)
+    return result | {"ratio": spread([theirs / ours for ours in seconds])}
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Measures everything and returns the result as plain data.
+
+    Raises:
+        WorkerError: A measurement failed.
+    """
+    common, load = facts(), OtherLoad()
+    return {
+        "benchmark": "compile",
+        "what": "seconds of the other / seconds of ipu_tf, measured on the host",
+        **common,
+        "rounds": options.rounds,
+        "against_xla_cpu": {name: against_xla(name, options.rounds) for name in NETWORKS},
+        "estimate_of_1.8_billion_weights": estimate_of_block(options.rounds),
+        "run_with_cached_program_seconds": spread(
+            [measure("hit")["seconds"] for _ in range(options.rounds)]
+        ),
+        "resnet50_layers": against_scalesim(options.scalesim_python, options.rounds),
+        "cores_used_by_others": load.cores(),
+    }
+
+
+def _json_of(command: list[str], text: str = "") -> Measured:
+    done = subprocess.run(
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    if done.returncode:
+        raise WorkerError(f"{' '.join(command)} failed: {done.stderr.strip()[-2000:]}")
+    result: Measured = json.loads(done.stdout.splitlines()[-1])
+    return result
