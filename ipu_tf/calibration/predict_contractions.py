@@ -144,14 +144,10 @@ def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:
     except CannotPredict:
         return False
     memory = plan_memory(shape, plan, target)
-    running = max(
-        memory.operand_bytes + memory.partial_bytes + memory.rearranged_bytes,
-        memory.partial_bytes + memory.reduce_bytes,
-    )
     element_bytes = 2 if dtype == "float16" else 4
     resident = 3 * -(-size * size // target.tiles) * element_bytes
     kept = memory.vertex_state_bytes + sum(memory.code.values())
-    return running + resident + kept <= target.tile_bytes - target.system_bytes
+    return memory.scratch_bytes + resident + kept <= target.tile_bytes - target.system_bytes
 
 
 def _planned(shape: MatMulShape | ConvShape, target: Target, partials: str) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipu_tf.calibration.library_reduction import library_reduction_cycles
 from ipu_tf.calibration.outcome import Outcome
 from ipu_tf.calibration.params import input_dtype, says, whole
 from ipu_tf.calibration.records import Record
@@ -9,7 +10,6 @@ from ipu_tf.calibration.routes import route_of
 from ipu_tf.calibration.units import parse_unit
 from ipu_tf.machine import links
 from ipu_tf.machine import tile_memory as memory
-from ipu_tf.machine.reductions import LIBRARY_CALL_CYCLES, reduction_supersteps
 from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import Target
 
@@ -42,9 +42,7 @@ def reduction(record: Record, target: Target) -> Outcome:
     operands = whole(record, "operands", "operands_per_tile")
     dtype = input_dtype(record) if record.dtype != "-" else "float32"
     on_each = -(-tiles // record.n_ipus)
-    steps = reduction_supersteps(1, operands, on_each, _HLO_TYPES[dtype], target)
-    cycles = LIBRARY_CALL_CYCLES + sum(step.total_cycles for step in steps)
-    seconds = target.seconds(cycles)
+    seconds = target.seconds(library_reduction_cycles(operands, on_each, _HLO_TYPES[dtype], target))
     if record.n_ipus > 1:
         # Every tile of an IPU sends its part to the tile that adds.
         system = system_of(record.chip, record.n_ipus)

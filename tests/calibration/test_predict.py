@@ -1,6 +1,7 @@
 import pytest
 
 from ipu_tf.calibration import KINDS, CannotPredict, predict
+from ipu_tf.calibration.library_reduction import library_reduction_cycles
 from ipu_tf.calibration.params import input_dtype, partials_dtype
 from ipu_tf.machine import target
 
@@ -170,6 +171,11 @@ def test_the_host_takes_its_time_before_the_bytes(make):
 )
 def test_memory_rates(make, params, what, rate):
     assert predict(make("tile_memory", params, "TB/s", what=what)) == pytest.approx(rate, rel=0.01)
+
+
+def test_a_reduction_on_one_tile_takes_a_cycle_an_operand():
+    long, short = (library_reduction_cycles(n, 1, "f32", target("gc2")) for n in (20_000, 10_000))
+    assert long - short == pytest.approx(10_000, rel=0.01)
 
 
 def test_reductions_over_tiles_and_ipus(make):

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from ipu_tf.machine import target, tile_memory, workers
-from ipu_tf.machine.reductions import reduction_supersteps
 
 GC2 = target("gc2")
 BOW = target("bow")
@@ -56,30 +55,3 @@ def test_the_slowest_worker_counts():
     assert workers.dealt_cycles(6, BOW, slots_per_item=10, start_slots=2) == 6 * 12
     assert workers.dealt_cycles(7, BOW, slots_per_item=10, start_slots=2) == 6 * 22
     np.testing.assert_array_equal(workers.slowest_share(np.array([0, 1, 6, 7]), BOW), [0, 1, 1, 2])
-
-
-def test_a_reduction_on_one_tile_takes_a_cycle_an_operand():
-    (long,) = reduction_supersteps(1, 20_000, 1, "f32", GC2)
-    (short,) = reduction_supersteps(1, 10_000, 1, "f32", GC2)
-    assert long.compute_cycles - short.compute_cycles == pytest.approx(10_000, rel=0.01)
-    assert long.sync_cycles == 2 * GC2.sync_cycles  # workers' shares, then their sum
-
-
-def test_a_reduction_over_tiles_gathers_once():
-    local, across = reduction_supersteps(1, 100, 1216, "f32", GC2)
-    assert local.exchange_cycles == 0
-    assert local.busy_tile_cycles == 1216 * local.compute_cycles
-    assert across.exchange_cycles > 1216
-    assert across.exchange_bytes == 4 * 1216
-    assert across.busy_tile_cycles == across.compute_cycles
-
-
-def test_results_dealt_to_more_tiles_take_less():
-    (one,) = reduction_supersteps(512, 1, 64, "f32", BOW)
-    (many,) = reduction_supersteps(512, 1, 64, "f32", BOW, reducing_tiles=64)
-    assert many.total_cycles < one.total_cycles / 10
-    assert many.exchange_bytes == one.exchange_bytes
-
-
-def test_nothing_to_reduce():
-    assert reduction_supersteps(10, 1, 1, "f32", BOW) == ()
