@@ -14,7 +14,7 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     """Returns cycles that plans cannot go below.
 
     They count the bytes that a tile receives at the highest rate, and its multiply-accumulates at
-    the peak of the AMP unit, channels filled up where the method does that.
+    the peak of the method, channels filled up where the method does that.
     """
     block = largest_block(shape, plans.splits, plans.grain)
     operands = shape.operands(block)
@@ -31,10 +31,10 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
         channels = ceil_div(inner, plans.grain) * plans.grain * taps
         outputs = ceil_div(outputs, target.amp_columns) * target.amp_columns
     macs = work.groups * work.positions * channels * outputs
-    multiplying = macs // target.macs_per_cycle(shape.dtype)
+    peak = METHODS[plans.method].peak_macs_per_cycle(shape.dtype, target)
+    multiplying = macs // peak
     reducing = _reduction(shape, plans, operands.output, target)
-    # Operands that no step changes are received once; the bound takes that for both.
-    return moving + plans.steps * (multiplying + reducing)
+    return plans.steps * (moving + multiplying + reducing)
 
 
 def _reduction(shape: OpShape, plans: Candidates, outputs: Count, target: Target) -> Count:

@@ -26,15 +26,9 @@ from ipu_tf.machine.cost import Cost, Count, ceil_div
 from ipu_tf.machine.exchange import paired_phase_cycles, phase_cycles
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.convert import convert
-from ipu_tf.machine.vertices.movement import dynamic_slice, dynamic_update
+from ipu_tf.machine.vertices.movement import copy, dynamic_slice, dynamic_update, transpose
 
 _XLA_NAMES = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
-
-_REARRANGE_BYTES_PER_CYCLE = 8
-_REARRANGE_PASSES = (5, 4)
-_REARRANGE_ODD_PASSES = (5, 3)
-"""poplibs' planner (lib/poplin/ConvModel.cpp, release 3.4): a change of layout moves bytes 5/4 times
-where channels fill vectors of 8 bytes, else 5/3 times and element by element."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +70,6 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
     blocks = plan_blocks(shape, plans, target)
     return (
         _rearrange(shape, plans, target),
-        _gather("preload", shape, plans, blocks, target),
         _slice(shape, plans, blocks, target),
         _multiply(shape, plans, blocks, target),
         _reduce(shape, plans, blocks, target),
@@ -87,45 +80,18 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
 
 
 def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
-    """The change of layout of inputs where they lie."""
+    """The transposition of inputs where they lie."""
     whole = home_elements(shape)
-    element_bytes = DTYPE_BYTES[shape.dtype]
-    left, right = shape.rearranged
-    channels = (shape.extents[shape.column_split], shape.channels)
+    dtype = _XLA_NAMES[shape.dtype]
+    widths = (shape.channels, shape.extents[shape.column_split])
     cycles = sum(
-        _rearrange_cycles(ceil_div(elements * element_bytes, plans.tiles), width, element_bytes)
-        for elements, width, wanted in (
-            (whole.left, channels[1], left),
-            (whole.right, channels[0], right),
+        transpose(ceil_div(ceil_div(elements, plans.tiles), width), width, dtype, target).cycles
+        for elements, width, wanted in zip(
+            (whole.left, whole.right), widths, shape.rearranged, strict=True
         )
         if wanted
     )
     return Phase(name="rearrange", cost=_computed(cycles, target))
-
-
-def _gather(
-    name: str, shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target
-) -> Phase:
-    """What is received: once before the steps, or in every step."""
-    once = name == "preload"
-    in_steps = plans.steps > 1
-    left_now = (blocks.left_kept & in_steps) == once
-    right_now = (blocks.right_kept & in_steps) == once
-    left_readers = plans.tile_parts(shape.left_shared_by)
-    right_readers = plans.tile_parts(shape.right_shared_by)
-    left = np.where(left_now, _elsewhere(blocks.left_bytes, left_readers), 0)
-    right = np.where(right_now, _elsewhere(blocks.right_bytes, right_readers), 0)
-    # Neighbours that compute other columns of the same rows listen as a pair.
-    paired = left_readers % 2 == 0
-    exchange = paired_phase_cycles(
-        np.where(paired, left, 0), right + np.where(paired, 0, left), target
-    )
-    return Phase(
-        name=name,
-        cost=Cost(exchange_cycles=exchange, sync_cycles=(left + right > 0) * target.sync_cycles),
-        received_bytes=left + right,
-        repeats=1 if once else plans.steps,
-    )
 
 
 def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
@@ -143,23 +109,23 @@ def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target
 
 
 def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
-    """The exchange of operands and the multiply-accumulates."""
-    gather = _gather("multiply", shape, plans, blocks, target)
+    """The exchange of operands, anew in every step, and the multiply-accumulates."""
+    left_readers = plans.tile_parts(shape.left_shared_by)
+    left = _elsewhere(blocks.left_bytes, left_readers)
+    right = _elsewhere(blocks.right_bytes, plans.tile_parts(shape.right_shared_by))
+    # Neighbours that compute other columns of the same rows listen as a pair.
+    paired = left_readers % 2 == 0
+    exchange = paired_phase_cycles(
+        np.where(paired, left, 0), right + np.where(paired, 0, left), target
+    )
     work = shape.work(blocks.block, plans.partials)
-    method = METHODS[plans.method]
-    cycles = method.cycles(work, target)
-    if method.expanded:
-        element_bytes = DTYPE_BYTES[shape.dtype]
-        expanded = work.groups * work.positions * work.taps * work.in_channels * element_bytes
-        cycles = cycles + _rearrange_cycles(expanded, shape.channels, element_bytes)
+    multiplying = METHODS[plans.method].cycles(work, target)
     cost = Cost(
-        compute_cycles=cycles,
-        exchange_cycles=gather.cost.exchange_cycles,
+        compute_cycles=multiplying + _prepare_cycles(shape, plans, blocks, target),
+        exchange_cycles=exchange,
         sync_cycles=target.sync_cycles,
     )
-    return Phase(
-        name="multiply", cost=cost, repeats=plans.steps, received_bytes=gather.received_bytes
-    )
+    return Phase(name="multiply", cost=cost, repeats=plans.steps, received_bytes=left + right)
 
 
 def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
@@ -246,13 +212,18 @@ def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Coun
     return ceil_div(blocks.operands.output, plans.tile_parts(shape.reduction_splits))
 
 
-def _rearrange_cycles(moved_bytes: Count, channels: int, element_bytes: int) -> Count:
-    vector = _REARRANGE_BYTES_PER_CYCLE // element_bytes
-    if channels % vector == 0:
-        passes, of = _REARRANGE_PASSES
-        return ceil_div(moved_bytes * passes, of * _REARRANGE_BYTES_PER_CYCLE)
-    passes, of = _REARRANGE_ODD_PASSES
-    return ceil_div(moved_bytes * passes, of * element_bytes)
+def _prepare_cycles(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Count:
+    """Returns the cycles in which a tile expands or pads the left input that it received."""
+    method = METHODS[plans.method]
+    work = shape.work(blocks.block, plans.partials)
+    dtype = _XLA_NAMES[shape.dtype]
+    if method.expanded:
+        expanded = work.groups * work.positions * work.taps * work.in_channels
+        return copy(expanded, dtype, target, piece_elements=shape.channels).cycles
+    if not method.padded or shape.rearranged[0]:
+        return 0
+    padding = copy(blocks.operands.left, dtype, target, piece_elements=shape.channels).cycles
+    return np.where(work.in_channels % plans.grain == 0, 0, padding)
 
 
 def _computed(cycles: Count, target: Target) -> Cost:

@@ -8,14 +8,16 @@ are tried for the splits that would be cheaper but do not fit.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.methods import methods_for
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, Plan, PlanDoesNotFit, partial_dtype
+from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, PlanDoesNotFit, partial_dtype
 from ipu_tf.compiler.plan_blocks import scratch_bytes
 from ipu_tf.compiler.plan_bound import least_cycles
 from ipu_tf.compiler.plan_check import check_proportion
@@ -25,7 +27,10 @@ from ipu_tf.compiler.shapes import AMP_GRAINS, ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.target import Target
 
 _CACHED_PLANS = 4096
-_PRICED_AT_ONCE = 512
+_PRICED_FIRST = 64
+"""Plans of the lowest bounds; the best of them rules most others out."""
+
+_PRICED_GROWTH = 4
 _STEPPED = 256
 """Splits for which serial steps are tried: those of the lowest bounds, and of the least memory."""
 
@@ -39,6 +44,7 @@ def plan_matmul(
     *,
     partials: str = "float32",
     available_memory_proportion: float = 0.6,
+    cycle_backoff: float = 0.0,
 ) -> MatMulPlan:
     """Returns the cheapest plan of a matmul.
 
@@ -48,12 +54,16 @@ def plan_matmul(
         partials: Type of the partial results; float32 inputs always have float32 partials.
         available_memory_proportion: Share of a tile's memory that the plan may take, in (0, 1].
             Where no plan fits it, the plan of least memory is returned if it fits the tile.
+        cycle_backoff: Share of the fewest cycles that may be given up for less memory; the first
+            releases of poplibs gave up 0.2 by default (`ConvOptions::cycleBackoffPercent`), later
+            ones nothing.
 
     Raises:
         PlanDoesNotFit: No plan fits the tile.
-        ValueError: `partials` or the proportion is not valid.
+        ValueError: `partials`, the proportion or the backoff is not valid.
     """
-    return _search(MatMulPlan, shape, target, partials, available_memory_proportion)
+    limits = _Limits(proportion=available_memory_proportion, cycle_backoff=cycle_backoff)
+    return _search(MatMulPlan, shape, target, partials, limits)
 
 
 @lru_cache(maxsize=_CACHED_PLANS)
@@ -63,20 +73,36 @@ def plan_conv(
     *,
     partials: str = "float32",
     available_memory_proportion: float = 0.6,
+    cycle_backoff: float = 0.0,
 ) -> ConvPlan:
     """Returns the cheapest plan of a convolution or of one of its gradients.
 
     Arguments and errors are those of `plan_matmul`.
     """
-    return _search(ConvPlan, shape, target, partials, available_memory_proportion)
+    limits = _Limits(proportion=available_memory_proportion, cycle_backoff=cycle_backoff)
+    return _search(ConvPlan, shape, target, partials, limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """What a plan may take, as the public planners document it."""
+
+    proportion: float
+    cycle_backoff: float
+
+    def __post_init__(self) -> None:
+        check_proportion(self.proportion)
+        if self.cycle_backoff < 0:
+            raise ValueError(
+                f"`cycle_backoff` must not be negative. Received: {self.cycle_backoff!r}."
+            )
 
 
 def _search(
-    plan_type: type[PlanT], shape: OpShape, target: Target, partials: str, proportion: float
+    plan_type: type[PlanT], shape: OpShape, target: Target, partials: str, limits: _Limits
 ) -> PlanT:
     """Returns the best plan of a type, for the two public planners."""
-    check_proportion(proportion)
-    search = _Search(shape, target, int(target.tile_bytes * proportion))
+    search = _Search(shape, target, limits)
     splits = parallel_splits(shape, target, plan_type.serial_names())
     for method in methods_for(shape):
         search.add(
@@ -91,84 +117,119 @@ def _search(
     return search.result(plan_type)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A plan among candidates."""
+
+    plans: Candidates
+    index: int
+    needed_bytes: int
+    cycles: int = 0
+    ties: tuple[int, ...] = ()
+
+
 class _Search:
     """The best plan so far, and the one of least memory."""
 
-    def __init__(self, shape: OpShape, target: Target, limit_bytes: int) -> None:
+    def __init__(self, shape: OpShape, target: Target, limits: _Limits) -> None:
         self._shape = shape
         self._target = target
-        self._limit_bytes = limit_bytes
-        self._best_key: tuple[int, ...] | None = None
-        self._best: tuple[Candidates, int] | None = None
-        self._least_bytes: int | None = None
-        self._least: tuple[Candidates, int] | None = None
+        self._limit_bytes = int(target.tile_bytes * limits.proportion)
+        self._backoff = limits.cycle_backoff
+        self._best: _Found | None = None
+        self._least: _Found | None = None
+        self._priced: list[_Found] = []
 
     def add(self, plans: Candidates) -> None:
         """Looks for a better plan among candidates without serial steps, and their serial ones."""
         bound = least_cycles(self._shape, plans, self._target)
-        needed = scratch_bytes(self._shape, plans, self._target)
-        self._keep_least(plans, needed)
-        fits = needed <= self._limit_bytes
-        self._price(plans.take(fits), bound[fits])
-        worth = ~fits & (bound < self._best_cycles)
-        if not worth.any():
+        self._price(plans, bound)
+        if self._best is None:
+            needed = scratch_bytes(self._shape, plans, self._target)
+            self._keep_least(plans, needed)
+        else:
+            plans, bound = _under(plans, bound, self._most_cycles)
+            needed = scratch_bytes(self._shape, plans, self._target)
+        large = needed > self._limit_bytes
+        if not large.any():
             return
-        large, bound, needed = plans.take(worth), bound[worth], needed[worth]
-        chosen = np.union1d(np.argsort(bound)[:_STEPPED], np.argsort(needed)[:_STEPPED])
-        stepped = with_serial_steps(self._shape, large.take(chosen))
-        needed = scratch_bytes(self._shape, stepped, self._target)
-        self._keep_least(stepped, needed)
-        stepped = stepped.take(needed <= self._limit_bytes)
-        self._price(stepped, least_cycles(self._shape, stepped, self._target))
+        plans, bound, needed = plans.take(large), bound[large], needed[large]
+        chosen = np.union1d(_smallest(bound, _STEPPED), _smallest(needed, _STEPPED))
+        stepped = with_serial_steps(self._shape, plans.take(chosen))
+        bound = least_cycles(self._shape, stepped, self._target)
+        self._price(stepped, bound)
+        if self._best is None:
+            self._keep_least(stepped, scratch_bytes(self._shape, stepped, self._target))
 
     def result(self, plan_type: type[PlanT]) -> PlanT:
         """Returns the cheapest plan that fits, else the one of least memory."""
         if self._best is not None:
-            return _plan(plan_type, *self._best)
-        if self._least is None or self._least_bytes is None:
+            within = (found for found in self._priced if found.cycles <= self._most_cycles)
+            least = min(within, key=lambda found: found.needed_bytes, default=self._best)
+            return _plan(plan_type, least)
+        if self._least is None:
             raise ValueError(f"{self._shape.op}: no plan exists. Received: {self._shape!r}.")
-        if self._least_bytes > self._target.tile_bytes:
+        if self._least.needed_bytes > self._target.tile_bytes:
             raise PlanDoesNotFit(
                 f"{self._shape.op}: every plan on {self._target.tiles} tiles needs at least "
-                f"{self._least_bytes} bytes of a tile, a tile of {self._target.chip} has "
+                f"{self._least.needed_bytes} bytes of a tile, a tile of {self._target.chip} has "
                 f"{self._target.tile_bytes}. Use a smaller batch, split the layer, or use a "
                 f"machine with more tiles. Received: {self._shape!r}."
             )
-        return _plan(plan_type, *self._least)
+        return _plan(plan_type, self._least)
 
     @property
-    def _best_cycles(self) -> float:
-        return np.inf if self._best_key is None else self._best_key[0]
+    def _most_cycles(self) -> float:
+        """Above these cycles no plan is of interest."""
+        return np.inf if self._best is None else self._best.cycles * (1 + self._backoff)
 
-    def _keep_least(self, plans: Candidates, needed: np.ndarray) -> None:
+    def _keep_least(self, plans: Candidates, needed: NDArray[np.int64]) -> None:
+        if len(needed) == 0:
+            return
         index = int(np.argmin(needed))
-        if self._least_bytes is None or needed[index] < self._least_bytes:
-            self._least_bytes = int(needed[index])
-            self._least = (plans, index)
+        if self._least is None or needed[index] < self._least.needed_bytes:
+            self._least = _Found(plans=plans, index=index, needed_bytes=int(needed[index]))
 
-    def _price(self, plans: Candidates, bound: np.ndarray) -> None:
-        """Prices candidates in the order of their bounds until none can be better."""
-        order = np.argsort(bound, kind="stable")
-        for begin in range(0, len(order), _PRICED_AT_ONCE):
-            batch = order[begin : begin + _PRICED_AT_ONCE]
-            if bound[batch[0]] > self._best_cycles:
-                return
-            self._keep_best(plans.take(batch))
+    def _price(self, plans: Candidates, bound: NDArray[np.int64]) -> None:
+        """Prices candidates that fit, in the order of bounds, until none can be of interest."""
+        order = _smallest(bound, _PRICED_FIRST)
+        begin = 0
+        while begin < len(order) and bound[order[begin]] <= self._most_cycles:
+            batch = plans.take(order[begin:])
+            needed = scratch_bytes(self._shape, batch, self._target)
+            fits = needed <= self._limit_bytes
+            if fits.any():
+                self._keep_best(batch.take(fits), needed[fits])
+            begin = len(order)
+            interesting = np.flatnonzero(bound <= self._most_cycles)
+            within = _smallest(bound[interesting], _PRICED_GROWTH * begin)
+            order = interesting[within]
 
-    def _keep_best(self, plans: Candidates) -> None:
-        keys = (
-            plan_cost(self._shape, plans, self._target),
-            plans.tile_parts(self._shape.reduction_splits),
-            plans.tiles,
+    def _keep_best(self, plans: Candidates, needed: NDArray[np.int64]) -> None:
+        cycles = plan_cost(self._shape, plans, self._target)
+        depth = plans.tile_parts(self._shape.reduction_splits)
+        outermost = (-plans.splits[name] for name in plans.splits)
+        index = _first(cycles, depth, plans.tiles, *outermost)
+        best = _Found(
+            plans=plans,
+            index=index,
+            needed_bytes=int(needed[index]),
+            cycles=int(cycles[index]),
+            ties=(int(depth[index]), int(plans.tiles[index])),
         )
-        index = _first(*keys, *(-plans.splits[name] for name in plans.splits))
-        key = tuple(int(values[index]) for values in keys)
-        if self._best_key is None or key < self._best_key:
-            self._best_key = key
-            self._best = (plans, index)
+        if self._best is None or (best.cycles, best.ties) < (self._best.cycles, self._best.ties):
+            self._best = best
+        if self._backoff:
+            within = np.flatnonzero(cycles <= self._most_cycles)
+            self._priced.extend(
+                _Found(
+                    plans=plans, index=int(i), needed_bytes=int(needed[i]), cycles=int(cycles[i])
+                )
+                for i in within
+            )
 
 
-def _first(*keys: np.ndarray) -> int:
+def _first(*keys: NDArray[np.int64]) -> int:
     """Returns the index of the smallest entry of the first key, ties by the later keys.
 
     The last keys favour plans that split the outermost extents the most, which leaves blocks of
@@ -177,7 +238,24 @@ def _first(*keys: np.ndarray) -> int:
     return int(np.lexsort(keys[::-1])[0])
 
 
-def _plan(plan_type: type[PlanT], plans: Candidates, index: int) -> PlanT:
+def _under(
+    plans: Candidates, bound: NDArray[np.int64], most: float
+) -> tuple[Candidates, NDArray[np.int64]]:
+    """Returns the candidates whose bound is below a number of cycles, and their bounds."""
+    under = bound < most
+    return plans.take(under), bound[under]
+
+
+def _smallest(values: NDArray[np.int64], count: int) -> NDArray[np.intp]:
+    """Returns the indices of the smallest values in ascending order, at most `count`."""
+    if len(values) <= count:
+        return np.argsort(values, kind="stable")
+    some = np.argpartition(values, count)[:count]
+    return some[np.argsort(values[some], kind="stable")]
+
+
+def _plan(plan_type: type[PlanT], found: _Found) -> PlanT:
+    plans, index = found.plans, found.index
     splits = {name: int(parts[index]) for name, parts in plans.splits.items()}
     serial = {f"serial_{name}": int(steps[index]) for name, steps in plans.serial.items()}
     return plan_type(

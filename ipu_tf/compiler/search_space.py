@@ -16,6 +16,9 @@ from ipu_tf.machine.target import Target
 _ALWAYS_TRIED = 4
 """Every number of parts up to this one is tried."""
 
+_DIVIDED = ("kernel_rows", "kernel_columns")
+"""Extents of a few elements: only even splits are tried."""
+
 _STEPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 _STEPS_OF_TWO = (2, 4, 8, 16, 32)
 
@@ -96,6 +99,9 @@ def _part_counts(shape: OpShape, name: str, target: Target) -> Iterator[int]:
     # A column block narrower than the AMP unit leaves part of it idle.
     useful = ceil_div(extent, target.amp_columns) if name == shape.column_split else units
     most = min(useful, target.tiles)
+    if name in _DIVIDED:
+        yield from (parts for parts in range(1, most + 1) if extent % parts == 0)
+        return
     seen = set()
     for parts in range(1, most + 1):
         power_of_two = parts & (parts - 1) == 0

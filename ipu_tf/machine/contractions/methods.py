@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ipu_tf.machine.contractions.amp import amp_1x1_cycles, amp_nx1_cycles
@@ -27,6 +27,8 @@ class Method:
         dtypes: Types of inputs that it takes.
         padded: Whether channels are padded to whole AMP passes in memory.
         expanded: Whether the image is expanded so that filter positions become input channels.
+        macs_per_cycle: What it cannot exceed, by the type of the inputs; empty for the AMP units,
+            whose rate is the target's.
         code_bytes: Bytes of the codelet. Modelled: eight bytes for each bundle of its loops.
     """
 
@@ -34,7 +36,12 @@ class Method:
     dtypes: tuple[str, ...]
     padded: bool = False
     expanded: bool = False
+    macs_per_cycle: Mapping[str, int] = field(default_factory=dict)
     code_bytes: int
+
+    def peak_macs_per_cycle(self, dtype: str, target: Target) -> int:
+        """Returns the multiply-accumulates per cycle and tile that it cannot exceed."""
+        return self.macs_per_cycle.get(dtype) or target.macs_per_cycle(dtype)
 
 
 _AMP_DTYPES = ("float32", "float16", "float8")
@@ -50,13 +57,26 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             expanded=True,
             code_bytes=900,
         ),
-        "slic": Method(cycles=slic_cycles, dtypes=("float16",), code_bytes=1800),
-        "horizontal_mac": Method(
-            cycles=horizontal_mac_cycles, dtypes=("float32", "float16"), code_bytes=700
+        "slic": Method(
+            cycles=slic_cycles, dtypes=("float16",), macs_per_cycle={"float16": 32}, code_bytes=1800
         ),
-        "vertical_mac": Method(cycles=vertical_mac_cycles, dtypes=("float16",), code_bytes=900),
+        "horizontal_mac": Method(
+            cycles=horizontal_mac_cycles,
+            dtypes=("float32", "float16"),
+            macs_per_cycle={"float32": 2, "float16": 4},
+            code_bytes=700,
+        ),
+        "vertical_mac": Method(
+            cycles=vertical_mac_cycles,
+            dtypes=("float16",),
+            macs_per_cycle={"float16": 3},
+            code_bytes=900,
+        ),
         "outer_product": Method(
-            cycles=outer_product_cycles, dtypes=("float32", "float16"), code_bytes=300
+            cycles=outer_product_cycles,
+            dtypes=("float32", "float16"),
+            macs_per_cycle={"float32": 1, "float16": 2},
+            code_bytes=300,
         ),
     }
 )
