@@ -13,7 +13,7 @@ from ipu_tf.compiler.plan_steps import plan_supersteps
 from ipu_tf.compiler.planner import plan_conv, plan_matmul
 from ipu_tf.compiler.shapes import ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.contractions.amp import amp_1x1_cycles
-from ipu_tf.machine.contractions.work import ContractionWork
+from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
 from ipu_tf.machine.target import Target
 
 _SIZE_STEP = 32
@@ -109,7 +109,7 @@ def gemm_peak(record: Record, target: Target) -> Outcome:
 
 
 def gemm_largest_square(record: Record, target: Target) -> Outcome:
-    """Predicts the largest square matmul whose operands, result and plan fit the tiles."""
+    """Predicts the largest square matmul whose matrices and plan fit the tiles."""
     size = _largest_square(input_dtype(record), partials_dtype(record), target)
     return Outcome(count=size)
 
@@ -137,15 +137,19 @@ def _largest_square(dtype: str, partials: str, target: Target) -> int:
 
 
 def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:
-    """Returns whether operands and result lie on the tiles beside what the plan takes."""
+    """Returns whether the benchmark's four matrices lie on the tiles beside what the plan takes.
+
+    It multiplies two and adds the product to a fourth (CIT 5.1: a matmul, then a scaled addition);
+    product and sum are of the partials' type, as mixed precision has it.
+    """
     shape = MatMulShape(m=size, k=size, n=size, dtype=dtype)
     try:
         plan = _planned(shape, target, partials)
     except CannotPredict:
         return False
     memory = plan_memory(shape, plan, target)
-    element_bytes = 2 if dtype == "float16" else 4
-    resident = 3 * -(-size * size // target.tiles) * element_bytes
+    on_tile = -(-size * size // target.tiles)
+    resident = 2 * on_tile * (INPUT_BYTES[dtype] + INPUT_BYTES[partials])
     kept = memory.vertex_state_bytes + sum(memory.code.values())
     return memory.scratch_bytes + resident + kept <= target.tile_bytes - target.system_bytes
 
