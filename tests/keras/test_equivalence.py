@@ -1,0 +1,94 @@
+"""Weights after accumulation over replicas are those of stock Keras fed the big batch."""
+
+import itertools
+
+import keras
+import pytest
+
+from ipu_tf import config
+from tests.keras.equivalence import (
+    BATCH,
+    UPDATES,
+    ScaledLoss,
+    batches,
+    check_weights,
+    samples,
+    strategy_of,
+)
+from tests.keras.small_models import KINDS
+
+OPTIMIZERS = {
+    "sgd": lambda: keras.optimizers.SGD(0.05),
+    "momentum": lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+    "adam": lambda: keras.optimizers.Adam(0.01),
+}
+AXES = {
+    "kind": list(KINDS),
+    "replicas": [1, 2, 4],
+    "micro_batches": [1, 4, 8],
+    "method": ["sum", "mean", "running_mean"],
+    "stages": [1],
+    "optimizer": list(OPTIMIZERS),
+}
+CELLS = list(itertools.product(*AXES.values()))
+
+
+def pairwise(cells):
+    """Returns a few cells in which every pair of values of two axes occurs."""
+    pairs = {cell: set(itertools.combinations(enumerate(cell), 2)) for cell in cells}
+    missing = set().union(*pairs.values())
+    chosen = []
+    while missing:
+        cell = max(cells, key=lambda cell: len(pairs[cell] & missing))
+        chosen.append(cell)
+        missing -= pairs[cell]
+    return chosen
+
+
+DEFAULT = set(pairwise(CELLS))
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration_is_left():
+    yield
+    config.reset_ipu_configuration()
+
+
+def test_the_default_cells_cover_every_pair():
+    for (i, first), (j, second) in itertools.combinations(enumerate(AXES.values()), 2):
+        covered = {(cell[i], cell[j]) for cell in DEFAULT}
+        assert covered == set(itertools.product(first, second))
+
+
+@pytest.mark.parametrize(
+    tuple(AXES),
+    [
+        pytest.param(
+            *cell,
+            id="-".join(map(str, cell)),
+            marks=[] if cell in DEFAULT else pytest.mark.slow,
+        )
+        for cell in CELLS
+    ],
+)
+def test_weights_equal_the_big_batch(kind, replicas, micro_batches, method, stages, optimizer):
+    big_batch = BATCH * micro_batches * replicas
+    data = samples(big_batch * UPDATES)
+    strategy = strategy_of(replicas * stages)
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        ours = KINDS[kind]()
+        ours.compile(
+            OPTIMIZERS[optimizer](), ScaledLoss(1.0), steps_per_execution=micro_batches * UPDATES
+        )
+        ours.set_gradient_accumulation_options(micro_batches, method)
+    ours.fit(batches(data, BATCH), shuffle=False, verbose=0)
+
+    keras.utils.set_random_seed(7)
+    stock = KINDS[kind]()
+    factor = replicas * (micro_batches if method == "sum" else 1)
+    stock.compile(OPTIMIZERS[optimizer](), ScaledLoss(float(factor)))
+    stock.fit(batches(data, big_batch), shuffle=False, verbose=0)
+
+    check_weights(ours, stock)
+    assert int(ours.optimizer.iterations) == UPDATES

@@ -1,0 +1,439 @@
+"""The loop over the steps of an execution: the same numbers as step by step, and its rules."""
+
+import logging
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUStrategy
+from ipu_tf.keras import jitting
+from ipu_tf.keras.infeed import Infeed
+from tests.keras.equivalence import batches, samples
+from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
+
+
+def convolutional():
+    return keras.Sequential(
+        [
+            keras.Input((FEATURES,)),
+            keras.layers.Reshape((3, 2, 1)),
+            keras.layers.Conv2D(4, 2, activation="relu"),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dropout(0.5, seed=3),
+            keras.layers.Flatten(),
+            keras.layers.Dense(CLASSES),
+        ]
+    )
+
+
+def normalised():
+    return keras.Sequential(
+        [
+            keras.Input((FEATURES,)),
+            keras.layers.Dense(16, activation="gelu"),
+            keras.layers.LayerNormalization(),
+            keras.layers.Dense(CLASSES),
+        ]
+    )
+
+
+NETWORKS = {"dense": sequential, "normalised": normalised, "convolutional": convolutional}
+
+
+def trained(strategy, network, steps_per_execution, optimizer="adam", **options):
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        model = compile_model(
+            NETWORKS[network](), optimizer=optimizer, steps_per_execution=steps_per_execution
+        )
+    if options:
+        model.set_gradient_accumulation_options(**options)
+    dataset = batches(samples(96), 4)
+    history = model.fit(dataset, epochs=2, shuffle=False, verbose=0, validation_data=dataset)
+    return model, history.history, model.predict(dataset, verbose=0)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_loop_equals_single_steps_to_the_bit(strategy, network):
+    looped, loop_logs, loop_outputs = trained(strategy, network, 12)
+    stepped, step_logs, step_outputs = trained(strategy, network, 1)
+    for loop_weight, step_weight in zip(looped.get_weights(), stepped.get_weights(), strict=True):
+        np.testing.assert_array_equal(loop_weight, step_weight)
+    assert loop_logs == step_logs
+    np.testing.assert_array_equal(loop_outputs, step_outputs)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_accumulating_loops_of_any_length_are_equal_to_the_bit(strategy, network):
+    accumulation = {"gradient_accumulation_steps_per_replica": 4}
+    long, long_logs, _ = trained(strategy, network, 24, **accumulation)
+    short, short_logs, _ = trained(strategy, network, 4, **accumulation)
+    for long_weight, short_weight in zip(long.get_weights(), short.get_weights(), strict=True):
+        np.testing.assert_array_equal(long_weight, short_weight)
+    assert long_logs == short_logs
+
+
+@pytest.mark.parametrize(("network", "jitted"), [("dense", True), ("convolutional", False)])
+def test_xla_compiles_the_loops_of_dense_networks(strategy, caplog, network, jitted):
+    with caplog.at_level(logging.INFO, jitting.__name__):
+        trained(strategy, network, 4)
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 3  # Training, evaluation and prediction.
+    assert all(("is compiled by XLA" in message) == jitted for message in messages)
+    if not jitted:
+        assert "ops that XLA is not to compile: " in messages[0]
+        assert "IpuConv2D" in messages[0]
+
+
+def test_large_networks_are_not_jitted(strategy, caplog, monkeypatch):
+    monkeypatch.setattr(jitting, "MAX_JITTED_BYTES", 64)
+    with caplog.at_level(logging.INFO, jitting.__name__):
+        trained(strategy, "dense", 4)
+    assert "bytes, more than 64" in caplog.records[0].getMessage()
+
+
+def test_tracing_does_not_take_longer_for_more_steps(strategy, monkeypatch):
+    created = []
+    graph_op = tf.Graph._create_op_internal
+
+    def counting(self, op_type, *args, **kwargs):
+        created[-1] += 1
+        return graph_op(self, op_type, *args, **kwargs)
+
+    monkeypatch.setattr(tf.Graph, "_create_op_internal", counting)
+    for steps in (6, 24):
+        created.append(0)
+        trained(strategy, "convolutional", steps)
+    assert created[0] == created[1]
+
+
+DIGEST = """
+import hashlib
+import sys
+import tensorflow as tf
+tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
+tf.config.threading.set_inter_op_parallelism_threads(int(sys.argv[1]))
+from tests.keras.equivalence import strategy_of
+from tests.keras.test_on_device_loop import NETWORKS, trained
+strategy = strategy_of(2)
+for network in NETWORKS:
+    model, _, outputs = trained(
+        strategy, network, 12, gradient_accumulation_steps_per_replica=2
+    )
+    for array in (*model.get_weights(), outputs):
+        print(network, hashlib.sha256(array.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_results_do_not_depend_on_the_number_of_threads():
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", DIGEST, threads], check=True, capture_output=True, text=True
+        ).stdout
+        for threads in ("1", "2", "2")
+    ]
+    assert len(digests[0].splitlines()) > 10
+    assert digests[0] == digests[1] == digests[2]
+
+
+def fit(model, count=48, **kwargs):
+    return model.fit(batches(samples(count), 4), shuffle=False, verbose=0, **kwargs)
+
+
+@pytest.fixture
+def model(strategy):
+    with strategy.scope():
+        return compile_model(sequential(), steps_per_execution=5)
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+def test_executions_that_do_not_divide_the_data_are_refused(model, method):
+    message = (
+        rf"`{method}` of model '{model.name}': `steps_per_execution` \(5\) must be a divisor of "
+        r"the number of batches \(12\) in the dataset provided.*steps_per_execution=4"
+    )
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(batches(samples(48), 4), verbose=0)
+
+
+def test_executions_that_do_not_divide_the_validation_data_are_refused(model):
+    with pytest.raises(ValueError, match=r"validation data.*\(5\) must be a divisor.*\(12\)"):
+        fit(model, 40, validation_data=batches(samples(48), 4))
+    with pytest.raises(ValueError, match=r"another `validation_steps`"):
+        fit(model, 40, validation_data=batches(samples(48), 4), validation_steps=6)
+
+
+def test_executions_longer_than_an_epoch_are_shortened(model, caplog):
+    ends = []
+
+    class Ends(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            ends.append(batch)
+
+    with caplog.at_level(logging.WARNING, "ipu_tf"):
+        fit(model, 12, callbacks=[Ends()])
+    assert "`steps_per_execution` (5) is more than the 3 steps of an epoch" in caplog.text
+    assert ends == [2]
+    assert int(model.optimizer.iterations) == 3
+    assert model.steps_per_execution == 5
+
+
+def test_validation_may_be_shorter_than_an_execution(model):
+    x, y = samples(8)
+    history = fit(model, 20, epochs=2, validation_data=(x, y), validation_batch_size=4)
+    expected = model.evaluate(x, y, batch_size=4, verbose=0)
+    np.testing.assert_allclose(history.history["val_loss"][-1], expected[0], rtol=1e-6)
+
+
+def test_data_of_unknown_size_needs_steps(model):
+    dataset = batches(samples(40), 4).filter(lambda x, y: True)
+    with pytest.raises(ValueError, match="Could not infer the size of the data. Pass `steps_per"):
+        model.fit(dataset, shuffle=False)
+    model.fit(dataset, steps_per_epoch=5, epochs=2, shuffle=False, verbose=0)
+    assert int(model.optimizer.iterations) == 10
+
+
+def test_single_steps_and_arrays_are_hinted_at(strategy, caplog):
+    with strategy.scope():
+        model = compile_model(sequential())
+    with caplog.at_level(logging.INFO, "ipu_tf"):
+        model.fit(*samples(8), batch_size=4, verbose=0)
+    assert "runs one step per call of the device. A larger `steps_per_execution`" in caplog.text
+    assert "a `tf.data.Dataset` feeds the device faster" in caplog.text
+    assert (
+        "a weight update sees 4 samples: batches of 4, 1 micro-batches, 1 replicas" in caplog.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("fit", "train_step"),
+        ("fit", "make_train_function"),
+        ("evaluate", "test_step"),
+        ("evaluate", "make_test_function"),
+        ("predict", "predict_step"),
+        ("predict", "make_predict_function"),
+    ],
+)
+@pytest.mark.parametrize("on_instance", [False, True])
+def test_overridden_functions_are_refused(strategy, method, name, on_instance):
+    def own(self, *args, **kwargs):
+        raise AssertionError
+
+    layers = [keras.Input((FEATURES,)), keras.layers.Dense(CLASSES)]
+    with strategy.scope():
+        if on_instance:
+            model = compile_model(keras.Sequential(layers))
+            setattr(model, name, own)
+        else:
+            model = compile_model(type("Own", (keras.Sequential,), {name: own})(layers))
+    message = (
+        rf"The function `{name}` for the model {model.name} has been overridden\. .*"
+        "`enable_keras_extensions=False`"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        getattr(model, method)(batches(samples(8), 4))
+
+
+def test_overridden_functions_run_without_the_extensions(data):
+    class Custom(keras.Sequential):
+        def train_step(self, data):
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
+            gradients = tape.gradient(loss, self.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+            return {"custom": loss}
+
+    x, _ = data
+    strategy = IPUStrategy(enable_keras_extensions=False)
+    with strategy.scope():
+        model = Custom([keras.Input((FEATURES,)), keras.layers.Dense(1)])
+        model.compile("sgd")
+    history = model.fit(x, x[:, :1] * 2, batch_size=16, epochs=2, verbose=0).history
+    assert list(history) == ["custom"]
+    assert history["custom"][1] < history["custom"][0]
+
+
+class Batches(keras.callbacks.Callback):
+    """Notes what callbacks are told, and the losses."""
+
+    def __init__(self):
+        super().__init__()
+        self.events = []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.events.append(("train begin", batch, None))
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.events.append(("train", batch, logs["loss"]))
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.events.append(("test", batch, logs["loss"]))
+
+    def on_predict_batch_end(self, batch, logs=None):
+        self.events.append(("predict", batch, logs["outputs"].shape))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.events.append(("epoch", epoch, logs["loss"]))
+
+
+def events_of(strategy, steps_per_execution, *, asynchronous):
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        model = compile_model(sequential(), steps_per_execution=steps_per_execution)
+    model.set_asynchronous_callbacks(asynchronous)
+    callback, dataset = Batches(), batches(samples(24), 4)
+    arguments = {"verbose": 0, "callbacks": [callback]}
+    model.fit(dataset, epochs=2, shuffle=False, validation_data=dataset, **arguments)
+    model.evaluate(dataset, **arguments)
+    model.predict(dataset, **arguments)
+    return callback.events
+
+
+def test_callbacks_are_called_once_an_execution(strategy):
+    events = events_of(strategy, 3, asynchronous=False)
+    assert [(kind, step) for kind, step, _ in events if kind == "train"] == [
+        ("train", 2),
+        ("train", 5),
+    ] * 2
+
+
+def test_asynchronous_callbacks_are_called_once_a_step(strategy):
+    stepwise = events_of(strategy, 1, asynchronous=False)
+    asynchronous = events_of(strategy, 3, asynchronous=True)
+    assert [event[:2] for event in asynchronous] == [event[:2] for event in stepwise]
+    for (_, _, value), (_, _, expected) in zip(asynchronous, stepwise, strict=True):
+        assert value == pytest.approx(expected, rel=1e-6) if value else expected is None
+
+
+def test_an_exception_in_an_asynchronous_callback_comes_up(strategy):
+    class Failing(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            raise ZeroDivisionError(f"at step {batch}")
+
+    with strategy.scope():
+        model = compile_model(sequential(), steps_per_execution=3)
+    model.set_asynchronous_callbacks(True)
+    with pytest.raises(ZeroDivisionError, match="at step 0"):
+        fit(model, callbacks=[Failing()])
+    assert model.steps_per_execution == 3
+
+
+def test_an_exception_of_the_device_ends_the_thread(strategy):
+    seen = []
+
+    class Seen(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(batch)
+
+    x, y = samples(24)
+    y[20:] = CLASSES + 5
+
+    def checked(features, label):
+        with tf.control_dependencies([tf.debugging.assert_less(label, CLASSES)]):
+            return features, tf.identity(label)
+
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).map(checked).batch(4, drop_remainder=True)
+    with strategy.scope():
+        model = compile_model(sequential(), steps_per_execution=2)
+    model.set_asynchronous_callbacks(True)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        model.fit(dataset, shuffle=False, verbose=0, callbacks=[Seen()])
+    assert seen[-1] < 4
+    assert not [thread for thread in threading_names() if "callbacks" in thread]
+
+
+def threading_names():
+    import threading
+
+    return [thread.name for thread in threading.enumerate()]
+
+
+def test_stop_training_stops_asynchronous_callbacks(strategy):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.stop_training = True
+
+    with strategy.scope():
+        model = compile_model(sequential(), steps_per_execution=3)
+    model.set_asynchronous_callbacks(True)
+    history = fit(model, epochs=5, callbacks=[Stop()])
+    assert len(history.epoch) == 1
+
+
+def test_the_infeed_prefetches_as_deep_as_it_is_told(model, monkeypatch):
+    depths = []
+    original = Infeed.__init__
+
+    def noting(self, *args, prefetch_depth, **kwargs):
+        depths.append(prefetch_depth)
+        original(self, *args, prefetch_depth=prefetch_depth, **kwargs)
+
+    monkeypatch.setattr(Infeed, "__init__", noting)
+    fit(model, 40)
+    model.set_infeed_queue_options(prefetch_depth=7)
+    fit(model, 40)
+    assert depths == [3, 7]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"dataset": 1}, ValueError, "`dataset` cannot be set in the infeed queue options"),
+        ({"element_spec": 1}, ValueError, "Keras makes the infeed queue from the data"),
+        ({"prefetch_depth": 256}, ValueError, "integer from 1 to 255.*Received: 256"),
+        ({"prefetch_depth": -1}, ValueError, "Received: -1"),
+        ({"device_ordinal": -1}, ValueError, "`device_ordinal` must be an integer of at least 0"),
+        ({"depth": 1}, TypeError, "no such option in infeed queue: depth. There are device_ord"),
+    ],
+)
+def test_infeed_options_are_checked(model, options, error, message):
+    with pytest.raises(error, match=message):
+        model.set_infeed_queue_options(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"outfeed_mode": 1}, ValueError, "`outfeed_mode` cannot be set in the outfeed queue opt"),
+        ({"device_ordinal": 0}, ValueError, "the device of the model's strategy"),
+        ({"buffer_depth": 0}, ValueError, "`buffer_depth` must be a positive integer"),
+        ({"depth": 1}, TypeError, "no such option in outfeed queue: depth. There are buffer_dep"),
+    ],
+)
+def test_outfeed_options_are_checked(model, options, error, message):
+    with pytest.raises(error, match=message):
+        model.set_outfeed_queue_options(**options)
+
+
+def test_asynchronous_is_a_bool(model):
+    with pytest.raises(TypeError, match="`asynchronous` must be True or False. Received: 1"):
+        model.set_asynchronous_callbacks(1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: model.set_gradient_accumulation_options(1),
+        lambda model: model.set_replication_options("MEAN"),
+        lambda model: model.set_infeed_queue_options(prefetch_depth=2),
+        lambda model: model.set_outfeed_queue_options(buffer_depth=2),
+    ],
+)
+def test_functions_are_made_anew_after_a_change_of_options(model, change):
+    fit(model, 40)
+    before = model.train_function
+    change(model)
+    fit(model, 40)
+    assert model.train_function is not before
+
+
+def test_models_made_outside_have_no_such_methods():
+    assert not hasattr(sequential(), "set_gradient_accumulation_options")
