@@ -103,6 +103,7 @@ class Node:
         lowered: What it runs, besides its bodies.
         reads: Buffers that it reads.
         writes: Buffers that it makes.
+        fills: Buffer of the caller that it copies to; None for all other nodes.
         after: Indices of the nodes of the same block that have to run before it.
         overwritable: Buffers among `reads` that lie like `writes[0]` and are read element by
             element: it may be made in their memory where nobody reads them later.
@@ -116,6 +117,7 @@ class Node:
     lowered: Lowered
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
+    fills: int | None = None
     after: set[int] = field(default_factory=set)
     overwritable: tuple[int, ...] = ()
     vanishes: bool = False

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ipu_tf.compiler.blocks import Node, Value, Values
+from ipu_tf.compiler.blocks import Block, Node, Value, Values
 from ipu_tf.compiler.build import BlockBuilder, Session, make_node
 from ipu_tf.compiler.cache import ProgramCache, fingerprint
 from ipu_tf.compiler.context import Context, Rules, TileBalance
@@ -88,15 +88,48 @@ def build_program(
         IPUOutOfMemoryError: A single op does not fit, and `options` makes that an error.
         UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
     """
-    target = options.target
-    context = Context(
-        options=options,
-        plans=plans,
-        computations=module.computations,
-        instructions=module.entry_computation.by_name(),
-        balance=TileBalance(target.tiles),
+    session = Session(
+        program=module.name,
+        context=Context(
+            options=options,
+            plans=plans,
+            computations=module.computations,
+            instructions=module.entry_computation.by_name(),
+            balance=TileBalance(options.target.tiles),
+        ),
+        rules=rules,
     )
-    session = Session(program=module.name, context=context, rules=rules)
+    stream_in, block = lower_entry(session, module)
+    if session.unsupported:
+        error = UnsupportedOpcodeError(module.name, session.unsupported)
+        if options.unsupported == "raise":
+            raise error
+        _LOG.warning("%s", error)
+    emission = Emission(session.buffers)
+    for node in stream_in:
+        emission.node(node)
+    emission.block(block)
+    tensors = emission.all_tensors()
+    target = options.target
+    return DeviceProgram(
+        name=module.name,
+        target=target,
+        steps=tuple(emission.steps),
+        tensors=tensors,
+        memory=tile_memory(
+            tensors,
+            steps=len(emission.steps),
+            target=target,
+            program_bytes=program_bytes([*stream_in, *block.nodes], session.buffers, target),
+        ),
+        samples_per_run=samples_per_run,
+        unsupported={opcode: tuple(layers) for opcode, layers in session.unsupported.items()},
+        notes=tuple(session.notes),
+    )
+
+
+def lower_entry(session: Session, module: Module) -> tuple[list[Node], Block]:
+    """Returns what runs first, to fetch the inputs, and the ordered block of all the rest."""
     parameters = place_parameters(session, module)
     stream_in = _stream_in(session, module, parameters)
     builder = BlockBuilder(session)
@@ -119,31 +152,7 @@ def build_program(
         (*stays, *targets.values()),
         {place: targets[number] for place, number in enumerate(updates)},
     )
-    if session.unsupported:
-        error = UnsupportedOpcodeError(module.name, session.unsupported)
-        if options.unsupported == "raise":
-            raise error
-        _LOG.warning("%s", error)
-    emission = Emission(session.buffers)
-    for node in stream_in:
-        emission.node(node)
-    emission.block(block)
-    tensors = emission.all_tensors()
-    return DeviceProgram(
-        name=module.name,
-        target=target,
-        steps=tuple(emission.steps),
-        tensors=tensors,
-        memory=tile_memory(
-            tensors,
-            steps=len(emission.steps),
-            target=target,
-            program_bytes=program_bytes([*stream_in, *block.nodes], session.buffers, target),
-        ),
-        samples_per_run=samples_per_run,
-        unsupported={opcode: tuple(layers) for opcode, layers in session.unsupported.items()},
-        notes=tuple(session.notes),
-    )
+    return stream_in, block
 
 
 def check_memory(program: DeviceProgram, when_over: str) -> None:

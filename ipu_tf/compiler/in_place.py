@@ -90,7 +90,9 @@ def _make_in_place(builder: BlockBuilder, users: _Users, value: Value, target: V
 def _copy_into(builder: BlockBuilder, users: _Users, value: Value, target: Value) -> int:
     """Returns the index of a node that copies a result into its target's memory."""
     name = builder.session.buffers[target.buffer].name
-    index = builder.add(builder.move(value, target, name=f"{name}.update"))
+    node = builder.move(value, target, name=f"{name}.update")
+    node.fills = target.buffer
+    index = builder.add(node)
     users.put_before(builder.session.buffers.find(target.buffer), index)
     return index
 

@@ -88,6 +88,20 @@ def test_an_update_that_others_need_first_is_copied_at_the_end():
     assert names(made).index("change") < names(made).index("a.update")
 
 
+def test_an_update_that_mixes_elements_is_not_made_in_place():
+    made = program(
+        """
+        ENTRY main {
+          a = f32[16] parameter(0)
+          ROOT new = f32[16] reverse(a), dimensions={0}
+        }
+        """,
+        'parameter 0 state "a" updated_by=0',
+    )
+    assert names(made) == ["new", "a.update"]
+    assert tensors(made) == ["new"]
+
+
 def test_a_swap_needs_room_for_one_of_the_two():
     made = program(
         """
