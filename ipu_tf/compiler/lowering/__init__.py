@@ -1,1 +1,13 @@
-"""From instructions to supersteps: one rule for every kind of opcode."""
+"""From instructions to supersteps: one rule for every kind of opcode.
+
+`lower` finds the rule; a rule asks the machine for cycles and `mapping` for tiles. Rules are in
+files by kind: element-wise, contractions, reductions, windows, views, movement, indexing, random
+numbers, sorting, linear algebra, normalisation, collectives, the host, control flow.
+"""
+
+from ipu_tf.compiler.lowering.dispatch import lower, preferred_placement
+from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.lowering.mapping import spread
+from ipu_tf.compiler.lowering.traffic import Traffic, move
+
+__all__ = ["Traffic", "UnsupportedOpcode", "lower", "move", "preferred_placement", "spread"]

@@ -1,0 +1,96 @@
+"""`lower`: the rule of an instruction's opcode, from one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering import (
+    collectives,
+    contraction,
+    elementwise,
+    flow,
+    host,
+    indexing,
+    linalg,
+    movement,
+    normalization,
+    random,
+    reduce,
+    sorting,
+    views,
+    window,
+)
+from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.mapping import arrays
+from ipu_tf.compiler.lowering.rules import Rule
+from ipu_tf.compiler.placement import Placement
+
+_KINDS = (
+    collectives,
+    contraction,
+    elementwise,
+    flow,
+    host,
+    indexing,
+    linalg,
+    movement,
+    normalization,
+    random,
+    reduce,
+    sorting,
+    views,
+    window,
+)
+
+RULES: Mapping[str, Rule] = {opcode: rule for kind in _KINDS for opcode, rule in kind.RULES.items()}
+"""The rule of every opcode that has a cost.
+
+Calls, maps and parameters have none: whoever drives the lowering goes into computations.
+"""
+
+_TOO_WIDE = frozenset({"f64", "c64"})
+
+
+def lower(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Returns what an instruction becomes on tiles.
+
+    Args:
+        instruction: The instruction.
+        operands: Where its operands lie: one placement for every array of every operand's type,
+            tuples flattened.
+        context: The chip, options, plans, and the module around it.
+
+    Raises:
+        PlanDoesNotFit: It is a contraction that does not fit the memory of a tile.
+        UnsupportedOpcode: It has no cost.
+    """
+    rule = RULES.get(instruction.opcode)
+    if rule is None:
+        raise UnsupportedOpcode(instruction, "no rule knows its opcode.")
+    for array in arrays(instruction.type):
+        if array.dtype in _TOO_WIDE:
+            raise UnsupportedOpcode(
+                instruction,
+                f"its result is {array.dtype}, an IPU has no such type; cast to 32 bits or less.",
+            )
+    return rule(instruction, operands, context)
+
+
+def preferred_placement(
+    instruction: Instruction, operand_index: int, context: LoweringContext
+) -> Placement | None:
+    """Returns where an instruction would like an operand to lie; None if it does not mind.
+
+    Raises:
+        PlanDoesNotFit: It is a contraction that does not fit the memory of a tile.
+        UnsupportedOpcode: It has no cost.
+    """
+    if instruction.opcode in contraction.RULES:
+        return contraction.preferred_operand(instruction, operand_index, context)
+    if instruction.opcode in indexing.RULES:
+        return indexing.preferred_table(instruction, operand_index, context)
+    return None

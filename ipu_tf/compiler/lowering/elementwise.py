@@ -1,0 +1,244 @@
+"""Element-wise operations: where operands lie alike, nothing moves.
+
+The result lies like one of the operands: a variable's before others (its new value has to go back
+there), then the one on most tiles. Operands that lie elsewhere come by exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ipu_tf.compiler.hlo import Array, Computation, Instruction
+from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.mapping import arrays, like, spread
+from ipu_tf.compiler.lowering.rules import Rule, array_of
+from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.traffic import NOTHING, move
+from ipu_tf.compiler.placement import Placement
+from ipu_tf.machine import vertices
+from ipu_tf.machine.target import Target
+from ipu_tf.machine.vertices import Vertex
+
+_NO_ARITHMETIC = frozenset(
+    {
+        "and", "clamp", "compare", "count-leading-zeros", "is-finite", "not", "or", "popcnt",
+        "reduce-precision", "select", "shift-left", "shift-right-arithmetic",
+        "shift-right-logical", "xor",
+    }
+)  # fmt: skip
+"""Element-wise opcodes that are not counted as floating point operations."""
+
+_PASSED = frozenset(
+    {"parameter", "constant", "broadcast", "reshape", "bitcast", "bitcast-convert", "transpose"}
+)
+"""Opcodes that cost nothing within a fusion."""
+
+_FUSED_AS = {"convert": "abs", "iota": "add", "copy": "abs"}
+"""What other opcodes cost within a fusion. Modelled: one instruction on values in registers."""
+
+_FLOATS = frozenset({"f32", "f16", "bf16", "f8e4m3", "f8e5m2"})
+
+
+def operation(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a single operation."""
+    result = array_of(instruction)
+    dtype = _operand_dtype(instruction, context)
+    placement = result_placement(instruction, operands, context)
+    try:
+        vertex = cached.elementwise(
+            instruction.opcode,
+            placement.tile_elements,
+            dtype,
+            context.target,
+            scalar_operand=any(_is_scalar(operand) for operand in operands),
+        )
+    except ValueError as error:
+        raise UnsupportedOpcode(instruction, str(error)) from None
+    flops = result.elements * _flops_per_element(instruction.opcode, dtype)
+    return _lowered(instruction, operands, placement, vertex, flops, context)
+
+
+def convert(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a cast; one between types of the same representation is a view."""
+    source, result = _operand_dtype(instruction, context), array_of(instruction)
+    if source == result.dtype:
+        return Lowered(results=(operands[0],), view_of=0)
+    placement = result_placement(instruction, operands, context)
+    try:
+        vertex = cached.convert(placement.tile_elements, source, result.dtype, context.target)
+    except ValueError as error:
+        raise UnsupportedOpcode(instruction, str(error)) from None
+    return _lowered(instruction, operands, placement, vertex, 0, context)
+
+
+def fusion(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a chain of element-wise operations as one pass over the elements of its result."""
+    result = array_of(instruction)
+    body = context.computations[instruction.computations[0]]
+    placement = result_placement(instruction, operands, context)
+    operations, flops_per_element = _operations(body)
+    try:
+        vertex = _fused(operations, placement.tile_elements, result.dtype, operands, context.target)
+    except ValueError as error:
+        raise UnsupportedOpcode(instruction, str(error)) from None
+    views = _views_inside(body, operands, placement)
+    return _lowered(
+        instruction, views, placement, vertex, result.elements * flops_per_element, context
+    )
+
+
+def result_placement(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Placement:
+    """Returns where the result of an element-wise operation lies."""
+    result = array_of(instruction)
+    best: tuple[tuple[bool, int, int], Placement] | None = None
+    for index, operand in enumerate(operands):
+        if operand.elements != result.elements or operand.repeats is not None:
+            continue
+        is_variable = _opcode_of(instruction, index, context) == "parameter"
+        key = (is_variable, operand.tiles, operand.bytes)
+        if best is None or key > best[0]:
+            best = (key, operand)
+    return spread(result, context) if best is None else like(best[1], result)
+
+
+def _lowered(
+    instruction: Instruction,
+    operands: Sequence[Placement],
+    placement: Placement,
+    vertex: Vertex,
+    flops: int,
+    context: LoweringContext,
+) -> Lowered:
+    """Returns one superstep: what lies elsewhere comes in, then every tile computes."""
+    traffic = sum((move(operand, placement) for operand in operands), NOTHING)
+    stage = Stage(name=instruction.opcode, where=placement, traffic=traffic, vertex=vertex)
+    in_place = next((index for index, operand in enumerate(operands) if operand == placement), None)
+    return lowered((stage,), (placement,), context.target, in_place=in_place, flops=flops)
+
+
+def _fused(
+    operations: tuple[tuple[str, str], ...],
+    elements: int,
+    dtype: str,
+    operands: Sequence[Placement],
+    target: Target,
+) -> Vertex:
+    if not operations:
+        return cached.copy(elements, dtype, target)
+    tensors = sum(not _is_scalar(operand) for operand in operands)
+    return cached.fused(operations, elements, dtype, target, operands=tensors)
+
+
+def _operations(body: Computation) -> tuple[tuple[tuple[str, str], ...], int]:
+    """Returns opcode and type of every operation in a fusion, and its flops per element.
+
+    What is computed on scalars runs once on every worker, not once an element.
+    """
+    defined = body.by_name()
+    root = next(arrays(defined[body.root].type))
+    operations, flops = [], 0
+    for inner in body:
+        if inner.opcode in _PASSED or next(arrays(inner.type)).elements < root.elements:
+            continue
+        first = inner.operands[-1] if inner.operands else inner.name
+        dtype = next(arrays(defined[first].type)).dtype
+        if inner.opcode == "convert":
+            dtype = next(arrays(inner.type)).dtype
+        operations.append((_FUSED_AS.get(inner.opcode, inner.opcode), dtype))
+        flops += _flops_per_element(inner.opcode, dtype)
+    return tuple(operations), flops
+
+
+def _views_inside(
+    body: Computation, operands: Sequence[Placement], placement: Placement
+) -> list[Placement]:
+    """Returns the operands of a fusion as the chain sees them: broadcast to the result's shape."""
+    views = list(operands)
+    defined = body.by_name()
+    for inner in body:
+        if inner.opcode != "broadcast":
+            continue
+        source = defined[inner.operands[0]]
+        while source.opcode in ("reshape", "bitcast", "convert"):
+            source = defined[source.operands[0]]
+        if source.opcode != "parameter":
+            continue
+        number = source.attributes["parameter_number"]
+        views[number] = broadcast_view(inner, operands[number], like(placement, array_of(inner)))
+    return [
+        view
+        if view.repeats is not None or view.elements == placement.elements
+        else Placement(
+            elements=placement.elements,
+            element_bytes=view.element_bytes,
+            first_tile=placement.first_tile,
+            tiles=placement.tiles,
+            repeats=view,
+            run=max(1, placement.elements // max(1, view.elements)),
+        )
+        for view in views
+    ]
+
+
+def broadcast_view(instruction: Instruction, operand: Placement, stored: Placement) -> Placement:
+    """Returns the placement of a broadcast: a view of the operand, in which elements repeat.
+
+    Args:
+        instruction: The broadcast.
+        operand: Where its operand lies.
+        stored: How its result would lie if it were stored.
+    """
+    result = array_of(instruction)
+    dimensions = instruction.attributes["dimensions"]
+    last = max((axis for axis in dimensions if result.dims[axis] > 1), default=-1)
+    run = 1
+    for extent in result.dims[last + 1 :]:
+        run *= extent
+    return Placement(
+        elements=result.elements,
+        element_bytes=operand.element_bytes,
+        first_tile=stored.first_tile,
+        tiles=stored.tiles,
+        layout=stored.layout,
+        repeats=operand.repeats or operand,
+        run=max(1, run * (operand.run if operand.repeats else 1)),
+    )
+
+
+def _operand_dtype(instruction: Instruction, context: LoweringContext) -> str:
+    """Returns the type that an operation computes in: that of the values, for a select."""
+    index = 1 if instruction.opcode == "select" else 0
+    type_ = context.operand(instruction, index).type
+    if not isinstance(type_, Array):
+        raise UnsupportedOpcode(instruction, "element-wise operations take arrays, not tuples.")
+    return type_.dtype
+
+
+def _opcode_of(instruction: Instruction, index: int, context: LoweringContext) -> str:
+    return context.operand(instruction, index).opcode
+
+
+def _flops_per_element(opcode: str, dtype: str) -> int:
+    counted = opcode in vertices.OPCODES and opcode not in _NO_ARITHMETIC and dtype in _FLOATS
+    return int(counted)
+
+
+def _is_scalar(operand: Placement) -> bool:
+    return (operand.repeats or operand).elements == 1
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(sorted(vertices.OPCODES), operation),
+    "convert": convert,
+    "fusion": fusion,
+}

@@ -1,0 +1,58 @@
+"""What control flow itself costs: telling all tiles how it goes on.
+
+The computations that it calls are lowered instruction by instruction by whoever drives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.rules import Rule
+from ipu_tf.compiler.placement import Placement
+from ipu_tf.machine import exchange
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.machine.target import Target
+
+_PREDICATE_BYTES = 4
+_BRANCH_CYCLES = 12
+"""Two supervisor instructions, a load and a branch taken, of six cycles each (ISA)."""
+
+
+def loop(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a while loop without its body: the condition is tested once more than it holds.
+
+    A loop of unknown length counts as one iteration, as its body does.
+    """
+    trips = instruction.attributes.get("trip_count")
+    tests = 1 + (1 if trips is None else trips)
+    return Lowered(
+        supersteps=(_decision("test the condition", tests, context.target),),
+        results=tuple(operands),
+    )
+
+
+def conditional(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a conditional without its branches."""
+    return Lowered(supersteps=(_decision("choose a branch", 1, context.target),))
+
+
+def _decision(name: str, times: int, target: Target) -> Superstep:
+    """Returns what it takes that all tiles know a value and branch on it, so many times."""
+    moving = exchange.broadcast_cycles(_PREDICATE_BYTES, target.tiles - 1, target)
+    return Superstep(
+        name=name,
+        sync_cycles=times * target.sync_cycles,
+        exchange_cycles=times * int(moving),
+        compute_cycles=times * _BRANCH_CYCLES,
+        busy_tile_cycles=times * _BRANCH_CYCLES * target.tiles,
+        exchange_bytes=times * _PREDICATE_BYTES * (target.tiles - 1),
+    )
+
+
+RULES: Mapping[str, Rule] = {"conditional": conditional, "while": loop}

@@ -1,0 +1,73 @@
+"""What involves the host: calls of its functions, feeds; and custom calls by their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.mapping import arrays, spread
+from ipu_tf.compiler.lowering.rules import Rule
+from ipu_tf.compiler.lowering.sorting import top_k
+from ipu_tf.compiler.lowering.views import passed_on
+from ipu_tf.compiler.placement import Placement
+from ipu_tf.machine import host
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.machine.system import System, system_of
+
+
+def transfer(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a call of a host function or a feed: operands go to the host, results come back.
+
+    Models the transfers; the time of the function itself is the host's.
+    """
+    results = tuple(spread(array, context) for array in arrays(instruction.type))
+    system = _system(instruction, context)
+    moved = (sum(p.bytes for p in operands), sum(p.bytes for p in results))
+    cycles = sum(host.transfer_cycles(system, bytes_) for bytes_ in moved if bytes_)
+    step = Superstep(
+        name=instruction.opcode,
+        sync_cycles=context.target.sync_cycles,
+        host_cycles=cycles,
+        exchange_bytes=sum(moved),
+    )
+    return Lowered(supersteps=(step,), results=results)
+
+
+def custom_call(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a custom call whose target is known.
+
+    Raises:
+        UnsupportedOpcode: It is not.
+    """
+    name = instruction.attributes.get("custom_call_target", "")
+    rule = CUSTOM_CALLS.get(name)
+    if rule is None:
+        raise UnsupportedOpcode(
+            instruction,
+            f"custom calls of {name!r} are not known; those of {', '.join(CUSTOM_CALLS)} are.",
+        )
+    return rule(instruction, operands, context)
+
+
+def _system(instruction: Instruction, context: LoweringContext) -> System:
+    """Returns the smallest system of the chip: its link to the host is what counts."""
+    try:
+        return system_of(context.target.chip)
+    except ValueError as error:
+        raise UnsupportedOpcode(instruction, f"no host is known for it. {error}") from None
+
+
+CUSTOM_CALLS: Mapping[str, Rule] = {"Sharding": passed_on, "TopK": top_k}
+
+RULES: Mapping[str, Rule] = {
+    "custom-call": custom_call,
+    "host-call": transfer,
+    "infeed": transfer,
+    "outfeed": transfer,
+}

@@ -1,0 +1,188 @@
+"""What moves elements: copies, padding, concatenation, slices whose place is known at run time.
+
+Tensors that are sliced at run time are taken to lie so that each slice is spread over all of their
+tiles, as the machine allocates them; a slice then needs no exchange but that of its index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.mapping import element_bytes, spread
+from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
+from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, move, to_all
+from ipu_tf.compiler.placement import Placement
+from ipu_tf.machine.cost import ceil_div
+
+
+def copy(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a copy: every tile copies its piece; a view with repeated elements is filled in."""
+    result = operands[0].stored
+    dtype = array_of(instruction).dtype
+    vertex = cached.copy(result.tile_elements, dtype, context.target)
+    stage = Stage(
+        name="copy", where=result, traffic=move(operands[0], result), vertex=vertex, into_place=True
+    )
+    return lowered((stage,), (result,), context.target)
+
+
+def concatenate(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a concatenation: all operands are exchanged into one new array."""
+    array = array_of(instruction)
+    result = spread(array, context)
+    traffic = _into(result, operands)
+    vertex = None
+    if traffic == NOTHING:
+        vertex = cached.copy(result.tile_elements, array.dtype, context.target)
+    stage = Stage(name="concatenate", where=result, traffic=traffic, vertex=vertex, into_place=True)
+    return lowered((stage,), (result,), context.target)
+
+
+def pad(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers padding: the new array is filled with the value, then the operand moves in."""
+    array = array_of(instruction)
+    result = spread(array, context)
+    added = max(0, array.elements - operands[0].elements)
+    share = ceil_div(added, result.tiles)
+    stages = (
+        Stage(
+            name="fill",
+            where=result,
+            traffic=move(_repeated(operands[1], result), result),
+            vertex=cached.fill(share, array.dtype, context.target),
+        ),
+        Stage(name="pad", where=result, traffic=_into(result, operands[:1]), into_place=True),
+    )
+    return lowered(stages, (result,), context.target)
+
+
+def iota(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers ascending numbers: every tile writes its own."""
+    array = array_of(instruction)
+    result = spread(array, context)
+    vertex = cached.iota(result.tile_elements, array.dtype, context.target)
+    stage = Stage(name="iota", where=result, vertex=vertex)
+    return lowered((stage,), (result,), context.target)
+
+
+def dynamic_slice(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a slice whose place is known at run time."""
+    result = _slice_placement(operands[0], instruction, context)
+    share = result.tile_elements
+    stage = Stage(
+        name="dynamic slice",
+        where=result,
+        traffic=_indices(operands[1:], result),
+        vertex=cached.dynamic_slice(share, 1, array_of(instruction).dtype, context.target),
+    )
+    return lowered((stage,), (result,), context.target)
+
+
+def dynamic_update_slice(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers the update of a slice whose place is known at run time, in place where possible."""
+    array, update = array_of(instruction), operand_array(instruction, 1, context)
+    result = operands[0].stored
+    stages = []
+    if context.operand(instruction, 0).opcode == "broadcast":
+        filled = cached.fill(result.tile_elements, array.dtype, context.target)
+        traffic = move(operands[0], result)
+        stages.append(Stage(name="fill", where=result, traffic=traffic, vertex=filled))
+    share = _sliced(result, update.elements, element_bytes(update.dtype))
+    stages.append(
+        Stage(
+            name="dynamic update",
+            where=share,
+            traffic=move(operands[1], share) + _indices(operands[2:], share),
+            vertex=cached.dynamic_update(share.tile_elements, 1, array.dtype, context.target),
+        )
+    )
+    return lowered(stages, (result,), context.target, in_place=0)
+
+
+def _into(result: Placement, operands: Sequence[Placement]) -> Traffic:
+    """Returns the traffic of operands that fill a result piece by piece.
+
+    No tile receives more than its own piece.
+    """
+    if result.tiles == 1 and all(
+        (operand.repeats or operand).tiles == 1
+        and (operand.repeats or operand).first_tile == result.first_tile
+        for operand in operands
+    ):
+        return NOTHING
+    total = sum(operand.bytes for operand in operands)
+    sent = max(
+        ((operand.repeats or operand).footprint.tile_bytes for operand in operands), default=0
+    )
+    received = min(total, result.tile_elements * result.element_bytes)
+    pieces = sum((operand.repeats or operand).tiles for operand in operands)
+    return Traffic(
+        received_bytes=received,
+        sent_bytes=sent,
+        total_bytes=total,
+        messages=min(result.tile_elements, ceil_div(pieces, result.tiles) + 2)
+        + ceil_div(result.tiles, max(1, pieces)),
+    )
+
+
+def _repeated(scalar: Placement, result: Placement) -> Placement:
+    """Returns a scalar as a view of a result's shape."""
+    return Placement(
+        elements=result.elements,
+        element_bytes=scalar.element_bytes,
+        first_tile=result.first_tile,
+        tiles=result.tiles,
+        repeats=scalar.repeats or scalar,
+        run=max(1, result.elements),
+    )
+
+
+def _slice_placement(
+    operand: Placement, instruction: Instruction, context: LoweringContext
+) -> Placement:
+    array = array_of(instruction)
+    if operand.repeats is not None:
+        return spread(array, context)
+    return _sliced(operand, array.elements, element_bytes(array.dtype))
+
+
+def _sliced(operand: Placement, elements: int, size: int) -> Placement:
+    """Returns where a slice of a tensor lies: spread over all of its tiles."""
+    return Placement(
+        elements=elements,
+        element_bytes=size,
+        first_tile=operand.first_tile,
+        tiles=max(1, min(operand.tiles, elements)),
+        layout=operand.layout,
+    )
+
+
+def _indices(indices: Sequence[Placement], where: Placement) -> Traffic:
+    """Returns the traffic of the indices of a slice, which all its tiles need."""
+    return sum((to_all(index, where.tiles) for index in indices), NOTHING)
+
+
+RULES: Mapping[str, Rule] = {
+    "concatenate": concatenate,
+    "copy": copy,
+    "dynamic-slice": dynamic_slice,
+    "dynamic-update-slice": dynamic_update_slice,
+    "iota": iota,
+    "pad": pad,
+}

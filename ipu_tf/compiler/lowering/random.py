@@ -1,0 +1,56 @@
+"""Random numbers: every tile draws its own from the generator in hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.mapping import arrays, spread
+from ipu_tf.compiler.lowering.rules import Rule, array_of
+from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.traffic import NOTHING, to_all
+from ipu_tf.compiler.placement import Placement
+from ipu_tf.machine import vertices
+from ipu_tf.machine.target import Target
+from ipu_tf.machine.vertices import Vertex
+
+_DRAW: Mapping[str, Callable[[int, str, Target], Vertex]] = {
+    "normal": vertices.random_normal,
+    "uniform": vertices.random_uniform,
+}
+
+
+def rng(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers numbers of a distribution; its parameters are scalars that all tiles need."""
+    array = array_of(instruction)
+    distribution = instruction.attributes["distribution"]
+    if distribution not in _DRAW:
+        known = ", ".join(_DRAW)
+        raise UnsupportedOpcode(
+            instruction, f"tiles draw from {known}, not from {distribution!r}; draw one of those."
+        )
+    result = spread(array, context)
+    vertex = _DRAW[distribution](result.tile_elements, array.dtype, context.target)
+    traffic = sum((to_all(operand, result.tiles) for operand in operands), NOTHING)
+    stage = Stage(name="draw", where=result, traffic=traffic, vertex=vertex)
+    return lowered((stage,), (result,), context.target)
+
+
+def rng_bit_generator(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers random bits, with or without the next state of the generator before them."""
+    *states, bits = arrays(instruction.type)
+    result = spread(bits, context)
+    vertex = vertices.random_bits(result.tile_elements, bits.dtype, context.target)
+    stage = Stage(
+        name="draw bits", where=result, traffic=to_all(operands[0], result.tiles), vertex=vertex
+    )
+    return lowered((stage,), (*(operands[0].stored for _ in states), result), context.target)
+
+
+RULES: Mapping[str, Rule] = {"rng": rng, "rng-bit-generator": rng_bit_generator}

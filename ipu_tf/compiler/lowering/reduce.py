@@ -1,0 +1,186 @@
+"""Reductions: of all elements, of rows, of columns, of several tensors together (argmax)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ipu_tf.compiler.hlo import Array, Instruction
+from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.mapping import (
+    arrays,
+    like,
+    on_tiles,
+    product,
+    row_major_block,
+    spread_tiles,
+)
+from ipu_tf.compiler.lowering.reduction_plan import plan_stages
+from ipu_tf.compiler.lowering.rules import Rule, operand_array
+from ipu_tf.compiler.lowering.steps import Stage, lowered, supersteps
+from ipu_tf.compiler.lowering.traffic import Traffic, move
+from ipu_tf.compiler.placement import Placement
+from ipu_tf.machine.cost import ceil_div
+from ipu_tf.machine.target import Target
+
+_BADLY_SPREAD = 2
+"""Times the tiles of an operand that an even spread must have to be worth considering."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """What is reduced.
+
+    Attributes:
+        operand: Type of the (first) operand.
+        dimensions: Dimensions that are reduced.
+        operands: Tensors that are reduced together.
+    """
+
+    operand: Array
+    dimensions: tuple[int, ...]
+    operands: int = 1
+
+    @property
+    def result(self) -> Array:
+        """Type of the (first) result."""
+        dims = self.operand.dims
+        kept = [extent for axis, extent in enumerate(dims) if axis not in self.dimensions]
+        return Array(self.operand.dtype, tuple(kept))
+
+
+def reduce(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> Lowered:
+    """Lowers a reduction. The first half of its operands are tensors, the rest initial values."""
+    results = tuple(arrays(instruction.type))
+    reduction = Reduction(
+        operand=operand_array(instruction, 0, context),
+        dimensions=tuple(instruction.attributes["dimensions"]),
+        operands=len(results),
+    )
+    if reduction.operand.elements == 0:
+        raise UnsupportedOpcode(
+            instruction, "it reduces a tensor without elements; leave the reduction out."
+        )
+    stages, placement = reduction_stages(reduction, operands[: len(results)], context)
+    is_float = reduction.operand.dtype.startswith(("f", "bf"))
+    return lowered(
+        stages,
+        tuple(like(placement, result) for result in results),
+        context.target,
+        flops=reduction.operand.elements if is_float else 0,
+    )
+
+
+def reduction_stages(
+    reduction: Reduction, operands: Sequence[Placement], context: LoweringContext
+) -> tuple[tuple[Stage, ...], Placement]:
+    """Returns the cheapest stages of a reduction, and where its result lies."""
+    own = operands[0].stored
+    candidates = [_stages(reduction, operands, own, context)]
+    elements, size = own.elements, own.element_bytes
+    even_tiles = spread_tiles(elements, size, context.target.tiles)
+    if even_tiles >= _BADLY_SPREAD * own.tiles:
+        even = on_tiles(reduction.operand, even_tiles, context)
+        candidates.append(_stages(reduction, operands, even, context))
+    return min(candidates, key=lambda candidate: _cycles(candidate[0], context.target))
+
+
+def _stages(
+    reduction: Reduction,
+    operands: Sequence[Placement],
+    where: Placement,
+    context: LoweringContext,
+) -> tuple[tuple[Stage, ...], Placement]:
+    """Returns the stages of a reduction whose operands are first brought to one placement."""
+    target, dtype = context.target, reduction.operand.dtype
+    result = reduction.result
+    outputs = max(1, result.elements)
+    block = row_major_block(reduction.operand.dims, where.tile_elements)
+    local_outputs = min(
+        outputs,
+        product([n for axis, n in enumerate(block) if axis not in reduction.dimensions]),
+    )
+    local_depth = ceil_div(where.tile_elements, local_outputs)
+    stages = [
+        Stage(
+            name="reduce on tile",
+            where=where,
+            traffic=sum((move(operand, where) for operand in operands), Traffic()),
+            vertex=cached.reduce(
+                local_outputs, local_depth, dtype, target, operands=reduction.operands
+            ),
+        )
+    ]
+    partials = ceil_div(where.tiles * local_outputs, outputs)
+    if partials <= 1:
+        tiles = max(1, min(where.tiles, outputs))
+        layout = where.layout if where.layout == "linear" else f"{where.layout}|reduced"
+        placement = Placement(
+            elements=result.elements,
+            element_bytes=where.element_bytes,
+            first_tile=where.first_tile,
+            tiles=tiles,
+            layout=layout,
+        )
+        return tuple(stages), placement
+    return _joined(reduction, stages, partials, local_outputs, context)
+
+
+def _joined(
+    reduction: Reduction,
+    stages: list[Stage],
+    partials: int,
+    sent_outputs: int,
+    context: LoweringContext,
+) -> tuple[tuple[Stage, ...], Placement]:
+    """Returns the stages with those in which tiles join their partial results."""
+    target, dtype = context.target, reduction.operand.dtype
+    result = reduction.result
+    plan = plan_stages(
+        partials=partials,
+        outputs=max(1, result.elements),
+        dtype=dtype,
+        operands=reduction.operands,
+        sent_outputs=sent_outputs,
+        target=target,
+    )
+    placement = stages[0].where
+    size = stages[0].where.element_bytes * reduction.operands
+    for number, stage in enumerate(plan):
+        is_last = number == len(plan) - 1
+        partial = result if is_last else Array(dtype, (stage.tiles * stage.outputs,))
+        placement = on_tiles(partial, stage.tiles, context)
+        received = stage.outputs * stage.depth
+        stages.append(
+            Stage(
+                name="reduce partials",
+                where=placement,
+                traffic=Traffic(
+                    received_bytes=received * size,
+                    sent_bytes=sent_outputs * size,
+                    total_bytes=received * size * stage.tiles,
+                    messages=min(stage.depth, received) + min(stage.tiles, sent_outputs),
+                ),
+                vertex=cached.reduce(
+                    stage.outputs,
+                    stage.depth,
+                    dtype,
+                    target,
+                    interleaved=True,
+                    operands=reduction.operands,
+                ),
+            )
+        )
+        sent_outputs = stage.outputs
+    return tuple(stages), placement
+
+
+def _cycles(stages: Sequence[Stage], target: Target) -> int:
+    return sum(step.total_cycles for step in supersteps(stages, target))
+
+
+RULES: Mapping[str, Rule] = {"reduce": reduce}

@@ -1,0 +1,102 @@
+"""Plans of reductions: what each tile reduces on its own, and in how many stages tiles join.
+
+Every tile reduces its own piece first. The partial results that are left are exchanged and
+reduced in one stage, or in two: first in groups on many tiles, then the groups' results. The
+cheapest of them is taken, also compared with spreading a badly spread operand first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ipu_tf.machine import exchange, vertices
+from ipu_tf.machine.cost import ceil_div
+from ipu_tf.machine.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionStage:
+    """Partial results that meet on other tiles.
+
+    Attributes:
+        tiles: Tiles that reduce.
+        outputs: Results on each of them.
+        depth: Partial results that go into each.
+    """
+
+    tiles: int
+    outputs: int
+    depth: int
+
+
+@lru_cache(maxsize=1 << 13)
+def plan_stages(
+    *,
+    partials: int,
+    outputs: int,
+    dtype: str,
+    operands: int,
+    sent_outputs: int,
+    target: Target,
+) -> tuple[ReductionStage, ...]:
+    """Returns the stages in which tiles add up what each of them has.
+
+    Args:
+        partials: Tiles that have a partial result of the same output.
+        outputs: Results in all.
+        dtype: Type of the partial results.
+        operands: Tensors that are reduced together.
+        sent_outputs: Partial results on each tile.
+        target: The machine.
+    """
+    if partials <= 1:
+        return ()
+    last = _stage(outputs, partials, target)
+    one_cycles = int(_cycles(last.outputs, last.depth, sent_outputs, dtype, operands, target))
+    # First depths worth trying: powers of two that leave something for the second stage.
+    depths = 2 ** np.arange(1, max(2, int(partials).bit_length()), dtype=np.int64)
+    depths = depths[depths < partials]
+    if not len(depths):
+        return (last,)
+    groups = ceil_div(np.int64(partials), depths)
+    first_tiles = np.minimum(target.tiles, outputs * groups)
+    first_outputs = ceil_div(outputs * groups, first_tiles)
+    second_outputs = ceil_div(outputs, min(target.tiles, outputs))
+    two_cycles = _cycles(first_outputs, depths, sent_outputs, dtype, operands, target) + _cycles(
+        second_outputs, groups, first_outputs, dtype, operands, target
+    )
+    best = int(np.argmin(two_cycles))
+    if one_cycles <= two_cycles[best]:
+        return (last,)
+    return (
+        ReductionStage(
+            tiles=int(first_tiles[best]),
+            outputs=int(first_outputs[best]),
+            depth=int(depths[best]),
+        ),
+        _stage(outputs, int(groups[best]), target),
+    )
+
+
+def _stage(outputs: int, depth: int, target: Target) -> ReductionStage:
+    tiles = min(target.tiles, outputs)
+    return ReductionStage(tiles=tiles, outputs=ceil_div(outputs, tiles), depth=depth)
+
+
+def _cycles(
+    outputs: np.ndarray | int,
+    depth: np.ndarray | int,
+    sent_outputs: np.ndarray | int,
+    dtype: str,
+    operands: int,
+    target: Target,
+) -> np.ndarray:
+    """Returns the cycles of stages: sync, exchange, reduction of what came."""
+    size = vertices.dtype_bytes(dtype) * operands
+    received = np.asarray(outputs) * depth * size
+    moving = exchange.phase_cycles(received, target, sent_bytes=np.asarray(sent_outputs) * size)
+    vertex = vertices.reduce(outputs, depth, dtype, target, interleaved=True, operands=operands)
+    return np.asarray(moving + vertex.cycles + target.sync_cycles)

@@ -1,0 +1,40 @@
+"""What a lowering rule is, and what rules of all kinds ask of their instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from ipu_tf.compiler.hlo import Array, Instruction
+from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.placement import Placement
+
+Rule: TypeAlias = Callable[[Instruction, Sequence[Placement], LoweringContext], Lowered]
+"""Instruction, placements of its operands' arrays (tuples flattened), context -> what it becomes.
+
+A rule is a pure function of these, apart from asking the context for the emptiest tiles.
+"""
+
+
+def array_of(instruction: Instruction) -> Array:
+    """Returns the type of an instruction's result, which has to be an array."""
+    if not isinstance(instruction.type, Array):
+        raise UnsupportedOpcode(
+            instruction, f"its result has to be one array, it is {instruction.type}."
+        )
+    return instruction.type
+
+
+def operand_array(instruction: Instruction, index: int, context: LoweringContext) -> Array:
+    """Returns the type of an operand, which has to be an array."""
+    type_ = context.operand(instruction, index).type
+    if not isinstance(type_, Array):
+        raise UnsupportedOpcode(instruction, f"operand {index} has to be an array, it is {type_}.")
+    return type_
+
+
+def root_opcode(instruction: Instruction, context: LoweringContext) -> str:
+    """Returns the opcode of the root of the computation that an instruction calls."""
+    computation = context.computations[instruction.computations[0]]
+    return computation.by_name()[computation.root].opcode
