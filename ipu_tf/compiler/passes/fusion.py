@@ -31,7 +31,8 @@ def run(module: Module) -> Module:
     """Returns the module with opcode "fusion" for chains of element-wise instructions.
 
     A fusion calls a computation of its own, whose parameters are the fusion's operands in order.
-    All of its instructions work for the same layer in the same part of the step.
+    All of its instructions work for the same layer in the same part of the step, which the fusion
+    says, so that equal fusions of different layers may call one computation.
     """
     computations = dict(module.computations)
     for name in programs(module):
@@ -135,7 +136,7 @@ class _Fuser:
             for operand in self._operands(member):
                 self._import(operand, prefix, body, parameters, renamed)
             operands = tuple(renamed.get(name, name) for name in member.operands)
-            body[member.name] = member.replace(operands=operands)
+            body[member.name] = _plain(member, operands)
         inner = f"{prefix}.root"
         body[inner] = body.pop(root.name).replace(name=inner)
         instructions = (*parameters.values(), *body.values())
@@ -161,7 +162,7 @@ class _Fuser:
             for inner in self._operands(operand):
                 self._import(inner, prefix, body, parameters, renamed)
             operands = tuple(renamed[inner] for inner in operand.operands)
-            body[renamed[name]] = operand.replace(name=renamed[name], operands=operands)
+            body[renamed[name]] = _plain(operand, operands).replace(name=renamed[name])
             return
         parameters[name] = Instruction(
             name=renamed[name],
@@ -179,6 +180,17 @@ class _Fuser:
             if instruction.name in read or not self._is_free(instruction):
                 kept.append(instruction)
         return kept[::-1]
+
+
+def _plain(instruction: Instruction, operands: tuple[str, ...]) -> Instruction:
+    """Returns what an instruction computes, without where it comes from."""
+    return Instruction(
+        name=instruction.name,
+        opcode=instruction.opcode,
+        type=instruction.type,
+        operands=operands,
+        attributes=instruction.attributes,
+    )
 
 
 def _fits(instruction: Instruction, root: Instruction) -> bool:

@@ -1,0 +1,120 @@
+"""Layers and phases: from names, from what reads, from what is updated, from callers."""
+
+import pytest
+
+from ipu_tf.compiler.hlo import parse, verify
+from ipu_tf.compiler.passes import attribution, inline, pipeline
+from tests.compiler import modules
+
+STEP = """
+parameter 0 input "x"
+parameter 1 weight "net/dense/kernel" layer="net/dense" updated_by=1
+parameter 2 state "metric" updated_by=2
+
+ENTRY main {
+  x = f32[4,8] parameter(0)
+  w = f32[8,2] parameter(1)
+  m = f32[] parameter(2)
+  y = f32[4,2] dot(x, w), layer="net/dense", op_name="net/dense/MatMul"
+  view = f32[2,4] reshape(y)
+  g = f32[8,2] dot(x, view), layer="net/dense", op_name="gradient_tape/net/dense/MatMul/MatMul_1"
+  rate = f32[] constant(0.1), layer="sgd", op_name="sgd/mul"
+  scale = f32[8,2] broadcast(rate), dimensions={}, layer="sgd", op_name="sgd/mul"
+  scaled = f32[8,2] multiply(g, scale), layer="sgd", op_name="sgd/mul"
+  new = f32[8,2] subtract(w, scaled), layer="sgd", op_name="sgd/sub"
+  one = f32[] constant(1.0), op_name="count"
+  count = f32[] add(m, one), op_name="count"
+  ROOT t = (f32[4,2], f32[8,2], f32[]) tuple(y, new, count)
+}
+"""
+
+
+def attributed(text):
+    module = attribution.run(parse(text))
+    verify(module)
+    return module
+
+
+def test_phases():
+    entry = attributed(STEP).entry_computation.by_name()
+    assert {name for name, i in entry.items() if i.phase == "backward"} == {"g", "view"}
+    assert {name for name, i in entry.items() if i.phase == "update"} == {
+        "rate",
+        "scale",
+        "scaled",
+        "new",
+    }
+
+
+def test_updates_belong_to_the_layer_of_their_weight():
+    entry = attributed(STEP).entry_computation.by_name()
+    assert {entry[name].layer for name in ("rate", "scale", "scaled", "new")} == {"net/dense"}
+
+
+def test_what_has_no_name_follows_what_reads_it():
+    entry = attributed(STEP).entry_computation.by_name()
+    assert entry["view"].layer == "net/dense"
+    assert entry["count"].layer == ""
+
+
+def test_what_is_read_for_an_output_too_is_no_update():
+    text = STEP.replace("tuple(y, new", "tuple(scaled, new").replace(
+        "ROOT t = (f32[4,2]", "ROOT t = (f32[8,2]"
+    )
+    entry = attributed(text).entry_computation.by_name()
+    assert entry["scaled"].phase == "forward"
+    assert entry["new"].phase == "update"
+
+
+def test_bodies_follow_their_loop():
+    module = attributed(
+        """
+        body {
+          s = (f32[2]) parameter(0)
+          e = f32[2] get-tuple-element(s), tuple_index=0
+          f = f32[2] tanh(e), layer="net/cell", op_name="net/cell/Tanh"
+          ROOT u = (f32[2]) tuple(f)
+        }
+        condition {
+          v = (f32[2]) parameter(0)
+          ROOT k = pred[] constant(false)
+        }
+        ENTRY main {
+          x = (f32[2]) parameter(0)
+          ROOT z = (f32[2]) while(x), calls={body, condition}, layer="net", \
+op_name="gradient_tape/net/while"
+        }
+        """
+    )
+    body = module.computations["body"].by_name()
+    assert (body["f"].layer, body["f"].phase) == ("net/cell", "backward")
+    assert module.computations["condition"].by_name()["k"].phase == "backward"
+
+
+def test_updates_in_a_branch_belong_to_their_weights():
+    module = pipeline.simplify(modules.module("mixed_precision"))
+    verify(module)
+    (branch,) = (i for i in module.entry_computation if i.opcode == "conditional")
+    assert branch.phase == "update"
+    layers = {i.layer for name in branch.computations for i in module.computations[name]}
+    assert {
+        parameter.layer for parameter in module.parameters if parameter.role == "weight"
+    } <= layers
+
+
+@pytest.mark.parametrize("name", modules.NAMES)
+def test_every_contraction_has_its_layer_and_phase(name):
+    module = attribution.run(inline.run(modules.module(name)))
+    weights = {parameter.layer for parameter in module.parameters if parameter.role == "weight"}
+    found = [
+        i
+        for computation in module.computations.values()
+        for i in computation
+        if i.opcode in ("dot", "convolution")
+    ]
+    assert {i.phase for i in found} == {"forward", "backward"}
+    assert all(i.layer for i in found)
+    if name != "transformer":  # Products of attention belong to layers without weights.
+        assert {i.layer for i in found} <= weights
+    for i in found:
+        assert (i.phase == "backward") == ("gradient_tape" in i.op_name)
