@@ -11,6 +11,7 @@ from ipu_tf.compiler.plan import Plan, PlanDoesNotFit
 from ipu_tf.compiler.plan_memory import plan_memory
 from ipu_tf.compiler.plan_steps import plan_supersteps
 from ipu_tf.compiler.planner import plan_conv, plan_matmul
+from ipu_tf.compiler.releases import CURRENT, FIRST
 from ipu_tf.compiler.shapes import ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.contractions.amp import amp_1x1_cycles
 from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
@@ -157,13 +158,16 @@ def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:
 def _planned(shape: MatMulShape | ConvShape, target: Target, partials: str) -> Plan:
     """Returns the plan that the planner finds with its default share of memory.
 
+    What is published of first-generation chips was measured with the first releases of poplibs.
+
     Raises:
         CannotPredict: No plan fits.
     """
+    release = FIRST if target.chip == "gc2" else CURRENT
     try:
         if isinstance(shape, MatMulShape):
-            return plan_matmul(shape, target, partials=partials)
-        return plan_conv(shape, target, partials=partials)
+            return plan_matmul(shape, target, partials=partials, release=release)
+        return plan_conv(shape, target, partials=partials, release=release)
     except PlanDoesNotFit as error:
         raise CannotPredict(str(error)) from error
 

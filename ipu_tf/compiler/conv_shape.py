@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -232,3 +233,20 @@ class ConvShape:
             dtype=self.dtype,
             partials=partials,
         )
+
+
+def fold_depth(shape: ConvShape, *, kernel_depth: int, out_depth: int) -> ConvShape:
+    """Returns the 2-D convolution that costs as much as a 3-D one.
+
+    Every output plane becomes an image of the batch, every plane of the filter another set of
+    input channels. The planes of the input that neighbouring output planes share count once for
+    each of them. The result is for costs alone: no tile op computes a 3-D convolution.
+
+    Args:
+        shape: The convolution of single planes.
+        kernel_depth: Planes of the filter.
+        out_depth: Planes of the forward output.
+    """
+    return dataclasses.replace(
+        shape, batch=shape.batch * out_depth, in_channels=shape.in_channels * kernel_depth
+    )

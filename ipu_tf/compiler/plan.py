@@ -14,7 +14,6 @@ from typing import ClassVar, TypeAlias
 from ipu_tf.compiler.partition import largest_part, partition
 from ipu_tf.compiler.shapes import (
     AMP_GRAINS,
-    DTYPE_BYTES,
     PARTIAL_DTYPES,
     Block,
     ConvPass,

@@ -27,7 +27,7 @@ def plan_supersteps(shape: OpShape, plan: Plan, target: Target) -> tuple[Superst
     after = [_superstep(p, plan, share) for p in phases if p.repeats == 1 and _after(p, phases)]
     inner: list[Superstep] = []
     for step in range(max((int(p.repeats) for p in phases), default=1)):
-        repeated = (p for p in phases if 1 < p.repeats and step < p.repeats)
+        repeated = (p for p in phases if p.repeats > 1 and step < p.repeats)
         inner.extend(_superstep(phase, plan, share) for phase in repeated)
     return (*before, *inner, *after)
 

@@ -22,6 +22,7 @@ from ipu_tf.compiler.plan_blocks import scratch_bytes
 from ipu_tf.compiler.plan_bound import least_cycles
 from ipu_tf.compiler.plan_check import check_proportion
 from ipu_tf.compiler.plan_cost import plan_cost
+from ipu_tf.compiler.releases import CURRENT, Release
 from ipu_tf.compiler.search_space import parallel_splits, with_serial_steps
 from ipu_tf.compiler.shapes import AMP_GRAINS, ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.target import Target
@@ -44,7 +45,7 @@ def plan_matmul(
     *,
     partials: str = "float32",
     available_memory_proportion: float = 0.6,
-    cycle_backoff: float = 0.0,
+    release: Release = CURRENT,
 ) -> MatMulPlan:
     """Returns the cheapest plan of a matmul.
 
@@ -54,15 +55,13 @@ def plan_matmul(
         partials: Type of the partial results; float32 inputs always have float32 partials.
         available_memory_proportion: Share of a tile's memory that the plan may take, in (0, 1].
             Where no plan fits it, the plan of least memory is returned if it fits the tile.
-        cycle_backoff: Share of the fewest cycles that may be given up for less memory; the first
-            releases of poplibs gave up 0.2 by default (`ConvOptions::cycleBackoffPercent`), later
-            ones nothing.
+        release: Whose planner to follow.
 
     Raises:
         PlanDoesNotFit: No plan fits the tile.
-        ValueError: `partials`, the proportion or the backoff is not valid.
+        ValueError: `partials` or the proportion is not valid.
     """
-    limits = _Limits(proportion=available_memory_proportion, cycle_backoff=cycle_backoff)
+    limits = _Limits(proportion=available_memory_proportion, release=release)
     return _search(MatMulPlan, shape, target, partials, limits)
 
 
@@ -73,13 +72,13 @@ def plan_conv(
     *,
     partials: str = "float32",
     available_memory_proportion: float = 0.6,
-    cycle_backoff: float = 0.0,
+    release: Release = CURRENT,
 ) -> ConvPlan:
     """Returns the cheapest plan of a convolution or of one of its gradients.
 
     Arguments and errors are those of `plan_matmul`.
     """
-    limits = _Limits(proportion=available_memory_proportion, cycle_backoff=cycle_backoff)
+    limits = _Limits(proportion=available_memory_proportion, release=release)
     return _search(ConvPlan, shape, target, partials, limits)
 
 
@@ -88,14 +87,10 @@ class _Limits:
     """What a plan may take, as the public planners document it."""
 
     proportion: float
-    cycle_backoff: float
+    release: Release
 
     def __post_init__(self) -> None:
         check_proportion(self.proportion)
-        if self.cycle_backoff < 0:
-            raise ValueError(
-                f"`cycle_backoff` must not be negative. Received: {self.cycle_backoff!r}."
-            )
 
 
 def _search(
@@ -105,6 +100,8 @@ def _search(
     search = _Search(shape, target, limits)
     splits = parallel_splits(shape, target, plan_type.serial_names())
     for method in methods_for(shape):
+        if method not in limits.release.methods:
+            continue
         search.add(
             Candidates(
                 splits=splits.splits,
@@ -135,7 +132,7 @@ class _Search:
         self._shape = shape
         self._target = target
         self._limit_bytes = int(target.tile_bytes * limits.proportion)
-        self._backoff = limits.cycle_backoff
+        self._backoff = limits.release.cycle_backoff
         self._best: _Found | None = None
         self._least: _Found | None = None
         self._priced: list[_Found] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ipu_tf.compiler.conv_shape import CONV_PASSES, ConvPass, ConvShape
+from ipu_tf.compiler.conv_shape import CONV_PASSES, ConvPass, ConvShape, fold_depth
 from ipu_tf.compiler.matmul_shape import MatMulShape
 from ipu_tf.compiler.shape_terms import DTYPE_BYTES, PARTIAL_DTYPES, Block, Operands
 from ipu_tf.machine.contractions import AMP_GRAINS
@@ -18,13 +18,14 @@ __all__ = [
     "AMP_GRAINS",
     "CONV_PASSES",
     "DTYPE_BYTES",
+    "PARTIAL_DTYPES",
     "Block",
     "ConvPass",
     "ConvShape",
     "MatMulShape",
     "OpShape",
     "Operands",
-    "PARTIAL_DTYPES",
+    "fold_depth",
 ]
 
 OpShape: TypeAlias = MatMulShape | ConvShape
