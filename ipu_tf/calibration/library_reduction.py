@@ -12,7 +12,7 @@ from ipu_tf.machine.sync import on_chip_cycles
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import dtype_bytes, reduce, reduce_passes
 
-_CALL_CYCLES = 934
+CALL_CYCLES = 934
 """What a call of the library's reduction takes beside its supersteps.
 
 Fitted: CIT (arXiv 1912.03413) table 4.16, 1,216 and 19,456 operands on one tile. Programs that are
@@ -29,7 +29,7 @@ def library_reduction_cycles(depth_on_tile: int, tiles: int, dtype: str, target:
         dtype: Type of the operands, HLO's name.
         target: The machine.
     """
-    cycles = _CALL_CYCLES + _on_tile(depth_on_tile, dtype, target, interleaved=False)
+    cycles = CALL_CYCLES + _on_tile(depth_on_tile, dtype, target, interleaved=False)
     if tiles > 1:
         cycles += gather_cycles(dtype_bytes(dtype), tiles, target)
         cycles += _on_tile(tiles, dtype, target, interleaved=True)

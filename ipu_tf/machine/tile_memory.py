@@ -13,11 +13,11 @@ from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 
 _LOAD_BITS = (32, 64, 128)
-_SUSTAINED_SHARE = 0.985
+SUSTAINED_SHARE = 0.985
 """Share of its slots in which an unrolled loop of loads loads (fitted: CIT table 3.1, 30.70 of
 31.13 TB/s): the loop itself takes the rest."""
 
-_STREAM_SHARE = 0.991
+STREAM_SHARE = 0.991
 """The same of a hand-written loop that loads twice and stores in one slot (stated for STREAM on a
 GC200, WaveEquation-IPU)."""
 
@@ -78,7 +78,7 @@ def load_cycles(count_bytes: Count, target: Target, *, interleaved: bool = False
 
 def read_bytes_per_second(target: Target, load_bits: int) -> float:
     """Returns the rate at which all tiles together read, in loops of nothing but loads."""
-    rate = load_bytes_per_cycle(target, load_bits) * _SUSTAINED_SHARE
+    rate = load_bytes_per_cycle(target, load_bits) * SUSTAINED_SHARE
     return target.tiles * rate * target.clock_hz
 
 
@@ -90,17 +90,17 @@ def write_bytes_per_second(target: Target, store_bits: int) -> float:
     """
     if store_bits not in (32, 64):
         raise ValueError(f"Stores are of 32 or 64 bits. Received: {store_bits!r}.")
-    rate = target.store_bytes_per_cycle * store_bits // 64 * _SUSTAINED_SHARE
+    rate = target.store_bytes_per_cycle * store_bits // 64 * SUSTAINED_SHARE
     return target.tiles * rate * target.clock_hz
 
 
 def stream_bytes_per_second(target: Target) -> float:
     """Returns the rate of loops that load two 64-bit words and store one in every slot."""
     words = 2 * target.narrow_load_bytes_per_cycle + target.store_bytes_per_cycle
-    return target.tiles * words * _STREAM_SHARE * target.clock_hz
+    return target.tiles * words * STREAM_SHARE * target.clock_hz
 
 
 def stream_flops_per_second(target: Target, dtype: str) -> float:
     """Returns the arithmetic of a triad `a = b + s * c` at that rate."""
     elements = 8 // (2 if dtype == "float16" else 4)
-    return target.tiles * 2 * elements * _STREAM_SHARE * target.clock_hz
+    return target.tiles * 2 * elements * STREAM_SHARE * target.clock_hz

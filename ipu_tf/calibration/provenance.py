@@ -1,0 +1,228 @@
+"""Where every figure of the model comes from: for the fidelity page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ipu_tf.calibration.library_reduction import CALL_CYCLES
+from ipu_tf.machine.link_timing import C2_LINKS, POD_HOST, POD_STREAMING
+from ipu_tf.machine.target import CHIPS
+from ipu_tf.machine.tile_memory import STREAM_SHARE, SUSTAINED_SHARE
+
+Status: TypeAlias = Literal["stated", "derived", "fitted", "modelled", "bound"]
+"""stated: a source gives it. derived: arithmetic on stated figures. fitted: chosen to meet measured
+points. modelled: our reading where nothing is published. bound: reality cannot be better."""
+
+_GC2 = CHIPS["gc2"]
+_BOW = CHIPS["bow"]
+_FIT_POINTS = "both of the file's points"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """A constant of the model.
+
+    Attributes:
+        name: What it is.
+        value: Its value, with its unit.
+        status: How it came to be.
+        how: From what.
+    """
+
+    name: str
+    value: str
+    status: Status
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindNote:
+    """How a kind of measurement is predicted.
+
+    Attributes:
+        status: The weakest status of what goes into it, apart from the chips' constants.
+        how: From which functions, and by which choices.
+    """
+
+    status: Status
+    how: str
+
+
+CONSTANTS = (
+    Constant(
+        name="sync of a chip's tiles",
+        value=f"{_GC2.sync_cycles} cycles",
+        status="fitted",
+        how="1,216 random messages of a word take 264 cycles; less the farthest way and the "
+        "turnaround",
+    ),
+    Constant(
+        name="turnaround: tiles both send and receive",
+        value=f"{_GC2.exchange.turnaround_cycles:g} cycles",
+        status="fitted",
+        how="one random message against 1,216, and the all-to-all",
+    ),
+    Constant(
+        name="head start of a gather",
+        value=f"{_GC2.exchange.head_start_cycles:g} cycles",
+        status="fitted",
+        how="gathers of 76 to 1,216 words: the way that their words hide",
+    ),
+    Constant(
+        name="start of a scatter of blocks, and more for single words",
+        value=f"{_GC2.exchange.scatter_start_cycles:g} and "
+        f"{_GC2.exchange.single_word_cycles:g} cycles",
+        status="fitted",
+        how="scatters of 160-byte blocks and of words",
+    ),
+    Constant(
+        name="nearest way, and more an island",
+        value=f"{_GC2.exchange.nearest_cycles:g} and {_GC2.exchange.island_cycles:g} cycles",
+        status="stated",
+        how="CIT 4.1.2",
+    ),
+    Constant(
+        name="more a column",
+        value=f"{_GC2.exchange.column_cycles:.2f} cycles",
+        status="derived",
+        how="CIT 4.1.2: the slowest pair of tiles, 98 ns",
+    ),
+    Constant(
+        name="fan-out of a broadcast, and to the far side",
+        value=f"{_GC2.exchange.fan_out_cycles:g} and {_GC2.exchange.far_side_cycles:g} cycles",
+        status="stated",
+        how="steps of CIT table 4.8",
+    ),
+    Constant(
+        name="share of slots in which a loop of loads loads",
+        value=f"{SUSTAINED_SHARE}",
+        status="fitted",
+        how="CIT table 3.1, 128-bit loads",
+    ),
+    Constant(
+        name="the same of a loop that loads and stores",
+        value=f"{STREAM_SHARE}",
+        status="stated",
+        how="STREAM on a GC200",
+    ),
+    Constant(
+        name="call of the library's reduction",
+        value=f"{CALL_CYCLES} cycles",
+        status="fitted",
+        how=f"{_FIT_POINTS}; not part of compiled programs",
+    ),
+    Constant(
+        name="efficiency of a C2's IPU-Links",
+        value=f"{C2_LINKS.efficiency}",
+        status="fitted",
+        how="55.0 GB/s over two links, 27.72 over one",
+    ),
+    Constant(
+        name="a message on an IPU-Link, however short",
+        value=f"{C2_LINKS.message_seconds * 1e9:.2f} ns",
+        status="fitted",
+        how="1,216 messages of a word between two IPUs of a board",
+    ),
+    Constant(
+        name="latencies of IPU-Links",
+        value=f"{C2_LINKS.board_hop_seconds * 1e6:g} us on a board, "
+        f"{C2_LINKS.rail_hop_seconds * 1e6:g} us to the next, "
+        f"{C2_LINKS.further_hop_seconds * 1e6:g} us for each further",
+        status="derived",
+        how="CIT table 4.1 and section 2.1, less the way on the chips",
+    ),
+    Constant(
+        name="everything between Mk2 IPUs",
+        value="as on the C2, but 16 GB/s a link",
+        status="modelled",
+        how="latencies of the GC2 kept; rates from vendor presentations",
+    ),
+    Constant(
+        name="exchange latencies of GC200, Bow and C600",
+        value="as on the GC2, in cycles; 23 islands a column",
+        status="modelled",
+        how="nothing is published",
+    ),
+    Constant(
+        name="host of a Pod",
+        value=f"{POD_HOST.group_bytes_per_second / 1e9:g} GB/s a machine",
+        status="bound",
+        how="100 GbE",
+    ),
+    Constant(
+        name="streaming memory",
+        value=f"{POD_STREAMING.ipu_bytes_per_second / 1e9:g} GB/s an IPU",
+        status="bound",
+        how="PCIe Gen4 x8; nothing is published",
+    ),
+    Constant(
+        name="Bow's clock",
+        value=f"{_BOW.clock_hz / 1e9:g} GHz",
+        status="stated",
+        how="printed by a Bow machine",
+    ),
+    Constant(
+        name="state and code bytes of vertices, exchange code",
+        value="a word a pointer, eight bytes a bundle, 12 bytes a message",
+        status="modelled",
+        how="nothing is published",
+    ),
+)
+
+KIND_NOTES = {
+    "amp_vertex": KindNote(
+        status="fitted",
+        how="poplibs' estimate of the 1x1 AMP vertex and one constant for its call, fitted on Bow",
+    ),
+    "conv_forward": KindNote(
+        status="modelled",
+        how="the planner's plan, all supersteps; 'same' padding, and all operations of that output "
+        "counted",
+    ),
+    "dense_matmul": KindNote(
+        status="modelled",
+        how="the planner's plan; compute alone where the record says so",
+    ),
+    "exchange_all_to_all": KindNote(
+        status="fitted", how="sync, turnaround, the farthest of so many random ways, words"
+    ),
+    "exchange_broadcast": KindNote(
+        status="fitted", how="sync, way to the farthest receiver, fan-out; pairs from four on"
+    ),
+    "exchange_gather": KindNote(
+        status="fitted", how="sync, nearest way less the head start, words"
+    ),
+    "exchange_point_to_point": KindNote(
+        status="fitted", how="sync, turnaround, the farthest of so many random ways, words"
+    ),
+    "exchange_scatter": KindNote(status="fitted", how="sync, start, words"),
+    "gemm_largest_square": KindNote(
+        status="modelled", how="the largest whose four matrices and plan fit, by bisection"
+    ),
+    "gemm_peak": KindNote(
+        status="modelled", how="the fastest plan of all multiples of 128 that fit"
+    ),
+    "host": KindNote(status="stated", how="latency and rate as measured; shared by groups of IPUs"),
+    "link": KindNote(status="fitted", how="way on chip, hops, messages or bytes"),
+    "reduce": KindNote(
+        status="fitted", how="the reduction vertices, a gather, and the library's call"
+    ),
+    "tile_memory": KindNote(
+        status="fitted", how="bytes a cycle by width of load, and the share of slots that load"
+    ),
+}
+"""How each kind of measurement is predicted."""
+
+KNOWN_WRONG = (
+    "Gathers of a few multi-word messages: measured 2 to 4 times slower than modelled. The "
+    "source's own transfer to the same tile takes 448 cycles in that table and 18 in the others, "
+    "so part of it belongs to the measurement.",
+    "All-to-all of 4 and 8 tiles: modelled 16% and 7% too slow.",
+    "Gathers and reductions across IPU-Links: up to 40% off; traffic between many IPUs that share "
+    "links more.",
+    "A library reduction of a single operand: 33% too slow.",
+    "Vertices other than products and reductions are charged as poplibs' estimators do; no "
+    "measurements of them are published.",
+)
+"""What the comparison shows to be off."""
