@@ -18,7 +18,7 @@ def methods_for(shape: OpShape) -> tuple[str, ...]:
 
 
 def _matmul_methods(k: int) -> tuple[str, ...]:
-    methods = ("amp_1x1", "horizontal_mac")
+    methods = ("amp_1x1", "amp_1x1_swapped", "horizontal_mac")
     return (*methods, "outer_product") if k == 1 else methods
 
 

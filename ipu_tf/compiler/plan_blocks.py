@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.plan import largest_block, partial_dtype
 from ipu_tf.compiler.shapes import DTYPE_BYTES, Block, Operands, OpShape
-from ipu_tf.machine.contractions import METHODS
+from ipu_tf.machine.contractions import METHODS, ContractionWork
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 
@@ -48,10 +49,10 @@ def plan_blocks(shape: OpShape, plans: Candidates, target: Target) -> PlanBlocks
     operands = shape.operands(block)
     element_bytes = DTYPE_BYTES[shape.dtype]
     method = METHODS[plans.method]
-    padded = _padded(shape, block, plans.grain, target) if method.padded else operands
+    padded = _padded(shape, plans, block, target) if method.padded else operands
     left = padded.left
     if method.expanded:
-        work = shape.work(block, plans.partials)
+        work = block_work(shape, plans, block)
         channels = ceil_div(work.in_channels * work.taps, plans.grain) * plans.grain
         left = left + work.groups * work.positions * channels
     partial = partial_dtype(shape.dtype, plans.partials)
@@ -97,6 +98,19 @@ def scratch_parts(shape: OpShape, plans: Candidates, target: Target) -> dict[str
     }
 
 
+def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWork:
+    """Returns what a tile computes for a block, as the method sees it."""
+    work = shape.work(block, plans.partials)
+    if not METHODS[plans.method].swapped:
+        return work
+    return dataclasses.replace(
+        work,
+        positions=work.out_channels,
+        row_positions=work.out_channels,
+        out_channels=work.positions,
+    )
+
+
 def home_elements(shape: OpShape) -> Operands:
     """Returns the elements of both whole inputs and of the whole result."""
     return shape.operands(shape.extents)
@@ -120,10 +134,12 @@ def _kept(shape: OpShape, plans: Candidates, shared_by: tuple[str, ...]) -> Coun
     return plans.serial_steps(changing) == 1
 
 
-def _padded(shape: OpShape, block: Block, grain: int, target: Target) -> Operands:
+def _padded(shape: OpShape, plans: Candidates, block: Block, target: Target) -> Operands:
     """Returns the elements of a block with channels filled up to whole AMP passes."""
+    swapped = METHODS[plans.method].swapped
+    columns = "rows" if swapped else shape.column_split
     sizes = dict(block)
-    for name, unit in ((shape.grained_split, grain), (shape.column_split, target.amp_columns)):
+    for name, unit in ((shape.grained_split, plans.grain), (columns, target.amp_columns)):
         sizes[name] = ceil_div(block[name], unit) * unit
     exact = shape.operands(block)
     filled = shape.operands(sizes)

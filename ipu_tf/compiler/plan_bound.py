@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.plan import largest_block, partial_dtype
+from ipu_tf.compiler.plan_blocks import block_work
 from ipu_tf.compiler.shapes import DTYPE_BYTES, OpShape
 from ipu_tf.machine.contractions import METHODS
 from ipu_tf.machine.cost import Count, ceil_div
@@ -20,10 +21,11 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     operands = shape.operands(block)
     left = operands.left - ceil_div(operands.left, plans.tile_parts(shape.left_shared_by))
     right = operands.right - ceil_div(operands.right, plans.tile_parts(shape.right_shared_by))
-    input_bytes = left * DTYPE_BYTES[shape.dtype]
-    moving = ceil_div(input_bytes, target.paired_exchange_bytes_per_cycle)
-    moving = moving + right * DTYPE_BYTES[shape.dtype] // target.exchange_bytes_per_cycle
-    work = shape.work(block, plans.partials)
+    streamed, waiting = (right, left) if METHODS[plans.method].swapped else (left, right)
+    element_bytes = DTYPE_BYTES[shape.dtype]
+    moving = streamed * element_bytes // target.paired_exchange_bytes_per_cycle
+    moving = moving + waiting * element_bytes // target.exchange_bytes_per_cycle
+    work = block_work(shape, plans, block)
     channels, outputs = work.in_channels * work.taps, work.out_channels
     if METHODS[plans.method].padded:
         inner = work.in_channels if not METHODS[plans.method].expanded else channels

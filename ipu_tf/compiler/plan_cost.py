@@ -17,6 +17,7 @@ from ipu_tf.compiler.plan import Plan, partial_dtype
 from ipu_tf.compiler.plan_blocks import (
     ACCUMULATOR_BYTES,
     PlanBlocks,
+    block_work,
     home_elements,
     plan_blocks,
 )
@@ -111,14 +112,15 @@ def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target
 def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
     """The exchange of operands, anew in every step, and the multiply-accumulates."""
     left_readers = plans.tile_parts(shape.left_shared_by)
+    right_readers = plans.tile_parts(shape.right_shared_by)
     left = _elsewhere(blocks.left_bytes, left_readers)
-    right = _elsewhere(blocks.right_bytes, plans.tile_parts(shape.right_shared_by))
-    # Neighbours that compute other columns of the same rows listen as a pair.
-    paired = left_readers % 2 == 0
-    exchange = paired_phase_cycles(
-        np.where(paired, left, 0), right + np.where(paired, 0, left), target
-    )
-    work = shape.work(blocks.block, plans.partials)
+    right = _elsewhere(blocks.right_bytes, right_readers)
+    # Tiles that stream the same positions past other weights are neighbours and listen as pairs.
+    swapped = METHODS[plans.method].swapped
+    streamed, readers = (right, right_readers) if swapped else (left, left_readers)
+    shared = np.where(readers % 2 == 0, streamed, 0)
+    exchange = paired_phase_cycles(shared, left + right - shared, target)
+    work = block_work(shape, plans, blocks.block)
     multiplying = METHODS[plans.method].cycles(work, target)
     cost = Cost(
         compute_cycles=multiplying + _prepare_cycles(shape, plans, blocks, target),
@@ -215,7 +217,7 @@ def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Coun
 def _prepare_cycles(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Count:
     """Returns the cycles in which a tile expands or pads the left input that it received."""
     method = METHODS[plans.method]
-    work = shape.work(blocks.block, plans.partials)
+    work = block_work(shape, plans, blocks.block)
     dtype = _XLA_NAMES[shape.dtype]
     if method.expanded:
         expanded = work.groups * work.positions * work.taps * work.in_channels

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ipu_tf.compiler.candidates import Candidates
-from ipu_tf.compiler.plan import Plan
-from ipu_tf.compiler.plan_blocks import plan_blocks, scratch_parts
+from ipu_tf.compiler.plan import Plan, largest_block
+from ipu_tf.compiler.plan_blocks import block_work, scratch_parts
 from ipu_tf.compiler.shapes import OpShape
 from ipu_tf.machine.contractions import METHODS
 from ipu_tf.machine.cost import ceil_div
@@ -89,8 +89,8 @@ def _depth(shape: OpShape, plan: Plan) -> int:
 
 def _vertex_state_bytes(shape: OpShape, plan: Plan, target: Target) -> int:
     """Returns the bytes of a vertex: its sizes, pointers to operands, work items of its workers."""
-    blocks = plan_blocks(shape, Candidates.of(plan), target)
-    work = shape.work(blocks.block, plan.partials)
+    block = largest_block(shape, plan.splits, plan.grain)
+    work = block_work(shape, Candidates.of(plan), block)
     in_groups = ceil_div(work.in_channels, plan.grain)
     out_groups = ceil_div(work.out_channels, target.amp_columns)
     pointers = work.groups * (in_groups + out_groups + in_groups * out_groups)

@@ -27,6 +27,7 @@ class Method:
         dtypes: Types of inputs that it takes.
         padded: Whether channels are padded to whole AMP passes in memory.
         expanded: Whether the image is expanded so that filter positions become input channels.
+        swapped: Whether the left input's rows take the place of columns: `a b` as `(b' a')'`.
         macs_per_cycle: What it cannot exceed, by the type of the inputs; empty for the AMP units,
             whose rate is the target's.
         code_bytes: Bytes of the codelet. Modelled: eight bytes for each bundle of its loops.
@@ -36,6 +37,7 @@ class Method:
     dtypes: tuple[str, ...]
     padded: bool = False
     expanded: bool = False
+    swapped: bool = False
     macs_per_cycle: Mapping[str, int] = field(default_factory=dict)
     code_bytes: int
 
@@ -49,6 +51,9 @@ _AMP_DTYPES = ("float32", "float16", "float8")
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "amp_1x1": Method(cycles=amp_1x1_cycles, dtypes=_AMP_DTYPES, padded=True, code_bytes=900),
+        "amp_1x1_swapped": Method(
+            cycles=amp_1x1_cycles, dtypes=_AMP_DTYPES, padded=True, swapped=True, code_bytes=900
+        ),
         "amp_nx1": Method(cycles=amp_nx1_cycles, dtypes=_AMP_DTYPES, padded=True, code_bytes=1500),
         "amp_expanded": Method(
             cycles=amp_1x1_cycles,
