@@ -1,0 +1,40 @@
+"""A mark on values that are the same on every replica."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class AssumeEqualAcrossReplicas(keras.layers.Layer):
+    """Passes its inputs on, which are said to be the same on every replica.
+
+    The compiler may then let conditions depend on them. The values stay as they are.
+
+    Args:
+        inplace: Whether the device marks the tensor itself and not a copy of it.
+        **kwargs: Arguments of every layer.
+    """
+
+    def __init__(self, inplace: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.inplace = inplace
+
+    def call(self, inputs: Any) -> Any:
+        """Returns the inputs, a tensor or a structure of tensors."""
+        return keras.tree.map_structure(tf.identity, inputs)
+
+    def compute_output_spec(self, inputs: Any) -> Any:
+        """Returns the shapes and dtypes of the results."""
+        return keras.tree.map_structure(_same, inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this layer."""
+        return {**super().get_config(), "inplace": self.inplace}
+
+
+def _same(spec: Any) -> keras.KerasTensor:
+    return keras.KerasTensor(spec.shape, dtype=spec.dtype)

@@ -1,0 +1,175 @@
+"""Wrappers that capture gradients inside of a model for its optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from ipu_tf.ops.grad_util_ops import capture_upstream_gradients
+
+
+class _GradientCapture(keras.layers.Layer):
+    """Does as its layer does.
+
+    Args:
+        layer: The layer that is wrapped.
+        tag: Name of the captured gradients and of the wrapper.
+        **kwargs: Arguments of every layer.
+    """
+
+    def __init__(self, layer: keras.layers.Layer, tag: str, **kwargs: Any) -> None:
+        super().__init__(**{"name": tag, **kwargs})
+        self.layer = layer
+        self.tag = tag
+
+    def build(self, input_shape: Any) -> None:
+        """Builds the wrapped layer."""
+        if not self.layer.built:
+            self.layer.build(input_shape)
+
+    def call(self, inputs: Any, **kwargs: Any) -> Any:
+        """Returns what the wrapped layer returns."""
+        return self.layer(inputs, **kwargs)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the shape of what the wrapped layer returns."""
+        return self.layer.compute_output_shape(input_shape)
+
+    def compute_output_spec(self, inputs: Any, **kwargs: Any) -> Any:
+        """Returns the shape and dtype of what the wrapped layer returns."""
+        return self.layer.compute_output_spec(inputs, **kwargs)
+
+    def _wrapped(self) -> Mapping[str, Any]:
+        """Returns the configuration of the layer that was wrapped."""
+        return keras.saving.serialize_keras_object(self.layer)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this layer."""
+        return {**super().get_config(), "layer": self._wrapped(), "tag": self.tag}
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> _GradientCapture:
+        """Returns the layer that `get_config` describes."""
+        arguments = dict(config)
+        layer = keras.saving.deserialize_keras_object(
+            arguments.pop("layer"), custom_objects=custom_objects
+        )
+        return cls(layer, **arguments)
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class CaptureUpstreamGradients(_GradientCapture):
+    """Captures the gradients that flow into the outputs of a layer.
+
+    An optimizer that reads captured gradients, such as `ALSOptimizer`, gets them at its next step.
+
+    Args:
+        layer: The layer.
+        tag: Name of the captured gradients and of the wrapper, "<name of the layer>_cug" if None.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        ValueError: `layer` is no Keras layer.
+    """
+
+    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
+        _check_is_layer("CaptureUpstreamGradients", layer)
+        super().__init__(layer, f"{layer.name}_cug" if tag is None else tag, **kwargs)
+
+    def call(self, inputs: Any, **kwargs: Any) -> Any:
+        """Returns what the wrapped layer returns."""
+        return capture_upstream_gradients(super().call(inputs, **kwargs), tag=self.tag)
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class CaptureActivationGradients(_GradientCapture):
+    """Captures the gradients that flow through the activation functions of a layer, to its inputs.
+
+    It wraps a copy of the layer with the layer's configuration and weights, whose activation
+    functions capture. The gradients of the argument "activation" have the tag "<tag>_activation".
+
+    Args:
+        layer: A layer with an argument for an activation function.
+        tag: Name of the captured gradients and of the wrapper, "<name of the layer>_cag" if None.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        ValueError: `layer` is no Keras layer, or has no activation function outside of a loop.
+    """
+
+    def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
+        if not self.layer_is_supported(layer):
+            raise ValueError(
+                f"CaptureActivationGradients: layer '{layer.name}' does not use an activation "
+                "function, or uses it in a loop over steps. Capture the gradients of its outputs "
+                f"with CaptureUpstreamGradients. Received: a layer of type {type(layer).__name__}."
+            )
+        tag = f"{layer.name}_cag" if tag is None else tag
+        super().__init__(_capturing(layer, tag), tag, **kwargs)
+        self._layer_config = keras.saving.serialize_keras_object(layer)
+
+    @staticmethod
+    def layer_is_supported(layer: keras.layers.Layer) -> bool:
+        """Returns whether a layer has activation functions whose gradients can be captured.
+
+        Args:
+            layer: A Keras layer.
+
+        Raises:
+            ValueError: It is no Keras layer.
+        """
+        _check_is_layer("CaptureActivationGradients", layer)
+        return not isinstance(layer, keras.layers.RNN) and bool(_activations(layer))
+
+    def _wrapped(self) -> Mapping[str, Any]:
+        return self._layer_config
+
+
+class _CapturingActivation:
+    """An activation function that captures the gradients that reach its inputs.
+
+    Args:
+        function: The activation function.
+        tag: Name of the captured gradients.
+    """
+
+    def __init__(self, function: Any, tag: str) -> None:
+        self._function = function
+        self._tag = tag
+
+    def __call__(self, inputs: Any) -> Any:
+        return self._function(capture_upstream_gradients(inputs, tag=self._tag))
+
+
+def _capturing(layer: keras.layers.Layer, tag: str) -> keras.layers.Layer:
+    """Returns a copy of a layer whose activation functions capture."""
+    captured = {
+        argument: _CapturingActivation(function, f"{tag}_{argument}")
+        for argument, function in _activations(layer).items()
+    }
+    copied = type(layer).from_config({**layer.get_config(), **captured})
+    if layer.built:
+        copied.build_from_config(layer.get_build_config())
+        copied.set_weights(layer.get_weights())
+    return copied
+
+
+def _activations(layer: keras.layers.Layer) -> dict[str, Any]:
+    """Returns the activation functions of a layer by the argument that sets them."""
+    return {
+        argument: keras.activations.get(value)
+        for argument, value in layer.get_config().items()
+        if "activation" in argument and value is not None
+    }
+
+
+def _check_is_layer(owner: str, layer: Any) -> None:
+    if not isinstance(layer, keras.layers.Layer):
+        raise ValueError(
+            f"{owner}: expected an instance of a Keras layer; it is the layer that is wrapped, not "
+            f"its outputs. Received: {layer!r}."
+        )

@@ -1,0 +1,117 @@
+"""Dense layers whose product is worked off piece by piece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.ops.math_ops import check_serialization, serialized_matmul
+
+# The names of the layer for those of `serialized_matmul`.
+_DIMENSIONS = {
+    "input_columns": "a_columns",
+    "input_rows_kernel_columns": "a_rows_b_columns",
+    "kernel_rows": "b_rows",
+}
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class SerialDense(keras.layers.Dense):
+    """Keras' dense layer, its product serialized to save memory of the device.
+
+    Of inputs of shape [..., m, k] and a kernel of shape [k, n], "input_columns" splits m,
+    "input_rows_kernel_columns" k and "kernel_rows" n; see `ipu_tf.ops.math_ops.serialized_matmul`.
+
+    Args:
+        units: Number of outputs.
+        serialization_factor: Number of pieces; it divides the extent that is split.
+        serialization_dimension: "input_columns", "input_rows_kernel_columns" or "kernel_rows".
+        activation: Activation function, none if None.
+        use_bias: Whether to add a bias.
+        kernel_initializer: Initializer of the kernel.
+        bias_initializer: Initializer of the bias.
+        kernel_regularizer: Regularizer of the kernel.
+        bias_regularizer: Regularizer of the bias.
+        activity_regularizer: Regularizer of the outputs.
+        kernel_constraint: Constraint of the kernel.
+        bias_constraint: Constraint of the bias.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        ValueError: The factor is below 1 or the dimension unknown; when it is built or called,
+            that the factor does not divide the extent.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        serialization_factor: int,
+        serialization_dimension: str,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        check_serialization(
+            "SerialDense", serialization_factor, serialization_dimension, tuple(_DIMENSIONS)
+        )
+        super().__init__(
+            units,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            **kwargs,
+        )
+        self.serialization_factor = serialization_factor
+        self.serialization_dimension = serialization_dimension
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the kernel and the bias."""
+        extents = {
+            "input_columns": input_shape[-2],
+            "input_rows_kernel_columns": input_shape[-1],
+            "kernel_rows": self.units,
+        }
+        extent = extents[self.serialization_dimension]
+        if extent is not None and extent % self.serialization_factor:
+            raise ValueError(
+                f"SerialDense layer '{self.name}': serialization_factor has to divide the extent "
+                f"that serialization_dimension='{self.serialization_dimension}' splits. Received: "
+                f"serialization_factor={self.serialization_factor}, extent {extent}."
+            )
+        super().build(input_shape)
+
+    def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
+        """Returns activation(inputs x kernel + bias), of shape [..., m, units]."""
+        del training
+        outputs = serialized_matmul(
+            inputs,
+            self.kernel,
+            self.serialization_factor,
+            _DIMENSIONS[self.serialization_dimension],
+        )
+        if self.bias is not None:
+            outputs = keras.ops.add(outputs, self.bias)
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this layer."""
+        return {
+            **super().get_config(),
+            "serialization_factor": self.serialization_factor,
+            "serialization_dimension": self.serialization_dimension,
+        }

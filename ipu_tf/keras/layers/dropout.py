@@ -1,0 +1,61 @@
+"""Dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from ipu_tf.keras.layers.ipu_layer import drop, seed_pair
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class Dropout(keras.layers.Dropout):
+    """Keras' dropout, with a seed that fixes the mask.
+
+    Args:
+        rate: Share of the inputs that are set to 0, from 0 up to but not including 1. The others
+            are scaled by 1 / (1 - rate).
+        noise_shape: Shape of the mask, of the rank of the inputs; every extent is that of the
+            inputs, or 1 or None to share one value along it. That of the inputs if None.
+        seed: A pair of whole numbers that gives the same mask at every call; None draws a new
+            mask at every call.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        ValueError: `rate`, `noise_shape` or `seed` is out of its range.
+    """
+
+    def __init__(
+        self, rate: float, noise_shape: Any = None, seed: Any = None, **kwargs: Any
+    ) -> None:
+        if not 0 <= rate < 1:
+            raise ValueError(
+                "Dropout: the rate must be from 0 up to but not including 1. "
+                f"Received: rate={rate!r}."
+            )
+        super().__init__(rate, noise_shape=noise_shape, **kwargs)
+        self.seed = seed_pair("Dropout", seed)
+
+    def build(self, input_shape: Any) -> None:
+        """Checks the shape of the mask against that of the inputs."""
+        shape = self.noise_shape
+        if shape is not None and (
+            len(shape) != len(input_shape)
+            or any(
+                None not in (extent, of_input) and extent not in (1, of_input)
+                for extent, of_input in zip(shape, input_shape, strict=True)
+            )
+        ):
+            raise ValueError(
+                f"Dropout layer '{self.name}': noise_shape must have the rank of the inputs, and "
+                "every extent that of the inputs or 1. "
+                f"Received: noise_shape={shape}, inputs of shape {tuple(input_shape)}."
+            )
+        super().build(input_shape)
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        """Returns the inputs, in training with some of them dropped."""
+        if not training or not self.rate:
+            return inputs
+        return drop(inputs, self.rate, self.noise_shape, self.seed, self.seed_generator)

@@ -1,0 +1,110 @@
+"""Embeddings that may be looked up in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.keras.layers.ipu_layer import refuse
+from ipu_tf.ops import embedding_ops
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class Embedding(keras.layers.Embedding):
+    """Keras' embedding of integers from 0 to `input_dim` - 1.
+
+    Args:
+        input_dim: Number of rows of the table.
+        output_dim: Length of a row.
+        embeddings_initializer: Initializer of the table.
+        embeddings_regularizer: Not supported.
+        activity_regularizer: Not supported.
+        embeddings_constraint: Not supported.
+        mask_zero: Not supported.
+        input_length: Not supported.
+        serialization_factor: Number of equal parts of the table that are looked up one after the
+            other, which saves memory where another layer uses the table, too.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        NotImplementedError: An argument that is not supported is given.
+        ValueError: `serialization_factor` is below 1 or does not divide `input_dim`.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        input_length: int | None = None,
+        serialization_factor: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        refuse(
+            self,
+            embeddings_regularizer=embeddings_regularizer,
+            activity_regularizer=activity_regularizer,
+            embeddings_constraint=embeddings_constraint,
+            mask_zero=mask_zero,
+            input_length=input_length,
+        )
+        embedding_ops.check_serialization("Embedding", serialization_factor, input_dim)
+        super().__init__(
+            input_dim, output_dim, embeddings_initializer=embeddings_initializer, **kwargs
+        )
+        self.serialization_factor = serialization_factor
+
+    def build(self, input_shape: Any = None) -> None:
+        """Makes the table."""
+        if input_shape is not None and len(input_shape) != 2:
+            raise ValueError(
+                f"Embedding layer '{self.name}': the inputs must have shape [batch, input_length]. "
+                f"Received: shape {tuple(input_shape)}."
+            )
+        super().build(input_shape)
+
+    def compute_output_spec(
+        self, inputs: Any, inputs_are_sorted: bool = False, training: bool | None = None
+    ) -> keras.KerasTensor:
+        """Returns the shape and dtype of the result."""
+        del inputs_are_sorted, training
+        self._check_integers(inputs)
+        return super().compute_output_spec(inputs)
+
+    def call(
+        self, inputs: Any, inputs_are_sorted: bool = False, training: bool | None = None
+    ) -> tf.Tensor:
+        """Returns the rows of integers.
+
+        Args:
+            inputs: Integers of shape [batch, input_length].
+            inputs_are_sorted: Whether they ascend, which saves the device their sorting.
+            training: Makes no difference.
+
+        Returns:
+            A tensor of shape [batch, input_length, output_dim].
+        """
+        del training
+        self._check_integers(inputs)
+        rows = embedding_ops.embedding_lookup(
+            self.embeddings, inputs, self.serialization_factor, inputs_are_sorted
+        )
+        return keras.ops.cast(rows, self.compute_dtype)
+
+    def _check_integers(self, inputs: Any) -> None:
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if "int" not in dtype:
+            raise ValueError(
+                f"Embedding layer '{self.name}': the inputs must be integers, for example of "
+                f"keras.Input(shape, dtype='int32'). Received: dtype {dtype}."
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this layer."""
+        return {**super().get_config(), "serialization_factor": self.serialization_factor}

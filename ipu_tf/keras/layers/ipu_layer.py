@@ -1,0 +1,69 @@
+"""What the layers share: the arguments of Keras that they refuse, and seeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: Any) -> None:
+    """Checks that arguments of the Keras layer that the IPU's has no use for are not given.
+
+    Args:
+        layer: The layer.
+        method: The method that has the arguments.
+        **arguments: Their values. False, None, 0 and empty values count as not given.
+
+    Raises:
+        NotImplementedError: One is given.
+    """
+    for name, value in arguments.items():
+        if value is not None and (not isinstance(value, bool | int | float | str) or value):
+            kind = type(layer).__name__
+            raise NotImplementedError(
+                f"ipu_tensorflow_addons.keras.layers.{kind} does not support {method} argument "
+                f"{name}: it is there for scripts that pass its default. Leave it out, or use the "
+                f"layer of keras.layers. Received: {name}={value!r}."
+            )
+
+
+def seed_pair(owner: str, seed: Any) -> tuple[int, int] | None:
+    """Returns a pair of seeds.
+
+    Args:
+        owner: What the error is to name.
+        seed: Two whole numbers of 32 bits in a list, array or tensor, or None.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if seed is None:
+        return None
+    pair = keras.ops.convert_to_numpy(seed)
+    if pair.shape != (2,) or pair.dtype.kind not in "iu":
+        raise ValueError(
+            f"{owner}: the seed must be a pair of whole numbers, of shape [2]. Received: {seed!r}."
+        )
+    return int(pair[0]), int(pair[1])
+
+
+def drop(
+    inputs: tf.Tensor, rate: float, noise_shape: Any, seed: tuple[int, int] | None, generator: Any
+) -> tf.Tensor:
+    """Returns a tensor with a share of its elements set to 0 and the others scaled up.
+
+    Args:
+        inputs: The tensor.
+        rate: The share, from 0 up to but not including 1.
+        noise_shape: Shape of the mask, which is broadcast to that of `inputs`; that of `inputs`
+            if None.
+        seed: Seeds of the mask, which is then the same at every call.
+        generator: A Keras seed generator that is used if `seed` is None.
+    """
+    if seed is None:
+        return keras.random.dropout(inputs, rate, noise_shape=noise_shape, seed=generator)
+    return tf.nn.experimental.stateless_dropout(
+        inputs, rate, seed, rng_alg="philox", noise_shape=noise_shape
+    )

@@ -1,0 +1,255 @@
+"""What the recurrent layers of the IPU share."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import keras
+from keras import ops
+
+from ipu_tf import scopes
+from ipu_tf.config.poplar_options import parse_partials
+from ipu_tf.keras.layers.ipu_layer import drop, refuse, seed_pair
+
+ACTIVATIONS = ("tanh", "relu", "softmax", "sigmoid", "hard_sigmoid")
+RECURRENT_ACTIVATIONS = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
+_FLOATS = ("float16", "float32", "mixed_float16")
+# Arguments of the Keras layers, with the value that is the only one supported.
+_ONLY = {
+    "use_bias": True,
+    "kernel_regularizer": None,
+    "recurrent_regularizer": None,
+    "bias_regularizer": None,
+    "activity_regularizer": None,
+    "kernel_constraint": None,
+    "recurrent_constraint": None,
+    "bias_constraint": None,
+    "recurrent_dropout": 0.0,
+    "go_backwards": False,
+    "unroll": False,
+    "zero_output_for_mask": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopnnOptions:
+    """What the IPU's recurrent layers have beside Keras'.
+
+    Attributes:
+        dropout_seed: Seeds of the mask of the inputs, a new mask at every call if None.
+        partials_dtype: Dtype of the partial sums of float16 products.
+        time_major: Whether inputs and outputs have shape [steps, batch, ...].
+        available_memory_proportion_fwd: Share of the tile memory for temporary values of the
+            forward pass; None leaves it to the compiler.
+        available_memory_proportion_bwd: The same of the backward pass; as forward if None.
+        options: Further options of the forward pass for the compiler.
+        options_bwd: Further options of the backward pass.
+    """
+
+    dropout_seed: tuple[int, int] | None = None
+    partials_dtype: str = "float32"
+    time_major: bool = False
+    available_memory_proportion_fwd: float | None = None
+    available_memory_proportion_bwd: float | None = None
+    options: Mapping[str, Any] | None = None
+    options_bwd: Mapping[str, Any] | None = None
+
+
+def parse_options(
+    owner: str, *, dropout_seed: Any, partials_dtype: Any, **others: Any
+) -> PopnnOptions:
+    """Returns the options of a layer, checked.
+
+    Args:
+        owner: What errors are to name.
+        dropout_seed: A pair of seeds, or None.
+        partials_dtype: float16 or float32.
+        **others: The other fields of `PopnnOptions`.
+
+    Raises:
+        ValueError: The seed is no pair, or the dtype is another.
+    """
+    partials = parse_partials(partials_dtype)
+    if partials is None:
+        raise ValueError(
+            f"{owner}: partials_dtype must be tf.float16 or tf.float32. "
+            f"Received: partials_dtype={partials_dtype!r}."
+        )
+    return PopnnOptions(
+        dropout_seed=seed_pair(owner, dropout_seed), partials_dtype=partials, **others
+    )
+
+
+def check_arguments(layer: keras.layers.Layer, implementation: int, others: Any) -> None:
+    """Checks arguments of the Keras layer that have but one value on the IPU.
+
+    Args:
+        layer: The layer.
+        implementation: Keras' number of an implementation, 1 or 2, which are one here.
+        others: Further arguments by name.
+
+    Raises:
+        NotImplementedError: One has another value.
+    """
+    given = {name: others[name] for name in _ONLY if name in others}
+    refuse(layer, implementation=implementation not in (1, 2) and implementation)
+    refuse(layer, **{name: value for name, value in given.items() if name != "use_bias"})
+    if not given.get("use_bias", True):
+        refuse(layer, use_bias="False")
+
+
+def activation_name(owner: str, argument: str, activation: Any, accepted: tuple[str, ...]) -> str:
+    """Returns the name of an activation function.
+
+    Args:
+        owner: What the error is to name.
+        argument: Name of the argument.
+        activation: A function of `keras.activations` or its name.
+        accepted: The names that there are.
+
+    Raises:
+        ValueError: The function is another.
+    """
+    name = activation if isinstance(activation, str) else getattr(activation, "__name__", None)
+    if name not in accepted:
+        raise ValueError(
+            f"{owner}: the IPU's recurrent layers do not support {activation!r} as `{argument}`. "
+            f"Acceptable values are {', '.join(accepted)}. Received: {argument}={activation!r}."
+        )
+    return name
+
+
+def seeded(initializer: Any, default: str, seed: int | None) -> Any:
+    """Returns an initializer, seeded if it is named by a string or left out."""
+    if initializer is not None and not isinstance(initializer, str):
+        return initializer
+    made = keras.initializers.get(initializer or default)
+    config = made.get_config()
+    if seed is None or "seed" not in config:
+        return made
+    return type(made).from_config({**config, "seed": seed})
+
+
+class PopnnRNN(keras.layers.RNN):
+    """A Keras recurrent layer as the IPU has it.
+
+    A subclass names this class before the Keras layer that it extends and passes the options.
+    """
+
+    _popnn: PopnnOptions
+    _rate: float
+
+    def _configure(self, options: PopnnOptions, dropout: float) -> None:
+        """Sets what the layer has beside Keras', once it is made."""
+        policy = self.dtype_policy.name
+        if policy not in _FLOATS:
+            raise ValueError(
+                f"{type(self).__name__} layer '{self.name}': only float16 and float32 are "
+                f"supported. Received: dtype={policy!r}."
+            )
+        if not 0 <= dropout < 1:
+            raise ValueError(
+                f"{type(self).__name__} layer '{self.name}': dropout must be from 0 up to but not "
+                f"including 1. Received: dropout={dropout!r}."
+            )
+        self._popnn = options
+        self._rate = dropout
+
+    @property
+    def popnn_options(self) -> PopnnOptions:
+        """What the layer has beside Keras'; the compiler reads it."""
+        return self._popnn
+
+    @property
+    def dropout(self) -> float:
+        """Share of the inputs that is dropped, the same ones at every step of a sequence."""
+        return self._rate
+
+    @property
+    def kernel(self) -> keras.Variable:
+        """The kernel of the inputs, of shape [features, gates * units]."""
+        return self.cell.kernel
+
+    @property
+    def recurrent_kernel(self) -> keras.Variable:
+        """The kernel of the state, of shape [units, gates * units]."""
+        return self.cell.recurrent_kernel
+
+    @property
+    def biases(self) -> keras.Variable:
+        """The biases, of shape [gates * units]; [2, gates * units] of a GRU with `reset_after`."""
+        return self.cell.bias
+
+    def build(self, inputs_shape: Any, initial_state_shape: Any = None) -> None:
+        """Makes the weights."""
+        if len(inputs_shape) != 3 or inputs_shape[-1] is None:
+            raise ValueError(
+                f"{type(self).__name__} layer '{self.name}': the inputs must be 3D, with a static "
+                f"number of features. Received: inputs of shape {tuple(inputs_shape)}."
+            )
+        super().build(self._batch_major(inputs_shape), initial_state_shape)
+
+    def call(
+        self,
+        inputs: Any,
+        mask: Any = None,
+        training: bool | None = None,
+        initial_state: Any = None,
+    ) -> Any:
+        """Returns the outputs of the sequences, and the states if `return_state`.
+
+        Args:
+            inputs: Sequences of shape [batch, steps, features]; [steps, batch, features] if
+                `time_major`.
+            mask: Not supported.
+            training: Whether inputs are dropped.
+            initial_state: The states before the first step, each of shape [batch, units]; zeros
+                if None.
+
+        Returns:
+            A tensor of shape [batch, steps, units] if `return_sequences`, steps first if
+            `time_major`, else of shape [batch, units]; if `return_state`, followed by the states.
+        """
+        refuse(self, "call", mask=mask)
+        sequences = self._transposed(inputs)
+        if training and self._rate:
+            batch, _, features = ops.shape(sequences)
+            sequences = drop(
+                sequences,
+                self._rate,
+                (batch, 1, features),
+                self._popnn.dropout_seed,
+                self.cell.seed_generator,
+            )
+        partials = scopes.partials_type(self._popnn.partials_dtype)
+        with partials if self.compute_dtype == "float16" else contextlib.nullcontext():
+            results = super().call(sequences, initial_state=initial_state, training=False)
+        if not self.return_sequences:
+            return results
+        if not self.return_state:
+            return self._transposed(results)
+        return self._transposed(results[0]), *results[1:]
+
+    def _transposed(self, sequences: Any) -> Any:
+        """Returns sequences with batch and steps swapped if they are time major."""
+        return ops.transpose(sequences, (1, 0, 2)) if self._popnn.time_major else sequences
+
+    def _batch_major(self, shape: Any) -> tuple[Any, ...]:
+        first, second, *others = shape
+        return (second, first, *others) if self._popnn.time_major else tuple(shape)
+
+    def compute_output_shape(self, inputs_shape: Any, initial_state_shape: Any = None) -> Any:
+        """Returns the shapes of what `call` returns."""
+        shapes = super().compute_output_shape(self._batch_major(inputs_shape), initial_state_shape)
+        if not self.return_sequences:
+            return shapes
+        if not self.return_state:
+            return self._batch_major(shapes)
+        return self._batch_major(shapes[0]), *shapes[1:]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this layer."""
+        return {**super().get_config(), **asdict(self._popnn), "dropout": self._rate}

@@ -1,0 +1,250 @@
+"""LSTM and GRU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from ipu_tf.keras.layers.recurrent import (
+    ACTIVATIONS,
+    RECURRENT_ACTIVATIONS,
+    PopnnRNN,
+    activation_name,
+    check_arguments,
+    parse_options,
+    seeded,
+)
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class PopnnLSTM(PopnnRNN, keras.layers.LSTM):
+    """Keras' LSTM, with its weights and gates in the same order: input, forget, cell, output.
+
+    Args:
+        units: Number of outputs.
+        activation: Activation function: tanh, relu, softmax, sigmoid or hard_sigmoid.
+        recurrent_activation: That of the gates: tanh, softmax, sigmoid or hard_sigmoid.
+        use_bias: Must be True.
+        kernel_initializer: Initializer of the kernel of the inputs, glorot_uniform if None.
+        recurrent_initializer: Initializer of the kernel of the state, orthogonal if None.
+        bias_initializer: Initializer of the biases, zeros if None.
+        unit_forget_bias: Whether the biases of the forget gate start at 1.
+        kernel_regularizer: Not supported, as all regularizers and constraints.
+        recurrent_regularizer: Not supported.
+        bias_regularizer: Not supported.
+        activity_regularizer: Not supported.
+        kernel_constraint: Not supported.
+        recurrent_constraint: Not supported.
+        bias_constraint: Not supported.
+        dropout: Share of the inputs that is dropped in training, the same ones at every step.
+        dropout_seed: A pair of seeds that gives the same mask at every call.
+        recurrent_dropout: Must be 0.
+        implementation: 1 or 2; it makes no difference.
+        return_sequences: Whether to return the outputs of all steps, not of the last one alone.
+        return_state: Whether to return the states after the last step, too.
+        go_backwards: Must be False.
+        stateful: Whether a batch starts from the states after the one before.
+        unroll: Must be False.
+        partials_dtype: Dtype of the partial sums of float16 products.
+        seed: Seed of the initializers of the kernels that are left out or named by a string, and
+            of dropout without `dropout_seed`.
+        time_major: Whether inputs and outputs have shape [steps, batch, ...].
+        available_memory_proportion_fwd: See `PopnnOptions`, as for those that follow.
+        available_memory_proportion_bwd: See there.
+        options: See there.
+        options_bwd: See there.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        NotImplementedError: An argument that is not supported is given.
+        ValueError: An activation, a dtype, a seed or a share is out of its range.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        dropout_seed: Any = None,
+        recurrent_dropout: float = 0.0,
+        implementation: int = 2,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        partials_dtype: Any = "float32",
+        seed: int | None = None,
+        time_major: bool = False,
+        available_memory_proportion_fwd: float | None = None,
+        available_memory_proportion_bwd: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        options_bwd: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_arguments(self, implementation, {**locals(), **kwargs})
+        extra = parse_options(
+            "LSTM",
+            dropout_seed=dropout_seed,
+            partials_dtype=partials_dtype,
+            time_major=time_major,
+            available_memory_proportion_fwd=available_memory_proportion_fwd,
+            available_memory_proportion_bwd=available_memory_proportion_bwd,
+            options=options,
+            options_bwd=options_bwd,
+        )
+        super().__init__(
+            units,
+            activation=activation_name("LSTM", "activation", activation, ACTIVATIONS),
+            recurrent_activation=activation_name(
+                "LSTM", "recurrent_activation", recurrent_activation, RECURRENT_ACTIVATIONS
+            ),
+            kernel_initializer=seeded(kernel_initializer, "glorot_uniform", seed),
+            recurrent_initializer=seeded(recurrent_initializer, "orthogonal", seed),
+            bias_initializer=bias_initializer or "zeros",
+            unit_forget_bias=unit_forget_bias,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            stateful=stateful,
+            seed=seed,
+            use_cudnn=False,
+            **kwargs,
+        )
+        self._configure(extra, dropout)
+
+    def state_shape(self, batch_size: int) -> tuple[list[int], list[int]]:
+        """Returns the shapes of the hidden state and of the cell state of a batch."""
+        return [batch_size, self.units], [batch_size, self.units]
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class PopnnGRU(PopnnRNN, keras.layers.GRU):
+    """Keras' GRU, with its weights and gates in the same order: update, reset, candidate.
+
+    Args:
+        units: See `PopnnLSTM`, as for all arguments but `reset_after`.
+        activation: See there.
+        recurrent_activation: See there.
+        use_bias: See there.
+        kernel_initializer: See there.
+        recurrent_initializer: See there.
+        bias_initializer: See there.
+        kernel_regularizer: See there.
+        recurrent_regularizer: See there.
+        bias_regularizer: See there.
+        activity_regularizer: See there.
+        kernel_constraint: See there.
+        recurrent_constraint: See there.
+        bias_constraint: See there.
+        dropout: See there.
+        dropout_seed: See there.
+        recurrent_dropout: See there.
+        implementation: See there.
+        return_sequences: See there.
+        return_state: See there.
+        go_backwards: See there.
+        stateful: See there.
+        unroll: See there.
+        reset_after: Whether the reset gate applies after the product with the state, with biases
+            of its own, or before.
+        seed: See there.
+        partials_dtype: See there.
+        time_major: See there.
+        available_memory_proportion_fwd: See there.
+        available_memory_proportion_bwd: See there.
+        options: See there.
+        options_bwd: See there.
+        **kwargs: Arguments of every layer.
+
+    Raises:
+        NotImplementedError: An argument that is not supported is given.
+        ValueError: An activation, a dtype, a seed or a share is out of its range.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        dropout_seed: Any = None,
+        recurrent_dropout: float = 0.0,
+        implementation: int = 2,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        reset_after: bool = True,
+        seed: int | None = None,
+        partials_dtype: Any = "float32",
+        time_major: bool = False,
+        available_memory_proportion_fwd: float | None = None,
+        available_memory_proportion_bwd: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        options_bwd: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_arguments(self, implementation, {**locals(), **kwargs})
+        extra = parse_options(
+            "GRU",
+            dropout_seed=dropout_seed,
+            partials_dtype=partials_dtype,
+            time_major=time_major,
+            available_memory_proportion_fwd=available_memory_proportion_fwd,
+            available_memory_proportion_bwd=available_memory_proportion_bwd,
+            options=options,
+            options_bwd=options_bwd,
+        )
+        super().__init__(
+            units,
+            activation=activation_name("GRU", "activation", activation, ACTIVATIONS),
+            recurrent_activation=activation_name(
+                "GRU", "recurrent_activation", recurrent_activation, RECURRENT_ACTIVATIONS
+            ),
+            kernel_initializer=seeded(kernel_initializer, "glorot_uniform", seed),
+            recurrent_initializer=seeded(recurrent_initializer, "orthogonal", seed),
+            bias_initializer=bias_initializer or "zeros",
+            return_sequences=return_sequences,
+            return_state=return_state,
+            stateful=stateful,
+            reset_after=reset_after,
+            seed=seed,
+            use_cudnn=False,
+            **kwargs,
+        )
+        self._configure(extra, dropout)
+
+    def state_shape(self, batch_size: int) -> list[int]:
+        """Returns the shape of the state of a batch."""
+        return [batch_size, self.units]
+
+
+LSTM = PopnnLSTM
+GRU = PopnnGRU
