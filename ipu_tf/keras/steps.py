@@ -7,6 +7,7 @@ weights.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -161,6 +162,9 @@ class TrainingSteps:
 
     def weight_update(self) -> None:
         """Gives the accumulated gradients to the optimizer."""
+        if not self._weights:
+            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+            return
         gradients = self.accumulator.gradients()
         self._model.optimizer.apply_gradients(zip(gradients, self._weights, strict=True))
 

@@ -167,7 +167,8 @@ class IPUTrainer(IPUExtensions):
         )
         if not self.built:
             with self.distribute_strategy.scope():
-                self._symbolic_build(data_batch=functions.batch_spec(infeed.element_spec))
+                build = tf.function(self.predict_step, autograph=False)
+                build.get_concrete_function(functions.batch_spec(infeed.element_spec))
         return _Call(arguments=arguments | {"x": infeed, "batch_size": None}, infeed=infeed)
 
     @_on_ipu

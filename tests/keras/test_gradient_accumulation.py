@@ -1,0 +1,262 @@
+"""Gradient accumulation: its options, its dtypes, loss scaling, and what it refuses."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.keras.accumulation import GradientAccumulator
+from ipu_tf.keras.options import GradientAccumulationOptions
+from tests.keras.equivalence import BATCH, ScaledLoss, batches, check_weights, samples
+from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
+
+G = 4
+
+
+@pytest.fixture
+def model(strategy):
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        return compile_model(sequential(), loss=ScaledLoss(1.0), steps_per_execution=2 * G)
+
+
+def fit(model, micro_batches=2 * G, **kwargs):
+    data = batches(samples(BATCH * micro_batches), BATCH)
+    return model.fit(data, shuffle=False, verbose=0, **kwargs)
+
+
+def stock_after(factor=1.0, updates=2, build=sequential, optimizer=None):
+    keras.utils.set_random_seed(7)
+    stock = compile_model(
+        build(),
+        loss=ScaledLoss(factor),
+        **({} if optimizer is None else {"optimizer": optimizer}),
+    )
+    data = samples(BATCH * G * updates)
+    stock.fit(batches(data, BATCH * G), shuffle=False, verbose=0)
+    return stock
+
+
+@pytest.mark.parametrize("method", ["mean", "MEAN", Method.MEAN, "Running_Mean"])
+def test_methods_go_by_any_of_their_names(model, method):
+    model.set_gradient_accumulation_options(G, method)
+    fit(model)
+    check_weights(model, stock_after())
+
+
+def test_gradients_are_summed_by_default(model):
+    model.set_gradient_accumulation_options(gradient_accumulation_steps_per_replica=G)
+    fit(model)
+    check_weights(model, stock_after(factor=float(G)))
+
+
+def test_logs_are_running_metrics_over_all_micro_batches(model):
+    compile_model(model, optimizer=keras.optimizers.SGD(0.0), steps_per_execution=2 * G)
+    model.set_gradient_accumulation_options(G)
+    history = fit(model).history
+    loss, accuracy = model.evaluate(batches(samples(BATCH * 2 * G), BATCH), verbose=0)
+    assert history["loss"] == [pytest.approx(loss, rel=1e-5)]
+    assert history["accuracy"] == [pytest.approx(accuracy)]
+
+
+@pytest.mark.parametrize("method", ["sum", "mean", "running_mean"])
+def test_float16_accumulators(model, method):
+    model.set_gradient_accumulation_options(G, method, dtype=tf.float16)
+    fit(model)
+    check_weights(model, stock_after(G if method == "sum" else 1), rtol=5e-3)
+    with pytest.raises(AssertionError):
+        check_weights(model, stock_after(G if method == "sum" else 1), rtol=1e-7)
+
+
+def test_the_dtype_of_accumulators():
+    variables = [tf.Variable(tf.zeros((2,), dtype)) for dtype in ("float32", "float16")]
+
+    def dtypes(dtype):
+        accumulator = GradientAccumulator(variables, GradientAccumulationOptions(dtype=dtype))
+        return [total.dtype.name for total in accumulator._sums]
+
+    assert dtypes(None) == ["float32", "float16"]
+    assert dtypes("float32") == ["float32", "float32"]
+    assert dtypes(lambda variable: tf.float16) == ["float16", "float16"]
+    assert dtypes(lambda variable: None) == ["float32", "float16"]
+
+
+@pytest.mark.parametrize("method", Method)
+def test_sparse_gradients(method):
+    table = tf.Variable(tf.zeros((4, 2)))
+    options = GradientAccumulationOptions(steps_per_replica=2, reduction_method=method)
+    sparse, dense = GradientAccumulator([table], options), GradientAccumulator([table], options)
+    for step, rows in enumerate(([0, 2, 0], [3, 2, 2])):
+        values = tf.reshape(tf.range(6.0), (3, 2)) + step
+        slices = tf.IndexedSlices(values, tf.constant(rows), tf.constant((4, 2)))
+        for accumulator, gradient in ((sparse, slices), (dense, tf.convert_to_tensor(slices))):
+            accumulator.add([gradient], tf.constant(step), new_step=True)
+    np.testing.assert_allclose(sparse.gradients()[0], dense.gradients()[0], rtol=1e-6)
+    assert np.abs(dense.gradients()[0]).max() > 0
+
+
+def test_embeddings(strategy):
+    def build():
+        keras.utils.set_random_seed(7)
+        layers = [keras.layers.Embedding(5, 4), keras.layers.Flatten(), keras.layers.Dense(CLASSES)]
+        return keras.Sequential([keras.Input((3,), dtype="int32"), *layers])
+
+    random = np.random.default_rng(1)
+    x = random.integers(0, 5, (BATCH * 2 * G, 3)).astype("int32")
+    y = random.integers(0, CLASSES, BATCH * 2 * G).astype("int32")
+    with strategy.scope():
+        ours = compile_model(build(), steps_per_execution=2 * G)
+    ours.set_gradient_accumulation_options(G, "mean")
+    stock = compile_model(build())
+    for model, size in ((ours, BATCH), (stock, BATCH * G)):
+        model.fit(batches((x, y), size), shuffle=False, verbose=0)
+    check_weights(ours, stock)
+
+
+@pytest.mark.parametrize("optimizer", ["RMSprop", "AdamW", "Adagrad", "Lamb"])
+def test_any_optimizer(strategy, optimizer):
+    make = getattr(keras.optimizers, optimizer)
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        model = compile_model(
+            sequential(), optimizer=make(0.01), loss=ScaledLoss(1.0), steps_per_execution=2 * G
+        )
+    model.set_gradient_accumulation_options(G, "mean")
+    fit(model)
+    check_weights(model, stock_after(optimizer=make(0.01)))
+
+
+def mixed():
+    policy = keras.dtype_policies.DTypePolicy("mixed_float16")
+    layers = [
+        keras.layers.Dense(8, activation="relu", dtype=policy),
+        keras.layers.Dense(CLASSES, dtype=policy),
+        keras.layers.Activation("linear", dtype="float32"),
+    ]
+    return keras.Sequential([keras.Input((FEATURES,)), *layers])
+
+
+def test_loss_scaling(strategy):
+    def scaled():
+        return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), 2.0**10)
+
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        model = compile_model(mixed(), optimizer=scaled(), steps_per_execution=2 * G)
+    model.set_gradient_accumulation_options(G, "mean", dtype=tf.float32)
+    fit(model)
+    check_weights(model, stock_after(build=mixed, optimizer=scaled()), rtol=5e-3)
+    assert int(model.optimizer.iterations) == 2
+    assert int(model.optimizer.step_counter) == 2
+
+
+def test_an_update_whose_gradients_overflow_is_left_out(strategy):
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+    with strategy.scope():
+        model = compile_model(sequential(), optimizer=optimizer, steps_per_execution=2 * G)
+    model.set_gradient_accumulation_options(G)
+    x, y = samples(BATCH * 2 * G)
+    x[BATCH] = np.inf  # In the second micro-batch of the first update.
+    model.fit(batches((x, y), BATCH), shuffle=False, verbose=0)
+    assert int(optimizer.iterations) == 1
+    assert float(optimizer.dynamic_scale) == 2.0**14
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+
+
+def test_an_execution_is_a_number_of_updates(model):
+    model.set_gradient_accumulation_options(3)
+    message = (
+        r"The model has been configured to use gradient accumulation for training, however the "
+        r"current `steps_per_execution` value \(set to 8\) is not divisible by "
+        r"`gradient_accumulation_steps_per_replica` \(3\)"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        fit(model)
+    data = batches(samples(BATCH * 8), BATCH)
+    assert np.isfinite(model.evaluate(data, verbose=0)[0])
+    assert model.predict(data, verbose=0).shape == (BATCH * 8, CLASSES)
+
+
+def test_single_batches_make_no_update(model):
+    model.set_gradient_accumulation_options(G)
+    with pytest.raises(RuntimeError, match=r"`train_on_batch` of model .* takes 4: 4 micro-batch"):
+        model.train_on_batch(*samples(BATCH))
+    assert np.isfinite(model.test_on_batch(*samples(BATCH))[0])
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_optimizers_with_a_minimize_of_their_own_are_refused(model, wrapped):
+    class Own(keras.optimizers.SGD):
+        def minimize(self, loss):
+            raise AssertionError
+
+    optimizer = keras.optimizers.LossScaleOptimizer(Own()) if wrapped else Own()
+    compile_model(model, optimizer=optimizer, steps_per_execution=G)
+    fit(model)
+    model.set_gradient_accumulation_options(G)
+    message = "must not override OptimizerV2.minimize.*Received: Own"
+    with pytest.raises(ValueError, match=message):
+        fit(model)
+
+
+@pytest.mark.parametrize("steps", [0, -1, 1.5, "4", True])
+def test_the_number_of_micro_batches_is_checked(model, steps):
+    message = "Expected `gradient_accumulation_steps_per_replica` to be a positive integer"
+    with pytest.raises(ValueError, match=message):
+        model.set_gradient_accumulation_options(steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("opt", "it is the optimizer that the model is compiled with"),
+        ("num_mini_batches", "set `gradient_accumulation_steps_per_replica` instead"),
+        ("experimental_normalize_gradients", "reduction_method='mean'` instead"),
+        ("reduction_method", "set `gradient_accumulation_reduction_method` instead"),
+    ],
+)
+def test_arguments_that_belong_elsewhere_are_refused(model, name, advice):
+    with pytest.raises(ValueError, match=f"`{name}` cannot be set in the .*: .*{advice}"):
+        model.set_gradient_accumulation_options(G, **{name: 1})
+
+
+def test_unknown_arguments_are_refused(model):
+    message = "no such option in gradient_accumulation_optimizer_kwargs: dtyp. There are dtype, off"
+    with pytest.raises(TypeError, match=message):
+        model.set_gradient_accumulation_options(G, dtyp=tf.float16)
+
+
+def test_options_without_effect_on_numbers_are_accepted(model):
+    model.set_gradient_accumulation_options(
+        G,
+        "mean",
+        use_v2_gradient_accumulation_optimizer=True,
+        offload_weight_update_variables=True,
+        replicated_optimizer_state_sharding=True,
+    )
+    fit(model)
+    check_weights(model, stock_after())
+
+
+def test_sharding_needs_offloading(model):
+    with pytest.raises(ValueError, match="optimizer state must be offloaded.*Received: offload_we"):
+        model.set_gradient_accumulation_options(G, replicated_optimizer_state_sharding=True)
+
+
+@pytest.mark.parametrize("dtype", ["int32", tf.float64])
+def test_the_dtype_is_checked(model, dtype):
+    with pytest.raises(ValueError, match="floating point types of at most 32 bits. Received: dty"):
+        model.set_gradient_accumulation_options(G, dtype=dtype)
+
+
+def test_the_method_is_checked(model):
+    with pytest.raises(ValueError, match="Cannot parse 'max' as one of GradientAccumulationReduc"):
+        model.set_gradient_accumulation_options(G, "max")
+
+
+def test_accumulation_can_be_switched_off(model):
+    model.set_gradient_accumulation_options(G)
+    model.set_gradient_accumulation_options()
+    fit(model)
+    assert int(model.optimizer.iterations) == 2 * G
