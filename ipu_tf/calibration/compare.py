@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.calibration.predict import CannotPredict, predict
+from ipu_tf.calibration.predict import predict
 from ipu_tf.calibration.records import Record
 
 
@@ -94,11 +94,7 @@ class Comparison:
 
 
 def compare(records: Iterable[Record]) -> Comparison:
-    """Returns the records with what the model predicts for them.
-
-    Raises:
-        ValueError: A record is of an unknown chip.
-    """
+    """Returns the records with what the model predicts for them, or why it does not."""
     return Comparison(compared=tuple(_compared(record) for record in records))
 
 
@@ -120,10 +116,18 @@ def to_text(comparison: Comparison) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    for kind, count in sorted(comparison.unknown_kinds.items()):
-        lines.append(f"unknown kind {kind}: {count} not predicted")
-    lines += [f"{one.record.id}: not predicted: {one.reason}" for one in comparison.unpredicted]
-    return "\n".join(lines)
+    return "\n".join([*lines, *reasons(comparison)])
+
+
+def reasons(comparison: Comparison) -> list[str]:
+    """Returns what was not predicted, line by line."""
+    unknown = [
+        f"unknown kind {kind}: {count} not predicted"
+        for kind, count in sorted(comparison.unknown_kinds.items())
+    ]
+    return unknown + [
+        f"{one.record.id}: not predicted: {one.reason}" for one in comparison.unpredicted
+    ]
 
 
 def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
@@ -144,7 +148,7 @@ def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | N
 def _compared(record: Record) -> Compared:
     try:
         return Compared(record=record, predicted=predict(record))
-    except CannotPredict as error:
+    except ValueError as error:  # also of the chip, and of shapes that the planner does not take
         return Compared(record=record, predicted=None, reason=str(error))
 
 

@@ -40,6 +40,7 @@ class Outcome:
         figure = {
             "seconds": self.seconds,
             "cycles": None if self.seconds is None else self.seconds * clock_hz,
+            "bytes": self.bytes,
             "bytes_per_second": self.bytes_per_second or self._rate(self.bytes),
             "flops_per_second": self.flops_per_second or self._rate(self.flops),
             "count": self.count,

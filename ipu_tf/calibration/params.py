@@ -82,13 +82,13 @@ def partials_dtype(record: Record) -> str:
 
 
 def target_of(record: Record) -> Target:
-    """Returns the chip that was measured, with the clock and tiles that the record states.
+    """Returns the chip that was measured, with the clock that the record states.
 
     Raises:
-        CannotPredict: The record states more tiles than the chip has.
+        CannotPredict: The record states a clock that is no number.
         ValueError: The chip is unknown.
     """
-    chip = target(record.chip)
+    chip = target(record.chip.lower())
     clock_hz = number(record, "clock_hz", default=chip.clock_hz)
     return dataclasses.replace(chip, clock_hz=clock_hz)
 

@@ -110,7 +110,7 @@ def _across(
         messages: Messages that cross, each from a tile of its own.
         sent_bytes: Bytes that leave one tile, which packs them for the link.
     """
-    system = system_of(record.chip, record.n_ipus)
+    system = system_of(target.chip, record.n_ipus)
     way = route_of(record)
     crossing = sent_bytes or moved
     streamed = sent_bytes / links.tile_bytes_per_second(system)

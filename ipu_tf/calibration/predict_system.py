@@ -20,7 +20,7 @@ _DIRECTIONS = ("bidir", "bidirectional")
 
 def link(record: Record, target: Target) -> Outcome:
     """Predicts messages between tiles of different IPUs: a time, or the rate of large ones."""
-    system = system_of(record.chip, max(record.n_ipus, 2))
+    system = system_of(target.chip, max(record.n_ipus, 2))
     both_ways = 2 if says(record, *_DIRECTIONS) else 1
     transfers = whole(record, "transfers", default=1)
     if (
@@ -52,7 +52,7 @@ def host(record: Record, target: Target) -> Outcome:
         "bytes_per_tile",
         default=_HOST_BYTES_A_TILE if is_rate else 4,
     )
-    system = system_of(record.chip, record.n_ipus)
+    system = system_of(target.chip, record.n_ipus)
     ipus = 1 << (record.n_ipus - 1).bit_length()
     seconds = host_transfers.transfer_seconds(system, each * tiles, ipus)
     return Outcome(seconds=seconds, bytes=each * tiles)

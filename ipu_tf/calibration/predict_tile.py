@@ -20,10 +20,14 @@ _HLO_TYPES = {"float32": "f32", "float16": "f16"}
 
 
 def tile_memory(record: Record, target: Target) -> Outcome:
-    """Predicts the latency of loads, or the rate of loops that load, store or do both."""
+    """Predicts the size of a memory, the latency of loads, or the rate of loops of them."""
     dimension = parse_unit(record.unit).dimension
     if dimension in ("cycles", "seconds"):
         return Outcome(seconds=target.seconds(target.load_latency_cycles))
+    if dimension == "bytes":
+        of_programs = says(record, "user", "available", "usable", "programs")
+        one = target.tile_bytes - (target.system_bytes if of_programs else 0)
+        return Outcome(bytes=one * (target.tiles if says(record, "chip", "whole ipu") else 1))
     if says(record, "triad", "stream"):
         return Outcome(
             bytes_per_second=memory.stream_bytes_per_second(target),
@@ -45,7 +49,7 @@ def reduction(record: Record, target: Target) -> Outcome:
     seconds = target.seconds(library_reduction_cycles(operands, on_each, _HLO_TYPES[dtype], target))
     if record.n_ipus > 1:
         # Every tile of an IPU sends its part to the tile that adds.
-        system = system_of(record.chip, record.n_ipus)
+        system = system_of(target.chip, record.n_ipus)
         way = route_of(record) if record.n_ipus == 2 else _NEXT_BOARD
         seconds += links.transfer_seconds(system, way, 4 * on_each, on_each)
     element_bytes = 2 if dtype == "float16" else 4

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ipu_tf.calibration.units import UnknownUnit, parse_unit
-
 
 class RecordError(ValueError):
     """A file of records cannot be used; the message says which entry and why."""
@@ -62,8 +60,7 @@ def load_records(path: str | Path) -> tuple[Record, ...]:
 
     Raises:
         RecordError: The file cannot be read, is not such a list, or an entry lacks a field, has
-            one of another type, an unknown unit, a figure that is not positive, or an id that
-            another entry has.
+            one of another type, a figure that is not positive, or an id that another entry has.
     """
     try:
         entries = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -89,6 +86,7 @@ def _record(entry: Any, where: str) -> Record:
         raise RecordError(f"{where}: a record is an object. Received: {entry!r}.")
     if isinstance(entry.get("id"), str):
         where = f"{where} ({entry['id']})"
+    entry = {name: value for name, value in entry.items() if value is not None}
     for name, kind in {**_REQUIRED, **_OPTIONAL}.items():
         if name not in entry:
             if name in _REQUIRED:
@@ -101,10 +99,8 @@ def _record(entry: Any, where: str) -> Record:
         raise RecordError(f"{where}: 'measured' must be positive. Received: {record.measured!r}.")
     if record.n_ipus < 1:
         raise RecordError(f"{where}: 'n_ipus' must be positive. Received: {record.n_ipus!r}.")
-    try:
-        parse_unit(record.unit)
-    except UnknownUnit as error:
-        raise RecordError(f"{where}: {error}") from error
+    if not record.unit.strip():
+        raise RecordError(f"{where}: 'unit' must be a unit, such as 'us'. Received: ''.")
     return record
 
 

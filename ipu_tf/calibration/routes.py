@@ -18,7 +18,7 @@ def route_of(record: Record) -> Route:
     its words: on one board, on two that are neighbours, or on two that are not directly linked.
     """
     if "source_ipu" in record.params and "dest_ipu" in record.params:
-        system = system_of(record.chip, record.n_ipus)
+        system = system_of(record.chip.lower(), record.n_ipus)
         source, destination = (int(record.params[end]) for end in ("source_ipu", "dest_ipu"))
         return route(system, source, destination)
     if "hops" in record.params:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Dimension: TypeAlias = Literal["seconds", "cycles", "bytes_per_second", "flops_per_second", "count"]
+Dimension: TypeAlias = Literal[
+    "seconds", "cycles", "bytes", "bytes_per_second", "flops_per_second", "count"
+]
 
 
 class UnknownUnit(ValueError):
-    """A unit that is none of a measured figure's."""
+    """A text that begins with no unit of a measured figure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,10 @@ _UNITS: dict[str, Unit] = {
     "ns": Unit(dimension="seconds", size=1e-9),
     "cycles": Unit(dimension="cycles", size=1.0),
     "n": Unit(dimension="count", size=1.0),
+    **{
+        f"{prefix}b": Unit(dimension="bytes", size=size)
+        for prefix, size in {**_PREFIXES, **_BINARY}.items()
+    },
     **{
         f"{prefix}b/s": Unit(dimension="bytes_per_second", size=size)
         for prefix, size in {**_PREFIXES, **_BINARY}.items()
@@ -53,6 +59,6 @@ def parse_unit(text: str) -> Unit:
     words = text.split()
     unit = _UNITS.get(words[0].lower()) if words else None
     if unit is None:
-        known = "cycles, ns, us, ms, s, B/s to TB/s, FLOPS to PFLOPS (or FLOP/s), n"
+        known = "cycles, ns, us, ms, s, B to TB, B/s to TB/s, FLOPS to PFLOPS (or FLOP/s), n"
         raise UnknownUnit(f"unknown unit. Write one of {known}. Received: {text!r}.")
     return unit

@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from ipu_tf.calibration.compare import compare, to_json, to_text
-from ipu_tf.calibration.records import load_records
+from ipu_tf.calibration.compare import compare, reasons, to_json, to_text
+from ipu_tf.calibration.records import RecordError, load_records
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,11 +23,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     try:
-        comparison = compare(load_records(arguments.file))
-    except ValueError as error:
+        records = load_records(arguments.file)
+    except RecordError as error:
         print(f"ipu-tf validate: {error}", file=sys.stderr)
         return 2
-    print(to_json(comparison) if arguments.json else to_text(comparison))
+    comparison = compare(records)
+    if arguments.json:
+        for line in reasons(comparison):
+            print(line, file=sys.stderr)
+        print(to_json(comparison))
+    else:
+        print(to_text(comparison))
     return 0
 
 

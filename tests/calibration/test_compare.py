@@ -65,6 +65,23 @@ def test_what_is_not_predicted_is_named(make):
     assert "bare: not predicted: needs the parameter 'source_tiles'" in text
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"chip": "gc3"}, "Unknown chip"),
+        ({"unit": "furlongs"}, "unknown unit"),
+        ({"kind": "conv_forward", "dtype": "f16"}, "needs the parameter 'input'"),
+    ],
+)
+def test_one_bad_record_leaves_the_others(make, changes, reason):
+    good = make("host", {"tiles": 1}, id="good")
+    bad = make(**{"kind": "host", "params": {}, "id": "bad", **changes})
+    comparison = compare([bad, good])
+    assert [one.record.id for one in comparison.unpredicted] == ["bad"]
+    assert reason in comparison.unpredicted[0].reason
+    assert comparison.groups[0].number == 1
+
+
 def test_json_has_every_record(make):
     entries = json.loads(to_json(compare([make("host", {"tiles": 1}), make("weather", {})])))
     assert entries[0] == {"id": "made", "predicted": pytest.approx(8.81, rel=1e-3), "measured": 1.0}
@@ -82,14 +99,16 @@ def test_the_command_prints_a_table(write, capsys):
 
 def test_the_command_prints_json(write, capsys):
     assert main([str(write(ENTRIES)), "--json"]) == 0
-    entries = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert "unknown kind weather: 1 not predicted" in printed.err
+    entries = json.loads(printed.out)
     assert [one["id"] for one in entries] == ["right", "wrong", "odd", "bare"]
     assert [one["predicted"] is None for one in entries] == [False, False, True, True]
 
 
 @pytest.mark.parametrize(
     ("entries", "message"),
-    [("[", "is not JSON"), ([entry("x", chip="gc3")], "Unknown chip")],
+    [("[", "is not JSON"), ([entry("x", measured=-1)], "'measured' must be positive")],
 )
 def test_the_command_says_what_is_wrong(write, capsys, entries, message):
     assert main([str(write(entries))]) == 2

@@ -17,6 +17,7 @@ def test_an_unknown_kind_has_no_prediction(make):
 def test_an_unknown_chip_is_an_error(make):
     with pytest.raises(ValueError, match=r"Unknown chip.*Received: 'gc3'"):
         predict(make("host", {}, chip="gc3"))
+    assert predict(make("host", {}, chip="GC2")) == predict(make("host", {}))
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,14 @@ def test_memory_rates(make, params, what, rate):
 def test_a_reduction_on_one_tile_takes_a_cycle_an_operand():
     long, short = (library_reduction_cycles(n, 1, "f32", target("gc2")) for n in (20_000, 10_000))
     assert long - short == pytest.approx(10_000, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("what", "kib"),
+    [("memory of a tile", 256), ("available to the user", 248), ("of the whole chip", 256 * 1216)],
+)
+def test_memory_sizes(make, what, kib):
+    assert predict(make("tile_memory", {}, "KiB", what=what)) == kib
 
 
 def test_reductions_over_tiles_and_ipus(make):

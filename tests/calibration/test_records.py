@@ -31,13 +31,18 @@ def test_a_record_keeps_its_fields(write):
         ([{**GOOD, "chip": 2}], r"'chip' must be a text\. Received: 2"),
         ([{**GOOD, "params": []}], r"'params' must be an object\. Received: \[\]"),
         ([{**GOOD, "n_ipus": 0}], r"'n_ipus' must be positive\. Received: 0"),
-        ([{**GOOD, "unit": "furlongs"}], r"\(a\): unknown unit.*cycles, ns.*Received: 'furlongs'"),
+        ([{**GOOD, "unit": " "}], r"\(a\): 'unit' must be a unit, such as 'us'"),
         ([GOOD, GOOD], r"has two records of the id 'a'"),
     ],
 )
 def test_files_that_cannot_be_used(write, entries, message):
     with pytest.raises(RecordError, match=message):
         load_records(write(entries))
+
+
+def test_what_is_null_is_not_there(write):
+    (record,) = load_records(write([{**GOOD, "dtype": None, "params": None, "n_ipus": None}]))
+    assert (record.dtype, record.params, record.n_ipus) == ("-", {}, 1)
 
 
 def test_a_figure_is_finite(write):
@@ -61,6 +66,7 @@ def test_a_file_that_is_not_there(tmp_path):
         ("GB/s aggregate received", "bytes_per_second", 1e9),
         ("GiB/s", "bytes_per_second", 2**30),
         ("TB/s", "bytes_per_second", 1e12),
+        ("KiB", "bytes", 1024),
         ("n", "count", 1),
     ],
 )
@@ -71,5 +77,5 @@ def test_units(text, dimension, size):
 
 @pytest.mark.parametrize("text", ["", "W", "(us)"])
 def test_units_that_do_not_exist(text):
-    with pytest.raises(UnknownUnit, match="unknown unit"):
+    with pytest.raises(UnknownUnit, match="unknown unit.*cycles, ns, us"):
         parse_unit(text)
