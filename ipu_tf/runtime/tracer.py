@@ -248,9 +248,9 @@ class Tracer:
 
     def _note_layer(self, name: str) -> None:
         """Remembers the Keras layer of the scope of an op, which is known while it is called."""
-        path = keras_layer_path()
-        if path:
-            self.layers[scope_of(name)] = path
+        path, scope = keras_layer_path(), scope_of(name)
+        if path and scope:
+            self.layers[scope] = path
 
     def _layer_of(self, name: str) -> str:
         """Returns the path of the Keras layer of an op, or its name scope where there is none.
@@ -258,7 +258,7 @@ class Tracer:
         Gradients are known by the scope they carry.
         """
         scope = scope_of(name)
-        return self.layers.get(scope, scope)
+        return self.layers.get(scope, scope) or keras_layer_path()
 
     def add_native(self, op_type: str, name: str, reason: str) -> None:
         """Records a contraction that TensorFlow's own kernel runs."""

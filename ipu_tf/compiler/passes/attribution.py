@@ -11,16 +11,20 @@ _BACKWARD_SCOPES = frozenset({"gradient_tape", "gradients"})
 _BOUNDARY_SCOPES = frozenset({"", "XLA_Args", "XLA_Retvals"})
 """Names of what XLA adds around a function: it belongs to nothing."""
 
+_TIMELESS = frozenset({"constant", "broadcast", "iota"})
+"""What any part of a step may have been the first to ask for."""
+
 _UPDATED_ROLES = frozenset({"weight", "optimizer_state"})
 
 
 def run(module: Module) -> Module:
     """Returns the module with `phase` and `layer` of every instruction.
 
-    backward: what TensorFlow made as a gradient. update: what only new values of weights and of
-    the optimizer's state need, and is no gradient; its layer is that of the weight. forward: all
-    else. What has no op of its own follows what reads it, then what it reads, and the
-    instructions of a loop or branch its caller.
+    update: what only new values of weights and of the optimizer's state need, and is no gradient;
+    its layer is that of the weight. backward: what TensorFlow made as a gradient, and what is
+    computed of nothing but gradients. forward: all else. What has no op of its own follows what
+    reads it, then what it reads; sums of gradients, which TensorFlow makes outside of all layers,
+    do so, too. The instructions of a loop or branch follow its caller.
     """
     computations = dict(module.computations)
     # A caller comes before its callees, which take over what they do not know.
@@ -77,12 +81,29 @@ def _attributed(
         is_update = bool(updates) and instruction.name not in kept_results
         done[instruction.name] = _from_readers(instruction, readers, caller, updates, is_update)
     for instruction in computation:
-        current = done[instruction.name]
-        if not current.layer and current.op_name in _BOUNDARY_SCOPES:
-            layers = {done[name].layer for name in current.operands}
-            layer = layers.pop() if len(layers) == 1 else (caller.layer if caller else "")
-            done[instruction.name] = current.replace(layer=layer) if layer else current
+        operands = [done[name] for name in instruction.operands]
+        done[instruction.name] = _from_operands(done[instruction.name], operands, caller)
     return with_instructions(computation, [done[i.name] for i in computation])
+
+
+def _from_operands(
+    instruction: Instruction, operands: Sequence[Instruction], caller: Instruction | None
+) -> Instruction:
+    """Returns an instruction with what those that it reads tell."""
+    phase, layer = instruction.phase, instruction.layer
+    computed = [operand for operand in operands if operand.opcode not in _TIMELESS]
+    if phase == "forward" and computed and all(i.phase == "backward" for i in computed):
+        phase = "backward"
+    is_known = instruction.op_name not in _BOUNDARY_SCOPES
+    if not layer and (phase == "backward" or not is_known):
+        layers = dict.fromkeys(operand.layer for operand in operands if operand.layer)
+        if len(layers) == 1 or (layers and phase == "backward"):
+            layer = next(iter(layers))
+        elif caller is not None and not is_known:
+            layer = caller.layer
+    if phase == instruction.phase and layer == instruction.layer:
+        return instruction
+    return instruction.replace(phase=phase, layer=layer)
 
 
 def _from_readers(
@@ -93,7 +114,7 @@ def _from_readers(
     is_update: bool,
 ) -> Instruction:
     """Returns an instruction with what its name, its caller and those that read it tell."""
-    phase: Phase = "forward"
+    phase: Phase = instruction.phase
     layer = instruction.layer
     is_known = instruction.op_name not in _BOUNDARY_SCOPES
     phases = {reader.phase for reader in readers}
@@ -102,7 +123,9 @@ def _from_readers(
         layers.add(updates[instruction.name])
         phases.add("update")
     layers.discard("")
-    if caller is not None and caller.phase != "forward":
+    if phase != "forward":
+        pass  # An earlier pass knew, before fusions joined what it knew it by.
+    elif caller is not None and caller.phase != "forward":
         phase = caller.phase
     elif is_known and not _BACKWARD_SCOPES.isdisjoint(instruction.op_name.split("/")):
         phase = "backward"

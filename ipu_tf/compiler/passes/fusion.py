@@ -1,8 +1,8 @@
 """Joins element-wise instructions into fusions, which run as one pass over their elements.
 
 An instruction joins the fusion of its readers if they are all in the same one, so nothing is
-computed twice and a fusion has one result. Scalars and broadcasts of scalars are copied into
-every fusion that reads them.
+computed twice and a fusion has one result. Constant scalars and broadcasts compute nothing and are
+copied into every fusion that reads them; what is broadcast is not repeated in memory.
 """
 
 from __future__ import annotations
@@ -102,12 +102,14 @@ class _Fuser:
     def _is_member(self, instruction: Instruction) -> bool:
         if not isinstance(instruction.type, Array) or self._is_free(instruction):
             return False
-        return instruction.opcode in ELEMENTWISE or instruction.opcode in ("broadcast", "reshape")
+        return instruction.opcode in ELEMENTWISE or instruction.opcode == "reshape"
 
     def _is_free(self, instruction: Instruction) -> bool:
-        """Whether an instruction takes no time: a scalar constant, or its broadcast."""
-        while instruction.opcode in ("broadcast", "reshape"):
+        """Whether to copy an instruction into all that read it: a scalar constant, a broadcast."""
+        while instruction.opcode == "reshape":
             instruction = self._defined[instruction.operands[0]]
+        if instruction.opcode == "broadcast":
+            return True
         type_ = instruction.type
         return instruction.opcode == "constant" and isinstance(type_, Array) and type_.elements == 1
 

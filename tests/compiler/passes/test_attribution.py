@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipu_tf.compiler.hlo import parse, verify
+from ipu_tf.compiler.hlo import parse, to_text, verify
 from ipu_tf.compiler.passes import attribution, inline, pipeline
 from tests.compiler import modules
 
@@ -62,8 +62,24 @@ def test_what_is_read_for_an_output_too_is_no_update():
         "ROOT t = (f32[4,2]", "ROOT t = (f32[8,2]"
     )
     entry = attributed(text).entry_computation.by_name()
-    assert entry["scaled"].phase == "forward"
+    assert entry["scaled"].phase == "backward"
     assert entry["new"].phase == "update"
+
+
+def test_sums_of_gradients_are_gradients():
+    sums = """
+    h = f32[8,2] negate(g), layer="net/dense", op_name="gradient_tape/net/dense/Neg"
+    both = f32[8,2] add(g, h), op_name="AddN"
+    k = f32[8,2] negate(both), layer="net/other", op_name="gradient_tape/net/other/Neg"
+    """
+    text = STEP.replace("  rate = ", sums + "  rate = ").replace("multiply(g,", "multiply(k,")
+    both = attributed(text).entry_computation.by_name()["both"]
+    assert (both.phase, both.layer) == ("backward", "net/dense")
+
+
+def test_what_is_attributed_stays():
+    module = attributed(STEP)
+    assert to_text(attribution.run(module)) == to_text(module)
 
 
 def test_bodies_follow_their_loop():

@@ -32,19 +32,50 @@ def test_a_chain_with_scalars():
         ENTRY main {
           x = f32[4,2] parameter(0)
           b = f32[2] parameter(1)
-          ROOT relu = f32[4,2] fusion(b, x), calls={relu.fused}
+          ROOT relu = f32[4,2] fusion(x, b), calls={relu.fused}
         }
         relu.fused {
-          relu.fused.b = f32[2] parameter(0)
-          relu.fused.x = f32[4,2] parameter(1)
-          bias = f32[4,2] broadcast(relu.fused.b), dimensions={1}
-          sum = f32[4,2] add(relu.fused.x, bias)
+          relu.fused.x = f32[4,2] parameter(0)
+          relu.fused.b = f32[2] parameter(1)
+          relu.fused.bias = f32[4,2] broadcast(relu.fused.b), dimensions={1}
+          sum = f32[4,2] add(relu.fused.x, relu.fused.bias)
           relu.fused.zero = f32[] constant(0.0)
           relu.fused.zeros = f32[4,2] broadcast(relu.fused.zero), dimensions={}
           ROOT relu.fused.root = f32[4,2] maximum(sum, relu.fused.zeros)
         }
         """,
     )
+
+
+def test_broadcasts_are_not_shared_in_memory():
+    opcodes = entry_after(
+        """
+        ENTRY main {
+          x = f32[4,2] parameter(0)
+          b = f32[2] parameter(1)
+          wide = f32[4,2] broadcast(b), dimensions={1}
+          y = f32[4,2] add(x, wide)
+          z = f32[4,2] multiply(x, wide)
+          ROOT t = (f32[4,2], f32[4,2]) tuple(y, z)
+        }
+        """
+    )
+    assert opcodes == ["parameter", "parameter", "fusion", "fusion", "tuple"]
+
+
+def test_a_broadcast_that_something_else_reads_stays():
+    opcodes = entry_after(
+        """
+        ENTRY main {
+          x = f32[4,2] parameter(0)
+          b = f32[2] parameter(1)
+          wide = f32[4,2] broadcast(b), dimensions={1}
+          y = f32[4,2] add(x, wide)
+          ROOT t = (f32[4,2], f32[4,2]) tuple(y, wide)
+        }
+        """
+    )
+    assert opcodes == ["parameter", "parameter", "broadcast", "fusion", "tuple"]
 
 
 def entry_after(text):
