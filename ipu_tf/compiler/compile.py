@@ -22,7 +22,9 @@ from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType
 from ipu_tf.compiler.memory import tile_memory
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.parameters import STREAMED, place_parameters
+from ipu_tf.compiler.passes.pipeline import simplify
 from ipu_tf.compiler.plan import OpShape, Plan
+from ipu_tf.compiler.rules import RULES
 
 _LOG = logging.getLogger(__name__)
 _CACHED_PROGRAMS = 16
@@ -50,9 +52,6 @@ def compile_module(
     """
 
     def build() -> DeviceProgram:
-        from ipu_tf.compiler.lowering import RULES
-        from ipu_tf.compiler.passes.pipeline import simplify
-
         return build_program(
             simplify(module),
             options=options,
@@ -120,7 +119,12 @@ def build_program(
             tensors,
             steps=len(emission.steps),
             target=target,
-            program_bytes=program_bytes([*stream_in, *block.nodes], session.buffers, target),
+            program_bytes=program_bytes(
+                [*stream_in, *block.nodes],
+                session.buffers,
+                target,
+                share_code=options.share_code,
+            ),
         ),
         samples_per_run=samples_per_run,
         unsupported={opcode: tuple(layers) for opcode, layers in session.unsupported.items()},
@@ -194,11 +198,7 @@ def _add_stream_out(builder: BlockBuilder, outputs: Values) -> None:
     if not outputs:
         return
     session = builder.session
-    outfeed = Instruction(
-        name="outputs",
-        opcode="outfeed",
-        type=TupleType(tuple(_array_of(value) for value in outputs)),
-    )
+    outfeed = Instruction(name="outputs", opcode="outfeed", type=TupleType(()))
     placements = [value.placement for value in outputs]
     lowered = session.lower(outfeed, placements, session.context)
     builder.add(make_node(outfeed, lowered, outputs, ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ipu_tf.compiler.blocks import Block, Buffers, Node
 from ipu_tf.compiler.device_program import Category, Step, Tensor
 from ipu_tf.compiler.lowering.lowered import Lowered
-from ipu_tf.compiler.memory import slices, stack_bytes
+from ipu_tf.compiler.memory import add_footprint, slices, stack_bytes
 from ipu_tf.compiler.placement import Footprint
 from ipu_tf.machine.target import Target
 
@@ -117,26 +117,31 @@ class Emission:
 
 
 def program_bytes(
-    nodes: Iterable[Node], buffers: Buffers, target: Target
+    nodes: Iterable[Node], buffers: Buffers, target: Target, *, share_code: bool
 ) -> Mapping[Category, NDArray[np.int64]]:
     """Returns the bytes that a program keeps besides its tensors, int64[tiles] per category.
+
+    A tile holds a codelet once, if it has any part in an instruction that needs it. Exchange
+    code counts in full on every such tile, though only the busiest tile needs as much.
 
     Args:
         nodes: The outermost nodes.
         buffers: All buffers.
         target: The chip.
-
-    A tile holds a codelet once, if it has any part in an instruction that needs it. Exchange
-    code counts in full on every such tile, though only the busiest tile needs as much.
+        share_code: Whether equal nodes on the same tiles share vertices and exchange code.
     """
     zeros = np.zeros(target.tiles, np.int64)
     vertex_state, vertex_code, exchange_code = zeros.copy(), zeros.copy(), zeros.copy()
     codelets: dict[str, tuple[int, NDArray[np.bool_]]] = {}
+    seen: set[Hashable] = set()
     for node in _with_bodies(nodes):
         lowered = node.lowered
+        key = _code_key(node.instruction.opcode, lowered)
+        if share_code and key in seen:
+            continue
+        seen.add(key)
         for footprint in lowered.vertex_state:
-            for part in slices(footprint, target.tiles):
-                vertex_state[part] += footprint.tile_bytes
+            add_footprint(vertex_state, footprint)
         parts = _parts(node, lowered, buffers, target)
         for part in parts:
             exchange_code[part] += lowered.exchange_code_bytes
@@ -154,6 +159,22 @@ def program_bytes(
         "exchange_code": exchange_code,
         "stack": stack,
     }
+
+
+def _code_key(opcode: str, lowered: Lowered) -> Hashable:
+    """Returns what is the same for nodes that could run the same vertices and exchanges."""
+    code = tuple(sorted(lowered.code.items()))
+    return (
+        opcode,
+        lowered.plan,
+        lowered.supersteps,
+        lowered.results,
+        lowered.scratch,
+        lowered.exchange_buffers,
+        lowered.vertex_state,
+        lowered.exchange_code_bytes,
+        code,
+    )
 
 
 def _with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:

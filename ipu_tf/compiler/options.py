@@ -45,6 +45,9 @@ class CompilerOptions:
         unsupported: "raise" or "warn" where an opcode has no cost.
         out_of_memory: "raise", "warn", or "report" (an estimate: neither raises nor warns)
             where the program does not fit.
+        share_code: Whether equal operations on the same tiles share vertices and exchange code
+            (Poplar's graph outlining). What it costs to copy their operands to where the shared
+            code expects them is not modelled.
     """
 
     target: Target = CHIPS["bow"]
@@ -52,6 +55,7 @@ class CompilerOptions:
     conv: PlanningOptions = field(default_factory=PlanningOptions)
     unsupported: str = "raise"
     out_of_memory: str = "raise"
+    share_code: bool = True
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

@@ -12,13 +12,16 @@ from typing import TypeAlias
 
 from ipu_tf.compiler.blocks import Value, Values
 from ipu_tf.compiler.build import Session
+from ipu_tf.compiler.context import Context
 from ipu_tf.compiler.control import array_count
 from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Role, Type
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
+from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.compiler.placement import Placement
+from ipu_tf.compiler.plan import PlanDoesNotFit
 
 _CATEGORIES: Mapping[Role, Category] = {
     "weight": "weights",
@@ -89,10 +92,23 @@ def _wishes(
                 group = groups.find((operand, 0))
                 if group in wishes or group not in elements:
                     continue
-                wish = session.rules.preferred_placement(instruction, index, context)
+                wish = _wish(session, instruction, index, context)
                 if wish is not None and wish.elements == elements[group]:
                     wishes[group] = wish
     return wishes
+
+
+def _wish(
+    session: Session, instruction: Instruction, index: int, context: Context
+) -> Placement | None:
+    """Returns where an instruction would like an operand to lie, if it has a cost and a plan.
+
+    What has none is an error, or not, when it is lowered.
+    """
+    try:
+        return session.rules.preferred_placement(instruction, index, context)
+    except (UnsupportedOpcode, PlanDoesNotFit):
+        return None
 
 
 def _called_first_to_last(module: Module) -> Iterator[Computation]:

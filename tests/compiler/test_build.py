@@ -450,3 +450,25 @@ def test_an_element_of_no_tuple_is_refused():
             }
             """
         )
+
+
+REPEATED = """
+    ENTRY main {
+      x = f32[32] parameter(0)
+      a = f32[32] reverse(x), dimensions={0}
+      b = f32[32] reverse(a), dimensions={0}
+      ROOT c = f32[32] reverse(b), dimensions={0}
+    }
+"""
+
+
+@pytest.mark.parametrize(("share_code", "copies_of_reverse"), [(True, 1), (False, 3)])
+def test_equal_operations_share_vertices_and_exchange_code_on_request(
+    share_code, copies_of_reverse
+):
+    always = program(REPEATED, share_code=share_code).memory.always_live
+    feeds = 2
+    assert always["exchange_code"].tolist() == [3 * (feeds + copies_of_reverse)] * 8
+    # The infeed has vertices, too; codelets are shared in any case.
+    assert always["vertex_state"].tolist() == [2 * (1 + copies_of_reverse)] * 8
+    assert always["vertex_code"].tolist() == [100 * (feeds + 1)] * 8
