@@ -198,7 +198,8 @@ KIND_NOTES = {
     ),
     "exchange_scatter": KindNote(status="fitted", how="sync, start, words"),
     "gemm_largest_square": KindNote(
-        status="modelled", how="the largest whose four matrices and plan fit, by bisection"
+        status="modelled",
+        how="the largest whose matrices (operands and their copies, product, sum) and plan fit",
     ),
     "gemm_peak": KindNote(
         status="modelled", how="the fastest plan of all multiples of 128 that fit"
