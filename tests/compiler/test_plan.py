@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.partition import largest_part
 from ipu_tf.compiler.plan import (
     ConvPlan,
@@ -13,12 +14,14 @@ from ipu_tf.compiler.plan import (
     MatMulPlan,
     MatMulShape,
     PlanDoesNotFit,
-    block_bytes,
-    check,
+    check_parts,
     largest_block,
     partial_dtype,
     partition,
 )
+from ipu_tf.compiler.plan_blocks import plan_blocks
+from ipu_tf.compiler.plan_check import check
+from ipu_tf.compiler.shapes import fold_depth
 from ipu_tf.machine import target
 
 TILES_16 = target("bow", 16)
@@ -179,12 +182,21 @@ def test_extents_of_the_three_conv_passes():
 
 def test_bytes_of_a_matmul_block_by_hand():
     plan = MatMulPlan(rows=4, columns=3, reduction=2, grain=8)
-    block = largest_block(MATMUL, plan.splits, plan.grain)
     # 13 grains of 8 in 2 parts: the larger has 7 grains.
-    assert block == {"batch": 1, "rows": 10, "columns": 8, "reduction": 56}
-    assert block_bytes(MATMUL, block, "float32") == 4 * (10 * 56 + 56 * 8 + 10 * 8)
-    half = dataclasses.replace(MATMUL, dtype="float16")
-    assert block_bytes(half, block, "float32") == 2 * (10 * 56 + 56 * 8) + 4 * 10 * 8
+    expected = {"batch": 1, "rows": 10, "columns": 8, "reduction": 56}
+    assert largest_block(MATMUL, plan.splits, plan.grain) == expected
+    blocks = plan_blocks(MATMUL, Candidates.of(plan), TILES_16)
+    assert (blocks.left_bytes, blocks.right_bytes) == (4 * 10 * 56, 4 * 56 * 8)
+    # 8 columns fill half of the 16 that the units compute.
+    assert blocks.partial_bytes == 4 * 10 * 16
+    assert blocks.padded_bytes == 4 * (10 * 56 + 56 * 16)
+
+
+def test_bytes_without_amp_are_not_padded():
+    plan = MatMulPlan(rows=4, columns=3, reduction=2, grain=8, method="horizontal_mac")
+    blocks = plan_blocks(MATMUL, Candidates.of(plan), TILES_16)
+    assert blocks.partial_bytes == 4 * 10 * 8
+    assert blocks.padded_bytes == blocks.left_bytes + blocks.right_bytes
 
 
 @pytest.mark.parametrize(
@@ -200,8 +212,8 @@ def test_bytes_of_a_matmul_block_by_hand():
 def test_bytes_of_a_conv_block_by_hand(pass_, left, right, output):
     shape = dataclasses.replace(CONV, pass_=pass_)
     plan = ConvPlan(batch=2, grain=8)
-    block = largest_block(shape, plan.splits, plan.grain)
-    assert block_bytes(shape, block, "float32") == 4 * (left + right + output)
+    operands = shape.operands(largest_block(shape, plan.splits, plan.grain))
+    assert (operands.left, operands.right, operands.output) == (left, right, output)
 
 
 def test_a_conv_block_holds_its_halo():
@@ -233,7 +245,7 @@ def test_check_counts_bytes():
     shape = MatMulShape(m=1000, k=1000, n=1000)
     with pytest.raises(
         PlanDoesNotFit,
-        match=r"needs 12000000 bytes of its tile, 319488 are available \(0\.5 of 638976 on bow\)",
+        match=r"needs 12128256 bytes of its fullest tile, 319488 are available \(0\.5 of 638976",
     ):
         check(MatMulPlan(), shape, TILES_16, 0.5)
 
@@ -249,3 +261,41 @@ def test_check_wants_the_plan_of_the_op():
         check(MatMulPlan(), CONV, TILES_16)
     with pytest.raises(ValueError, match="ConvPlan does not describe a matmul: it takes a MatMulP"):
         check(ConvPlan(), MATMUL, TILES_16)
+
+
+def test_serial_steps_share_a_tile():
+    plan = MatMulPlan(rows=4, columns=6, reduction=2, serial_rows=2, serial_columns=3)
+    assert (plan.parts, plan.steps, plan.tiles) == (48, 6, 8)
+    assert plan.to_list() == [1, 4, 6, 2, 16]
+
+
+def test_every_tile_takes_as_many_steps():
+    with pytest.raises(
+        ValueError, match=r"serial_rows must divide the 4 parts of rows: .* Received: 3"
+    ):
+        MatMulPlan(rows=4, serial_rows=3)
+
+
+def test_plans_know_the_methods():
+    with pytest.raises(ValueError, match=r"method must be one of 'amp_1x1', .* Received: 'fft'"):
+        MatMulPlan(method="fft")
+
+
+def test_check_names_the_methods_that_can_compute_an_op():
+    with pytest.raises(ValueError, match="conv2d: 'slic' cannot compute .* Use one of amp_nx1, "):
+        check(ConvPlan(method="slic", grain=8), CONV, TILES_16)
+
+
+def test_steps_of_a_reduction_add_up_in_order():
+    plan = ConvPlan(kernel_rows=3, in_channels=2, serial_in_channels=2, grain=4)
+    with pytest.raises(
+        ValueError, match="sums over in_channels in steps and splits kernel_rows, whose part"
+    ):
+        check_parts(plan, CONV)
+
+
+def test_a_folded_depth_keeps_the_multiplications():
+    folded = fold_depth(CONV, kernel_depth=3, out_depth=5)
+    assert folded.batch == 5 * CONV.batch
+    assert folded.in_channels == 3 * CONV.in_channels
+    assert folded.out_channels == CONV.out_channels

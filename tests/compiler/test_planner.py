@@ -1,20 +1,27 @@
 import dataclasses
+import itertools
+import time
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ipu_tf.compiler.candidates import Candidates
+from ipu_tf.compiler.methods import methods_for
 from ipu_tf.compiler.plan import (
     ConvPlan,
     ConvShape,
     MatMulPlan,
     MatMulShape,
     PlanDoesNotFit,
-    check,
 )
-from ipu_tf.compiler.plan_cost import plan_bytes, plan_cost
+from ipu_tf.compiler.plan_blocks import scratch_bytes
+from ipu_tf.compiler.plan_bound import least_cycles
+from ipu_tf.compiler.plan_check import check
+from ipu_tf.compiler.plan_cost import plan_cost
 from ipu_tf.compiler.planner import plan_conv, plan_matmul
-from ipu_tf.compiler.shapes import CONV_PASSES
+from ipu_tf.compiler.releases import FIRST, Release
+from ipu_tf.compiler.shapes import AMP_GRAINS, CONV_PASSES
 from ipu_tf.compiler.windows import window_extent
 from ipu_tf.machine import target
 
@@ -83,8 +90,11 @@ def image_conv(**changes):
 
 
 def cycles(shape, plan, machine=BOW):
-    cost = plan_cost(shape, plan.splits, grain=plan.grain, partials=plan.partials, target=machine)
-    return int(cost.total_cycles)
+    return int(plan_cost(shape, plan, machine))
+
+
+def needed_bytes(shape, plan, machine=BOW):
+    return int(scratch_bytes(shape, Candidates.of(plan), machine))
 
 
 def check_planned(shape, plan, machine):
@@ -93,8 +103,7 @@ def check_planned(shape, plan, machine):
         check(plan, shape, machine, 0.6)
     except PlanDoesNotFit:
         check(plan, shape, machine, 1.0)
-        needed = plan_bytes(shape, plan.splits, grain=plan.grain, partials=plan.partials)
-        assert needed > 0.6 * machine.tile_bytes
+        assert needed_bytes(shape, plan, machine) > 0.6 * machine.tile_bytes
 
 
 @given(MATMULS, MACHINES, PARTIALS)
@@ -151,7 +160,8 @@ def test_the_best_of_all_plans_of_a_small_machine_is_found():
     shape = MatMulShape(m=48, k=64, n=48)
     found = plan_matmul(shape, machine)
     everything = [
-        MatMulPlan(rows=rows, columns=columns, reduction=reduction, grain=8)
+        MatMulPlan(rows=rows, columns=columns, reduction=reduction, grain=8, method=method)
+        for method in methods_for(shape)
         for rows in (1, 2, 3, 4)
         for columns in (1, 2, 3)
         for reduction in (1, 2, 3, 4)
@@ -196,7 +206,7 @@ def test_less_memory_takes_more_or_smaller_blocks():
 
     def needed(proportion):
         plan = plan_conv(shape, BOW, available_memory_proportion=proportion)
-        return plan_bytes(shape, plan.splits, grain=plan.grain, partials=plan.partials)
+        return needed_bytes(shape, plan)
 
     assert needed(0.06) <= 0.06 * BOW.tile_bytes < needed(0.6)
 
@@ -204,7 +214,7 @@ def test_less_memory_takes_more_or_smaller_blocks():
 def test_the_plan_of_least_memory_is_taken_where_the_proportion_is_too_small():
     shape = image_conv()
     plan = plan_conv(shape, BOW, available_memory_proportion=0.001)
-    needed = plan_bytes(shape, plan.splits, grain=plan.grain, partials=plan.partials)
+    needed = needed_bytes(shape, plan)
     assert 0.001 * BOW.tile_bytes < needed < 0.06 * BOW.tile_bytes
 
 
@@ -231,3 +241,97 @@ def test_partials_have_one_of_two_types():
 
 def test_equal_questions_are_answered_from_the_cache():
     assert plan_conv(image_conv(), BOW) is plan_conv(image_conv(), BOW)
+
+
+@pytest.mark.parametrize("pass_", CONV_PASSES)
+def test_no_hand_made_conv_plan_is_better(pass_):
+    machine = target("bow", 16)
+    shape = image_conv(pass_=pass_, batch=4, in_channels=16, dtype="float16")
+    found = cycles(shape, plan_conv(shape, machine), machine)
+    for method, batch, rows, channels in itertools.product(
+        methods_for(shape), (1, 2, 4), (1, 2, 4), (1, 2)
+    ):
+        plan = ConvPlan(batch=batch, field_rows=rows, out_channels=channels, method=method)
+        if plan.tiles <= machine.tiles:
+            assert found <= cycles(shape, plan, machine)
+
+
+@given(MATMULS, st.data())
+def test_the_bound_is_below_the_cost_of_a_matmul(shape, data):
+    check_bound(shape, MatMulPlan, data)
+
+
+@given(convs(), st.data())
+def test_the_bound_is_below_the_cost_of_a_conv(shape, data):
+    check_bound(shape, ConvPlan, data)
+
+
+def check_bound(shape, plan_type, data):
+    grain = AMP_GRAINS[shape.dtype]
+    parts = {
+        name: data.draw(
+            st.integers(1, -(-extent // (grain if name == shape.grained_split else 1))), label=name
+        )
+        for name, extent in shape.extents.items()
+    }
+    steps = {
+        f"serial_{name}": data.draw(st.sampled_from([1, parts[name]]), label=name)
+        for name in plan_type.serial_names()
+    }
+    method = data.draw(st.sampled_from(methods_for(shape)))
+    plan = plan_type(**parts, **steps, grain=grain, method=method)
+    assert least_cycles(shape, Candidates.of(plan), BOW) <= plan_cost(shape, plan, BOW)
+
+
+def test_large_operands_are_taken_in_steps():
+    shape = MatMulShape(m=2048, k=16384, n=65536, dtype="float16")
+    plan = plan_matmul(shape, BOW)
+    assert plan.steps > 1
+    check(plan, shape, BOW, 0.6)
+
+
+def test_steps_are_taken_only_where_they_are_needed():
+    shape = MatMulShape(m=512, k=512, n=512)
+    assert plan_matmul(shape, BOW).steps == 1
+
+
+def test_depthwise_convolutions_avoid_the_amp_units():
+    shape = image_conv(groups=32, in_channels=1, out_channels=1, dtype="float16")
+    assert plan_conv(shape, BOW).method in ("slic", "vertical_mac")
+
+
+def test_a_few_input_channels_are_expanded():
+    shape = image_conv(in_channels=4, dtype="float16")
+    assert plan_conv(shape, BOW).method == "amp_expanded"
+
+
+def test_the_first_release_gives_up_cycles_for_memory():
+    shape = MatMulShape(m=1024, k=1024, n=1024)
+    now, then = plan_matmul(shape, BOW), plan_matmul(shape, BOW, release=FIRST)
+    assert needed_bytes(shape, then) < needed_bytes(shape, now)
+    assert cycles(shape, now) < cycles(shape, then) <= 1.2 * cycles(shape, now)
+
+
+def test_releases_know_some_methods():
+    with pytest.raises(ValueError, match=r"methods must be some of amp_1x1, .*: \['fft'\]"):
+        Release(name="other", methods=frozenset({"fft"}))
+    with pytest.raises(ValueError, match=r"cycle_backoff must not be negative\. Received: -0\.1"):
+        Release(name="other", cycle_backoff=-0.1)
+
+
+@pytest.mark.parametrize(
+    ("plan", "shape"),
+    [
+        (plan_conv, image_conv(dtype="float16")),
+        (plan_conv, image_conv(pass_="filter_gradient")),
+        (plan_matmul, MatMulShape(m=2048, k=2048, n=2048, dtype="float16")),
+    ],
+)
+def test_a_plan_takes_milliseconds(plan, shape):
+    def seconds():
+        plan.cache_clear()
+        begin = time.perf_counter()
+        plan(shape, BOW)
+        return time.perf_counter() - begin
+
+    assert min(seconds() for _ in range(5)) < 0.1

@@ -55,8 +55,8 @@ def horizontal_mac_cycles(work: ContractionWork, target: Target) -> Count:
 def vertical_mac_cycles(work: ContractionWork, target: Target) -> Count:
     """Returns the cycles of a tile's vertical MAC vertices.
 
-    Rows of outputs under single filter positions are dealt to the workers; where several workers
-    add to one row, a reduction follows.
+    Rows of outputs under single filter positions are dealt to the workers; what they have for the
+    same row is added up afterwards.
     """
     packs = ceil_div(work.groups, VMAC_CHANNELS)
     row_positions = np.minimum(work.row_positions, work.positions)
@@ -66,16 +66,15 @@ def vertical_mac_cycles(work: ContractionWork, target: Target) -> Count:
     inner = barrel_cycles(_VMAC_WORKER_SLOTS + items * item, target)
     partial_vectors = work.positions * VMAC_CHANNELS * 4 // VECTOR_BYTES
     zeroing = barrel_cycles(15 + slowest_share(partial_vectors, target), target)
-    shared = np.maximum(1, target.workers // rows)
-    adding = barrel_cycles(20 + slowest_share(partial_vectors, target) * shared, target)
-    reduce = np.where(shared > 1, adding, 0)
+    adding = barrel_cycles(20 + slowest_share(partial_vectors, target), target)
     channels = work.in_channels * work.out_channels
-    return _VMAC_VERTEX_CYCLES + packs * channels * (zeroing + 32 + 24 + inner + reduce)
+    return _VMAC_VERTEX_CYCLES + packs * channels * (zeroing + 32 + 24 + inner + adding)
 
 
 def outer_product_cycles(work: ContractionWork, target: Target) -> Count:
-    """Returns the cycles of a tile's outer products: a reduction of one element."""
+    """Returns the cycles of a tile's outer products, one for each element of the reduction."""
     vectors = ceil_div(work.out_channels * INPUT_BYTES[work.dtype], VECTOR_BYTES)
     rows = slowest_share(work.positions, target)
     worker = _OUTER_WORKER_SLOTS + rows * (_OUTER_ROW_SLOTS + _SLOTS_PER_OUTER_VECTOR * vectors)
-    return _OUTER_VERTEX_CYCLES + work.groups * barrel_cycles(worker, target)
+    products = work.groups * work.in_channels * work.taps
+    return _OUTER_VERTEX_CYCLES + products * barrel_cycles(worker, target)

@@ -16,7 +16,9 @@ from ipu_tf.machine.workers import barrel_cycles, slowest_share
 _REDUCE_VERTEX_CYCLES = 33
 _REDUCE_WORKER_SLOTS = 20
 _REDUCE_ROW_SLOTS = 9  # 7 to 10
-_SLOTS_PER_PARTIAL = 2
+_SLOTS_PER_PARTIAL = 1
+"""For partials in interleaved memory, where exchanges put what they bring; 2 elsewhere."""
+
 _REDUCE_BYTES = 16
 """Bytes that a row of the reduction covers: 4 float32 or 8 float16 elements."""
 

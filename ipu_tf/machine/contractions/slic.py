@@ -32,7 +32,9 @@ def slic_cycles(work: ContractionWork, target: Target) -> Count:
     """Returns the cycles of a tile's SLIC vertices."""
     widest = np.maximum(work.in_channels, work.out_channels)
     per_pack = np.maximum(1, SLIC_CHANNELS // np.minimum(widest, SLIC_CHANNELS))
-    packs = ceil_div(work.groups, per_pack) * ceil_div(widest, SLIC_CHANNELS)
+    packs = ceil_div(work.groups, per_pack)
+    packs = packs * ceil_div(work.in_channels, SLIC_CHANNELS)
+    packs = packs * ceil_div(work.out_channels, SLIC_CHANNELS)
     pieces = work.tap_rows * ceil_div(ceil_div(work.taps, work.tap_rows), SLIC_COLUMNS)
     items, positions = work.items_of_slowest_worker(target)
     row = _ROW_SLOTS + _row_slots(positions, work.stride)

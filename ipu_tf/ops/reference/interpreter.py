@@ -87,7 +87,7 @@ def _output_block(op: TileOp, plan: Plan, rounding: Rounding, index: int, ranges
     already_rounded = half_partials and len(reduction_parts) == 1
     if op.shape.dtype == "float32" or already_rounded:
         return total
-    return rounding.on_tile(plan.tiles + index)(total)
+    return rounding.on_tile(plan.parts + index)(total)
 
 
 def _parts(shape: OpShape, plan: Plan, names: tuple[str, ...]) -> Iterator[Ranges]:
