@@ -34,6 +34,31 @@ def test_no_record_is_further_off(groups, group):
     assert abs(groups[group].worst_error) <= WITHIN[group], groups[group]
 
 
+PLANNED_WITHIN = {
+    ("conv_forward", "gc2"): 0.25,
+    ("dense_matmul", "gc200"): 0.20,
+    ("gemm_largest_square", "gc2"): 0.10,
+    ("gemm_peak", "gc2"): 0.10,
+}
+"""Largest median error of what stands on the planner."""
+
+
+@pytest.mark.parametrize("group", PLANNED_WITHIN, ids="-".join)
+def test_plans_are_charged_about_right(groups, group):
+    assert groups[group].median_error <= PLANNED_WITHIN[group], groups[group]
+
+
+@pytest.mark.parametrize("group", [("conv_forward", "gc2"), ("dense_matmul", "gc200")])
+def test_plans_are_in_the_right_order(groups, group):
+    assert groups[group].rank_correlation >= 0.9
+
+
+def test_every_measured_point_is_predicted(measured):
+    comparison = compare(measured)
+    assert comparison.unknown_kinds == {}
+    assert comparison.unpredicted == ()
+
+
 PUBLISHED_WITHIN = {
     "exchange_all_to_all": 0.05,
     "exchange_broadcast": 0.05,
