@@ -80,14 +80,18 @@ def iota(
 def dynamic_slice(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> Lowered:
-    """Lowers a slice whose place is known at run time."""
+    """Lowers a slice whose place is known at run time; one of everything is a view."""
+    if array_of(instruction).elements == operands[0].elements:
+        return Lowered(results=(operands[0],), view_of=0)
     result = _slice_placement(operands[0], instruction, context)
-    share = result.tile_elements
+    share, workers = result.tile_elements, context.target.workers
     stage = Stage(
         name="dynamic slice",
         where=result,
         traffic=_indices(operands[1:], result),
-        vertex=cached.dynamic_slice(share, 1, array_of(instruction).dtype, context.target),
+        vertex=cached.dynamic_slice(
+            ceil_div(share, workers), workers, array_of(instruction).dtype, context.target
+        ),
     )
     return lowered((stage,), (result,), context.target)
 
@@ -95,8 +99,14 @@ def dynamic_slice(
 def dynamic_update_slice(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> Lowered:
-    """Lowers the update of a slice whose place is known at run time, in place where possible."""
+    """Lowers the update of a slice whose place is known at run time, in place where possible.
+
+    An update of everything is the update itself.
+    """
     array, update = array_of(instruction), operand_array(instruction, 1, context)
+    if update.elements == array.elements:
+        return Lowered(results=(operands[1],), view_of=1)
+    workers = context.target.workers
     result = operands[0].stored
     stages = []
     if context.operand(instruction, 0).opcode == "broadcast":
@@ -109,7 +119,9 @@ def dynamic_update_slice(
             name="dynamic update",
             where=share,
             traffic=move(operands[1], share) + _indices(operands[2:], share),
-            vertex=cached.dynamic_update(share.tile_elements, 1, array.dtype, context.target),
+            vertex=cached.dynamic_update(
+                ceil_div(share.tile_elements, workers), workers, array.dtype, context.target
+            ),
         )
     )
     return lowered(stages, (result,), context.target, in_place=0)

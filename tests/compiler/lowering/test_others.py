@@ -1,0 +1,97 @@
+"""Linear algebra, collectives, the host, control flow, random numbers."""
+
+import pytest
+
+from ipu_tf.machine import links
+from ipu_tf.machine.system import system_of
+from tests.compiler.lowering.programs import run
+
+
+def factored(size):
+    return run(f"x = f32[{size},{size}] parameter(0)\nr = f32[{size},{size}] cholesky(x)")
+
+
+def test_a_factorisation_is_blocked():
+    small, large = factored(48), factored(200)
+    assert not any(step.name == "multiply" for step in small.lowered["r"].supersteps)
+    # 200 columns are four blocks; after each but the last the rest is updated.
+    assert sum(step.name == "multiply" for step in large.lowered["r"].supersteps) == 3
+    assert large.lowered["r"].flops == 200**3 // 3
+    assert large.cycles("r") > small.cycles("r")
+
+
+def solved(size, sides):
+    return run(
+        f"a = f32[{size},{size}] parameter(0)\nb = f32[{size},{sides}] parameter(1)\n"
+        f"r = f32[{size},{sides}] triangular-solve(a, b), triangular_solve_options={{"
+        "left_side=true lower=true unit_diagonal=false transpose=false}"
+    )
+
+
+def test_a_solution_is_blocked():
+    assert sum(step.name == "multiply" for step in solved(130, 8).lowered["r"].supersteps) == 2
+    assert solved(130, 8).lowered["r"].flops == 130**2 * 8
+    assert solved(130, 64).cycles("r") > solved(130, 8).cycles("r")
+
+
+def reduced_over(ipus, elements=4096):
+    group = ",".join(map(str, range(ipus)))
+    return run(
+        f"x = f32[{elements}] parameter(0)\n"
+        f"r = f32[{elements}] all-reduce(x), replica_groups={{{{{group}}}}}"
+    )
+
+
+def test_one_ipu_has_nothing_to_exchange():
+    assert reduced_over(1).lowered["r"].view_of == 0
+
+
+def test_several_ipus_use_their_links():
+    program = reduced_over(4)
+    (step,) = program.lowered["r"].supersteps
+    seconds = links.all_reduce_seconds(system_of("bow", 4), 4, 4096 * 4)
+    assert step.exchange_cycles == round(seconds * program.context.target.clock_hz)
+    assert step.compute_cycles > 0
+    assert program.lowered["r"].flops == 3 * 4096
+
+
+def test_more_ipus_take_longer():
+    cycles = [reduced_over(ipus).cycles("r") for ipus in (2, 4, 16)]
+    assert cycles == sorted(set(cycles))
+
+
+def test_a_host_call_waits_for_the_host():
+    program = run("x = f32[4096] parameter(0)\nr = f32[2] host-call(x)\nq = f32[4096] infeed()")
+    (step,) = program.lowered["r"].supersteps
+    assert step.host_cycles > 0
+    assert step.exchange_bytes == 4096 * 4 + 2 * 4
+
+
+def test_a_loop_tests_its_condition_once_more_than_it_runs():
+    def loop(attribute):
+        program = run(f"x = f32[8] parameter(0)\nr = f32[8] while(x){attribute}")
+        return program.cycles("r")
+
+    once = loop(", trip_count=0")
+    assert loop(", trip_count=9") == 10 * once
+    assert loop("") == 2 * once
+
+
+@pytest.mark.parametrize("distribution", ["normal", "uniform"])
+def test_random_numbers_are_drawn_on_all_tiles(distribution):
+    def drawn(elements):
+        return run(
+            f'a = f32[] parameter(0)\nr = f32[{elements}] rng(a, a), distribution="{distribution}"'
+        )
+
+    assert drawn(4096).placements["r"][0].tiles == 8
+    assert drawn(1 << 16).cycles("r") > drawn(4096).cycles("r")
+
+
+def test_the_state_of_a_generator_stays_where_it_is():
+    program = run(
+        "s = u64[2] parameter(0)\nr = (u64[2], u32[512]) rng-bit-generator(s)\n"
+        "q = u32[512] rng-bit-generator(s)"
+    )
+    assert program.placements["r"][0] == program.placements["s"][0]
+    assert len(program.placements["q"]) == 1
