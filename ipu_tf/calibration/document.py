@@ -1,6 +1,6 @@
 """`python -m ipu_tf.calibration.document`: writes docs/fidelity.md.
 
-The page is made from the comparison with the measured points and from the model's own constants;
+Run in a checkout. The page is made from the measured points and from the model's own constants;
 no figure in it is written by hand.
 """
 
