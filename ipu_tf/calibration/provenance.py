@@ -216,13 +216,15 @@ KIND_NOTES = {
 """How each kind of measurement is predicted."""
 
 KNOWN_WRONG = (
-    "Gathers of a few multi-word messages: measured 2 to 4 times slower than modelled. The "
-    "source's own transfer to the same tile takes 448 cycles in that table and 18 in the others, "
-    "so part of it belongs to the measurement.",
-    "All-to-all of 4 and 8 tiles: modelled 16% and 7% too slow.",
-    "Gathers and reductions across IPU-Links: up to 40% off; traffic between many IPUs that share "
-    "links more.",
-    "A library reduction of a single operand: 33% too slow.",
+    "Gathers of a few multi-word messages are measured several times slower than modelled. In the "
+    "same table the source's transfer to the own tile is far slower than in its other tables, so "
+    "part of it belongs to the measurement.",
+    "All-to-all of fewer than ten tiles is modelled too slow: its ways are those of random tiles.",
+    "Gathers, reductions and random traffic across IPU-Links: links that several routes share are "
+    "not modelled.",
+    "A library reduction of a single operand is modelled too slow: it is a copy.",
+    "Convolutions of three input channels, and grouped ones of large batches, were far slower in "
+    "the SDK that was measured than the plans that the planner finds.",
     "Vertices other than products and reductions are charged as poplibs' estimators do; no "
     "measurements of them are published.",
 )
