@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ipu_tf.calibration.library_reduction import CALL_CYCLES
+from ipu_tf.compiler.releases import FIRST
 from ipu_tf.machine.link_timing import C2_LINKS, POD_HOST, POD_STREAMING
 from ipu_tf.machine.target import CHIPS
 from ipu_tf.machine.tile_memory import STREAM_SHARE, SUSTAINED_SHARE
@@ -155,6 +156,12 @@ CONSTANTS = (
         value=f"{POD_STREAMING.ipu_bytes_per_second / 1e9:g} GB/s an IPU",
         status="bound",
         how="PCIe Gen4 x8; nothing is published",
+    ),
+    Constant(
+        name="plans of what was measured on the GC2",
+        value=f"least memory within {FIRST.cycle_backoff:.0%} of the fewest cycles",
+        status="stated",
+        how="an option of poplibs' first releases; current plans take the fewest cycles",
     ),
     Constant(
         name="Bow's clock",
