@@ -28,14 +28,17 @@ def tile_memory(record: Record, target: Target) -> Outcome:
         of_programs = says(record, "user", "available", "usable", "programs")
         one = target.tile_bytes - (target.system_bytes if of_programs else 0)
         return Outcome(bytes=one * (target.tiles if says(record, "chip", "whole ipu") else 1))
-    if says(record, "triad", "stream"):
-        return Outcome(
-            bytes_per_second=memory.stream_bytes_per_second(target),
-            flops_per_second=memory.stream_flops_per_second(target, input_dtype(record)),
-        )
     if says(record, "write", "store"):
         bits = whole(record, "store_bits", "bits", default=64)
         return Outcome(bytes_per_second=memory.write_bytes_per_second(target, bits))
+    reads = "load_bits" in record.params or says(record, "read", "load")
+    if says(record, "triad", "stream") or not reads:
+        # A bandwidth that is neither of loads nor of stores is of both at once.
+        dtype = "float32" if record.dtype == "-" else input_dtype(record)
+        return Outcome(
+            bytes_per_second=memory.stream_bytes_per_second(target),
+            flops_per_second=memory.stream_flops_per_second(target, dtype),
+        )
     bits = whole(record, "load_bits", "bits", default=128 if says(record, "asm") else 32)
     return Outcome(bytes_per_second=memory.read_bytes_per_second(target, bits))
 

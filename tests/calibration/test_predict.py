@@ -164,10 +164,11 @@ def test_the_host_takes_its_time_before_the_bytes(make):
     ("params", "what", "rate"),
     [
         ({"load_bits": 64, "code": "C"}, "read", 15.3),
-        ({"load_bits": 32}, "read", 7.67),
+        ({"load_bits": 32}, "bandwidth", 7.67),
         ({"code": "asm"}, "read", 30.7),
         ({}, "naive read", 7.67),
         ({"store_bits": 64}, "write bandwidth", 15.3),
+        ({}, "memory bandwidth", 46.3),
     ],
 )
 def test_memory_rates(make, params, what, rate):
