@@ -26,6 +26,7 @@ from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.placement import Placement
+from ipu_tf.compiler.plan import PlanDoesNotFit
 
 _KINDS = (
     collectives,
@@ -85,12 +86,13 @@ def preferred_placement(
 ) -> Placement | None:
     """Returns where an instruction would like an operand to lie; None if it does not mind.
 
-    Raises:
-        PlanDoesNotFit: It is a contraction that does not fit the memory of a tile.
-        UnsupportedOpcode: It has no cost.
+    One that has no cost, or does not fit, minds nothing: `lower` is who says so.
     """
-    if instruction.opcode in contraction.RULES:
-        return contraction.preferred_operand(instruction, operand_index, context)
-    if instruction.opcode in indexing.RULES:
-        return indexing.preferred_table(instruction, operand_index, context)
+    try:
+        if instruction.opcode in contraction.RULES:
+            return contraction.preferred_operand(instruction, operand_index, context)
+        if instruction.opcode in indexing.RULES:
+            return indexing.preferred_table(instruction, operand_index, context)
+    except (PlanDoesNotFit, UnsupportedOpcode):
+        return None
     return None

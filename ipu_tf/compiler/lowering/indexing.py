@@ -69,7 +69,7 @@ def gather(
             received_bytes=own * share * size,
             sent_bytes=min(found, own * share * size * plan.row_parts),
             total_bytes=array.bytes,
-            messages=2 * min(own, plan.row_parts),
+            messages=min(own, plan.row_parts),
         )
         stages.append(
             Stage(

@@ -148,8 +148,10 @@ def _into(result: Placement, operands: Sequence[Placement]) -> Traffic:
         received_bytes=received,
         sent_bytes=sent,
         total_bytes=total,
-        messages=min(result.tile_elements, ceil_div(pieces, result.tiles) + 2)
-        + ceil_div(result.tiles, max(1, pieces)),
+        messages=max(
+            min(result.tile_elements, ceil_div(pieces, result.tiles) + 1),
+            ceil_div(result.tiles, max(1, pieces)),
+        ),
     )
 
 

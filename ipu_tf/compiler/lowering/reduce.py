@@ -163,7 +163,7 @@ def _joined(
                     received_bytes=received * size,
                     sent_bytes=sent_outputs * size,
                     total_bytes=received * size * stage.tiles,
-                    messages=min(stage.depth, received) + min(stage.tiles, sent_outputs),
+                    messages=max(stage.depth, ceil_div(sent_outputs, stage.outputs)),
                 ),
                 vertex=cached.reduce(
                     stage.outputs,

@@ -13,8 +13,11 @@ from functools import lru_cache
 import numpy as np
 
 from ipu_tf.machine import exchange, vertices
-from ipu_tf.machine.cost import ceil_div
+from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
+
+_GRAIN_BYTES = 16
+"""Partial results stay together in the pieces that one load reads from interleaved memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ def plan_stages(
     """
     if partials <= 1:
         return ()
-    last = _stage(outputs, partials, target)
+    last = _stage(outputs, partials, dtype, target)
     one_cycles = int(_cycles(last.outputs, last.depth, sent_outputs, dtype, operands, target))
     # First depths worth trying: powers of two that leave something for the second stage.
     depths = 2 ** np.arange(1, max(2, int(partials).bit_length()), dtype=np.int64)
@@ -62,11 +65,10 @@ def plan_stages(
     if not len(depths):
         return (last,)
     groups = ceil_div(np.int64(partials), depths)
-    first_tiles = np.minimum(target.tiles, outputs * groups)
+    first_tiles = _stage_tiles(outputs * groups, dtype, target)
     first_outputs = ceil_div(outputs * groups, first_tiles)
-    second_outputs = ceil_div(outputs, min(target.tiles, outputs))
     two_cycles = _cycles(first_outputs, depths, sent_outputs, dtype, operands, target) + _cycles(
-        second_outputs, groups, first_outputs, dtype, operands, target
+        last.outputs, groups, first_outputs, dtype, operands, target
     )
     best = int(np.argmin(two_cycles))
     if one_cycles <= two_cycles[best]:
@@ -77,23 +79,29 @@ def plan_stages(
             outputs=int(first_outputs[best]),
             depth=int(depths[best]),
         ),
-        _stage(outputs, int(groups[best]), target),
+        _stage(outputs, int(groups[best]), dtype, target),
     )
 
 
-def _stage(outputs: int, depth: int, target: Target) -> ReductionStage:
-    tiles = min(target.tiles, outputs)
+def _stage(outputs: int, depth: int, dtype: str, target: Target) -> ReductionStage:
+    tiles = int(_stage_tiles(outputs, dtype, target))
     return ReductionStage(tiles=tiles, outputs=ceil_div(outputs, tiles), depth=depth)
 
 
+def _stage_tiles(outputs: Count, dtype: str, target: Target) -> Count:
+    """Returns the tiles that results of a stage are dealt to, in whole grains."""
+    grain = max(1, _GRAIN_BYTES // vertices.dtype_bytes(dtype))
+    return np.minimum(target.tiles, ceil_div(outputs, grain))
+
+
 def _cycles(
-    outputs: np.ndarray | int,
-    depth: np.ndarray | int,
-    sent_outputs: np.ndarray | int,
+    outputs: Count,
+    depth: Count,
+    sent_outputs: Count,
     dtype: str,
     operands: int,
     target: Target,
-) -> np.ndarray:
+) -> Count:
     """Returns the cycles of stages: sync, exchange, reduction of what came."""
     size = vertices.dtype_bytes(dtype) * operands
     received = np.asarray(outputs) * depth * size

@@ -7,6 +7,7 @@ be packed and unpacked on their tiles.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,7 +23,7 @@ class Traffic:
         received_bytes: Bytes that the tile that receives most gets.
         sent_bytes: Bytes that the tile that sends most sends.
         total_bytes: Bytes received by all tiles together.
-        messages: Runs of bytes that the busiest tile receives and sends.
+        messages: Runs of bytes that the busiest tile sends, or receives where those are more.
     """
 
     received_bytes: int = 0
@@ -74,7 +75,7 @@ def to_all(source: Placement, tiles: int) -> Traffic:
         received_bytes=origin.bytes,
         sent_bytes=origin.tile_elements * origin.element_bytes,
         total_bytes=origin.bytes * tiles,
-        messages=origin.tiles + 1,
+        messages=origin.tiles,
     )
 
 
@@ -92,11 +93,14 @@ def collect(source: Placement, *, received_elements: int, tiles: int) -> Traffic
     size = origin.element_bytes
     everything = received_elements * tiles
     sent = min(origin.tile_elements, ceil_div(everything, origin.tiles))
+    arriving = _pieces(origin, received_elements)
+    # What all tiles want is sent once, to all of them.
+    leaving = 1 if received_elements >= origin.elements else _crossing(tiles)
     return Traffic(
         received_bytes=received_elements * size,
         sent_bytes=sent * size,
         total_bytes=everything * size,
-        messages=min(origin.tiles, received_elements) + min(tiles, sent),
+        messages=max(min(arriving, received_elements), min(leaving, sent)),
     )
 
 
@@ -115,13 +119,26 @@ def _on_one_tile(source: Placement, destination: Placement) -> bool:
 
 
 def _messages(source: Placement, destination: Placement) -> int:
-    """Returns the runs that a tile receives and sends, at most one an element.
-
-    Pieces in the same order overlap with few others; in different orders each tile sends to all.
-    """
+    """Returns the runs that a tile sends or receives, at most one an element."""
     if source.layout == destination.layout:
         arriving = ceil_div(source.tiles, destination.tiles) + 1
         leaving = ceil_div(destination.tiles, source.tiles) + 1
     else:
-        arriving, leaving = source.tiles, destination.tiles
-    return min(arriving, destination.tile_elements) + min(leaving, source.tile_elements)
+        arriving, leaving = _crossing(source.tiles), _crossing(destination.tiles)
+    return max(min(arriving, destination.tile_elements), min(leaving, source.tile_elements))
+
+
+def _pieces(origin: Placement, elements: int) -> int:
+    """Returns the tiles that so many elements come from."""
+    if origin.layout == "linear":
+        return min(origin.tiles, ceil_div(elements, max(1, origin.tile_elements)) + 1)
+    return _crossing(origin.tiles)
+
+
+def _crossing(tiles: int) -> int:
+    """Returns how many blocks of one layout meet a block of another.
+
+    Modelled: tensors are cut along several dimensions, and of two layouts about half of the cuts
+    are the same, so a block meets as many others as the square root of the tiles.
+    """
+    return math.isqrt(max(0, tiles - 1)) + 1

@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.lowering import preferred_placement
 from ipu_tf.compiler.lowering.contraction import planned
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan
+from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, PlanDoesNotFit
 from ipu_tf.compiler.plan_steps import plan_supersteps
 from ipu_tf.compiler.shapes import ConvShape, MatMulShape
-from tests.compiler.lowering.programs import run
+from tests.compiler.lowering.programs import context_of, run
 
 DOT = (
     "x = f32[8,64] parameter(0)\nw = f32[64,16] parameter(1)\nr = f32[8,16] dot(x, w), "
@@ -205,3 +206,27 @@ def test_flops_of_a_dot(m, k, n):
         "dot_dimension_numbers={lhs_contracting={1} rhs_contracting={0}}"
     )
     assert program.lowered["r"].flops == 2 * m * k * n
+
+
+LARGE = (
+    "x = f32[8192,8192] parameter(0)\nw = f32[8192,8192] parameter(1)\n"
+    "r = f32[8192,8192] dot(x, w), "
+    "dot_dimension_numbers={lhs_contracting={1} rhs_contracting={0}}"
+)
+
+
+def test_what_does_not_fit_is_not_lowered():
+    with pytest.raises(PlanDoesNotFit, match="matmul"):
+        run(LARGE, tiles=1, chip="gc2")
+
+
+@pytest.mark.parametrize("text", [LARGE, DOT.replace("f32", "s32")])
+def test_what_cannot_be_lowered_wants_nothing(text):
+    module = parse("ENTRY main {\n" + text.replace("r = ", "ROOT r = ") + "\n}\n")
+    context = context_of(module, tiles=1, chip="gc2")
+    assert preferred_placement(context.instructions["r"], 1, context) is None
+
+
+def test_nobody_else_minds():
+    program = run("x = f32[8] parameter(0)\nr = f32[8] negate(x)")
+    assert preferred_placement(program.context.instructions["r"], 0, program.context) is None

@@ -61,7 +61,7 @@ def test_what_moves_is_the_whole(source, tiles):
     assert traffic.total_bytes == source.bytes
     assert traffic.received_bytes * tiles >= source.bytes
     assert traffic.sent_bytes * source.tiles >= source.bytes
-    assert traffic.messages >= 2
+    assert 1 <= traffic.messages <= max(source.elements, tiles)
 
 
 def test_all_tiles_can_get_all_of_it():

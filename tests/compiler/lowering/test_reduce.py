@@ -60,7 +60,7 @@ def test_few_partials_are_joined_in_one_stage():
     few = plan_stages(
         partials=4, outputs=8, dtype="f32", operands=1, sent_outputs=8, target=target("bow")
     )
-    assert [(stage.tiles, stage.outputs, stage.depth) for stage in few] == [(8, 1, 4)]
+    assert [(stage.tiles, stage.outputs, stage.depth) for stage in few] == [(2, 4, 4)]
 
 
 def test_no_partials_no_stages():
