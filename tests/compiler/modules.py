@@ -1,6 +1,8 @@
 """Modules of real steps, for tests: `module("cifar10")` and so on, traced once a process.
 
-`traced` gives the module of any function; `step` that of a Keras model's train step.
+`traced` gives the module of any function; `step` that of a Keras model's train step; `text` a
+simplified step from a file, without TensorFlow's part. `python -m tests.compiler.modules` writes
+these files anew.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -16,7 +19,8 @@ import tensorflow as tf
 from keras import layers
 
 from ipu_tf import config
-from ipu_tf.compiler.hlo import Module
+from ipu_tf.compiler.hlo import Module, parse, to_text
+from ipu_tf.compiler.passes import pipeline
 from ipu_tf.profile.program import Program
 from ipu_tf.runtime import hlo, hooks
 from ipu_tf.runtime.hlo_parameters import Variables
@@ -172,3 +176,19 @@ def step_of(name: str) -> Traced:
 def module(name: str) -> Module:
     """Returns the module of one of the standard networks' train steps, before any pass."""
     return step_of(name).module
+
+
+TEXTS = ("cifar10", "dropout")
+_TEXT_FOLDER = Path(__file__).parent / "texts"
+
+
+def text(name: str) -> Module:
+    """Returns the simplified module of one of the `TEXTS`, as a file has it."""
+    return parse((_TEXT_FOLDER / f"{name}.hlo.txt").read_text())
+
+
+if __name__ == "__main__":
+    _TEXT_FOLDER.mkdir(exist_ok=True)
+    for fixture in TEXTS:
+        simple = pipeline.simplify(module(fixture))
+        (_TEXT_FOLDER / f"{fixture}.hlo.txt").write_text(to_text(simple))
