@@ -75,14 +75,16 @@ class Instruction:
 
     Attributes:
         name: Unique in the module, such as "dot.12".
-        opcode: HLO's opcode, such as "dot". Passes add "host-call" (an op that runs on the host).
+        opcode: HLO's opcode, such as "dot". "host-call" is an op that runs on the host, "infeed"
+            a read of an iterator in a loop.
         type: Type of the result.
         operands: Names of instructions of the same computation.
-        computations: Names of the computations it calls, in HLO's order.
+        computations: Names of the computations it calls, in HLO's order: of a while its body, then
+            its condition; of a select-and-scatter what selects, then what scatters.
         attributes: HLO's other fields by their name, as plain values: "dimensions" (tuple of int),
             "window", "dot_dimension_numbers" and so on as frozen dataclasses or dicts of
             `ipu_tf.compiler.hlo.attributes`; "parameter_number", "tuple_index",
-            "trip_count" (of a while, where known), "literal" (a NumPy array, small ones only).
+            "trip_count" (of a while, where known; "max_trip_count" is a bound), "literal" (a NumPy array, small ones only).
         op_name: Name of the TensorFlow op it comes from.
         op_type: Type of that op, such as "Conv2DBackpropInput".
         layer: Path of the Keras layer it works for, such as "sequential/dense"; "" for none.

@@ -1,0 +1,58 @@
+"""The HLO of TensorFlow Probability's samplers."""
+
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf.compiler.hlo import verify
+from ipu_tf.compiler.passes import pipeline
+from tests.compiler.modules import traced
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    tfp = pytest.importorskip(
+        "tensorflow_probability", reason="needs the extra `probability`", exc_type=ImportError
+    )
+
+X = np.ones((4, 8), "float32")
+
+
+def log_density(z):
+    return -0.5 * tf.reduce_sum((z - 1.0) ** 2, -1)
+
+
+def kernels():
+    return {
+        "hmc": tfp.mcmc.HamiltonianMonteCarlo(log_density, step_size=0.1, num_leapfrog_steps=3),
+        "nuts": tfp.mcmc.NoUTurnSampler(log_density, step_size=0.1, max_tree_depth=4),
+    }
+
+
+def sampled(kernel):
+    def fn(x):
+        return tfp.mcmc.sample_chain(
+            num_results=5, current_state=x, kernel=kernel, trace_fn=None, seed=[1, 2]
+        )
+
+    module = pipeline.simplify(traced(fn, X).module)
+    verify(module)
+    return [i for computation in module.computations.values() for i in computation]
+
+
+@pytest.mark.parametrize("kernel", ["hmc", "nuts"])
+def test_chains(kernel):
+    found = sampled(kernels()[kernel])
+    opcodes = {i.opcode for i in found}
+    assert {"while", "rng-bit-generator", "fusion"} <= opcodes
+    assert "xor" not in {i.opcode for i in found if i.op_type == "StatelessRandomGetKeyCounter"}
+    bounds = [i.attributes for i in found if i.opcode == "while"]
+    assert any(5 in bound.values() for bound in bounds)
+
+
+def test_leapfrog_steps_are_counted():
+    counts = [
+        i.attributes.get("trip_count") for i in sampled(kernels()["hmc"]) if i.opcode == "while"
+    ]
+    assert {3, 5} <= set(counts)
