@@ -1,0 +1,14 @@
+"""Layers and optimizers are where scripts look for them."""
+
+import ipu_tf
+
+
+def test_layers_and_optimizers_are_attributes_of_the_package():
+    assert ipu_tf.keras.layers.SerialDense.__name__ == "SerialDense"
+    assert ipu_tf.keras.optimizers.ALSOptimizer.__name__ == "ALSOptimizer"
+
+
+def test_every_public_name_is_there():
+    for module in (ipu_tf.keras.layers, ipu_tf.keras.optimizers):
+        for name in module.__all__:
+            assert hasattr(module, name), name
