@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
-from ipu_tf.compiler.plan import PlanDoesNotFit
+from ipu_tf.config import DeviceConfiguration
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope
 from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
-from ipu_tf.runtime import boundary, fusion, hooks
+from ipu_tf.runtime import boundary, device_programs, fusion, hooks
 from ipu_tf.runtime.executable import ExecutableCache, python_function
 from ipu_tf.runtime.tracer import Tracer
 
@@ -111,6 +111,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
         Raises:
             ValueError: A plain function in eager mode, or an argument whose shape is not static.
             TypeError: An argument or result of 64 bits.
+            IPUOutOfMemoryError: The program does not fit on a tile.
+            UnsupportedOpcodeError: An operation has no cost on the machine.
+            UncompilableProgram: The function cannot be compiled at all.
         """
         del options
         kwargs = kwargs or {}
@@ -125,42 +128,65 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 f"Received: fn={fn!r}."
             )
         executable = self._executables.executable(fn, config.device_configuration())
-        try:
-            return executable(*args, **kwargs)
-        except Exception as error:
-            # AutoGraph replaces errors of types that it does not know by one of its own.
-            if isinstance(error.__context__, PlanDoesNotFit):
-                raise error.__context__ from None
-            raise
+        return executable(*args, **kwargs)
 
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         """Always raises: use `run`."""
         raise RuntimeError("`experimental_run_v2` is gone: call `IPUStrategy.run` instead.")
 
     def report(self) -> Report:
-        """Returns what the programs traced so far run on tiles, and what they do not."""
+        """Returns what the programs traced so far cost, and what of them runs on tiles."""
         return Report(programs=tuple(self._programs.values()))
 
     def _trace(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls `fn` in the graph that is being built, its contractions made tile ops."""
+        """Calls `fn` in the graph that is being built, its contractions made tile ops.
+
+        What it created is compiled for the machine, too.
+        """
         boundary.check_arguments(args, kwargs)
         configuration = config.device_configuration()
         inner = python_function(fn)
         owner = getattr(inner, "__self__", None)
         program = Program(name=_program_name(inner, owner))
         tracer = Tracer(program, configuration)
-        with hooks.tracing(tracer):
-            outputs = super().run(fn, args=args, kwargs=kwargs)
-        tracer.finish(outputs)
+        graph = tf.compat.v1.get_default_graph()
+        first = len(graph.get_operations())
+        with _errors_as_they_are(program, configuration):
+            with hooks.tracing(tracer):
+                outputs = super().run(fn, args=args, kwargs=kwargs)
+            tracer.finish(outputs)
+            boundary.check_results(outputs)
+            program.device = device_programs.compile_trace(
+                device_programs.Trace(
+                    tracer=tracer,
+                    graph=graph,
+                    operations=graph.get_operations()[first:],
+                    arguments=(args, kwargs),
+                    outputs=outputs,
+                    owner=owner,
+                )
+            )
         if not is_recording():
-            outputs = fusion.fuse(tf.compat.v1.get_default_graph(), outputs)
-        boundary.check_results(outputs)
+            outputs = fusion.fuse(graph, outputs)
         key = (id(owner), program.name, boundary.signature(args, kwargs), configuration)
         self._programs[key] = program
         return outputs
 
 
 IPUStrategy = IPUStrategyV1
+
+
+@contextlib.contextmanager
+def _errors_as_they_are(program: Program, configuration: DeviceConfiguration) -> Iterator[None]:
+    """Keeps AutoGraph from replacing the compiler's errors, whose types it does not know."""
+    try:
+        yield
+    except Exception as error:
+        own = device_programs.own_error(error, program, configuration)
+        if own is None:
+            raise
+        own.ag_pass_through = True  # type: ignore[attr-defined] # AutoGraph looks for it.
+        raise own from None
 
 
 def _program_name(fn: Any, owner: Any) -> str:

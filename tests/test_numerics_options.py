@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config, ops, scopes, utils
+from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config, ops, scopes, utils
 from ipu_tf.compiler.plan import PlanDoesNotFit
 from ipu_tf.config import StochasticRoundingBehaviour
 
@@ -177,7 +177,7 @@ class TestPlannerOptions:
     def test_out_of_memory_raises(self, configured):
         strategy = configured()
         big = tf.zeros([2048, 2048])
-        with pytest.raises(PlanDoesNotFit, match="Op 'MatMul' does not fit"):
+        with pytest.raises(IPUOutOfMemoryError, match="Program 'product' does not fit on a bow"):
             strategy.run(product, args=(big, big))
 
     def test_out_of_memory_warns(self, configured, caplog):
@@ -186,4 +186,4 @@ class TestPlannerOptions:
         with caplog.at_level(logging.WARNING, logger="ipu_tf"):
             result = strategy.run(product, args=(big, big))
         assert float(result[0, 0]) == 2048.0
-        assert "does not fit and runs all the same" in caplog.text
+        assert "Program 'product' does not fit on a bow IPU" in caplog.text

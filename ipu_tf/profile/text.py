@@ -146,7 +146,7 @@ def _peak_lines(device: DeviceProgram) -> Iterator[str]:
         (_shortened(layer.layer), kib(layer.always_live_bytes), kib(layer.other_bytes))
         for layer in shown
     ]
-    yield from table((title, "always", "then"), rows)
+    yield from table((title, "always live", "rest"), rows)
 
 
 def _op_lines(program: Program, plans: bool) -> Iterator[str]:

@@ -5,8 +5,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUStrategy, ops
+from ipu_tf import IPUConfig, IPUStrategy, config, ops
 from ipu_tf.ops.twins import STOCK_OF, TWINS
+
+
+@pytest.fixture(autouse=True)
+def run_what_has_no_cost():
+    """Some functions here have no device program: loops of unknown length with gradients, ..."""
+    cfg = IPUConfig()
+    cfg.simulator.unsupported = "warn"
+    cfg.configure_ipu_system()
+    yield
+    config.reset_ipu_configuration()
 
 
 @pytest.fixture

@@ -1,0 +1,141 @@
+"""The device program of a function that was just traced."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf._private import FuncGraph
+from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
+from ipu_tf.compiler.options import CompilerOptions, PlanningOptions
+from ipu_tf.compiler.plan import PlanDoesNotFit
+from ipu_tf.config import DeviceConfiguration, PlannerOptions
+from ipu_tf.profile.program import Program
+from ipu_tf.runtime.hlo import LayerScopes, UncompilableProgram, extract
+from ipu_tf.runtime.hlo_parameters import Variables
+from ipu_tf.runtime.tracer import Tracer
+
+_LOG = logging.getLogger(__name__)
+
+_ERRORS = (IPUOutOfMemoryError, UnsupportedOpcodeError, UncompilableProgram)
+"""What a function is refused with by the compiler."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A function that was traced into a graph, before its ops are joined.
+
+    Attributes:
+        tracer: What created its ops; its program is finished.
+        graph: The graph.
+        operations: The ops that the trace created, in order.
+        arguments: What the function took, a structure.
+        outputs: What it returned, a structure.
+        owner: The object whose method it is, or None.
+    """
+
+    tracer: Tracer
+    graph: FuncGraph
+    operations: Sequence[tf.Operation]
+    arguments: Any
+    outputs: Any
+    owner: Any = None
+
+
+def compile_trace(trace: Trace) -> DeviceProgram | None:
+    """Returns the device program of a traced function.
+
+    Returns None, and logs why, for a function without HLO where `cfg.simulator.unsupported` is
+    "warn".
+
+    Raises:
+        UncompilableProgram: The function has no HLO.
+        UnsupportedOpcodeError: An operation has no cost on the machine.
+        IPUOutOfMemoryError: It does not fit on a tile.
+    """
+    program, configuration = trace.tracer.program, trace.tracer.configuration
+    tensors = [leaf for leaf in tf.nest.flatten(trace.arguments) if isinstance(leaf, tf.Tensor)]
+    try:
+        module = extract(
+            trace.graph,
+            trace.operations,
+            trace.outputs,
+            name=program.name,
+            variables=_variables(trace.owner),
+            arguments={f"input_{index}": tensor for index, tensor in enumerate(tensors)},
+            layers=LayerScopes(paths=trace.tracer.layers),
+        )
+    except UncompilableProgram as error:
+        if configuration.unsupported == "raise":
+            raise
+        _LOG.warning("%s", error)
+        return None
+    return compile_module(
+        module,
+        compiler_options(configuration),
+        plans={op.name: (op.shape, op.plan) for op in program.tile_ops},
+        samples_per_run=_samples(tensors),
+    )
+
+
+def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
+    """Returns what the compiler is told of a configuration."""
+    return CompilerOptions(
+        target=configuration.target,
+        matmul=_planning(configuration.matmul),
+        conv=_planning(configuration.conv),
+        unsupported=configuration.unsupported,
+        out_of_memory=configuration.out_of_memory,
+    )
+
+
+def own_error(
+    error: Exception, program: Program, configuration: DeviceConfiguration
+) -> Exception | None:
+    """Returns the compiler's error behind an error of a trace; None where it is another's.
+
+    Args:
+        error: What was raised: the compiler's error itself, or AutoGraph's in its place.
+        program: What was being traced.
+        configuration: The device.
+    """
+    for cause in (error, error.__context__):
+        if isinstance(cause, PlanDoesNotFit):
+            message = (
+                f"Program '{program.name}' does not fit on a {configuration.chip} IPU. {cause}"
+            )
+            return IPUOutOfMemoryError(message, program=program.name, chip=configuration.chip)
+        if isinstance(cause, _ERRORS):
+            return cause
+    return None
+
+
+def _planning(options: PlannerOptions) -> PlanningOptions:
+    return PlanningOptions(
+        partials=options.partials,
+        available_memory_proportion=options.available_memory_proportion,
+    )
+
+
+def _variables(owner: Any) -> Variables | None:
+    """Returns the variables of a model by what they are for; None where the owner is no model."""
+    if not isinstance(owner, keras.Model):
+        return None
+    optimizer = getattr(owner, "optimizer", None)
+    return Variables(
+        weights=owner.trainable_variables,
+        optimizer_state=optimizer.variables if optimizer is not None else (),
+    )
+
+
+def _samples(tensors: Sequence[tf.Tensor]) -> int:
+    """Returns the leading dimension that all arguments share, 0 if they share none."""
+    sizes = {tensor.shape[0] if tensor.shape.rank else 0 for tensor in tensors}
+    return sizes.pop() if len(sizes) == 1 else 0

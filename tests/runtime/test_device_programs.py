@@ -1,0 +1,203 @@
+"""What a strategy traces is compiled for the machine: once, and before it runs."""
+
+import logging
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ipu_tf
+from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf.profile import figures
+from ipu_tf.profile.report import Report
+from ipu_tf.runtime.hlo import UncompilableProgram
+
+
+@pytest.fixture
+def configured():
+    """Returns a function that configures a small machine and gives a strategy on it."""
+
+    def configure(**simulator):
+        cfg = IPUConfig()
+        cfg.ipu_model.tiles_per_ipu = 16
+        for name, value in simulator.items():
+            setattr(cfg.simulator, name, value)
+        cfg.configure_ipu_system()
+        return IPUStrategy()
+
+    yield configure
+    config.reset_ipu_configuration()
+
+
+def mlp(strategy, width=16):
+    with strategy.scope():
+        model = keras.Sequential(
+            [
+                keras.Input((8,)),
+                keras.layers.Dense(width, activation="relu", name="hidden"),
+                keras.layers.Dense(4, name="logits"),
+            ],
+            name="mlp",
+        )
+        model.compile(loss="mse", optimizer=keras.optimizers.SGD(0.1, momentum=0.9))
+    return model
+
+
+X, Y = np.ones((8, 8), "float32"), np.ones((8, 4), "float32")
+
+
+class TestFit:
+    def test_train_test_and_predict_are_in_one_report(self, configured):
+        strategy = configured()
+        model = mlp(strategy)
+        model.fit(X, Y, batch_size=4, verbose=0)
+        model.evaluate(X, Y, batch_size=4, verbose=0)
+        model.predict(X, batch_size=4, verbose=0)
+        programs = strategy.report().programs
+        assert [program.name.rpartition(".")[2] for program in programs] == [
+            "train_step",
+            "test_step",
+            "predict_step",
+        ]
+        cycles = [program.device.cycles for program in programs]
+        assert cycles[0] > max(cycles[1:])
+        assert {program.device.samples_per_run for program in programs} == {4}
+
+    def test_layers_and_roles_are_keras(self, configured):
+        strategy = configured()
+        model = mlp(strategy)
+        model.fit(X, Y, batch_size=4, verbose=0)
+        (program,) = strategy.report().programs
+        layers = {layer.layer: layer for layer in figures.layers(program.device)}
+        for name in ("hidden", "logits"):
+            layer = next(layer for path, layer in layers.items() if path.endswith(name))
+            assert set(layer.by_phase) == {"forward", "backward", "update"}
+        sizes = {}
+        for tensor in program.device.tensors:
+            sizes[tensor.category] = sizes.get(tensor.category, 0) + tensor.bytes
+        weights = 4 * sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+        assert sizes["weights"] == weights
+        assert weights <= sizes["optimizer_state"] < weights + 64  # momenta, rate, counter
+
+    def test_the_plan_that_is_charged_is_the_plan_that_runs(self, configured):
+        strategy = configured()
+        mlp(strategy).fit(X, Y, batch_size=4, verbose=0)
+        (program,) = strategy.report().programs
+        charged = {step.op_name: step.plan for step in program.device.steps if step.plan}
+        assert charged == {op.name: op.plan for op in program.tile_ops}
+
+    def test_reports_survive_a_file(self, configured, tmp_path):
+        strategy = configured()
+        mlp(strategy).fit(X, Y, batch_size=4, verbose=0)
+        report = strategy.report()
+        report.to_json(tmp_path / "report.json")
+        assert Report.from_json(tmp_path / "report.json").summary() == report.summary()
+
+
+class TestCache:
+    def test_a_function_traced_again_is_not_compiled_again(self, configured):
+        strategy = configured()
+        w = tf.Variable(tf.ones((8, 8)))
+
+        def step(x):
+            return tf.matmul(x, w)
+
+        def compiled():
+            run = tf.function(lambda x: strategy.run(step, args=(x,)))
+            run.get_concrete_function(tf.TensorSpec((4, 8)))
+            return strategy.report().programs[-1].device
+
+        assert compiled() is compiled()
+
+    def test_other_shapes_are_other_programs(self, configured):
+        strategy = configured()
+        step = tf.function(lambda x: tf.matmul(x, x))
+        for size in (4, 8):
+            strategy.run(step, args=(tf.ones((size, size)),))
+        first, second = (program.device.cycles for program in strategy.report().programs)
+        assert first != second
+
+
+class TestOutOfMemory:
+    WIDE = 4096
+
+    def test_fit_raises_before_it_runs(self, configured):
+        model = mlp(configured(), self.WIDE)
+        before = model.get_weights()
+        with pytest.raises(ipu_tf.IPUOutOfMemoryError, match=r"'mlp.train_step' does not fit"):
+            model.fit(X.repeat(64, 0), Y.repeat(64, 0), batch_size=512, verbose=0)
+        for old, new in zip(before, model.get_weights(), strict=True):
+            np.testing.assert_array_equal(old, new)
+
+    def test_run_raises(self, configured):
+        strategy = configured()
+        big = tf.ones((2048, 2048))
+        with pytest.raises(ipu_tf.IPUOutOfMemoryError, match="does not fit on a bow IPU"):
+            strategy.run(tf.function(lambda x: x + 1.0), args=(big,))
+
+    def test_functions_that_autograph_converts_raise_it_too(self, configured):
+        strategy = configured()
+
+        @tf.function
+        def outer(x):
+            return strategy.run(lambda y: y + 1.0, args=(x,))
+
+        with pytest.raises(ipu_tf.IPUOutOfMemoryError):
+            outer(tf.ones((2048, 2048)))
+
+    def test_warning_goes_on_and_reports(self, configured, caplog):
+        strategy = configured(out_of_memory="warn")
+        model = mlp(strategy, self.WIDE)
+        with caplog.at_level(logging.WARNING, logger="ipu_tf"):
+            model.fit(X.repeat(64, 0), Y.repeat(64, 0), batch_size=512, verbose=0)
+        assert "'mlp.train_step' does not fit" in caplog.text
+        assert "OUT OF MEMORY by" in strategy.report().summary()
+
+
+class TestUnsupported:
+    @staticmethod
+    def integers(x):
+        y = tf.cast(x, tf.int32)
+        with tf.name_scope("net/whole"):
+            return tf.matmul(y, y)
+
+    @staticmethod
+    def strings(x):
+        with tf.name_scope("net/words"):
+            return tf.strings.length(tf.strings.as_string(x))
+
+    def test_an_op_without_a_cost_is_an_error_with_its_layer(self, configured):
+        with pytest.raises(ipu_tf.UnsupportedOpcodeError, match="dot in 'net/whole"):
+            configured().run(tf.function(self.integers), args=(tf.ones((4, 4)),))
+
+    def test_warning_marks_the_report(self, configured):
+        strategy = configured(unsupported="warn")
+        result = strategy.run(tf.function(self.integers), args=(tf.ones((4, 4)),))
+        assert int(result[0, 0]) == 4
+        report = strategy.report()
+        assert not report.complete
+        assert "incomplete: 'dot' has no cost" in report.summary()
+
+    def test_a_function_without_hlo_is_an_error_with_its_layer(self, configured):
+        with pytest.raises(UncompilableProgram, match=r"layer 'net/words'.*\(AsString\)"):
+            configured().run(tf.function(self.strings), args=(tf.ones((4,)),))
+
+    def test_or_a_warning(self, configured, caplog):
+        strategy = configured(unsupported="warn")
+        with caplog.at_level(logging.WARNING, logger="ipu_tf"):
+            result = strategy.run(tf.function(self.strings), args=(tf.ones((4,)),))
+        assert result.shape == (4,)
+        assert "AsString" in caplog.text
+        assert not strategy.report().complete
+        assert "is not compiled for the machine" in strategy.report().summary()
+
+
+def test_samples_are_the_shared_leading_dimension(configured):
+    strategy = configured()
+    step = tf.function(lambda x, y: tf.reduce_sum(x) + tf.reduce_sum(y))
+    strategy.run(step, args=(tf.ones((4, 2)), tf.ones((4,))))
+    strategy.run(step, args=(tf.ones((4, 2)), tf.ones((3,))))
+    strategy.run(step, args=(tf.ones((4, 2)), tf.ones(())))
+    programs = strategy.report().programs
+    assert [program.device.samples_per_run for program in programs] == [4, 0, 0]
