@@ -109,7 +109,7 @@ def dynamic_update_slice(
     workers = context.target.workers
     result = operands[0].stored
     stages = []
-    if context.operand(instruction, 0).opcode == "broadcast":
+    if operands[0].repeats is not None:
         filled = cached.fill(result.tile_elements, array.dtype, context.target)
         traffic = move(operands[0], result)
         stages.append(Stage(name="fill", where=result, traffic=traffic, vertex=filled))

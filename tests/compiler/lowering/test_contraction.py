@@ -1,7 +1,7 @@
 """Dots and convolutions: shapes read off HLO, plans, where operands and results lie."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ipu_tf.compiler.hlo import parse
@@ -230,3 +230,52 @@ def test_what_cannot_be_lowered_wants_nothing(text):
 def test_nobody_else_minds():
     program = run("x = f32[8] parameter(0)\nr = f32[8] negate(x)")
     assert preferred_placement(program.context.instructions["r"], 0, program.context) is None
+
+
+@st.composite
+def forward_axes(draw):
+    """Size, taps, stride, dilation and padding of one dimension that has at least one window."""
+    size, taps = draw(st.integers(1, 12)), draw(st.integers(1, 4))
+    stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    reach = (taps - 1) * dilation + 1
+    low, high = draw(st.integers(0, reach - 1)), draw(st.integers(0, reach - 1))
+    assume(size + low + high >= reach)
+    return size, taps, stride, dilation, low, high
+
+
+@settings(max_examples=60, deadline=None)
+@given(forward_axes(), st.sampled_from(["forward", "input_gradient", "filter_gradient"]))
+def test_all_passes_of_a_convolution_have_its_shape(axis, pass_):
+    size, taps, stride, dilation, low, high = axis
+    reach = (taps - 1) * dilation + 1
+    out = (size + low + high - reach) // stride + 1
+    image, kernel, result = f"2,1,{size},3", f"1,{taps},3,5", f"2,1,{out},5"
+    if pass_ == "forward":
+        operands = (image, kernel, result)
+        window = f"size=1x{taps} stride=1x{stride} rhs_dilate=1x{dilation} pad=0_0x{low}_{high}"
+        labels = FORWARD
+    elif pass_ == "input_gradient":
+        operands = (result, kernel, image)
+        before = reach - 1 - low
+        after = size - 1 - (out - 1) * stride + low
+        window = (
+            f"size=1x{taps} lhs_dilate=1x{stride} rhs_dilate=1x{dilation} pad=0_0x{before}_{after}"
+        )
+        labels = INPUT
+    else:
+        operands = (image, result, kernel)
+        after = (out - 1) * stride + reach - size - low
+        window = f"size=1x{out} stride=1x{dilation} rhs_dilate=1x{stride} pad=0_0x{low}_{after}"
+        labels = FILTER
+    op_type = {
+        "forward": "Conv2D",
+        "input_gradient": "Conv2DBackpropInput",
+        "filter_gradient": "Conv2DBackpropFilter",
+    }[pass_]
+    shape, program = conv(*operands, window=window, labels=labels, extra=f', op_type="{op_type}"')
+    assert shape.pass_ == pass_
+    assert (shape.kernel_columns, shape.out_columns, shape.batch) == (taps, out, 2)
+    assert (shape.strides, shape.dilations) == ((1, stride), (1, dilation))
+    assert (shape.in_channels, shape.out_channels) == (3, 5)
+    assert shape.padding[2] == low
+    assert program.lowered["r"].flops == 2 * 2 * out * taps * 3 * 5

@@ -144,3 +144,9 @@ def test_cost_grows_with_size(one, other):
         run(PAIR.format(n=n) + f"r = f32[{n}] multiply(x, y)").cycles("r") for n in (small, large)
     ]
     assert cycles[0] <= cycles[1]
+
+
+def test_nothing_to_do_costs_nothing():
+    program = run(PAIR.format(n=0) + "r = f32[0] add(x, y)")
+    assert program.cycles("r") == 0
+    assert program.lowered["r"].vertex_state == ()
