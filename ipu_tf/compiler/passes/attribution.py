@@ -94,7 +94,7 @@ def _from_operands(
     computed = [operand for operand in operands if operand.opcode not in _TIMELESS]
     if phase == "forward" and computed and all(i.phase == "backward" for i in computed):
         phase = "backward"
-    is_known = instruction.op_name not in _BOUNDARY_SCOPES
+    is_known = _has_op(instruction)
     if not layer and (phase == "backward" or not is_known):
         layers = dict.fromkeys(operand.layer for operand in operands if operand.layer)
         if len(layers) == 1 or (layers and phase == "backward"):
@@ -114,28 +114,38 @@ def _from_readers(
     is_update: bool,
 ) -> Instruction:
     """Returns an instruction with what its name, its caller and those that read it tell."""
-    phase: Phase = instruction.phase
-    layer = instruction.layer
-    is_known = instruction.op_name not in _BOUNDARY_SCOPES
-    phases = {reader.phase for reader in readers}
+    phases: set[Phase] = {reader.phase for reader in readers}
     layers = {reader.layer for reader in readers}
     if instruction.name in updates:
         layers.add(updates[instruction.name])
         phases.add("update")
     layers.discard("")
-    if phase != "forward":
-        pass  # An earlier pass knew, before fusions joined what it knew it by.
-    elif caller is not None and caller.phase != "forward":
-        phase = caller.phase
-    elif is_known and not _BACKWARD_SCOPES.isdisjoint(instruction.op_name.split("/")):
-        phase = "backward"
-    elif is_update and phases == {"update"} and instruction.opcode != "parameter":
-        phase = "update"
-    elif not is_known and len(phases) == 1:
-        phase = phases.pop()
-    follows = phase == "update" or (not is_known and not layer)
+    # One that is attributed already was so before a fusion joined what it was known by.
+    phase, layer = instruction.phase, instruction.layer
+    if phase == "forward":
+        phase = _phase(instruction, phases, caller, is_update)
+    follows = phase == "update" or (not _has_op(instruction) and not layer)
     if follows and len(layers) == 1:
         layer = layers.pop()
     if phase == instruction.phase and layer == instruction.layer:
         return instruction
     return instruction.replace(phase=phase, layer=layer)
+
+
+def _phase(
+    instruction: Instruction, readers: set[Phase], caller: Instruction | None, is_update: bool
+) -> Phase:
+    if caller is not None and caller.phase != "forward":
+        return caller.phase
+    if not _BACKWARD_SCOPES.isdisjoint(instruction.op_name.split("/")):
+        return "backward"
+    if is_update and readers == {"update"} and instruction.opcode != "parameter":
+        return "update"
+    if not _has_op(instruction) and len(readers) == 1:
+        return next(iter(readers))
+    return "forward"
+
+
+def _has_op(instruction: Instruction) -> bool:
+    """Whether an instruction comes from an op of the traced function."""
+    return instruction.op_name not in _BOUNDARY_SCOPES
