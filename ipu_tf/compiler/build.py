@@ -157,7 +157,7 @@ class BlockBuilder:
             The arrays of its root.
         """
         instructions = computation.by_name()
-        context = self.session.context.inside(instructions)
+        context = self.session.context.inside(computation)
         wanted = control.inner_targets(computation, instructions, targets)
         values: dict[str, Values] = {}
         for instruction in computation:

@@ -93,8 +93,19 @@ class Context:
         del tile_bytes  # The same on each of its tiles: it does not change which are emptiest.
         return self.balance.first_tile(tiles)
 
-    def inside(self, instructions: Mapping[str, Instruction]) -> Context:
-        """Returns the context of another computation."""
+    def inside(self, computation: Computation) -> Context:
+        """Returns the context of another computation.
+
+        On tiles there are no tuples: the arrays of a tuple parameter (what a loop carries, what a
+        branch is given) count as parameters themselves.
+        """
+        instructions: dict[str, Instruction] = {}
+        for instruction in computation:
+            if instruction.opcode == "get-tuple-element":
+                whole = instructions[instruction.operands[0]]
+                if whole.opcode == "parameter":
+                    instruction = instruction.replace(opcode="parameter")
+            instructions[instruction.name] = instruction
         return dataclasses.replace(self, instructions=instructions)
 
     def with_tile_bytes(self, tile_bytes: int) -> Context:

@@ -86,7 +86,7 @@ def _wishes(
             elements.setdefault(groups.find((parameter.name, number)), array.elements)
     wishes: dict[_Name, Placement] = {}
     for computation in _called_first_to_last(module):
-        context = session.context.inside(computation.by_name())
+        context = session.context.inside(computation)
         for instruction in computation:
             for index, operand in enumerate(instruction.operands):
                 group = groups.find((operand, 0))
