@@ -17,11 +17,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     fit.add_argument("--steps", type=int, default=50, help="per round; a multiple of 50")
     ops = tasks.add_parser("ops", help="tile ops against TensorFlow's, shape by shape")
     ops.add_argument("--only", default="", help="measure the layers with this in their name")
+    keras = tasks.add_parser("keras", help="loops, replicas, accumulation against stock Keras")
+    keras.add_argument("--only", default="", help="the cases with this in their name")
     compiler = tasks.add_parser("compile", help="device programs against XLA:CPU's, plans too")
     compiler.add_argument(
         "--scalesim-python", default="", help="a Python that has the package scalesim"
     )
-    for task in (fit, ops, compiler):
+    for task in (fit, ops, keras, compiler):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     tasks.add_parser("document", help="make the tables of docs/performance.md anew")

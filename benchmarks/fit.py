@@ -35,12 +35,17 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A process that trains with one engine; see `benchmarks.fit_worker`."""
+    """A process that trains with one engine.
 
-    def __init__(self, engine: str) -> None:
+    Args:
+        engine: The engine.
+        command: Module and further arguments of the process; see `benchmarks.fit_worker`.
+    """
+
+    def __init__(self, engine: str, command: Sequence[str] = ("benchmarks.fit_worker",)) -> None:
         self.engine = engine
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.fit_worker", engine],
+            [sys.executable, "-m", *command, engine],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
