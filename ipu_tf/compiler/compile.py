@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ipu_tf.compiler.blocks import Block, Node, Value, Values
-from ipu_tf.compiler.build import BlockBuilder, Session, make_node
+from ipu_tf.compiler.build import BlockBuilder, make_node
 from ipu_tf.compiler.cache import ProgramCache, fingerprint
 from ipu_tf.compiler.context import Context, Rules, TileBalance
 from ipu_tf.compiler.device_program import DeviceProgram
@@ -25,6 +25,7 @@ from ipu_tf.compiler.parameters import STREAMED, place_parameters
 from ipu_tf.compiler.passes.pipeline import simplify
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.compiler.rules import RULES
+from ipu_tf.compiler.session import Session
 
 _LOG = logging.getLogger(__name__)
 _CACHED_PROGRAMS = 16
@@ -87,17 +88,7 @@ def build_program(
         IPUOutOfMemoryError: A single op does not fit, and `options` makes that an error.
         UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
     """
-    session = Session(
-        program=module.name,
-        context=Context(
-            options=options,
-            plans=plans,
-            computations=module.computations,
-            instructions=module.entry_computation.by_name(),
-            balance=TileBalance(options.target.tiles),
-        ),
-        rules=rules,
-    )
+    session = new_session(module, options, plans, rules)
     stream_in, block = lower_entry(session, module)
     if session.unsupported:
         error = UnsupportedOpcodeError(module.name, session.unsupported)
@@ -129,6 +120,25 @@ def build_program(
         samples_per_run=samples_per_run,
         unsupported={opcode: tuple(layers) for opcode, layers in session.unsupported.items()},
         notes=tuple(session.notes),
+    )
+
+
+def new_session(
+    module: Module,
+    options: CompilerOptions,
+    plans: Mapping[str, tuple[OpShape, Plan]],
+    rules: Rules,
+) -> Session:
+    """Returns what the blocks of a module will share; arguments as for `build_program`."""
+    context = Context(
+        options=options,
+        plans=plans,
+        computations=module.computations,
+        instructions={},
+        balance=TileBalance(options.target.tiles),
+    )
+    return Session(
+        program=module.name, context=context.inside(module.entry_computation), rules=rules
     )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from ipu_tf.compiler.blocks import Value, Values
-from ipu_tf.compiler.build import Session
 from ipu_tf.compiler.context import Context
 from ipu_tf.compiler.control import array_count
 from ipu_tf.compiler.device_program import Category
@@ -22,6 +21,7 @@ from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.compiler.placement import Placement
 from ipu_tf.compiler.plan import PlanDoesNotFit
+from ipu_tf.compiler.session import Session
 
 _CATEGORIES: Mapping[Role, Category] = {
     "weight": "weights",

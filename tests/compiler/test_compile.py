@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.build import Session
-from ipu_tf.compiler.compile import build_program, lower_entry
-from ipu_tf.compiler.context import Context, TileBalance
+from ipu_tf.compiler.compile import build_program, lower_entry, new_session
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, TupleType
 from ipu_tf.compiler.memory import CATEGORIES, bytes_on_tile
 from ipu_tf.compiler.options import CompilerOptions
@@ -85,14 +83,7 @@ def symbols_of(module):
 def test_every_step_reads_what_it_should_and_variables_end_with_their_new_values(module):
     """Runs the ordered nodes on memory that holds names of values instead of numbers."""
     entry = module.entry_computation
-    context = Context(
-        options=OPTIONS,
-        plans={},
-        computations=module.computations,
-        instructions=entry.by_name(),
-        balance=TileBalance(CHIP.tiles),
-    )
-    session = Session(program="step", context=context, rules=RULES)
+    session = new_session(module, OPTIONS, {}, RULES)
     _, block = lower_entry(session, module)
     symbols, find = symbols_of(module), session.buffers.find
     root = entry.instructions[-1]

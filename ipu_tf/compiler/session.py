@@ -1,0 +1,109 @@
+"""What the blocks of one program share while it is built: buffers, rules, what was noted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ipu_tf.compiler.blocks import Buffer, Buffers
+from ipu_tf.compiler.context import Context, Rules
+from ipu_tf.compiler.device_program import Category
+from ipu_tf.compiler.errors import op_out_of_memory
+from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.lowering.lowered import Lowered
+from ipu_tf.compiler.lowering.mapping import arrays
+from ipu_tf.compiler.placement import Placement
+from ipu_tf.compiler.plan import PlanDoesNotFit
+
+_LARGEST_GROWTH = 1 << 40
+"""Factor of a tile's memory at which to stop trying to plan an op that does not fit."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """What the blocks of one program have in common.
+
+    Attributes:
+        program: Name of the program, for messages.
+        context: Options, plans and computations.
+        rules: How to lower.
+        buffers: All buffers.
+        notes: What a reader of the figures has to know; keys in the order of their discovery.
+        unsupported: Why an opcode has no cost, by opcode and layer, in the order of discovery.
+    """
+
+    program: str
+    context: Context
+    rules: Rules
+    buffers: Buffers = field(default_factory=Buffers)
+    notes: dict[str, None] = field(default_factory=dict)
+    unsupported: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def new_buffer(
+        self,
+        placement: Placement,
+        *,
+        name: str,
+        layer: str,
+        category: Category = "activations",
+        always_live: bool = False,
+    ) -> int:
+        """Returns the number of a new buffer for a placement, and counts its memory as given."""
+        footprint = placement.footprint
+        self.context.balance.add(footprint)
+        return self.buffers.add(
+            Buffer(
+                name=name,
+                layer=layer,
+                category=category,
+                footprint=footprint,
+                bytes=placement.bytes,
+                always_live=always_live,
+            )
+        )
+
+    def lower(
+        self, instruction: Instruction, operands: Sequence[Placement], context: Context
+    ) -> Lowered:
+        """Returns what an instruction becomes; collects it where it has no cost.
+
+        Raises:
+            IPUOutOfMemoryError: It fits in no way, and that is to be an error.
+        """
+        try:
+            return self.rules.lower(instruction, operands, context)
+        except UnsupportedOpcode as error:
+            layers = self.unsupported.setdefault(instruction.opcode, {})
+            layers.setdefault(error.layer or instruction.name, error.reason)
+            spread = self.rules.spread
+            return Lowered(
+                results=tuple(spread(array, context) for array in arrays(instruction.type))
+            )
+        except PlanDoesNotFit as error:
+            if context.options.out_of_memory == "raise":
+                raise op_out_of_memory(
+                    self.program,
+                    context.target.chip,
+                    layer=instruction.layer,
+                    op_name=instruction.op_name or instruction.name,
+                    reason=str(error),
+                ) from None
+            return self._lower_oversized(instruction, operands, context, error)
+
+    def _lower_oversized(
+        self,
+        instruction: Instruction,
+        operands: Sequence[Placement],
+        context: Context,
+        error: PlanDoesNotFit,
+    ) -> Lowered:
+        """Returns what an instruction becomes on tiles of just enough memory, in powers of two."""
+        growth = 2
+        while growth <= _LARGEST_GROWTH:
+            roomy = context.with_tile_bytes(context.target.tile_bytes * growth)
+            try:
+                return self.rules.lower(instruction, operands, roomy)
+            except PlanDoesNotFit:
+                growth *= 2
+        raise error
