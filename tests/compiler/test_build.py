@@ -383,6 +383,22 @@ def test_a_map_runs_its_computation_on_whole_arrays():
     assert u.bytes == 64
 
 
+def test_a_map_to_a_tuple_is_refused():
+    with pytest.raises(ValueError, match="A map must give one array. 'y' gives: TupleType"):
+        program(
+            """
+            scalar {
+              s = f32[] parameter(0)
+              ROOT t = (f32[], f32[]) tuple(s, s)
+            }
+            ENTRY main {
+              x = f32[4] parameter(0)
+              ROOT y = (f32[4], f32[4]) map(x), calls={scalar}
+            }
+            """
+        )
+
+
 def test_weights_lie_where_their_dot_wants_them_and_their_slots_with_them():
     made = program(
         """
