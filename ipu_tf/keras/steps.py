@@ -7,6 +7,7 @@ weights.
 
 from __future__ import annotations
 
+import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,7 +90,6 @@ class TrainingSteps:
         accumulation: GradientAccumulationOptions,
         replicas: Replicas,
     ) -> None:
-        self.name = model.name  # The device's programs are called after their model.
         self._strategy = strategy
         self._model = model
         self._replicas = replicas
@@ -99,15 +99,6 @@ class TrainingSteps:
 
     @tf.autograph.experimental.do_not_convert
     def step(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
-        """Runs a micro-batch on each replica of a group; returns the logs of each replica."""
-        return self._strategy.run(self.train_step, args=(batch, group, micro_batch))
-
-    @tf.autograph.experimental.do_not_convert
-    def update(self) -> None:
-        """Updates the weights."""
-        self._strategy.run(self.weight_update)
-
-    def train_step(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
         """Adds the gradients of a group's micro-batches to the accumulator.
 
         Args:
@@ -118,6 +109,27 @@ class TrainingSteps:
         Returns:
             The logs of each of the group's replicas, stacked on a new first axis.
         """
+
+        def train_step(model: keras.Model, batch: Any) -> Any:
+            del model  # It is there for the program to be the model's.
+            return self._accumulate(batch, group, micro_batch)
+
+        return self._strategy.run(types.MethodType(train_step, self._model), args=(batch,))
+
+    @tf.autograph.experimental.do_not_convert
+    def update(self) -> None:
+        """Gives the accumulated gradients to the optimizer."""
+
+        def weight_update(model: keras.Model) -> None:
+            if not self._weights:
+                warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+                return
+            gradients = self.accumulator.gradients()
+            model.optimizer.apply_gradients(zip(gradients, self._weights, strict=True))
+
+        self._strategy.run(types.MethodType(weight_update, self._model))
+
+    def _accumulate(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
         model = self._model
         x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
         logs = []
@@ -159,14 +171,6 @@ class TrainingSteps:
             return leaf
         rows = leaf.shape[0] // self._replicas.group
         return leaf[member * rows : (member + 1) * rows]
-
-    def weight_update(self) -> None:
-        """Gives the accumulated gradients to the optimizer."""
-        if not self._weights:
-            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
-            return
-        gradients = self.accumulator.gradients()
-        self._model.optimizer.apply_gradients(zip(gradients, self._weights, strict=True))
 
 
 def run_with(strategy: tf.distribute.Strategy, step: Step) -> Step:
