@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from ipu_tf.compiler import control, in_place
 from ipu_tf.compiler.blocks import Block, Buffers, Node, Value, Values
 from ipu_tf.compiler.context import Context
+from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Phase
 from ipu_tf.compiler.lowering.lowered import Lowered
 from ipu_tf.compiler.opcodes import is_elementwise
@@ -21,6 +22,10 @@ from ipu_tf.compiler.session import Session
 
 _PASSED_ON = frozenset({"tuple", "opt-barrier"})
 """Opcodes whose result is their operands' arrays, one after the other."""
+
+
+_CATEGORIES: Mapping[str, Category] = {"constant": "constants", "infeed": "inputs"}
+"""What the results of an opcode are, where they are no activations."""
 
 
 class BlockBuilder:
@@ -110,7 +115,7 @@ class BlockBuilder:
                 placement,
                 name=instruction.name,
                 layer=instruction.layer,
-                category="constants" if is_constant else "activations",
+                category=_CATEGORIES.get(instruction.opcode, "activations"),
                 always_live=is_constant,
             )
             for placement in lowered.results

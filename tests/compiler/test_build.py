@@ -383,6 +383,19 @@ def test_a_map_runs_its_computation_on_whole_arrays():
     assert u.bytes == 64
 
 
+def test_what_an_infeed_brings_is_an_input():
+    made = program(
+        """
+        ENTRY main {
+          x = f32[16] infeed()
+          ROOT y = f32[16] reverse(x), dimensions={0}
+        }
+        """
+    )
+    assert tensors(made, "inputs") == ["x"]
+    assert tensors(made) == ["y"]
+
+
 def test_a_map_to_a_tuple_is_refused():
     with pytest.raises(ValueError, match="A map must give one array. 'y' gives: TupleType"):
         program(
