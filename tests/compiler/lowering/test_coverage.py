@@ -1,12 +1,17 @@
 """Whole programs: every instruction of real training steps has a cost."""
 
+import dataclasses
+
 import pytest
 
 from ipu_tf.compiler.compile import build_program
+from ipu_tf.compiler.lowering.contraction import planned
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes.pipeline import simplify
 from ipu_tf.compiler.rules import RULES
+from ipu_tf.machine.target import CHIPS
 from tests.compiler import modules
+from tests.compiler.lowering.programs import context_of
 
 
 def compiled(module):
@@ -24,6 +29,23 @@ def test_a_training_step_has_a_cost(name):
     program = compiled(modules.module(name))
     assert program.complete
     assert program.cycles > 0
+
+
+@pytest.mark.parametrize("name", ["cifar10", "resnet", "mixed_precision"])
+def test_contractions_are_those_of_the_tile_ops(name):
+    traced = modules.step_of(name)
+    module = simplify(traced.module)
+    ops = {op.name: (op.shape, op.plan) for op in traced.program.tile_ops}
+    unplanned = context_of(module, tiles=CHIPS["bow"].tiles)
+    found = {}
+    for computation in module.computations.values():
+        alone = dataclasses.replace(unplanned, instructions=computation.by_name())
+        for instruction in computation:
+            if instruction.opcode in ("dot", "convolution"):
+                with_ops = dataclasses.replace(alone, plans=ops)
+                assert planned(instruction, with_ops) == ops[instruction.op_name]
+                found[instruction.op_name] = planned(instruction, alone)[0]
+    assert found == {name: shape for name, (shape, _) in ops.items()}
 
 
 @pytest.mark.parametrize("sampler", ["HamiltonianMonteCarlo", "NoUTurnSampler"])
