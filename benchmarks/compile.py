@@ -71,11 +71,11 @@ def against_scalesim(python: str, rounds: int) -> Measured:
         theirs = _json_of([python, "-I", str(SCALESIM_WORKER)], layers)["seconds"]
     runs += [measure("planner") for _ in range(rounds - 1)]
     seconds = [run["seconds"] for run in runs]
-    result = {"layers": len(runs[0]["layers"]), "seconds": {"ours": spread(seconds)}}
+    result = {"layers": len(runs[0]["layers"]), "seconds": spread(seconds)}
     if theirs is None:
         return result | {"scalesim": "not measured: no --scalesim-python was given"}
-    result["seconds"]["scalesim"] = significant(theirs)
-    return result | {"ratio": spread([theirs / ours for ours in seconds])}
+    ratio = spread([theirs / ours for ours in seconds])
+    return result | {"scalesim_seconds": significant(theirs), "ratio": ratio}
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
