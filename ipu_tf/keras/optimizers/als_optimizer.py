@@ -186,10 +186,21 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
 
         Returns:
             float32 gradients.
+
+        Raises:
+            ValueError: Only captured gradients are to count, and there are none.
         """
         scale = tf.convert_to_tensor(self.dynamic_scale.value)
         if captured_grads is None:
             captured_grads = grad_util_ops.take_captured_gradients()
+        if self.captured_grads_only and not captured_grads:
+            raise ValueError(
+                f"Optimizer '{self.name}' counts captured gradients alone (captured_grads_only), "
+                "and there are none in this step. Wrap layers in CaptureUpstreamGradients or "
+                "CaptureActivationGradients, whose gradients must be taken in the same program as "
+                "the step of the optimizer, or pass `captured_grads`. Received: no captured "
+                "gradients."
+            )
         counted = [] if self.captured_grads_only else [grad for grad in grads if grad is not None]
         self._count([*counted, *tf.nest.flatten(dict(captured_grads))], scale)
         return [

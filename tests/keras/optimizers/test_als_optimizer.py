@@ -119,6 +119,11 @@ def test_captured_gradients_count_too():
     assert step(make(captured_grads_only=True), SMALL, captured_grads=captured)[1] == [1, 2]
 
 
+def test_captured_gradients_alone_have_to_be_there():
+    with pytest.raises(ValueError, match="'ALSOptimizer' counts captured .* Received: no captured"):
+        step(make(captured_grads_only=True), SMALL)
+
+
 def test_normalized_histogram():
     optimizer = make()
     step(optimizer, SMALL, SMALL, SMALL, LARGE)
