@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUStrategy
+from ipu_tf import IPUStrategy, config, scopes, utils
 from ipu_tf.keras import jitting
 from ipu_tf.keras.infeed import Infeed
-from tests.keras.equivalence import batches, samples
+from tests.keras.equivalence import batches, samples, strategy_of
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
 
@@ -437,3 +437,50 @@ def test_functions_are_made_anew_after_a_change_of_options(model, change):
 
 def test_models_made_outside_have_no_such_methods():
     assert not hasattr(sequential(), "set_gradient_accumulation_options")
+
+
+def test_stochastic_rounding_draws_the_same_bits_in_any_loop(strategy):
+    policy = keras.dtype_policies.DTypePolicy("float16")
+    layers = [
+        keras.layers.Dense(8, activation="relu", dtype=policy),
+        keras.layers.Dense(CLASSES, dtype=policy),
+        keras.layers.Activation("linear", dtype="float32"),
+    ]
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        model = compile_model(
+            keras.Sequential([keras.Input((FEATURES,)), *layers]), optimizer="sgd"
+        )
+    start = model.get_weights()
+
+    def weights_after(steps_per_execution, seed):
+        model.steps_per_execution = steps_per_execution
+        model.set_weights(start)
+        utils.reset_ipu_seed(seed)
+        with scopes.stochastic_rounding(True):
+            fit(model, 96)
+        return model.get_weights()
+
+    stepped, looped, other = weights_after(1, 3), weights_after(6, 3), weights_after(6, 4)
+    for one, six in zip(stepped, looped, strict=True):
+        np.testing.assert_array_equal(one, six)
+    assert any((six != seeded).any() for six, seeded in zip(looped, other, strict=True))
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
+def test_validation_of_replicas(steps_per_execution):
+    keras.utils.set_random_seed(7)
+    try:
+        with strategy_of(2).scope():
+            model = compile_model(sequential(), steps_per_execution=steps_per_execution)
+        model.set_replication_options("MEAN")
+        model.set_asynchronous_callbacks(True)
+        data = batches(samples(32), 4)
+        history = fit(model, 48, epochs=2, validation_data=data).history
+        loss, accuracy = model.evaluate(data, verbose=0)
+    finally:
+        config.reset_ipu_configuration()
+    x, y = samples(32)
+    assert history["val_loss"][-1] == pytest.approx(loss)
+    assert history["val_accuracy"][-1] == pytest.approx(accuracy)
+    assert loss == pytest.approx(float(model.compute_loss(y=y, y_pred=model(x))), rel=1e-5)
