@@ -6,9 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-# The logarithm of the probability of what cannot be: its exponential is 0 beside any other's, and
-# unlike minus infinity it has gradients.
-_IMPOSSIBLE = -1e30
+from ipu_tf.ops import ctc_beam_search
+from ipu_tf.ops.ctc_beam_search import IMPOSSIBLE
 
 Decoded = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
@@ -102,23 +101,14 @@ def ctc_beam_search_decoder(
     classes = logits.shape[-1] if logits.shape.rank == 3 else 0
     blank = blank_index % classes if classes and blank_index == -1 else blank_index
     _check_data("ctc_beam_search_decoder", logits, blank)
-    steps, batch, _ = logits.shape
-    # TensorFlow's blank is the last class.
-    order = [*(label for label in range(classes) if label != blank), blank]
     with tf.name_scope(name or "ctc_beam_search_decoder"):
-        paths, log_probabilities = tf.nn.ctc_beam_search_decoder(
-            tf.gather(tf.cast(logits, tf.float32), order, axis=2),
-            tf.cast(logits_lengths, tf.int32),
-            beam_width,
-            top_paths,
+        log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
+        beams = ctc_beam_search.search(
+            log_probs, tf.cast(logits_lengths, tf.int32), beam_width, blank
         )
-        labels, lengths = [], []
-        for path in paths:
-            known = tf.sparse.to_dense(tf.sparse.reset_shape(path, [batch, steps]), -1)
-            lengths.append(tf.reduce_sum(tf.cast(known >= 0, tf.int32), axis=1))
-            # Blank takes the place of what is not known: -1 is the last of the classes.
-            labels.append(tf.gather(order, known % classes))
-        return -log_probabilities, tf.stack(lengths, axis=1), tf.stack(labels, axis=1)
+        labels = beams.labels[:, :top_paths]
+        labels = tf.where(labels >= 0, labels, blank)
+        return -beams.total[:, :top_paths], beams.lengths[:, :top_paths], labels
 
 
 def ctc_beam_search_decoder_with_log_probs(
@@ -160,23 +150,23 @@ def _losses(
 
     def step(alpha: tf.Tensor, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         index, log_probs_of_step = inputs
-        skipped = tf.where(may_skip, _shifted(alpha, 2), _IMPOSSIBLE)
+        skipped = tf.where(may_skip, _shifted(alpha, 2), IMPOSSIBLE)
         ways = tf.stack([alpha, _shifted(alpha, 1), skipped])
         reached = tf.reduce_logsumexp(ways, axis=0)
         reached = reached + tf.gather(log_probs_of_step, states, batch_dims=1)
         return tf.where((index < data_length)[:, tf.newaxis], reached, alpha)
 
     # As if in the first blank before the first step: it leads to that blank or the first label.
-    start = tf.one_hot(tf.zeros_like(label_length), states.shape[1], 0.0, _IMPOSSIBLE)
+    start = tf.one_hot(tf.zeros_like(label_length), states.shape[1], 0.0, IMPOSSIBLE)
     alpha = tf.foldl(step, (tf.range(log_probs.shape[0]), log_probs), initializer=start)
     last_label = tf.where(
         label_length > 0,
         tf.gather(alpha, tf.maximum(2 * label_length - 1, 0), batch_dims=1),
-        _IMPOSSIBLE,
+        IMPOSSIBLE,
     )
     last_blank = tf.gather(alpha, 2 * label_length, batch_dims=1)
     losses = -tf.reduce_logsumexp(tf.stack([last_label, last_blank]), axis=0)
-    return tf.where(losses < -_IMPOSSIBLE / 2, losses, float("inf"))
+    return tf.where(losses < -IMPOSSIBLE / 2, losses, float("inf"))
 
 
 def _states(labels: tf.Tensor, label_length: tf.Tensor, blank: int) -> tf.Tensor:
@@ -190,7 +180,7 @@ def _states(labels: tf.Tensor, label_length: tf.Tensor, blank: int) -> tf.Tensor
 
 def _shifted(alpha: tf.Tensor, by: int) -> tf.Tensor:
     """Returns what is `by` states before each state."""
-    return tf.pad(alpha[:, :-by], [[0, 0], [by, 0]], constant_values=_IMPOSSIBLE)
+    return tf.pad(alpha[:, :-by], [[0, 0], [by, 0]], constant_values=IMPOSSIBLE)
 
 
 def _check_data(op: str, data: tf.Tensor, blank_index: int) -> None:

@@ -132,3 +132,20 @@ def test_the_blank_and_the_rank_are_checked(data, blank):
         ctc_ops.ctc_loss_v2(np.ones((BATCH, 1)), data, LENGTHS, LENGTHS, blank)
     with pytest.raises(ValueError, match=message):
         ctc_ops.ctc_beam_search_decoder(data, LENGTHS, blank_index=blank)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_wide_beam_finds_what_that_of_tensorflow_finds(jit_compile):
+    random = np.random.default_rng(7)
+    logits = tf.constant(3 * random.normal(size=(12, 5, 6)), tf.float32)
+    lengths = tf.constant([12, 9, 1, 12, 5])
+    decode = tf.function(
+        lambda: ctc_ops.ctc_beam_search_decoder(logits, lengths, beam_width=150, top_paths=2),
+        jit_compile=jit_compile,
+    )
+    costs, _, labels = decode()
+    paths, log_probabilities = tf.nn.ctc_beam_search_decoder(logits, lengths, 150, 2)
+    np.testing.assert_allclose(costs, -log_probabilities, rtol=1e-4, atol=1e-5)
+    for path, expected in enumerate(paths):
+        dense = tf.sparse.to_dense(tf.sparse.reset_shape(expected, [5, 12]), default_value=5)
+        np.testing.assert_array_equal(labels[:, path], dense)
