@@ -101,7 +101,9 @@ def slice_(
     if operand.repeats is not None:
         tiles = max(1, min(operand.tiles, result.elements))
         return view(dataclasses.replace(operand, elements=result.elements, tiles=tiles))
-    outer = next(axis for axis, d in enumerate(taken) if d.limit - d.start != dims[axis])
+    outer = next(
+        axis for axis, d in enumerate(taken) if (d.start, d.limit, d.stride) != (0, dims[axis], 1)
+    )
     is_run = (
         operand.layout == "linear"
         and taken[outer].stride == 1

@@ -55,6 +55,11 @@ def test_a_slice_of_columns_is_on_all_tiles():
     assert program.placements["r"][0].layout != "linear"
 
 
+def test_a_slice_of_every_other_column_is_on_all_tiles():
+    program = run(X + "r = f32[8,32] slice(x), slice_dimensions={[0:8:1], [0:64:2]}")
+    assert program.placements["r"][0].elements == 8 * 32
+
+
 def test_a_slice_of_everything_is_the_operand():
     program = run(X + "r = f32[8,64] slice(x), slice_dimensions={[0:8:1], [0:64:1]}")
     assert program.placements["r"] == program.placements["x"]
