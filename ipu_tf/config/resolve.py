@@ -11,6 +11,7 @@ from ipu_tf.config.enums import DeviceConnectionType
 from ipu_tf.config.flags import running_on_ipu_model
 from ipu_tf.config.ipu_config import IPUConfig
 from ipu_tf.config.poplar_options import keys_without_effect, planner_options
+from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import CHIPS, target
 
 # The chips of a generation; the first is the one that its name selects.
@@ -29,12 +30,14 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
         Exception: `auto_select_ipus` and `select_ipus` are both set, or an option is set that
             the software model of an IPU does not have.
         TypeError: A list or dictionary was filled with values of the wrong type.
-        ValueError: An option has an invalid value, or options contradict each other.
+        ValueError: An option has an invalid value, options contradict each other, or no system of
+            the chip has that many IPUs.
     """
     _check_types(config)
     on_model = running_on_ipu_model()
     num_ipus = _num_ipus(config, on_model)
     chip = _chip(config, on_model)
+    system_of(chip, sum(num_ipus))
     tiles = target(chip, config.ipu_model.tiles_per_ipu).tiles
     _check_connection(config)
     _check_io_tiles(config, tiles)
