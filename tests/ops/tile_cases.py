@@ -95,7 +95,18 @@ def plans(draw, shape, partials=PARTIALS):
         units = -(-extent // grain) if name == shape.grained_split else extent
         splits[name] = draw(st.integers(1, min(units, _MOST_PARTS)))
     plan_type = MatMulPlan if isinstance(shape, MatMulShape) else ConvPlan
-    return plan_type(**splits, grain=grain, partials=draw(partials))
+    steps = {
+        f"serial_{name}": draw(st.sampled_from([1, splits[name]]))
+        for name in plan_type.serial_names()
+        if not _after_another_split(shape, splits, name)
+    }
+    return plan_type(**splits, **steps, grain=grain, partials=draw(partials))
+
+
+def _after_another_split(shape, splits, name):
+    """Returns whether partials of another extent are added before those of `name`."""
+    order = shape.reduction_splits
+    return name in order and any(splits[before] > 1 for before in order[: order.index(name)])
 
 
 @st.composite

@@ -11,6 +11,8 @@ def tile_attributes(plan, rounding):
     """Returns the attributes that a tile op has beside those of its stock twin."""
     return {
         "plan": plan.to_list(),
+        "method": plan.method,
+        "serial": list(plan.serial.values()),
         "partials": plan.partials,
         "rounding": rounding.mode,
         "nanoo": rounding.nanoo,

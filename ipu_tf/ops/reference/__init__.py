@@ -8,7 +8,7 @@ Where values are rounded
 * Products of float16 inputs and their sums are float32, rounded to nearest after every addition.
 * With float16 partials, the sum is rounded to float16 after every pass of `grain` reduction
   elements (16 for float16): within a pass it stays float32.
-* Partials of several tiles are added in float32, in the plan's order; the total is rounded to the
+* Partials of several blocks are added in float32, in the plan's order; the total is rounded to the
   output's type once.
 * float32 inputs are never rounded to less than float32; the order of their sums within a part is
   not defined.
@@ -47,7 +47,9 @@ What is our choice, or not known
   add the products one by one.
 * Which elements a pass holds where a part is not a multiple of 16, and that a pass never crosses
   kernel positions. poplibs pads channels with zeros instead, which gives the same numbers.
-* Partials of tiles are added in float32, in one stage. poplibs may take several stages.
+* Partials are added in float32, in one stage, also those of serial steps. poplibs may take several
+  stages, and adds steps up in the type of partials.
+* Passes are those of the AMP units, also where a plan computes by other instructions.
 * float32 subnormals are kept here and flushed to zero on the machine (2.9.4.1).
 * Infinities saturate like any overflow here; the machine turns them into NaN when it converts to
   float16, under NANOO or not (2.9.4.2, 2.9.6). NaNs have no payload here.
