@@ -1,6 +1,28 @@
 """Keras models, layers and optimizers for the simulated IPU."""
 
-from ipu_tf.keras import layers, optimizers
+from ipu_tf.keras import layers, optimizers, pipeline
 from ipu_tf.keras.models import Model, Sequential
+from ipu_tf.keras.pipeline import (
+    FunctionalLayerPipelineStageAssignment,
+    FunctionalNestedModelPipelineStageAssignment,
+    ModelLayerPipelineStageAssignment,
+    NestedModelPipelineStageAssignment,
+    PipelineStage,
+    SequentialLayerPipelineStageAssignment,
+    SequentialNestedModelPipelineStageAssignment,
+)
 
-__all__ = ["Model", "Sequential", "layers", "optimizers"]
+__all__ = [
+    "FunctionalLayerPipelineStageAssignment",
+    "FunctionalNestedModelPipelineStageAssignment",
+    "Model",
+    "ModelLayerPipelineStageAssignment",
+    "NestedModelPipelineStageAssignment",
+    "PipelineStage",
+    "Sequential",
+    "SequentialLayerPipelineStageAssignment",
+    "SequentialNestedModelPipelineStageAssignment",
+    "layers",
+    "optimizers",
+    "pipeline",
+]

@@ -105,7 +105,7 @@ class GradientAccumulationOptions:
             TypeError: There is no such optimizer argument.
             ValueError: An argument is out of its range, or belongs elsewhere.
         """
-        _refuse(
+        refuse(
             optimizer_arguments,
             {
                 "opt": "it is the optimizer that the model is compiled with",
@@ -118,7 +118,7 @@ class GradientAccumulationOptions:
         )
         known = {field.name for field in dataclasses.fields(cls)}
         known -= {"steps_per_replica", "reduction_method"}
-        _check_known(optimizer_arguments, known, "gradient_accumulation_optimizer_kwargs")
+        check_known(optimizer_arguments, known, "gradient_accumulation_optimizer_kwargs")
         return cls(
             steps_per_replica=1 if steps is None else check_steps_per_replica(steps),
             reduction_method=GradientAccumulationReductionMethod.parse(reduction_method),
@@ -170,8 +170,8 @@ class InfeedOptions:
         """
         automatic = "Keras makes the infeed queue from the data of the model's methods"
         names = ("dataset", "infeed_spec", "element_spec", "_internal_id")
-        _refuse(arguments, dict.fromkeys(names, automatic), argument="infeed queue options")
-        _check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "infeed queue")
+        refuse(arguments, dict.fromkeys(names, automatic), argument="infeed queue options")
+        check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "infeed queue")
         given = dict(arguments)
         depth = given.pop("prefetch_depth", None) or DEFAULT_PREFETCH_DEPTH
         if type(depth) is not int or not 1 <= depth <= _MAX_PREFETCH_DEPTH:
@@ -207,7 +207,7 @@ class OutfeedOptions:
             TypeError: There is no such option.
             ValueError: An option is out of its range, or set by Keras itself.
         """
-        _refuse(
+        refuse(
             arguments,
             {
                 "outfeed_mode": "Keras keeps the results that its callbacks and logs need",
@@ -215,14 +215,14 @@ class OutfeedOptions:
             },
             argument="outfeed queue options",
         )
-        _check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "outfeed queue")
+        check_known(arguments, {field.name for field in dataclasses.fields(cls)}, "outfeed queue")
         depth = arguments.get("buffer_depth", 3)
         if type(depth) is not int or depth < 1:
             raise ValueError(f"`buffer_depth` must be a positive integer. Received: {depth!r}.")
         return cls(**arguments)
 
 
-def _refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: str) -> None:
+def refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: str) -> None:
     """Refuses arguments that have a better place.
 
     Raises:
@@ -235,7 +235,7 @@ def _refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: s
         )
 
 
-def _check_known(given: Mapping[str, Any], known: set[str], what: str) -> None:
+def check_known(given: Mapping[str, Any], known: set[str], what: str) -> None:
     unknown = sorted(given.keys() - known)
     if unknown:
         raise TypeError(

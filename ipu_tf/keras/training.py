@@ -20,11 +20,11 @@ from ipu_tf.keras import data as data_rules
 from ipu_tf.keras import feeding, functions, lengths, overrides, replication
 from ipu_tf.keras.callbacks import StepwiseCallbackList
 from ipu_tf.keras.data import Data
-from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.functions import ExecutionFunction
 from ipu_tf.keras.infeed import Infeed
 from ipu_tf.keras.lengths import Schedule, Use
 from ipu_tf.keras.loop import Loop
+from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.steps import Replicas, TrainingSteps, replicas_of, run_with
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def _adopt(optimizer: Any, strategy: IPUStrategy) -> None:
         optimizer = getattr(optimizer, "inner_optimizer", None)
 
 
-class IPUTrainer(IPUExtensions):
+class IPUTrainer(PipelineExtensions):
     """A Keras model whose training loop runs on the IPU and keeps its rules.
 
     The data of `fit`, `evaluate`, `predict` and the `*_on_batch` methods is checked and converted

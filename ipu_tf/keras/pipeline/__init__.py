@@ -1,0 +1,43 @@
+"""Pipelining of Keras models: layers in stages, stages on IPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import keras
+
+from ipu_tf.keras.pipeline.assignments import (
+    FunctionalLayerPipelineStageAssignment,
+    FunctionalNestedModelPipelineStageAssignment,
+    ModelLayerPipelineStageAssignment,
+    NestedModelPipelineStageAssignment,
+    SequentialLayerPipelineStageAssignment,
+    SequentialNestedModelPipelineStageAssignment,
+)
+from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.keras.pipeline.scope import PipelineStage
+
+__all__ = [
+    "FunctionalLayerPipelineStageAssignment",
+    "FunctionalNestedModelPipelineStageAssignment",
+    "ModelLayerPipelineStageAssignment",
+    "NestedModelPipelineStageAssignment",
+    "PipelineStage",
+    "SequentialLayerPipelineStageAssignment",
+    "SequentialNestedModelPipelineStageAssignment",
+    "stage_of_layers",
+]
+
+
+def stage_of_layers(model: keras.Model) -> Mapping[str, int]:
+    """Returns the pipeline stage of each layer of a model, by the paths that programs use.
+
+    A path such as "model/block" names all layers below it, too. The result is empty for a model
+    without stages. A layer that is called in several stages belongs to the first of them; stages
+    that share variables share an IPU.
+
+    Raises:
+        RuntimeError: There is no layer in one of the stages.
+        ValueError: A layer has no stage, or the options of the pipeline do not fit its stages.
+    """
+    return model.pipeline_stages() if isinstance(model, PipelineExtensions) else {}

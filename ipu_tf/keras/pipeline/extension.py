@@ -1,0 +1,185 @@
+"""The methods for pipelining that Keras models made in the scope have."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+
+from ipu_tf._private import KerasFunctional
+from ipu_tf.keras.extensions import IPUExtensions
+from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.pipeline import stages as stage_rules
+from ipu_tf.keras.pipeline import summary, symbolic
+from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of
+from ipu_tf.keras.pipeline.options import PipeliningOptions
+from ipu_tf.keras.pipeline.pipeline import Pipeline, pipeline_of
+from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
+from ipu_tf.keras.pipeline.stages import Stages
+
+logger = logging.getLogger(__name__)
+
+
+class PipelineExtensions(IPUExtensions):
+    """Which stage of a pipeline each layer of a model belongs to, and how the pipeline runs.
+
+    Stages come from `PipelineStage` scopes until they are set or reset here.
+    """
+
+    _pipelining_options = PipeliningOptions()
+    _stages_are_set = False
+    _set_stages: Stages | None = None
+    _set_for: tuple[keras.Layer, ...] = ()
+    _call_graph: symbolic.CallGraph | None = None
+
+    def set_pipelining_options(
+        self,
+        gradient_accumulation_steps_per_replica: int | None = None,
+        device_mapping: list[int] | None = None,
+        accumulate_outfeed: bool | None = None,
+        gradient_accumulation_reduction_method: Any = "sum",
+        **pipelining_kwargs: Any,
+    ) -> None:
+        """Sets how the stages of the model become a pipeline.
+
+        Args:
+            gradient_accumulation_steps_per_replica: Micro-batches of a weight update on each
+                replica. Training needs it; `steps_per_execution` is a multiple of it.
+            device_mapping: IPU of each stage; by default stage i is on IPU i.
+            accumulate_outfeed: Whether metrics come once a weight update, as the mean over its
+                micro-batches.
+            gradient_accumulation_reduction_method: A `GradientAccumulationReductionMethod` or
+                its name: "sum", "mean" or "running_mean".
+            **pipelining_kwargs: The further options of `PipeliningOptions`, such as
+                `pipeline_schedule` and `recomputation_mode`.
+
+        Raises:
+            NotImplementedError: An option is not supported.
+            TypeError: There is no such option, or it is of another type.
+            ValueError: An argument is out of its range, or belongs elsewhere.
+        """
+        self._pipelining_options = PipeliningOptions.of(
+            gradient_accumulation_steps_per_replica,
+            device_mapping,
+            accumulate_outfeed,
+            gradient_accumulation_reduction_method,
+            pipelining_kwargs,
+        )
+        self._drop_functions()
+
+    def get_pipeline_stage_assignment(self) -> list[Any]:
+        """Returns the stage assignment of every layer, None where a layer has no stage.
+
+        Returns:
+            For a Sequential one of each layer, otherwise one of each call of a layer, in
+            post-order. They are copies: `set_pipeline_stage_assignment` takes them back.
+
+        Raises:
+            RuntimeError: The model is not built, or its layers changed since stages were set.
+            ValueError: The layers of a subclassed model cannot be seen.
+        """
+        graph = self._layer_graph()
+        return stage_rules.assignments_of(graph, self._stages(graph))
+
+    def set_pipeline_stage_assignment(self, pipeline_stage_assignment: list[Any]) -> None:
+        """Assigns a pipeline stage to every layer.
+
+        Args:
+            pipeline_stage_assignment: What `get_pipeline_stage_assignment` returns, with stages
+                set; for a Sequential also a list of the stage numbers of its layers.
+
+        Raises:
+            RuntimeError: The model is not built.
+            ValueError: The assignment does not fit the model, or data would flow backwards.
+        """
+        graph = self._layer_graph()
+        stages = stage_rules.stages_of(graph, pipeline_stage_assignment)
+        self._keep_stages(graph, stages)
+
+    def reset_pipeline_stage_assignment(self) -> None:
+        """Takes the stages of all layers away: the model is not pipelined any more."""
+        self._stages_are_set, self._set_stages, self._set_for = True, None, ()
+        self._drop_functions()
+
+    def print_pipeline_stage_assignment_summary(
+        self, line_length: int | None = None, print_fn: Callable[[str], Any] | None = None
+    ) -> None:
+        """Prints the stage of every layer as a table.
+
+        Args:
+            line_length: Characters of a line.
+            print_fn: Takes each line; `print` by default.
+        """
+        assignments = self.get_pipeline_stage_assignment()
+        for line in summary.lines(self, assignments, line_length):
+            (print_fn or print)(line)
+
+    def _keep_stages(self, graph: LayerGraph, stages: Stages) -> None:
+        self._stages_are_set, self._set_stages = True, stages
+        self._set_for = tuple(leaf.layer for leaf in graph.leaves)
+        self._drop_functions()
+
+    def _layer_graph(self) -> LayerGraph:
+        """Returns the calls of layers that the model is made of."""
+        if isinstance(self, keras.Sequential | KerasFunctional):
+            return graph_of(self)
+        self._call_graph = symbolic.call_graph(self, self._call_graph)
+        return self._call_graph.graph
+
+    def _stages(self, graph: LayerGraph) -> Stages:
+        """Returns the stage of each of the leaves of the model's graph."""
+        if not self._stages_are_set:
+            return graph.recorded_stages()
+        if self._set_stages is None:
+            return (None,) * len(graph.leaves)
+        layers = tuple(leaf.layer for leaf in graph.leaves)
+        if len(layers) != len(self._set_for) or any(
+            now is not then for now, then in zip(layers, self._set_for, strict=True)
+        ):
+            stage_rules.raise_no_longer_valid(self)
+        return self._set_stages
+
+    def _may_be_pipelined(self) -> bool:
+        """Returns whether any stage was set or recorded, without looking at the model's calls."""
+        if self._stages_are_set:
+            return self._set_stages is not None
+        return any(
+            recorded_stage(layer) is not None
+            or was_called_in_stage(layer)
+            or any(recorded_stage(node) is not None for node in layer._inbound_nodes)
+            for layer in self._flatten_layers(include_self=False)
+        )
+
+    def _pipeline(self) -> Pipeline | None:
+        """Returns the pipeline that the model is, None if it is none.
+
+        Raises:
+            RuntimeError: There is no layer in a stage, the model is not built, or it overrides
+                `call`.
+            ValueError: A layer has no stage, or the options do not fit the stages.
+        """
+        if not self._may_be_pipelined():
+            return None
+        graph = self._layer_graph()
+        stages = self._stages(graph)
+        if all(stage is None for stage in stages):
+            return None
+        return pipeline_of(graph, stages, self._pipelining_options)
+
+    def _accumulation(self) -> GradientAccumulationOptions:
+        """Returns how training accumulates gradients."""
+        pipeline = self._pipeline()
+        if pipeline is None:
+            return self._gradient_accumulation_options
+        return pipeline.options.accumulation
+
+    def pipeline_stages(self) -> Mapping[str, int]:
+        """Returns the stage of each layer by its path, empty for a model without stages.
+
+        A path names all layers below it, too. A layer that is called in several stages belongs to
+        the first of them, which therefore share an IPU.
+        """
+        pipeline = self._pipeline()
+        return {} if pipeline is None else pipeline.stage_of_layers

@@ -1,0 +1,242 @@
+"""The calls of layers that make up a model: what the stages of a pipeline are cut from.
+
+A model is read from what Keras remembers of symbolic calls: the graph of a functional model, the
+list of a Sequential, and for a subclassed model what its `call` does to symbolic inputs. Nested
+functional and Sequential models are taken apart; any other layer, a nested subclassed model
+included, is one piece. Keras' operations that are no layers follow their operands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from ipu_tf._private import KerasFunctional
+from ipu_tf.keras.pipeline.scope import recorded_stage
+
+Sources = frozenset[int]
+"""Ordinals of the invocations whose outputs a tensor is made of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """One call of a layer.
+
+    Attributes:
+        layer: The layer.
+        node_index: Number of the call among those of the layer.
+        path: Path of the layer, as programs name it: "model/nested/dense".
+        ordinal: Number among the calls of single layers; of a nested model -1.
+        after: Ordinals of the calls whose outputs it takes.
+        recorded_stage: Stage of the `PipelineStage` scope that it belongs to, or None.
+        parts: The calls that a nested model is made of; None for a single layer.
+    """
+
+    layer: keras.Layer
+    node_index: int
+    path: str
+    ordinal: int = -1
+    after: Sources = frozenset()
+    recorded_stage: int | None = None
+    parts: tuple[Invocation, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerGraph:
+    """The calls of layers of a model, in post-order.
+
+    Attributes:
+        model: The model.
+        invocations: Its calls; those of a nested model are parts of the call of the model.
+    """
+
+    model: keras.Model
+    invocations: tuple[Invocation, ...]
+
+    @property
+    def leaves(self) -> tuple[Invocation, ...]:
+        """The calls of single layers, by their ordinals."""
+        return tuple(_leaves(self.invocations))
+
+    def recorded_stages(self) -> tuple[int | None, ...]:
+        """Returns the stage of the scope that each of the leaves belongs to."""
+        return tuple(leaf.recorded_stage for leaf in self.leaves)
+
+
+def graph_of(model: keras.Model) -> LayerGraph:
+    """Returns the layer graph of a functional or Sequential model."""
+    return LayerGraph(model=model, invocations=_Walk().model(model).invocations)
+
+
+def graph_of_call(model: keras.Model, args: Sequence[Any], kwargs: dict[str, Any]) -> LayerGraph:
+    """Returns the layer graph of a subclassed model, whose `call` is called once more.
+
+    Args:
+        model: A built model.
+        args: Symbolic positional arguments of its call.
+        kwargs: Its symbolic keyword arguments.
+    """
+    outputs = model.call(*args, **kwargs)
+    inputs = keras.tree.flatten([args, kwargs])
+    walk = _Walk()
+    part = walk.nodes(
+        model.name, inputs, keras.tree.flatten(outputs), [frozenset()] * len(inputs), _Stages()
+    )
+    return LayerGraph(model=model, invocations=part.invocations)
+
+
+def is_taken_apart(layer: Any) -> bool:
+    """Returns whether a layer is a model whose layers can be of different stages."""
+    return isinstance(layer, KerasFunctional | keras.Sequential) and not overrides_call(layer)
+
+
+def overrides_call(model: keras.Model) -> bool:
+    """Returns whether a functional or Sequential model has a `call` of its own."""
+    stock = KerasFunctional if isinstance(model, KerasFunctional) else keras.Sequential
+    return inspect.getattr_static(type(model), "call") is not inspect.getattr_static(stock, "call")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stages:
+    """What the calls around a layer say about its stage: the first goes before its own."""
+
+    called: int | None = None
+    made: int | None = None
+
+    def of(self, layer: keras.Layer, node: Any) -> int | None:
+        """Returns the stage of a call of a layer."""
+        inner = self.within(layer, node)
+        return inner.called if inner.called is not None else inner.made
+
+    def within(self, layer: keras.Layer, node: Any) -> _Stages:
+        """Returns what a call of a layer says about the layers in it."""
+        called = self.called
+        if called is None and node is not None:
+            called = recorded_stage(node)
+        made = recorded_stage(layer)
+        return _Stages(called=called, made=made if made is not None else self.made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    invocations: tuple[Invocation, ...]
+    outputs: Sequence[Sources]
+
+
+class _Walk:
+    """Collects invocations; their ordinals count on through nested models."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def model(
+        self,
+        model: keras.Model,
+        inputs: Sequence[Sources] = (frozenset(),),
+        stages: _Stages | None = None,
+        prefix: str = "",
+    ) -> _Part:
+        """Returns the calls in a functional or Sequential model."""
+        path = f"{prefix}{model.name}"
+        stages = stages or _Stages(made=recorded_stage(model))
+        if isinstance(model, keras.Sequential):
+            return self._sequential(model, path, frozenset().union(*inputs), stages)
+        if len(inputs) != len(model.inputs):
+            inputs = [frozenset().union(*inputs)] * len(model.inputs)
+        return self.nodes(path, model.inputs, model.outputs, inputs, stages)
+
+    def nodes(
+        self,
+        path: str,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        input_sources: Sequence[Sources],
+        stages: _Stages,
+    ) -> _Part:
+        """Returns the calls between symbolic tensors."""
+        sources = dict(zip(map(id, inputs), input_sources, strict=True))
+        invocations = []
+        for node in _post_order(outputs, set(sources)):
+            operands = [sources.get(id(tensor), frozenset()) for tensor in node.input_tensors]
+            layer = node.operation
+            if not isinstance(layer, keras.Layer):
+                results: Sequence[Sources] = [frozenset().union(*operands)] * len(node.outputs)
+            else:
+                invocation, results = self._call(layer, node, path, operands, stages)
+                invocations.append(invocation)
+            sources.update(zip(map(id, node.outputs), results, strict=True))
+        results = [sources.get(id(tensor), frozenset()) for tensor in outputs]
+        return _Part(invocations=tuple(invocations), outputs=results)
+
+    def _sequential(
+        self, model: keras.Sequential, path: str, source: Sources, stages: _Stages
+    ) -> _Part:
+        invocations = []
+        for layer in model.layers:
+            invocation, results = self._call(layer, None, path, [source], stages)
+            invocations.append(invocation)
+            source = frozenset().union(*results)
+        return _Part(invocations=tuple(invocations), outputs=[source])
+
+    def _call(
+        self, layer: keras.Layer, node: Any, path: str, operands: list[Sources], stages: _Stages
+    ) -> tuple[Invocation, Sequence[Sources]]:
+        """Returns a call of a layer, and what each of its outputs is made of."""
+        index = layer._inbound_nodes.index(node) if node is not None else 0
+        invocation = Invocation(layer=layer, node_index=index, path=f"{path}/{layer.name}")
+        if is_taken_apart(layer):
+            inner = self.model(layer, operands, stages.within(layer, node), f"{path}/")
+            return dataclasses.replace(invocation, parts=inner.invocations), inner.outputs
+        ordinal, self._count = self._count, self._count + 1
+        leaf = dataclasses.replace(
+            invocation,
+            ordinal=ordinal,
+            after=frozenset().union(*operands),
+            recorded_stage=stages.of(layer, node),
+        )
+        outputs = len(node.outputs) if node is not None else 1
+        return leaf, [frozenset({ordinal})] * outputs
+
+
+def _leaves(invocations: Iterable[Invocation]) -> Iterator[Invocation]:
+    for invocation in invocations:
+        if invocation.parts is None:
+            yield invocation
+        else:
+            yield from _leaves(invocation.parts)
+
+
+def _post_order(outputs: Sequence[Any], stop: set[int]) -> list[Any]:
+    """Returns the nodes that symbolic tensors are made by, operands first.
+
+    Args:
+        outputs: The tensors.
+        stop: Identities of tensors that are given.
+    """
+    waiting = [(node, False) for node in _producers(reversed(outputs), stop)]
+    done: set[int] = set()
+    order = []
+    while waiting:
+        node, operands_done = waiting.pop()
+        if id(node) in done:
+            continue
+        if operands_done:
+            done.add(id(node))
+            order.append(node)
+        else:
+            waiting.append((node, True))
+            waiting += [(other, False) for other in _producers(reversed(node.input_tensors), stop)]
+    return order
+
+
+def _producers(tensors: Iterable[Any], stop: set[int]) -> Iterator[Any]:
+    for tensor in tensors:
+        if id(tensor) not in stop:
+            operation, node_index, _ = tensor._keras_history
+            if operation is not None and not isinstance(operation, keras.layers.InputLayer):
+                yield operation._inbound_nodes[node_index]

@@ -1,0 +1,176 @@
+"""A model whose layers all have a stage: what the loop and the device program are told of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import keras
+import tensorflow as tf
+
+from ipu_tf._private import KerasFunctional
+from ipu_tf.keras.pipeline.layer_graph import LayerGraph, overrides_call
+from ipu_tf.keras.pipeline.options import PipeliningOptions
+from ipu_tf.keras.pipeline.stages import Stages, check_complete, check_no_gaps, check_order
+from ipu_tf.ops.pipelining_ops import PipelineSchedule, schedule_depth
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """A pipelined model.
+
+    Attributes:
+        model: Name of the model.
+        stage_of_layers: Stage of each layer by its path.
+        ipus: IPU of each stage.
+        options: How the stages run.
+    """
+
+    model: str
+    stage_of_layers: Mapping[str, int]
+    ipus: tuple[int, ...]
+    options: PipeliningOptions
+
+    @property
+    def stages(self) -> int:
+        """Number of stages."""
+        return len(self.ipus)
+
+    @property
+    def ipus_of_replica(self) -> int:
+        """IPUs that a replica takes, before they are rounded up to a power of two."""
+        return max(self.ipus) + 1
+
+    def check_training(self) -> int:
+        """Returns the micro-batches of a weight update on each replica.
+
+        Raises:
+            NotImplementedError: Stages that are interleaved share an IPU.
+            ValueError: Their number has not been set.
+            tf.errors.FailedPreconditionError: The schedule does not run so many.
+        """
+        steps = self.options.steps_per_replica
+        if steps is None:
+            raise ValueError(
+                f"The model '{self.model}' is pipelined, but "
+                "`gradient_accumulation_steps_per_replica` has not been set through "
+                "`set_pipelining_options()`. Training needs the number of micro-batches of a "
+                "weight update: set a multiple of "
+                f"{self._depth(training=True)} for this pipeline."
+            )
+        if self.options.pipeline_schedule is PipelineSchedule.Interleaved and len(
+            set(self.ipus)
+        ) < len(self.ipus):
+            raise NotImplementedError(
+                f"Model '{self.model}': the Interleaved schedule trains one stage on an IPU. "
+                "Use PipelineSchedule.Grouped or Sequential. "
+                f"Received: device_mapping={list(self.ipus)}."
+            )
+        name = "gradient_accumulation_steps_per_replica"
+        self._check_depth(steps, name, training=True)
+        return steps
+
+    def check_inference(self, steps: int) -> None:
+        """Checks that an execution of `evaluate` or `predict` fills the pipeline.
+
+        Args:
+            steps: Steps of the execution.
+
+        Raises:
+            tf.errors.FailedPreconditionError: The schedule does not run so many.
+        """
+        self._check_depth(steps, "steps_per_execution", training=False)
+
+    def _depth(self, *, training: bool) -> int:
+        return schedule_depth(self.options.pipeline_schedule, self.ipus, training=training)
+
+    def _check_depth(self, count: int, name: str, *, training: bool) -> None:
+        depth = self._depth(training=training)
+        if count % depth:
+            schedule = self.options.pipeline_schedule.name
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                f"The number of iterations of the pipeline must be a multiple of {depth} (so at "
+                f"least {depth}): the {schedule} schedule "
+                f"{'trains' if training else 'runs'} the {self.stages} stages of model "
+                f"'{self.model}' on so many micro-batches at a time. Change `{name}`, or use "
+                f"another `pipeline_schedule`. Received: {name}={count}.",
+            )
+
+
+def pipeline_of(graph: LayerGraph, stages: Stages, options: PipeliningOptions) -> Pipeline:
+    """Returns the pipeline of a model.
+
+    Args:
+        graph: Its layers.
+        stages: The stage of each of the leaves of `graph`.
+        options: How the stages run.
+
+    Raises:
+        RuntimeError: There is no layer in a stage, or a model with layers overrides `call`.
+        ValueError: A layer has no stage, data flows backwards, there is only one stage, or
+            options do not fit the stages.
+    """
+    model = graph.model
+    if isinstance(model, KerasFunctional | keras.Sequential) and overrides_call(model):
+        raise RuntimeError(
+            f"The function `call` for the model {model.name} has been overridden. A pipelined "
+            "functional or Sequential model runs the layers that its stages are made of: leave "
+            "`call` as it is, or reset the stages."
+        )
+    complete = check_complete(graph, stages)
+    check_order(graph, complete)
+    check_no_gaps(graph, complete)
+    count = max(complete) + 1
+    if count < 2:
+        raise ValueError(
+            "Pipeline requires at least two computational stages. "
+            f"Received: 1 stage for model '{model.name}'."
+        )
+    options.check_stages(count)
+    ipus = options.ipus(count)
+    return Pipeline(
+        model=model.name,
+        stage_of_layers=_by_path(graph, complete, ipus),
+        ipus=ipus,
+        options=options,
+    )
+
+
+def _by_path(graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]) -> Mapping[str, int]:
+    """Returns the stage of each layer, its first if it has several.
+
+    Raises:
+        ValueError: A layer with variables is called in stages on different IPUs.
+    """
+    by_path: dict[str, int] = {}
+    for leaf, stage in zip(graph.leaves, stages, strict=True):
+        first = by_path.setdefault(leaf.path, stage)
+        if leaf.layer.variables and ipus[stage] != ipus[first]:
+            raise ValueError(
+                f"Model '{graph.model.name}': the variables of layer {leaf.layer.name} are used by "
+                f"stages {first} and {stage}, which are mapped to different IPUs. Use the layer in "
+                "one stage, or map both stages to one IPU with `device_mapping`. "
+                f"Received: device_mapping={list(ipus)}."
+            )
+    return by_path
+
+
+def warn_about_moving_statistics(model: keras.Model) -> None:
+    """Logs a warning for layers whose moving statistics a pipeline does not update properly."""
+    for layer in model._flatten_layers(include_self=False):
+        momentum = getattr(layer, "momentum", None)
+        if isinstance(layer, keras.layers.BatchNormalization) and 0 < momentum < 1:
+            logger.warning(
+                "Layer %s of the pipelined model '%s': the moving statistics of batch "
+                "normalization are not updated properly on the machine, where a stage runs several "
+                "micro-batches between two updates. Use momentum 0 or 1, or another "
+                "normalization. Received: momentum=%s.",
+                layer.name,
+                model.name,
+                momentum,
+            )

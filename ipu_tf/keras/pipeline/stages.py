@@ -1,0 +1,241 @@
+"""From the assignments of a script to the stage of every call of a layer, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import keras
+
+from ipu_tf._private import KerasFunctional
+from ipu_tf.keras.pipeline.assignments import (
+    FunctionalLayerPipelineStageAssignment,
+    FunctionalNestedModelPipelineStageAssignment,
+    ModelLayerPipelineStageAssignment,
+    NestedModelPipelineStageAssignment,
+    SequentialLayerPipelineStageAssignment,
+    SequentialNestedModelPipelineStageAssignment,
+)
+from ipu_tf.keras.pipeline.layer_graph import Invocation, LayerGraph
+
+Stages = tuple[int | None, ...]
+"""The stage of each leaf of a layer graph, None for none."""
+
+
+def assignments_of(graph: LayerGraph, stages: Stages) -> list[Any]:
+    """Returns the assignments of a model's layers.
+
+    Args:
+        graph: The layers of the model.
+        stages: Their stages.
+    """
+    return _assignments(graph.model, graph.invocations, stages)
+
+
+def _assignments(
+    model: keras.Model, invocations: Sequence[Invocation], stages: Stages
+) -> list[Any]:
+    result: list[Any] = []
+    for call in invocations:
+        of_layer, of_nested = _classes(model)
+        index = () if isinstance(model, keras.Sequential) else (call.node_index,)
+        if call.parts is None:
+            result.append(of_layer(call.layer, *index, stages[call.ordinal]))
+        else:
+            parts = _assignments(call.layer, call.parts, stages)
+            result.append(of_nested(call.layer, *index, parts))
+    return result
+
+
+def stages_of(graph: LayerGraph, assignments: Any) -> tuple[int, ...]:
+    """Returns the stages that assignments give to the leaves of a layer graph.
+
+    Args:
+        graph: The layers of the model.
+        assignments: One for each of its layers, in order; for a Sequential also stage numbers.
+
+    Raises:
+        ValueError: They do not fit the model, or are no pipeline.
+    """
+    stages = tuple(_stages(graph.model, graph.invocations, assignments, _subject(graph.model)))
+    check_order(graph, stages)
+    return stages
+
+
+def _stages(
+    model: keras.Model, invocations: Sequence[Invocation], assignments: Any, subject: str
+) -> Iterator[int]:
+    if not isinstance(assignments, list):
+        raise ValueError(
+            f"{subject}: the pipeline stage assignment needs to be a list. "
+            f"Received: {type(assignments).__name__}."
+        )
+    if len(assignments) != len(invocations):
+        raise ValueError(
+            f"{subject}: the size of the pipeline stage assignment list ({len(assignments)}) does "
+            f"not match the number of layers in the graph ({len(invocations)}). Change what "
+            "`get_pipeline_stage_assignment()` returns."
+        )
+    order = [call.layer.name for call in invocations]
+    for call, assignment in zip(invocations, assignments, strict=True):
+        if type(assignment) is int and isinstance(model, keras.Sequential):
+            assignment = _whole_layer(call, assignment)
+        _check_matches(model, call, assignment, f"{subject}, layer '{call.layer.name}'", order)
+        if call.parts is not None:
+            nested = f"{subject}, nested model '{call.layer.name}'"
+            parts = assignment.pipeline_stage_assignments
+            yield from _stages(call.layer, call.parts, parts, nested)
+        elif assignment.pipeline_stage is None:
+            raise ValueError(
+                f"{subject}: layer '{call.layer.name}' has not been assigned a pipeline stage. Set "
+                "`pipeline_stage` of its assignment."
+            )
+        else:
+            yield assignment.pipeline_stage
+
+
+def _whole_layer(call: Invocation, stage: int) -> Any:
+    """Returns the assignment of one stage to all of a layer of a Sequential."""
+    if call.parts is None:
+        return SequentialLayerPipelineStageAssignment(call.layer, stage)
+
+    def nested(call: Invocation) -> list[Any]:
+        of_layer, of_nested = _classes(call.layer)
+        index = (
+            [()] * len(call.parts or ())
+            if isinstance(call.layer, keras.Sequential)
+            else [(part.node_index,) for part in call.parts or ()]
+        )
+        return [
+            of_layer(part.layer, *where, stage)
+            if part.parts is None
+            else of_nested(part.layer, *where, nested(part))
+            for part, where in zip(call.parts or (), index, strict=True)
+        ]
+
+    return SequentialNestedModelPipelineStageAssignment(call.layer, nested(call))
+
+
+def _check_matches(
+    model: keras.Model, call: Invocation, assignment: Any, subject: str, order: list[str]
+) -> None:
+    expected = _classes(model)[call.parts is not None]
+    if type(assignment) is not expected:
+        raise ValueError(
+            f"{subject}: the assignment must be an instance of `{expected.__name__}`. "
+            f"Received: {assignment!r} of type {type(assignment).__name__}."
+        )
+    layer = assignment.nested_model if call.parts is not None else assignment.layer
+    index = getattr(assignment, "node_index", call.node_index)
+    if layer is not call.layer or index != call.node_index:
+        in_order = (
+            "the order of the layers"
+            if isinstance(model, keras.Sequential)
+            else "the post-order of the graph"
+        )
+        raise ValueError(
+            f"{subject}: the order of the assignments does not match the post-order: an "
+            f"assignment for layer '{layer.name}' (node index {index}) stands where one for "
+            f"'{call.layer.name}' (node index {call.node_index}) is expected. Keep to "
+            f"{in_order}: {', '.join(order)}."
+        )
+
+
+def check_complete(graph: LayerGraph, stages: Stages) -> tuple[int, ...]:
+    """Returns the stages of a model in which every layer has one.
+
+    Raises:
+        ValueError: A layer has none.
+    """
+    for leaf, stage in zip(graph.leaves, stages, strict=True):
+        if stage is None:
+            raise ValueError(
+                "All layers of a pipelined model must have an associated pipeline stage. However, "
+                f"{leaf.layer.name} has not been assigned to one. {_subject(graph.model)}: make or "
+                "call the layer in a `PipelineStage` scope."
+            )
+    return tuple(stage for stage in stages if stage is not None)
+
+
+def check_order(graph: LayerGraph, stages: Sequence[int]) -> None:
+    """Checks that data flows from stage to stage.
+
+    Raises:
+        ValueError: A layer takes what a later stage makes, or a Sequential leaves a stage out.
+    """
+    leaves = graph.leaves
+    for leaf, stage in zip(leaves, stages, strict=True):
+        late = [other for other in leaf.after if stages[other] > stage]
+        if late and not isinstance(graph.model, keras.Sequential):
+            raise ValueError(
+                f"{_subject(graph.model)}: Layer {leaf.layer.name} in pipeline stage {stage} has a "
+                "dependency from a pipeline stage which has not yet been executed: it takes the "
+                f"output of layer {leaves[late[0]].layer.name} in pipeline stage "
+                f"{stages[late[0]]}."
+            )
+    if isinstance(graph.model, keras.Sequential):
+        _check_steps(graph, stages)
+
+
+def check_no_gaps(graph: LayerGraph, stages: Sequence[int]) -> None:
+    """Checks that there is a layer in every stage.
+
+    Raises:
+        RuntimeError: There is none in one of them.
+    """
+    missing = sorted(set(range(max(stages))) - set(stages))
+    if missing:
+        raise RuntimeError(
+            "All stages in a pipeline must have at lease one layer assigned to them. "
+            f"{_subject(graph.model)}: there is none in stage {', '.join(map(str, missing))} of "
+            f"{max(stages) + 1}."
+        )
+
+
+def _check_steps(graph: LayerGraph, stages: Sequence[int]) -> None:
+    subject = _subject(graph.model)
+    previous = 0
+    for index, (leaf, stage) in enumerate(zip(graph.leaves, stages, strict=True)):
+        if index == 0 and stage != 0:
+            raise ValueError(
+                f"{subject}: the first layer must be assigned to pipeline stage 0. Received: stage "
+                f"{stage} for layer '{leaf.layer.name}'."
+            )
+        if stage not in (previous, previous + 1):
+            raise ValueError(
+                f"{subject}: layer '{leaf.layer.name}' must be in the pipeline stage of the layer "
+                f"before it or in the next: {previous} or {previous + 1}. Received: {stage}."
+            )
+        previous = stage
+
+
+def _classes(model: keras.Model) -> tuple[Any, Any]:
+    """Returns the classes of the assignments of layers, and of nested models, in a model."""
+    if isinstance(model, keras.Sequential):
+        return (
+            SequentialLayerPipelineStageAssignment,
+            SequentialNestedModelPipelineStageAssignment,
+        )
+    if isinstance(model, KerasFunctional):
+        return (
+            FunctionalLayerPipelineStageAssignment,
+            FunctionalNestedModelPipelineStageAssignment,
+        )
+    return ModelLayerPipelineStageAssignment, NestedModelPipelineStageAssignment
+
+
+def _subject(model: keras.Model) -> str:
+    return f"Model '{model.name}'"
+
+
+def raise_no_longer_valid(model: keras.Model) -> NoReturn:
+    """Raises that the layers have changed since stages were assigned to them.
+
+    Raises:
+        RuntimeError: Always.
+    """
+    raise RuntimeError(
+        f"The pipeline stage assignments of model '{model.name}' are no longer valid: its `call` "
+        "runs other layers than when they were set. Set them again with "
+        "`set_pipeline_stage_assignment`."
+    )

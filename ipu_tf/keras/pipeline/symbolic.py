@@ -1,0 +1,94 @@
+"""The layer graph of a subclassed model, found by calling it with symbolic inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of_call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallGraph:
+    """The layer graph of a subclassed model.
+
+    Attributes:
+        inputs: Shapes and types of the inputs that it is the graph for.
+        graph: The graph.
+    """
+
+    inputs: str
+    graph: LayerGraph
+
+
+def call_graph(model: keras.Model, known: CallGraph | None) -> CallGraph:
+    """Returns the layer graph of a built subclassed model.
+
+    Args:
+        model: The model.
+        known: Its graph, if it is already known for some inputs.
+
+    Raises:
+        RuntimeError: The model is not built.
+        ValueError: It cannot be called with symbolic inputs.
+    """
+    args, kwargs = _symbolic_inputs(model)
+    inputs = str(
+        keras.tree.map_structure(lambda tensor: (tensor.shape, tensor.dtype), (args, kwargs))
+    )
+    if known is not None and known.inputs == inputs:
+        return known
+    try:
+        graph = graph_of_call(model, args, kwargs)
+    except (TypeError, ValueError, NotImplementedError, AttributeError) as error:
+        raise ValueError(
+            f"The layers of model '{model.name}' cannot be assigned to pipeline stages, because "
+            "its `call` does not run on symbolic inputs. Use keras.ops and layers in it, no "
+            "TensorFlow functions, and where inputs are no floating point numbers, call the model "
+            f"on `keras.Input(shape, dtype=...)` first. Received: inputs {inputs}, which raise "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return CallGraph(inputs=inputs, graph=graph)
+
+
+def _symbolic_inputs(model: keras.Model) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments of the last symbolic call of a model, or what it was built with."""
+    if model._inbound_nodes:
+        arguments = model._inbound_nodes[-1].arguments
+        args, kwargs = keras.tree.map_structure(
+            lambda leaf: _fresh(leaf.shape, leaf.dtype) if _is_tensor(leaf) else leaf,
+            (arguments.args, arguments.kwargs),
+        )
+        return args, kwargs
+    config = model.get_build_config() if model.built else None
+    if not config:
+        raise RuntimeError(
+            "The pipeline stage assignments belong to the layers of a model which has not been "
+            "built yet. Please call `model.build()` first, or the model on a `keras.Input`. "
+            f"Received: model '{model.name}'."
+        )
+    if "input_shape" in config:
+        return (_of_shapes(config["input_shape"], model.compute_dtype),), {}
+    names = {name: name.removesuffix("_shape") for name in config["shapes_dict"]}
+    return (), {
+        names[name]: _of_shapes(shape, model.compute_dtype)
+        for name, shape in config["shapes_dict"].items()
+    }
+
+
+def _of_shapes(shapes: Any, dtype: str) -> Any:
+    if isinstance(shapes, dict):
+        return {name: _of_shapes(shape, dtype) for name, shape in shapes.items()}
+    if all(size is None or isinstance(size, int) for size in shapes):
+        return _fresh(shapes, dtype)
+    return [_of_shapes(shape, dtype) for shape in shapes]
+
+
+def _fresh(shape: Any, dtype: str) -> Any:
+    return keras.KerasTensor(tuple(shape), dtype=dtype)
+
+
+def _is_tensor(leaf: Any) -> bool:
+    return isinstance(leaf, keras.KerasTensor)
