@@ -19,9 +19,10 @@ from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.emit import Emission, program_bytes
 from ipu_tf.compiler.errors import UnsupportedOpcodeError, out_of_memory
 from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType
+from ipu_tf.compiler.lowering.lowered import Lowered
 from ipu_tf.compiler.memory import tile_memory
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.parameters import STREAMED, place_parameters
+from ipu_tf.compiler.parameters import PASSING, STREAMED, place_parameters
 from ipu_tf.compiler.passes.pipeline import simplify
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.compiler.rules import RULES
@@ -145,7 +146,7 @@ def new_session(
 def lower_entry(session: Session, module: Module) -> tuple[list[Node], Block]:
     """Returns what runs first, to fetch the inputs, and the ordered block of all the rest."""
     parameters = place_parameters(session, module)
-    stream_in = _stream_in(session, module, parameters)
+    stream_in = [*_receive(module, parameters), *_stream_in(session, module, parameters)]
     builder = BlockBuilder(session)
     targets = {
         parameter.updated_by: parameters[number][0]
@@ -153,11 +154,13 @@ def lower_entry(session: Session, module: Module) -> tuple[list[Node], Block]:
         if parameter.updated_by is not None
     }
     results = builder.run(module.entry_computation, parameters, targets)
-    _add_stream_out(builder, tuple(v for n, v in enumerate(results) if n not in targets))
+    stays_on_chip = {*targets, *module.links}
+    _add_stream_out(builder, tuple(v for n, v in enumerate(results) if n not in stays_on_chip))
+    _add_send(builder, tuple(v for n, v in enumerate(results) if n in module.links))
     stays = [
         value
         for parameter, values in zip(module.parameters, parameters, strict=True)
-        if parameter.role not in STREAMED
+        if parameter.role not in PASSING
         for value in values
     ]
     updates = sorted(targets)
@@ -201,6 +204,30 @@ def _stream_in(session: Session, module: Module, parameters: list[Values]) -> li
     infeed = Instruction(name="inputs", opcode="infeed", type=TupleType(types))
     lowered = session.lower(infeed, (), session.context)
     return [make_node(infeed, lowered, (), tuple(value.buffer for _, value in streamed))]
+
+
+def _receive(module: Module, parameters: list[Values]) -> list[Node]:
+    """Returns the node that stands for what other IPUs have sent, if there is anything.
+
+    It takes no time: transfers are between the stages of a pipeline, not within one.
+    """
+    received = [
+        value.buffer
+        for parameter, values in zip(module.parameters, parameters, strict=True)
+        if parameter.role == "link"
+        for value in values
+    ]
+    if not received:
+        return []
+    instruction = Instruction(name="received", opcode="recv", type=TupleType(()))
+    return [make_node(instruction, Lowered(), (), tuple(received))]
+
+
+def _add_send(builder: BlockBuilder, outputs: Values) -> None:
+    """Adds the node that keeps what other IPUs get until everything has run."""
+    if outputs:
+        instruction = Instruction(name="sent", opcode="send", type=TupleType(()))
+        builder.add(make_node(instruction, Lowered(), outputs, ()))
 
 
 def _add_stream_out(builder: BlockBuilder, outputs: Values) -> None:

@@ -21,10 +21,12 @@ from ipu_tf.machine.target import Target
 Category: TypeAlias = Literal[
     "weights",
     "optimizer_state",
+    "accumulators",
     "state",
     "inputs",
     "constants",
     "activations",
+    "fifos",
     "scratch",
     "exchange_buffers",
     "vertex_state",

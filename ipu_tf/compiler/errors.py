@@ -19,11 +19,15 @@ _ADVICE: Mapping[Category, str] = {
     "optimizer_state": (
         "use an optimizer with less state, keep its state in streaming memory, or in float16"
     ),
+    "accumulators": "accumulate gradients in float16, or use more pipeline stages",
     "state": "keep fewer variables besides the weights",
     "inputs": "use a smaller batch, or feed it in float16 or uint8",
     "constants": "pass large constants as inputs",
     "activations": (
         "use a smaller batch with gradient accumulation, recomputation, pipelining, or float16"
+    ),
+    "fifos": (
+        "recompute activations, use the Interleaved or Sequential schedule, or a smaller batch"
     ),
     "scratch": "lower `availableMemoryProportion`, or use float16 partials",
     "exchange_buffers": "lower `availableMemoryProportion`, or use a smaller batch",
@@ -65,6 +69,7 @@ class IPUOutOfMemoryError(MemoryError):
         tile: Number of the fullest tile; None where a single op does not fit any plan.
         overflow_bytes: Bytes over the limit of that tile.
         largest: What takes most of that tile, the largest first.
+        ipu: Number of the IPU that it does not fit on; None where there is one.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class IPUOutOfMemoryError(MemoryError):
         tile: int | None = None,
         overflow_bytes: int = 0,
         largest: Sequence[LiveTensor] = (),
+        ipu: int | None = None,
     ) -> None:
         super().__init__(message)
         self.program = program
@@ -83,17 +89,25 @@ class IPUOutOfMemoryError(MemoryError):
         self.tile = tile
         self.overflow_bytes = overflow_bytes
         self.largest = tuple(largest)
+        self.ipu = ipu
 
 
-def out_of_memory(program: DeviceProgram) -> IPUOutOfMemoryError:
-    """Returns the error that says why a program does not fit, for raising or for logging."""
+def out_of_memory(program: DeviceProgram, *, ipu: int | None = None) -> IPUOutOfMemoryError:
+    """Returns the error that says why a program does not fit, for raising or for logging.
+
+    Args:
+        program: The program.
+        ipu: Number of its IPU where it is one of several; None otherwise.
+    """
     memory, tiles = program.memory, program.target.tiles
     tile = memory.fullest_tile
     largest = live_on_tile(program.tensors, step=memory.peak_step, tile=tile, tiles=tiles)[
         :_LARGEST
     ]
+    chip = program.target.chip
+    where = f"a {chip} IPU" if ipu is None else f"IPU {ipu} ({chip})"
     lines = [
-        f"Program '{program.name}' does not fit on a {program.target.chip} IPU: tile {tile} is "
+        f"Program '{program.name}' does not fit on {where}: tile {tile} is "
         f"{memory.overflow_bytes:,} bytes over its {memory.limit_bytes:,} bytes while it runs "
         f"{_step_text(program)}. The largest tensors there:",
         *(f"  {_tensor_text(live)}" for live in largest),
@@ -102,10 +116,11 @@ def out_of_memory(program: DeviceProgram) -> IPUOutOfMemoryError:
     return IPUOutOfMemoryError(
         "\n".join(lines),
         program=program.name,
-        chip=program.target.chip,
+        chip=chip,
         tile=tile,
         overflow_bytes=memory.overflow_bytes,
         largest=largest,
+        ipu=ipu,
     )
 
 

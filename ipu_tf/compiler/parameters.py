@@ -30,9 +30,15 @@ _CATEGORIES: Mapping[Role, Category] = {
     "input": "inputs",
     "constant": "constants",
     "host": "inputs",
+    "link": "activations",
+    "accumulator": "accumulators",
+    "fifo": "fifos",
 }
 STREAMED = frozenset[Role]({"input", "host"})
 """Roles of parameters that come from the host for every run."""
+
+PASSING = STREAMED | {"link"}
+"""Roles of parameters whose memory is given back once nobody reads them any more."""
 
 _Name: TypeAlias = tuple[str, int]
 """An array: the instruction that makes it, and its number in the result."""
@@ -59,7 +65,7 @@ def place_parameters(session: Session, module: Module) -> list[Values]:
                 name=parameter.name,
                 layer=parameter.layer,
                 category=_CATEGORIES[parameter.role],
-                always_live=parameter.role not in STREAMED,
+                always_live=parameter.role not in PASSING,
             )
             values.append(Value(placement=placement, buffer=buffer))
         placed.append(tuple(values))

@@ -21,12 +21,24 @@ DTYPE_BITS = {
 Phase: TypeAlias = Literal["forward", "backward", "update"]
 """Which part of a training step an instruction belongs to; inference is all forward."""
 
-Role: TypeAlias = Literal["weight", "optimizer_state", "state", "input", "constant", "host"]
+Role: TypeAlias = Literal[
+    "weight",
+    "optimizer_state",
+    "state",
+    "input",
+    "constant",
+    "host",
+    "link",
+    "accumulator",
+    "fifo",
+]
 """What an entry parameter is.
 
 weight: a trainable variable. optimizer_state: a slot or counter of an optimizer. state: another
 variable (metrics, moving statistics, seeds). input: an argument or what an iterator yields.
-constant: a captured tensor. host: what a host call returns.
+constant: a captured tensor. host: what a host call returns. The stages of a pipeline have more:
+link: what another IPU sends. accumulator: a sum of gradients. fifo: what waits between a stage's
+passes.
 """
 
 
@@ -157,12 +169,14 @@ class Module:
         computations: By name.
         entry: Name of the computation that is the function.
         parameters: What the entry's parameters are, by parameter number.
+        links: Parts of the entry's result tuple that other IPUs get: they do not go to the host.
     """
 
     name: str
     computations: Mapping[str, Computation]
     entry: str
     parameters: tuple[Parameter, ...]
+    links: frozenset[int] = frozenset()
 
     @property
     def entry_computation(self) -> Computation:
