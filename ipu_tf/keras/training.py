@@ -165,10 +165,6 @@ class IPUTrainer(PipelineExtensions):
             batch_size=arguments["batch_size"],
             steps=arguments["steps"],
         )
-        if not self.built:
-            with self.distribute_strategy.scope():
-                build = tf.function(self.predict_step, autograph=False)
-                build.get_concrete_function(functions.batch_spec(infeed.element_spec))
         return _Call(arguments=arguments | {"x": infeed, "batch_size": None}, infeed=infeed)
 
     @_on_ipu
@@ -188,6 +184,7 @@ class IPUTrainer(PipelineExtensions):
         data = self._prepare(
             Data.of(arguments), data_rules.prepare_batch, self._use(method="predict_on_batch")
         )
+        self._check_inference_steps(1)
         return _Call(arguments=arguments | {"x": data.x})
 
     def reset_metrics(self) -> None:
@@ -203,7 +200,7 @@ class IPUTrainer(PipelineExtensions):
         self._drop_stale_functions()
         if self.train_function is None or force:
             self.train_function = functions.iterator_function(
-                self._execution(self._training_loop(), self._last_logs()),
+                self._execution(self._training_loop(), self._last_training_logs()),
                 accepts_batches=self._check_single_batch,
             )
         return self.train_function
@@ -234,7 +231,7 @@ class IPUTrainer(PipelineExtensions):
 
     def _training_loop(self) -> Loop:
         strategy, replicas = self.distribute_strategy, self._replicated()
-        accumulation = self._gradient_accumulation_options
+        accumulation = self._accumulation()
         if accumulation.steps_per_replica == 1 and replicas.count == 1:
             return Loop(run_with(strategy, self.train_step), replicas)
         training = TrainingSteps(strategy, self, accumulation, replicas)
@@ -256,9 +253,18 @@ class IPUTrainer(PipelineExtensions):
     def _last_logs(self) -> Callable[[Any], Any]:
         return functions.last_logs(self._replication_options.metric_reduction)
 
+    def _last_training_logs(self) -> Callable[[Any], Any]:
+        last_logs = self._last_logs()
+        pipeline = self._pipeline()
+        if pipeline is None or not pipeline.options.accumulate_outfeed:
+            return last_logs
+        return lambda logs: last_logs(pipeline.accumulated_logs(logs))
+
     def _replication_factor(self) -> int:
         """Returns the number of replicas of this model on its device."""
-        return replication.replication_factor(self.distribute_strategy)
+        pipeline = self._pipeline()
+        ipus = 1 if pipeline is None else pipeline.ipus_of_replica
+        return replication.replication_factor(self.distribute_strategy, ipus)
 
     def _replicated(self) -> Replicas:
         """Returns how the model is replicated; the replicas' state lasts as long as its variables.
@@ -316,18 +322,38 @@ class IPUTrainer(PipelineExtensions):
         self, data: Data, *, shuffle: Any = False, class_weight: Any = None, **use: Any
     ) -> Infeed:
         """Returns the data of a method as the device reads it; `use` is that of `Use`."""
-        wanted = self._use(**use)
-        prepared = self._prepare(data, data_rules.prepare, wanted)
-        return feeding.infeed(
-            prepared,
-            wanted,
-            shuffle=shuffle,
-            class_weight=class_weight,
-            prefetch_depth=self._infeed_options.prefetch_depth,
-        )
+
+        def read(wanted: Use) -> Infeed:
+            return feeding.infeed(
+                self._prepare(data, data_rules.prepare, wanted),
+                wanted,
+                shuffle=shuffle,
+                class_weight=class_weight,
+                prefetch_depth=self._infeed_options.prefetch_depth,
+            )
+
+        if not self.built:
+            # Only a built model tells its pipeline stages, and with them how many replicas fit.
+            batch = functions.batch_spec(read(Use(model=self.name, **use)).element_spec)
+            self._build_for(batch, use["method"])
+        infeed = read(self._use(**use))
+        if use["method"] != "fit" or "part" in use:
+            self._check_inference_steps(infeed.schedule.steps_per_execution)
+        return infeed
+
+    def _build_for(self, batch: Any, method: str) -> None:
+        """Builds the model for batches of these shapes and types."""
+        if method != "predict":
+            self._maybe_symbolic_build(data_batch=batch)
+            return
+        self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        with self.distribute_strategy.scope():
+            tf.function(self.predict_step, autograph=False).get_concrete_function(batch)
 
     def _on_batch(self, arguments: dict[str, Any], *, method: str) -> _Call:
         data = self._prepare(Data.of(arguments), data_rules.prepare_batch, self._use(method=method))
+        if method == "test_on_batch":
+            self._check_inference_steps(1)
         return _Call(arguments=arguments | data.arguments)
 
     def _prepare(self, data: Data, prepare: Callable[[Data, Use], Data], use: Use) -> Data:
@@ -352,14 +378,17 @@ class IPUTrainer(PipelineExtensions):
 
         Raises:
             RuntimeError: They do not.
-            ValueError: The optimizer wants to compute gradients itself.
+            ValueError: The optimizer wants to compute gradients itself, or the pipeline has no
+                number of micro-batches.
         """
-        accumulated = self._gradient_accumulation_options.steps_per_replica
+        pipeline = self._checked_training_pipeline()
+        accumulated = self._accumulation().steps_per_replica
         steps = infeed.schedule.steps_per_execution
         if steps % accumulated:
             raise RuntimeError(
-                "The model has been configured to use gradient accumulation for training, however "
-                f"the current `steps_per_execution` value (set to {steps}) is not divisible by "
+                f"The {'pipelined ' if pipeline else ''}model has been configured to use gradient "
+                "accumulation for training, however the current `steps_per_execution` "
+                f"value (set to {steps}) is not divisible by "
                 f"`gradient_accumulation_steps_per_replica` ({accumulated}). Model '{self.name}': "
                 f"compile it with a multiple of {accumulated}."
             )
@@ -387,7 +416,8 @@ class IPUTrainer(PipelineExtensions):
         Raises:
             RuntimeError: It does not.
         """
-        accumulated = self._gradient_accumulation_options.steps_per_replica
+        self._checked_training_pipeline()
+        accumulated = self._accumulation().steps_per_replica
         replicas = self._replication_factor()
         if accumulated * replicas > 1:
             raise RuntimeError(
@@ -403,7 +433,7 @@ class IPUTrainer(PipelineExtensions):
         schedule = call.infeed.schedule if call.infeed is not None else lengths.SINGLE_STEP
         callbacks = None
         arguments = call.arguments
-        if self._asynchronous_callbacks and call.infeed is not None:
+        if self._asynchronous_callbacks and call.infeed is not None and not self._means_logs():
             callbacks = self._stepwise_callbacks(arguments, schedule)
             arguments = arguments | {"callbacks": callbacks or arguments["callbacks"]}
         self.steps_per_execution = schedule.steps_per_execution
@@ -435,9 +465,10 @@ class IPUTrainer(PipelineExtensions):
     def _get_metrics_result_or_logs(self, logs: Any) -> Any:
         """Returns the logs of an epoch.
 
-        With replicas these are the reduced ones: the model's metrics are those of the last replica.
+        With replicas or means over micro-batches these are the reduced ones: the model's metrics
+        are those of the last replica after the last of them.
         """
-        if self._replicas is not None and self._replicas.count > 1:
+        if self._replicas is not None and self._replicas.count > 1 or self._means_logs():
             return logs
         return super()._get_metrics_result_or_logs(logs)
 
@@ -453,4 +484,6 @@ class IPUTrainer(PipelineExtensions):
             if iterator is not None:
                 data_batch = functions.batch_spec(iterator._get_iterator().element_spec)
                 iterator = None
+            if data_batch is not None:
+                self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data_batch)
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)

@@ -1,4 +1,4 @@
-"""Weights after accumulation over replicas are those of stock Keras fed the big batch."""
+"""Weights after accumulation, over replicas, in a pipeline: stock Keras' after the big batch."""
 
 import itertools
 
@@ -15,7 +15,7 @@ from tests.keras.equivalence import (
     samples,
     strategy_of,
 )
-from tests.keras.small_models import KINDS
+from tests.keras.pipelined_models import KINDS, schedule_for
 
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.05),
@@ -27,7 +27,7 @@ AXES = {
     "replicas": [1, 2, 4],
     "micro_batches": [1, 4, 8],
     "method": ["sum", "mean", "running_mean"],
-    "stages": [1],
+    "stages": [1, 2, 4],
     "optimizer": list(OPTIMIZERS),
 }
 CELLS = list(itertools.product(*AXES.values()))
@@ -77,11 +77,18 @@ def test_weights_equal_the_big_batch(kind, replicas, micro_batches, method, stag
     strategy = strategy_of(replicas * stages)
     keras.utils.set_random_seed(7)
     with strategy.scope():
-        ours = KINDS[kind]()
+        ours = KINDS[kind](stages)
         ours.compile(
             OPTIMIZERS[optimizer](), ScaledLoss(1.0), steps_per_execution=micro_batches * UPDATES
         )
-        ours.set_gradient_accumulation_options(micro_batches, method)
+        if stages == 1:
+            ours.set_gradient_accumulation_options(micro_batches, method)
+        else:
+            ours.set_pipelining_options(
+                gradient_accumulation_steps_per_replica=micro_batches,
+                gradient_accumulation_reduction_method=method,
+                pipeline_schedule=schedule_for(micro_batches, stages),
+            )
     ours.fit(batches(data, BATCH), shuffle=False, verbose=0)
 
     keras.utils.set_random_seed(7)

@@ -15,7 +15,11 @@ from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline import summary, symbolic
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of
 from ipu_tf.keras.pipeline.options import PipeliningOptions
-from ipu_tf.keras.pipeline.pipeline import Pipeline, pipeline_of
+from ipu_tf.keras.pipeline.pipeline import (
+    Pipeline,
+    pipeline_of,
+    warn_about_moving_statistics,
+)
 from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
 from ipu_tf.keras.pipeline.stages import Stages
 
@@ -33,6 +37,7 @@ class PipelineExtensions(IPUExtensions):
     _set_stages: Stages | None = None
     _set_for: tuple[keras.Layer, ...] = ()
     _call_graph: symbolic.CallGraph | None = None
+    _seen_inputs: Any = None
 
     def set_pipelining_options(
         self,
@@ -125,7 +130,7 @@ class PipelineExtensions(IPUExtensions):
         """Returns the calls of layers that the model is made of."""
         if isinstance(self, keras.Sequential | KerasFunctional):
             return graph_of(self)
-        self._call_graph = symbolic.call_graph(self, self._call_graph)
+        self._call_graph = symbolic.call_graph(self, self._seen_inputs, self._call_graph)
         return self._call_graph.graph
 
     def _stages(self, graph: LayerGraph) -> Stages:
@@ -174,6 +179,35 @@ class PipelineExtensions(IPUExtensions):
         if pipeline is None:
             return self._gradient_accumulation_options
         return pipeline.options.accumulation
+
+    def _checked_training_pipeline(self) -> Pipeline | None:
+        """Returns the pipeline that is about to train, None if the model is none.
+
+        Raises:
+            NotImplementedError: Stages that are interleaved share an IPU.
+            ValueError: The number of micro-batches has not been set.
+            tf.errors.FailedPreconditionError: The schedule does not run so many.
+        """
+        pipeline = self._pipeline()
+        if pipeline is not None:
+            pipeline.check_training()
+            warn_about_moving_statistics(self)
+        return pipeline
+
+    def _check_inference_steps(self, steps: int) -> None:
+        """Checks that an execution without training fills the pipeline, if the model is one.
+
+        Raises:
+            tf.errors.FailedPreconditionError: The schedule does not run so many steps.
+        """
+        pipeline = self._pipeline()
+        if pipeline is not None:
+            pipeline.check_inference(steps)
+
+    def _means_logs(self) -> bool:
+        """Returns whether the logs of training are means over the micro-batches of an update."""
+        pipeline = self._pipeline()
+        return pipeline is not None and pipeline.options.accumulate_outfeed
 
     def pipeline_stages(self) -> Mapping[str, int]:
         """Returns the stage of each layer by its path, empty for a model without stages.

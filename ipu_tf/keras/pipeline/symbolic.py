@@ -23,25 +23,27 @@ class CallGraph:
     graph: LayerGraph
 
 
-def call_graph(model: keras.Model, known: CallGraph | None) -> CallGraph:
+def call_graph(model: keras.Model, seen: Any, known: CallGraph | None) -> CallGraph:
     """Returns the layer graph of a built subclassed model.
 
     Args:
         model: The model.
+        seen: Shapes and types of inputs that it was built with, None where only shapes are known.
         known: Its graph, if it is already known for some inputs.
 
     Raises:
         RuntimeError: The model is not built.
         ValueError: It cannot be called with symbolic inputs.
     """
-    args, kwargs = _symbolic_inputs(model)
+    args, kwargs = _symbolic_inputs(model, seen)
     inputs = str(
         keras.tree.map_structure(lambda tensor: (tensor.shape, tensor.dtype), (args, kwargs))
     )
     if known is not None and known.inputs == inputs:
         return known
     try:
-        graph = graph_of_call(model, args, kwargs)
+        with model.distribute_strategy.scope():
+            graph = graph_of_call(model, args, kwargs)
     except (TypeError, ValueError, NotImplementedError, AttributeError) as error:
         raise ValueError(
             f"The layers of model '{model.name}' cannot be assigned to pipeline stages, because "
@@ -53,15 +55,13 @@ def call_graph(model: keras.Model, known: CallGraph | None) -> CallGraph:
     return CallGraph(inputs=inputs, graph=graph)
 
 
-def _symbolic_inputs(model: keras.Model) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _symbolic_inputs(model: keras.Model, seen: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of the last symbolic call of a model, or what it was built with."""
     if model._inbound_nodes:
         arguments = model._inbound_nodes[-1].arguments
-        args, kwargs = keras.tree.map_structure(
-            lambda leaf: _fresh(leaf.shape, leaf.dtype) if _is_tensor(leaf) else leaf,
-            (arguments.args, arguments.kwargs),
-        )
-        return args, kwargs
+        return _map_tensors(arguments.args), _map_tensors(arguments.kwargs)
+    if seen is not None:
+        return (_map_tensors(seen),), {}
     config = model.get_build_config() if model.built else None
     if not config:
         raise RuntimeError(
@@ -90,5 +90,13 @@ def _fresh(shape: Any, dtype: str) -> Any:
     return keras.KerasTensor(tuple(shape), dtype=dtype)
 
 
-def _is_tensor(leaf: Any) -> bool:
-    return isinstance(leaf, keras.KerasTensor)
+def _map_tensors(structure: Any) -> Any:
+    """Returns a structure with new symbolic tensors in place of its tensors and specs."""
+    return keras.tree.map_structure(
+        lambda leaf: (
+            _fresh(leaf.shape, keras.backend.standardize_dtype(leaf.dtype))
+            if hasattr(leaf, "shape")
+            else leaf
+        ),
+        structure,
+    )
