@@ -1,0 +1,174 @@
+"""Gives every instruction of a step a stage of the pipeline.
+
+What belongs to a layer is in the stage of its layer; what belongs to none follows what it reads,
+else what reads it. Values never flow to an earlier stage in the forward pass, nor to a later one in
+the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, Phase
+from ipu_tf.compiler.opcodes import is_elementwise
+from ipu_tf.compiler.passes.rewrite import users
+
+_OWNED = frozenset({"weight", "optimizer_state"})
+"""Roles of parameters that live on the IPU of one stage, also where nothing updates them."""
+
+_TIMELESS = frozenset({"constant", "iota"})
+_FORMS = frozenset({"broadcast", "reshape", "bitcast", "convert", "slice", "transpose"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Where the instructions of an entry computation run.
+
+    Attributes:
+        stage_of: Stage of instructions, and of the parameters that live in one stage. Those that
+            are missing are made, or read, by every stage that needs them.
+        anywhere: Names of instructions that depend on no parameter: every stage makes its own.
+    """
+
+    stage_of: Mapping[str, int]
+    anywhere: frozenset[str]
+
+
+def layer_stage(layer: str, stage_of_layers: Mapping[str, int]) -> int | None:
+    """Returns the stage of a layer, or of the layer around it that has one; None for none."""
+    path = layer
+    while path:
+        if path in stage_of_layers:
+            return stage_of_layers[path]
+        path = path.rpartition("/")[0]
+    return None
+
+
+def assign(module: Module, stage_of_layers: Mapping[str, int], stages: int) -> Assignment:
+    """Returns the stages of the instructions of a simplified module.
+
+    Args:
+        module: The step.
+        stage_of_layers: Stage of each layer by its path.
+        stages: Number of stages.
+    """
+    return _Assigner(module, stage_of_layers, stages).run()
+
+
+class _Assigner:
+    """Finds stages, phase by phase, in the order of the data."""
+
+    def __init__(self, module: Module, stage_of_layers: Mapping[str, int], stages: int) -> None:
+        self._entry = module.entry_computation
+        self._parameters = module.parameters
+        self._by_name = self._entry.by_name()
+        self._of_layers = stage_of_layers
+        self._last = stages - 1
+        self._anywhere = _anywhere(self._entry)
+        self._users = users(self._entry)
+        self._stages: dict[str, int] = {}
+
+    def run(self) -> Assignment:
+        """Returns the stages."""
+        for name, parameter in self._parameter_names():
+            if parameter.role in _OWNED:
+                stage = layer_stage(parameter.layer, self._of_layers)
+                if stage is not None:
+                    self._stages[name] = stage
+        self._assign("forward", latest=True, default=self._last)
+        self._assign("backward", latest=False, default=self._last)
+        self._assign("update", latest=True, default=0)
+        self._keep_tuples_together()
+        self._place_parameters()
+        return Assignment(stage_of=self._stages, anywhere=self._anywhere)
+
+    def _assign(self, phase: Phase, *, latest: bool, default: int) -> None:
+        """Assigns the instructions of a phase.
+
+        Args:
+            phase: The phase.
+            latest: Whether data flows to later stages in it; else it flows to earlier ones.
+            default: The stage of what nothing tells.
+        """
+        found = [i for i in self._entry if i.phase == phase and self._needs_stage(i)]
+        furthest: Callable[[Iterable[int]], int] = max if latest else min
+        nearest: Callable[[Iterable[int]], int] = min if latest else max
+        for instruction in found:
+            own = layer_stage(instruction.layer, self._of_layers)
+            before = self._read(instruction, phase)
+            if own is not None and phase == "update":
+                before = []  # Nothing follows an update: it stays with its weight.
+            known = [*before, *([] if own is None else [own])]
+            if known:
+                self._stages[instruction.name] = furthest(known)
+            elif anything := self._read(instruction, None):
+                self._stages[instruction.name] = max(anything)
+        for instruction in reversed(found):
+            if instruction.name not in self._stages:
+                after = [
+                    self._stages[user.name]
+                    for user in self._users[instruction.name]
+                    if user.name in self._stages
+                ]
+                self._stages[instruction.name] = nearest(after) if after else default
+
+    def _read(self, instruction: Instruction, phase: Phase | None) -> list[int]:
+        """Returns the stages of what an instruction reads, of one phase or of all."""
+        return [
+            self._stages[name]
+            for name in instruction.operands
+            if name in self._stages
+            and (phase is None or self._by_name[name].phase == phase)
+            and (phase is None or self._by_name[name].opcode != "parameter")
+        ]
+
+    def _needs_stage(self, instruction: Instruction) -> bool:
+        return (
+            instruction.opcode != "parameter"
+            and instruction.name not in self._anywhere
+            and instruction.name != self._entry.root
+        )
+
+    def _keep_tuples_together(self) -> None:
+        """Moves what packs a tuple to who reads it, and what unpacks one to who made it."""
+        for instruction in reversed(self._entry.instructions):
+            if instruction.opcode == "tuple" and instruction.name != self._entry.root:
+                readers = self._users[instruction.name]
+                self._stages[instruction.name] = self._stages[readers[0].name]
+        for instruction in self._entry:
+            if instruction.opcode == "get-tuple-element":
+                whole = self._stages.get(instruction.operands[0])
+                if whole is not None:
+                    self._stages[instruction.name] = whole
+
+    def _place_parameters(self) -> None:
+        """Puts parameters that live in one stage where they are updated, else first read."""
+        root = self._by_name[self._entry.root]
+        results: Sequence[str] = root.operands if root.opcode == "tuple" else (root.name,)
+        for name, parameter in self._parameter_names():
+            updated = parameter.updated_by
+            maker = results[updated] if updated is not None else ""
+            if maker in self._stages and self._by_name[maker].opcode != "parameter":
+                self._stages[name] = self._stages[maker]
+            elif name not in self._stages and (updated is not None or parameter.role in _OWNED):
+                readers = [self._stages.get(user.name, 0) for user in self._users[name]]
+                self._stages[name] = min(readers, default=0)
+
+    def _parameter_names(self) -> list[tuple[str, Parameter]]:
+        return [
+            (instruction.name, self._parameters[instruction.attributes["parameter_number"]])
+            for instruction in self._entry
+            if instruction.opcode == "parameter"
+        ]
+
+
+def _anywhere(entry: Computation) -> frozenset[str]:
+    """Returns the instructions that are made of constants alone, in ways that cost little."""
+    found: set[str] = set()
+    for instruction in entry:
+        made_of_them = bool(instruction.operands) and found.issuperset(instruction.operands)
+        cheap = instruction.opcode in _FORMS or is_elementwise(instruction)
+        if instruction.opcode in _TIMELESS or (cheap and made_of_them):
+            found.add(instruction.name)
+    return frozenset(found - {entry.root})

@@ -1,0 +1,119 @@
+"""What a stage keeps of micro-batches that are under way: FIFOs between its passes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ipu_tf.compiler.hlo import Instruction, Module
+from ipu_tf.compiler.pipeline.assignment import Assignment
+from ipu_tf.compiler.pipeline.options import PipelineOptions
+from ipu_tf.compiler.pipeline.schedule import Pass, waiting_micro_batches
+
+_STREAMED = frozenset({"input", "host"})
+_VIEWS = frozenset({"bitcast", "broadcast", "reshape", "transpose"})
+"""What is made again from its operand rather than kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fifo:
+    """Values of one instruction that wait in a stage.
+
+    Attributes:
+        value: Name of the instruction.
+        depth: How many micro-batches of it wait at most, besides the one at hand.
+        bytes: Bytes of all of them.
+    """
+
+    value: str
+    depth: int
+    bytes: int
+
+
+def fifos(
+    module: Module, assignment: Assignment, options: PipelineOptions, *, training: bool
+) -> Mapping[int, tuple[Fifo, ...]]:
+    """Returns the FIFOs of each stage.
+
+    A stage keeps what its backward pass reads of the forward pass: its activations, or its inputs
+    alone where it computes the rest again. The last stage runs backward right after it ran
+    forward and computes nothing again. A value that skips stages waits where it is read.
+
+    Args:
+        module: The step.
+        assignment: Stages of its instructions.
+        options: The pipeline.
+        training: Whether there is a backward pass.
+    """
+    depths: dict[int, dict[str, int]] = defaultdict(dict)
+    by_name = module.entry_computation.by_name()
+    for value, made, read in _waits(module, assignment, options):
+        depth = waiting_micro_batches(
+            options.schedule, stages=options.stages, training=training, made=made, read=read
+        )
+        known = depths[read[0]].get(value, 0)
+        if depth > known:
+            depths[read[0]][value] = depth
+    return {
+        stage: tuple(
+            Fifo(value=value, depth=depth, bytes=depth * by_name[value].type.bytes)
+            for value, depth in of_stage.items()
+        )
+        for stage, of_stage in depths.items()
+    }
+
+
+def recomputes(options: PipelineOptions, stage: int) -> bool:
+    """Returns whether a stage computes its activations again."""
+    return options.recompute and stage < options.stages - 1
+
+
+def _waits(
+    module: Module, assignment: Assignment, options: PipelineOptions
+) -> Iterator[tuple[str, tuple[int, Pass], tuple[int, Pass]]]:
+    """Yields what is read, where it was made, and where it is read: stage and pass."""
+    by_name = module.entry_computation.by_name()
+    for reader in module.entry_computation:
+        stage = assignment.stage_of.get(reader.name)
+        if stage is None or reader.phase == "update" or reader.opcode == "parameter":
+            continue
+        for operand in reader.operands:
+            value = _stored(operand, stage, by_name, assignment)
+            made = _made(by_name[value], stage, module, assignment)
+            if made is None:
+                continue
+            again = recomputes(options, stage)
+            if again and made == (stage, "forward") and not _comes_from_host(by_name[value]):
+                continue
+            is_input = by_name[value].opcode == "parameter" or made[0] != stage
+            read: Pass = reader.phase
+            if again and is_input and made[1] == "forward":
+                read = "backward"
+            yield value, made, (stage, read)
+
+
+def _stored(
+    name: str, stage: int, by_name: Mapping[str, Instruction], assignment: Assignment
+) -> str:
+    """Returns the value in memory that a value is a view of, within a stage."""
+    while by_name[name].opcode in _VIEWS and assignment.stage_of.get(name) == stage:
+        name = by_name[name].operands[0]
+    return name
+
+
+def _comes_from_host(value: Instruction) -> bool:
+    return value.opcode == "parameter"
+
+
+def _made(
+    value: Instruction, stage: int, module: Module, assignment: Assignment
+) -> tuple[int, Pass] | None:
+    """Returns where a value is made; None where it is there all the time."""
+    if value.opcode == "parameter":
+        role = module.parameters[value.attributes["parameter_number"]].role
+        return (stage, "forward") if role in _STREAMED else None
+    made = assignment.stage_of.get(value.name)
+    if made is None or value.phase == "update":
+        return None
+    return made, value.phase

@@ -1,0 +1,76 @@
+"""How a step is split over IPUs, as a checked value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+Schedule: TypeAlias = Literal["grouped", "interleaved", "sequential"]
+"""grouped: all stages run forward side by side, then all backward. interleaved: at any time half of
+the stages run forward, the other half backward. sequential: one stage at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineOptions:
+    """Stages and how they run.
+
+    Attributes:
+        stage_of_layers: Stage of each layer by its path, from 0; a path names all layers below it.
+        ipu_of_stages: IPU of each stage within a replica; empty puts stage i on IPU i.
+        schedule: In which order stages work on micro-batches.
+        micro_batches: Micro-batches of a weight update on each replica.
+        recompute: Whether stages keep their inputs alone and compute their activations again.
+        replicas: Copies of the pipeline.
+    """
+
+    stage_of_layers: Mapping[str, int]
+    ipu_of_stages: tuple[int, ...] = field(default=())
+    schedule: Schedule = "grouped"
+    micro_batches: int = 1
+    recompute: bool = False
+    replicas: int = 1
+
+    def __post_init__(self) -> None:
+        numbers = sorted(set(self.stage_of_layers.values()))
+        if not numbers or numbers[0] < 0:
+            raise ValueError(
+                "PipelineOptions.stage_of_layers must give layers stages from 0 on. "
+                f"Received: {dict(self.stage_of_layers)!r}."
+            )
+        if self.ipu_of_stages and len(self.ipu_of_stages) <= numbers[-1]:
+            raise ValueError(
+                f"PipelineOptions.ipu_of_stages must name the IPU of each of {numbers[-1] + 1} "
+                f"stages. Received: {self.ipu_of_stages!r}."
+            )
+        if any(ipu < 0 for ipu in self.ipu_of_stages):
+            raise ValueError(
+                "PipelineOptions.ipu_of_stages must be numbers of IPUs from 0 on. "
+                f"Received: {self.ipu_of_stages!r}."
+            )
+        if self.schedule not in get_args(Schedule):
+            known = ", ".join(map(repr, get_args(Schedule)))
+            raise ValueError(
+                f"PipelineOptions.schedule must be one of {known}. Received: {self.schedule!r}."
+            )
+        for name in ("micro_batches", "replicas"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f"PipelineOptions.{name} must be a positive int. Received: {value!r}."
+                )
+
+    @property
+    def stages(self) -> int:
+        """Number of stages."""
+        return len(self.ipu_of_stages) or max(self.stage_of_layers.values()) + 1
+
+    @property
+    def ipus(self) -> tuple[int, ...]:
+        """IPU of each stage within a replica."""
+        return self.ipu_of_stages or tuple(range(self.stages))
+
+    @property
+    def replica_ipus(self) -> int:
+        """IPUs of a replica: a power of two, as the machine hands them out."""
+        return 1 << max(self.ipus).bit_length()

@@ -1,0 +1,132 @@
+"""Which stage works on which micro-batch when.
+
+Models a pipeline in lockstep: time is cut into slots, each stage does at most one pass in a slot,
+and all IPUs meet after each slot to exchange what they have made. Does not model an IPU that runs
+ahead of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ipu_tf.compiler.pipeline.options import Schedule
+
+Pass: TypeAlias = Literal["forward", "backward"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One pass of one stage.
+
+    Attributes:
+        stage: The stage.
+        direction: Which pass.
+        micro_batch: Number of the micro-batch, from 0.
+    """
+
+    stage: int
+    direction: Pass
+    micro_batch: int
+
+
+Slot: TypeAlias = tuple[Work, ...]
+
+
+def slots(
+    schedule: Schedule, *, stages: int, micro_batches: int, training: bool = True
+) -> Iterator[Slot]:
+    """Yields what runs side by side, slot after slot, for one weight update.
+
+    Args:
+        schedule: In which order.
+        stages: Number of stages.
+        micro_batches: Micro-batches of a weight update.
+        training: Whether there is a backward pass.
+    """
+    if schedule == "sequential":
+        for micro_batch in range(micro_batches):
+            for stage, direction in _one_after_the_other(stages, training):
+                yield (Work(stage=stage, direction=direction, micro_batch=micro_batch),)
+        return
+    for slot in range(_last_slot(schedule, stages, micro_batches, training) + 1):
+        works = tuple(
+            work
+            for direction in _passes(training)
+            for stage in range(stages)
+            if (work := _work(schedule, stages, training, slot, stage, direction))
+            and 0 <= work.micro_batch < micro_batches
+        )
+        if works:
+            yield works
+
+
+def slot_of(schedule: Schedule, *, stages: int, training: bool, stage: int, direction: Pass) -> int:
+    """Returns the slot in which a stage does a pass of micro-batch 0."""
+    if not training:
+        return stage
+    if schedule == "grouped":
+        # Slots of even number are forward, those of odd number backward.
+        return 2 * stage if direction == "forward" else 2 * (2 * (stages - 1) - stage) + 1
+    return stage if direction == "forward" else 2 * stages - 1 - stage
+
+
+def waiting_micro_batches(
+    schedule: Schedule,
+    *,
+    stages: int,
+    training: bool,
+    made: tuple[int, Pass],
+    read: tuple[int, Pass],
+) -> int:
+    """Returns how many micro-batches' values wait between two passes, besides that at hand.
+
+    Args:
+        schedule: In which order stages run.
+        stages: Number of stages.
+        training: Whether there is a backward pass.
+        made: Stage and pass that make a value.
+        read: Stage and pass that read it last, on the IPU where it waits.
+    """
+    if schedule == "sequential":
+        return 0
+    first, last = (
+        slot_of(schedule, stages=stages, training=training, stage=stage, direction=direction)
+        for stage, direction in (made, read)
+    )
+    return max(0, last - first - 1) // _period(training)
+
+
+def _period(training: bool) -> int:
+    """Returns the slots from one micro-batch to the next."""
+    return 2 if training else 1
+
+
+def _passes(training: bool) -> tuple[Pass, ...]:
+    return ("forward", "backward") if training else ("forward",)
+
+
+def _one_after_the_other(stages: int, training: bool) -> Iterator[tuple[int, Pass]]:
+    for stage in range(stages):
+        yield stage, "forward"
+    if training:
+        for stage in reversed(range(stages)):
+            yield stage, "backward"
+
+
+def _last_slot(schedule: Schedule, stages: int, micro_batches: int, training: bool) -> int:
+    *_, (stage, direction) = _one_after_the_other(stages, training)
+    first = slot_of(schedule, stages=stages, training=training, stage=stage, direction=direction)
+    return first + _period(training) * (micro_batches - 1)
+
+
+def _work(
+    schedule: Schedule, stages: int, training: bool, slot: int, stage: int, direction: Pass
+) -> Work | None:
+    """Returns what a stage does in a slot if its pipeline never starts or ends."""
+    first = slot_of(schedule, stages=stages, training=training, stage=stage, direction=direction)
+    micro_batch, rest = divmod(slot - first, _period(training))
+    if rest:
+        return None
+    return Work(stage=stage, direction=direction, micro_batch=micro_batch)

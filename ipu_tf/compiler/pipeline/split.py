@@ -1,0 +1,299 @@
+"""Cuts a step into the modules of its stages, and lists what crosses between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, Phase, TupleType
+from ipu_tf.compiler.hlo.module import Role, Type
+from ipu_tf.compiler.passes.rewrite import users
+from ipu_tf.compiler.pipeline.assignment import Assignment
+from ipu_tf.compiler.pipeline.fifo import Fifo
+from ipu_tf.compiler.pipeline.program import Crossing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A step, cut.
+
+    Attributes:
+        module: The step, with accumulators where it accumulates.
+        assignment: Stages of its instructions.
+        crossings: What stages hand to each other, in the order in which it is made.
+    """
+
+    module: Module
+    assignment: Assignment
+    crossings: tuple[Crossing, ...]
+
+
+def cut(module: Module, assignment: Assignment) -> Cut:
+    """Returns a step with a list of what crosses between its stages."""
+    entry = module.entry_computation
+    by_name = entry.by_name()
+    found: dict[tuple[str, int], Crossing] = {}
+    for reader in entry:
+        if reader.name == entry.root:
+            continue
+        stage = assignment.stage_of.get(reader.name)
+        for name in reader.operands:
+            made = assignment.stage_of.get(name)
+            if made is None or stage is None or made == stage:
+                continue
+            value = by_name[name]
+            phase = _crossing_phase(value, reader)
+            known = found.get((name, stage))
+            if known is None or _PHASES.index(phase) < _PHASES.index(known.phase):
+                found[name, stage] = Crossing(
+                    name=name,
+                    layer=value.layer,
+                    source=made,
+                    destination=stage,
+                    phase=phase,
+                    bytes=value.type.bytes,
+                    is_variable=value.opcode == "parameter",
+                )
+    return Cut(module=module, assignment=assignment, crossings=tuple(found.values()))
+
+
+_PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
+
+
+def _crossing_phase(value: Instruction, reader: Instruction) -> Phase:
+    """Returns in which part of a step a value crosses: when it is made, if it is read before the
+    update."""
+    if reader.phase == "update" or value.phase == "update":
+        return "update"
+    return "forward" if value.opcode == "parameter" else value.phase
+
+
+def stage_module(found: Cut, stage: int, fifos: Sequence[Fifo]) -> Module:
+    """Returns the module of one stage.
+
+    It has the stage's instructions in their order; what comes from other stages are parameters,
+    what goes there are results. FIFOs are parameters that nothing reads: memory.
+
+    Args:
+        found: The step.
+        stage: The stage.
+        fifos: What waits in this stage.
+    """
+    return _StageModule(found, stage).build(fifos)
+
+
+class _StageModule:
+    """A module in the making."""
+
+    def __init__(self, found: Cut, stage: int) -> None:
+        self._module = found.module
+        self._entry = found.module.entry_computation
+        self._by_name = self._entry.by_name()
+        self._results = _results(self._entry)
+        self._assignment = found.assignment
+        self._stage = stage
+        self._received = {c.name for c in found.crossings if c.destination == stage}
+        self._sent = {c.name for c in found.crossings if c.source == stage}
+        self._instructions: list[Instruction] = []
+        self._parameters: list[Parameter] = []
+
+    def build(self, fifos: Sequence[Fifo]) -> Module:
+        """Returns the module."""
+        kept = self._kept()
+        mine = [n for n, name in enumerate(self._results) if self._is_mine(name, kept)]
+        results = [self._results[number] for number in mine]
+        numbers = {number: place for place, number in enumerate(mine)}
+        sent = sorted(self._sent.difference(results))
+        links = {len(results) + position for position in range(len(sent))}
+        for instruction in self._entry:
+            if instruction.name in kept:
+                self._add(instruction, numbers)
+        for fifo in fifos:
+            self._add_fifo(fifo)
+        types = tuple(self._by_name[name].type for name in (*results, *sent))
+        root = Instruction(
+            name=self._entry.root,
+            opcode="tuple",
+            type=TupleType(types),
+            operands=(*results, *sent),
+            phase="update",
+        )
+        computation = Computation(
+            name=self._entry.name, instructions=(*self._instructions, root), root=root.name
+        )
+        return Module(
+            name=f"{self._module.name}/stage {self._stage}",
+            computations={**self._module.computations, self._entry.name: computation},
+            entry=self._module.entry,
+            parameters=tuple(self._parameters),
+            links=frozenset(links),
+        )
+
+    def _kept(self) -> set[str]:
+        """Returns the names of what is in the module: the stage's own, and what that reads."""
+        root = self._by_name[self._entry.root]
+        own = {
+            name
+            for name, stage in self._assignment.stage_of.items()
+            if stage == self._stage and name != root.name
+        }
+        if self._stage == 0:  # Results that belong nowhere else.
+            own |= {n for n in self._results if n not in self._assignment.stage_of}
+        kept, waiting = set(own), list(own)
+        while waiting:
+            name = waiting.pop()
+            if name in self._received:
+                continue
+            for operand in self._by_name[name].operands:
+                if operand not in kept:
+                    kept.add(operand)
+                    waiting.append(operand)
+        return kept | self._received
+
+    def _is_mine(self, name: str, kept: Set[str]) -> bool:
+        stage = self._assignment.stage_of.get(name, 0)
+        return name in kept and stage == self._stage
+
+    def _add(self, instruction: Instruction, numbers: Mapping[int, int]) -> None:
+        name = instruction.name
+        if name in self._received:
+            self._add_parameter(name, instruction.type, Parameter(name=name, role="link"))
+        elif instruction.opcode != "parameter":
+            self._instructions.append(instruction)
+        else:
+            known = self._module.parameters[instruction.attributes["parameter_number"]]
+            updated = known.updated_by
+            if updated is not None:
+                updated = numbers.get(updated)
+            role: Role = known.role
+            parameter = Parameter(name=known.name, role=role, layer=known.layer, updated_by=updated)
+            self._add_parameter(name, instruction.type, parameter)
+
+    def _add_fifo(self, fifo: Fifo) -> None:
+        value = self._by_name[fifo.value]
+        for index, array in enumerate(_arrays(value.type)):
+            name = f"{fifo.value}.fifo" + (f".{index}" if index else "")
+            self._add_parameter(
+                name,
+                Array(array.dtype, (fifo.depth, *array.dims)),
+                Parameter(name=name, role="fifo", layer=value.layer),
+            )
+
+    def _add_parameter(self, name: str, type_: Type, parameter: Parameter) -> None:
+        number = len(self._parameters)
+        self._parameters.append(parameter)
+        self._instructions.append(
+            Instruction(
+                name=name, opcode="parameter", type=type_, attributes={"parameter_number": number}
+            )
+        )
+
+
+def with_accumulators(module: Module, assignment: Assignment) -> tuple[Module, Assignment]:
+    """Returns a step that adds what its update reads of the backward pass to accumulators.
+
+    Does not model that they are set to zero before the first micro-batch.
+
+    Args:
+        module: The step of one micro-batch.
+        assignment: Stages of its instructions.
+    """
+    entry = module.entry_computation
+    read_by = users(entry)
+    root = entry.by_name()[entry.root]
+    results = list(_results(entry))
+    parameters = list(module.parameters)
+    instructions: list[Instruction] = []
+    renamed: dict[str, str] = {}
+    stages = dict(assignment.stage_of)
+    for instruction in entry:
+        if instruction.name == entry.root:
+            continue
+        if instruction.phase == "update" and not renamed.keys().isdisjoint(instruction.operands):
+            operands = tuple(renamed.get(name, name) for name in instruction.operands)
+            instruction = instruction.replace(operands=operands)
+        instructions.append(instruction)
+        readers = [user for user in read_by[instruction.name] if user is not root]
+        if not _is_gradient(instruction, readers):
+            continue
+        total, place = f"{instruction.name}.accumulator", f"{instruction.name}.accumulated"
+        instructions += _accumulation(instruction, total, place, len(parameters))
+        parameters.append(
+            Parameter(
+                name=total, role="accumulator", layer=instruction.layer, updated_by=len(results)
+            )
+        )
+        results.append(place)
+        renamed[instruction.name] = place
+        stages[total] = stages[place] = stages[instruction.name]
+    by_name = {instruction.name: instruction for instruction in instructions}
+    types = tuple(by_name[name].type for name in results)
+    new_root = Instruction(
+        name=root.name if root.opcode == "tuple" else f"{root.name}.results",
+        opcode="tuple",
+        type=TupleType(types),
+        operands=tuple(results),
+        phase=root.phase,
+    )
+    if root.opcode != "tuple":
+        instructions.append(root)
+    computation = Computation(
+        name=entry.name, instructions=(*instructions, new_root), root=new_root.name
+    )
+    return (
+        module.replace(
+            computations={**module.computations, entry.name: computation},
+            parameters=tuple(parameters),
+        ),
+        Assignment(stage_of=stages, anywhere=assignment.anywhere),
+    )
+
+
+def gradients(module: Module) -> tuple[str, ...]:
+    """Returns what the update of a step reads of its backward pass: names of instructions."""
+    read_by = users(module.entry_computation)
+    return tuple(i.name for i in module.entry_computation if _is_gradient(i, read_by[i.name]))
+
+
+def _is_gradient(instruction: Instruction, readers: Sequence[Instruction]) -> bool:
+    return (
+        instruction.phase == "backward"
+        and isinstance(instruction.type, Array)
+        and any(reader.phase == "update" for reader in readers)
+    )
+
+
+def _accumulation(
+    gradient: Instruction, total: str, place: str, number: int
+) -> tuple[Instruction, Instruction]:
+    """Returns the accumulator of a gradient and the addition to it."""
+    return (
+        Instruction(
+            name=total,
+            opcode="parameter",
+            type=gradient.type,
+            attributes={"parameter_number": number},
+        ),
+        Instruction(
+            name=place,
+            opcode="add",
+            type=gradient.type,
+            operands=(total, gradient.name),
+            layer=gradient.layer,
+            phase="backward",
+        ),
+    )
+
+
+def _results(entry: Computation) -> tuple[str, ...]:
+    """Returns the names of the parts of a computation's result."""
+    root = entry.by_name()[entry.root]
+    return root.operands if root.opcode == "tuple" else (root.name,)
+
+
+def _arrays(type_: Type) -> Iterator[Array]:
+    if isinstance(type_, Array):
+        yield type_
+        return
+    for part in type_.parts:
+        yield from _arrays(part)

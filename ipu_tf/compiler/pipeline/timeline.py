@@ -1,0 +1,136 @@
+"""How long a schedule takes: every slot as long as its slowest IPU, then transfers over links.
+
+Models links as free of other traffic, except where values of one slot go between the same two IPUs,
+and a replica's neighbours where replicas add up gradients.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ipu_tf.compiler.pipeline.program import Crossing, Timeline
+from ipu_tf.compiler.pipeline.schedule import Pass, Slot
+from ipu_tf.machine import links, sync
+from ipu_tf.machine.system import System
+
+PassCycles: TypeAlias = Mapping[tuple[int, Pass], int]
+"""Cycles of the passes, by stage and direction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """How the IPUs of a replica are joined.
+
+    Attributes:
+        system: The system.
+        ipus: IPU of each stage within a replica.
+        replica_ipus: IPUs of a replica.
+        replicas: Replicas.
+    """
+
+    system: System
+    ipus: tuple[int, ...]
+    replica_ipus: int
+    replicas: int = 1
+
+    def transfer_cycles(self, crossings: Iterable[Crossing]) -> int:
+        """Returns the cycles in which stages hand values to each other, all at once.
+
+        Values between stages on one IPU stay where they are.
+        """
+        ways: dict[tuple[int, int], int] = collections.defaultdict(int)
+        for crossing in crossings:
+            source, destination = self.ipus[crossing.source], self.ipus[crossing.destination]
+            if source != destination:
+                ways[source, destination] += crossing.bytes
+        if not ways:
+            return 0
+        seconds = max(
+            links.transfer_seconds(self.system, links.route(self.system, *way), sent_bytes)
+            for way, sent_bytes in ways.items()
+        )
+        return self._cycles(seconds) + sync.cross_ipu_cycles(self.system, self.replica_ipus)
+
+    def all_reduce_cycles(self, operand_bytes: int) -> int:
+        """Returns the cycles in which replicas add up what each of their IPUs has.
+
+        A ring of equal IPUs of all replicas: shares are handed on, then sums. Rings of the other
+        IPUs of a replica use the same rails at the same time.
+        """
+        if self.replicas == 1 or not operand_bytes:
+            return 0
+        ring = [replica * self.replica_ipus for replica in range(self.replicas)]
+        ways = [
+            links.route(self.system, ipu, following)
+            for ipu, following in zip(ring, ring[1:] + ring[:1], strict=True)
+        ]
+        share = operand_bytes / self.replicas
+        slowest = max(
+            links.transfer_seconds(self.system, way, share * max(1, way.rail_hops)) for way in ways
+        )
+        seconds = 2 * (self.replicas - 1) * slowest
+        everyone = self.replica_ipus * self.replicas
+        return self._cycles(seconds) + sync.cross_ipu_cycles(self.system, everyone)
+
+    def _cycles(self, seconds: float) -> int:
+        return round(seconds * self.system.target.clock_hz)
+
+
+def timeline(
+    slots: Iterable[Slot], cycles: PassCycles, crossings: Sequence[Crossing], wiring: Wiring
+) -> Timeline:
+    """Returns how long the slots of a weight update take.
+
+    Args:
+        slots: What runs side by side, slot after slot.
+        cycles: Cycles of each pass.
+        crossings: What stages hand to each other.
+        wiring: The IPUs.
+    """
+    after_pass: dict[tuple[int, Pass], list[Crossing]] = collections.defaultdict(list)
+    for crossing in crossings:
+        if crossing.phase != "update":
+            after_pass[crossing.source, crossing.phase].append(crossing)
+    busy: dict[int, int] = dict.fromkeys(sorted(set(wiring.ipus)), 0)
+    seen: dict[frozenset[tuple[int, Pass]], tuple[int, int]] = {}
+    lengths: list[int] = []
+    link_cycles = 0
+    played = list(slots)
+    for slot in played:
+        passes = frozenset((work.stage, work.direction) for work in slot)
+        for stage, direction in passes:
+            busy[wiring.ipus[stage]] += cycles[stage, direction]
+        if passes not in seen:
+            sent = [crossing for one in sorted(passes) for crossing in after_pass[one]]
+            seen[passes] = _slowest(passes, cycles, wiring), wiring.transfer_cycles(sent)
+        lengths.append(sum(seen[passes]))
+        link_cycles += seen[passes][1]
+    begin, end = _steady(played, stages=len(wiring.ipus))
+    return Timeline(
+        slots=len(played),
+        ramp_up_cycles=sum(lengths[:begin]),
+        steady_cycles=sum(lengths[begin:end]),
+        ramp_down_cycles=sum(lengths[end:]),
+        link_cycles=link_cycles,
+        busy_cycles=tuple(busy.values()),
+    )
+
+
+def _slowest(passes: Iterable[tuple[int, Pass]], cycles: PassCycles, wiring: Wiring) -> int:
+    """Returns the cycles of the IPU that takes longest; its own passes follow one another."""
+    of_ipus: dict[int, int] = collections.defaultdict(int)
+    for stage, direction in passes:
+        of_ipus[wiring.ipus[stage]] += cycles[stage, direction]
+    return max(of_ipus.values())
+
+
+def _steady(slots: Sequence[Slot], *, stages: int) -> tuple[int, int]:
+    """Returns where ramp-up ends and where ramp-down begins, as indices of slots."""
+    last = stages - 1
+    with_last = [n for n, slot in enumerate(slots) if any(work.stage == last for work in slot)]
+    if not with_last:
+        return 0, len(slots)
+    return with_last[0], with_last[-1] + 1
