@@ -90,3 +90,8 @@ from tensorflow.python.ops.handle_data_util import (
 # the function that finds the stock adapter of some data.
 from keras.src.trainers.data_adapters import get_data_adapter as keras_data_adapter
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter as KerasDataAdapter
+
+# Whether a model is written to an `.h5` file, which has a configuration and no assets.
+from keras.src.backend.common.global_state import (
+    get_global_attribute as keras_global_attribute,
+)

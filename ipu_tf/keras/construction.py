@@ -37,8 +37,11 @@ def scope(strategy: IPUStrategy) -> Iterator[None]:
     del strategy  # Keras finds it through tf.distribute.get_strategy().
     _open()
     _thread.depth = getattr(_thread, "depth", 0) + 1
+    # The models of `.h5` files are looked up by name; ours read the options that are kept there.
+    ours = {base._stands_for.__name__: base for base in (Functional, Sequential)}
     try:
-        yield
+        with keras.saving.custom_object_scope(ours):
+            yield
     finally:
         _thread.depth -= 1
         _close()

@@ -236,6 +236,11 @@ def refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: st
 
 
 def check_known(given: Mapping[str, Any], known: set[str], what: str) -> None:
+    """Refuses arguments that there are not.
+
+    Raises:
+        TypeError: One of them was given.
+    """
     unknown = sorted(given.keys() - known)
     if unknown:
         raise TypeError(

@@ -24,7 +24,7 @@ from ipu_tf.keras.functions import ExecutionFunction
 from ipu_tf.keras.infeed import Infeed
 from ipu_tf.keras.lengths import Schedule, Use
 from ipu_tf.keras.loop import Loop
-from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.keras.saving import SavedExtensions
 from ipu_tf.keras.steps import Replicas, TrainingSteps, replicas_of, run_with
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def _adopt(optimizer: Any, strategy: IPUStrategy) -> None:
         optimizer = getattr(optimizer, "inner_optimizer", None)
 
 
-class IPUTrainer(PipelineExtensions):
+class IPUTrainer(SavedExtensions):
     """A Keras model whose training loop runs on the IPU and keeps its rules.
 
     The data of `fit`, `evaluate`, `predict` and the `*_on_batch` methods is checked and converted
@@ -468,7 +468,7 @@ class IPUTrainer(PipelineExtensions):
         With replicas or means over micro-batches these are the reduced ones: the model's metrics
         are those of the last replica after the last of them.
         """
-        if self._replicas is not None and self._replicas.count > 1 or self._means_logs():
+        if (self._replicas is not None and self._replicas.count > 1) or self._means_logs():
             return logs
         return super()._get_metrics_result_or_logs(logs)
 

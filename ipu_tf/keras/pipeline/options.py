@@ -147,15 +147,6 @@ class PipeliningOptions:
             replicated_optimizer_state_sharding=self.replicated_optimizer_state_sharding,
         )
 
-    @property
-    def unsaved(self) -> tuple[str, ...]:
-        """Names of the options that are set and that no file of a model keeps."""
-        return tuple(
-            field.name
-            for field in dataclasses.fields(self)
-            if field.name not in _SAVED and getattr(self, field.name) != field.default
-        )
-
     def ipus(self, stages: int) -> tuple[int, ...]:
         """Returns the IPU of each of the stages.
 
@@ -183,9 +174,6 @@ class PipeliningOptions:
                     f"`{name}` must have an entry for each of the {stages} stages. "
                     f"Received: {len(options)} entries."
                 )
-
-
-_SAVED = {"steps_per_replica", "device_mapping", "accumulate_outfeed", "reduction_method"}
 
 
 def _device_mapping(mapping: Any) -> tuple[int, ...] | None:

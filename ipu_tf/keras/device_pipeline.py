@@ -1,0 +1,46 @@
+"""Tells the compiler how the steps of a pipelined Keras model are split over IPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ipu_tf.compiler.pipeline import PipelineOptions, Schedule
+from ipu_tf.ipu_strategy import IPUStrategy
+from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from ipu_tf.runtime.pipelines import pipeline_of
+
+_SCHEDULES: Mapping[PipelineSchedule, Schedule] = {
+    PipelineSchedule.Grouped: "grouped",
+    PipelineSchedule.Interleaved: "interleaved",
+    PipelineSchedule.Sequential: "sequential",
+}
+
+
+@pipeline_of.register
+def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions | None:
+    """Returns how a step of a model runs on several IPUs, None for a model without stages.
+
+    A train step runs on the micro-batches of a weight update, other steps on those of an execution.
+    Activations are computed again where a mode for that is set.
+
+    Args:
+        model: The model.
+        function: Name of the step, such as "train_step".
+    """
+    if not isinstance(model.distribute_strategy, IPUStrategy):
+        return None
+    pipeline = model._pipeline()
+    if pipeline is None:
+        return None
+    options = pipeline.options
+    training = function == "train_step"
+    steps = options.steps_per_replica if training else model.steps_per_execution
+    return PipelineOptions(
+        stage_of_layers=dict(pipeline.stage_of_layers),
+        ipu_of_stages=pipeline.ipus,
+        schedule=_SCHEDULES[options.pipeline_schedule],
+        micro_batches=steps or 1,
+        recompute=options.recomputation_mode is not RecomputationMode.Auto,
+        replicas=model._replication_factor(),
+    )

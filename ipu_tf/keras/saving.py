@@ -1,0 +1,60 @@
+"""How a model's options get into its files, and out of them.
+
+In a `.keras` file they are an asset, a file of its own beside the configuration and the weights.
+So stock Keras reads the files, and a `get_config` of a user's class needs to know nothing of them.
+
+An `.h5` file has no assets. There they are in the entry of the first layer: of the configuration
+itself, Keras would pass an unknown part on to the constructor.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ipu_tf._private import keras_global_attribute
+from ipu_tf.keras import saved_options
+from ipu_tf.keras.pipeline.extension import PipelineExtensions
+
+_ASSET = "ipu_tf.json"
+_ENTRY = "ipu_tf"
+
+
+class SavedExtensions(PipelineExtensions):
+    """Keeps the options of a model in its files."""
+
+    def save_assets(self, dir_path: str) -> None:
+        """Writes the options to a file of the folder, if any is set."""
+        options = saved_options.options_of(self)
+        if options:
+            (Path(dir_path) / _ASSET).write_text(json.dumps(options))
+
+    def load_assets(self, dir_path: str | None) -> None:
+        """Sets the options that are in the folder, which is None for a file without assets.
+
+        Raises:
+            ValueError: They do not fit the model.
+        """
+        path = Path(dir_path) / _ASSET if dir_path else None
+        if path is not None and path.exists():
+            saved_options.set_options(self, json.loads(path.read_text()))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns Keras' configuration; that of an `.h5` file has the options in it."""
+        config: dict[str, Any] = super().get_config()
+        if keras_global_attribute("use_legacy_config", False) and config.get("layers"):
+            options = saved_options.options_of(self)
+            if options:
+                config["layers"][0][_ENTRY] = options
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Returns a model of Keras' configuration, with the options that are in it."""
+        first = next(iter(config.get("layers") or ()), None)
+        options = first.pop(_ENTRY, None) if isinstance(first, dict) else None
+        model = super().from_config(config, custom_objects=custom_objects)
+        if options and isinstance(model, PipelineExtensions):
+            saved_options.set_options(model, options)
+        return model
