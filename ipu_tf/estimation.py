@@ -16,6 +16,7 @@ from ipu_tf.config.resolve import resolve
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras import step_data
 from ipu_tf.profile.report import Report
+from ipu_tf.runtime import pipelines
 from ipu_tf.runtime.untouched import untouched_variables
 
 _RATE = 0.01
@@ -68,6 +69,10 @@ def estimate(
         with strategy.scope(), untouched_variables(), contextlib.ExitStack() as stack:
             made = _made(model)
             specs = step_data.input_specs(made, batch_size, inputs)
+            function = "train_step" if training else "predict_step"
+            # Looked up here: a model that has to be compiled is replaced by one without stages.
+            stages = pipelines.pipeline_of(made, function)
+            stack.enter_context(pipelines.pipelined(stages))
             if training:
                 made, notes = stack.enter_context(_trainable(made, ours=made is not model))
                 _trace_training(strategy, made, specs, targets, batch_size)

@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
+from ipu_tf.compiler.pipeline import PipelineProgram
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope
 from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
-from ipu_tf.runtime import boundary, device_programs, fusion, hooks
+from ipu_tf.runtime import boundary, device_programs, fusion, hooks, pipelines
 from ipu_tf.runtime.executable import ExecutableCache, python_function
 from ipu_tf.runtime.tracer import Tracer
 
@@ -156,7 +157,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 outputs = super().run(fn, args=args, kwargs=kwargs)
             tracer.finish(outputs)
             boundary.check_results(outputs)
-            program.device = device_programs.compile_trace(
+            compiled = device_programs.compile_trace(
                 device_programs.Trace(
                     tracer=tracer,
                     graph=graph,
@@ -164,8 +165,13 @@ class IPUStrategyV1(tf.distribute.Strategy):
                     arguments=(args, kwargs),
                     outputs=outputs,
                     owner=owner,
+                    pipeline=pipelines.current(owner, getattr(inner, "__name__", "")),
                 )
             )
+            if isinstance(compiled, PipelineProgram):
+                program.pipeline = compiled
+            else:
+                program.device = compiled
         if not is_recording():
             outputs = fusion.fuse(graph, outputs)
         key = (id(owner), program.name, boundary.signature(args, kwargs), configuration)

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
+from ipu_tf.compiler.pipeline import PipelineProgram
 from ipu_tf.profile import codec, figures
+from ipu_tf.profile.pipeline_figures import pipeline_figures
 from ipu_tf.profile.program import Program, TileOp
 
 FORMAT = "ipu_tf report"
-VERSION = 1
+VERSION = 2
 """Raised where older readers would misread a file; new fields with defaults do not raise it."""
 
 _Report = TypeVar("_Report")
@@ -58,8 +60,11 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
     try:
         report = codec.decode(wanted, envelope.get("report"), "report")
         for index, program in enumerate(report.programs):  # type: ignore[attr-defined]
+            path_of_program = f"report.programs[{index}]"
             if program.device is not None:
-                _check_device(program.device, f"report.programs[{index}].device")
+                _check_device(program.device, f"{path_of_program}.device")
+            if program.pipeline is not None:
+                _check_pipeline(program.pipeline, f"{path_of_program}.pipeline")
     except codec.CodecError as error:
         raise ReportFileError(f"{path} is damaged: {error}") from None
     return report
@@ -83,9 +88,21 @@ def _check_envelope(envelope: Any, path: str | os.PathLike[str]) -> None:
         )
 
 
+def _check_pipeline(pipeline: PipelineProgram, path: str) -> None:
+    """Checks the arrays of the programs of all stages, and of the IPUs."""
+    for index, stage in enumerate(pipeline.stages):
+        _check_device(stage.program, f"{path}.stages[{index}].program")
+    for index, ipu in enumerate(pipeline.ipus):
+        steps = len(ipu.memory.live_bytes)
+        _check_memory(ipu.memory, pipeline.target.tiles, steps, f"{path}.ipus[{index}]")
+
+
 def _check_device(device: DeviceProgram, path: str) -> None:
     """Checks that the arrays of a program have an entry for every tile, or step."""
-    memory, tiles, steps = device.memory, device.target.tiles, len(device.steps)
+    _check_memory(device.memory, device.target.tiles, len(device.steps), path)
+
+
+def _check_memory(memory: TileMemory, tiles: int, steps: int, path: str) -> None:
     lengths = {
         f"{name}.{category}": (len(values), tiles)
         for name in ("always_live", "not_always_live_peak")
@@ -102,6 +119,8 @@ def _check_device(device: DeviceProgram, path: str) -> None:
 
 def _figures(program: Program) -> dict[str, Any]:
     """Returns the figures of a program, for those who read the file without ipu_tf."""
+    if program.pipeline is not None:
+        return {"program": program.name, **pipeline_figures(program.pipeline)}
     if program.device is None:
         return {"program": program.name}
     return {"program": program.name, **device_figures(program.device, program.tile_ops)}

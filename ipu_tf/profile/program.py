@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.pipeline import PipelineProgram
 from ipu_tf.compiler.plan import OpShape, Plan
 
 
@@ -54,13 +55,21 @@ class Program:
         name: Name of the function.
         tile_ops: What runs as tile ops, in the order of the trace.
         native_ops: What TensorFlow's kernels run instead.
-        device: What it is on the machine; None until it is compiled.
+        device: What it is on one IPU; None until it is compiled, and for pipelines.
+        pipeline: What it is on several IPUs, stage by stage; None for what is no pipeline.
     """
 
     name: str
     tile_ops: list[TileOp] = field(default_factory=list)
     native_ops: list[NativeOp] = field(default_factory=list)
     device: DeviceProgram | None = None
+    pipeline: PipelineProgram | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is compiled, and everything in it has a cost."""
+        compiled = self.pipeline or self.device
+        return compiled is not None and compiled.complete
 
 
 def scope_of(op_name: str) -> str:

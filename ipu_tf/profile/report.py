@@ -36,9 +36,7 @@ class Report:
     @property
     def complete(self) -> bool:
         """Whether every program is compiled, and everything in it has a cost."""
-        return all(
-            program.device is not None and program.device.complete for program in self.programs
-        )
+        return all(program.complete for program in self.programs)
 
     def summary(self, *, plans: bool = False) -> str:
         """Returns the report as text tables.

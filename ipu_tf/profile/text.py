@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
 
 from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
 from ipu_tf.compiler.plan import OpShape
-from ipu_tf.profile import figures
+from ipu_tf.profile import figures, pipeline_text
 from ipu_tf.profile.program import NativeOp, Program, TileOp
+from ipu_tf.profile.table import Row, table
 from ipu_tf.profile.units import count, duration, kib, percent
 
 _LAYER_WIDTH = 44
 _TOP_LAYERS = 10
 _NO_LAYER = "(no layer)"
-
-Row = Sequence[str]
-
 
 def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
     """Yields the lines of one program.
@@ -26,20 +23,15 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
         program: The program.
         plans: Whether every tile op is listed with its plan.
     """
+    if program.pipeline is not None:
+        yield f"Program '{program.name}'{pipeline_text.title(program.pipeline)}"
+        yield from _indented(pipeline_text.lines(program.pipeline))
+        yield from _indented(_op_lines(program, plans))
+        return
     yield f"Program '{program.name}'{_on(program.device)}"
     if program.device is not None:
         yield from _indented(_device_lines(program.device, program.tile_ops))
     yield from _indented(_op_lines(program, plans))
-
-
-def table(header: Row, rows: Iterable[Row]) -> Iterator[str]:
-    """Yields the lines of a table: the first column to the left, the others to the right."""
-    grid = [header, *rows]
-    widths = [max(map(len, column)) for column in zip_longest(*grid, fillvalue="")]
-    for row in grid:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        yield "  ".join(cells).rstrip()
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:

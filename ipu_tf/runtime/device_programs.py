@@ -15,6 +15,7 @@ from ipu_tf.compiler.compile import compile_module
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
 from ipu_tf.compiler.options import CompilerOptions, PlanningOptions
+from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, compile_pipeline
 from ipu_tf.compiler.plan import PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
 from ipu_tf.profile.program import Program
@@ -39,6 +40,7 @@ class Trace:
         arguments: What the function took, a structure.
         outputs: What it returned, a structure.
         owner: The object whose method it is, or None.
+        pipeline: How it is split over IPUs; None for a function of one IPU.
     """
 
     tracer: Tracer
@@ -47,10 +49,11 @@ class Trace:
     arguments: Any
     outputs: Any
     owner: Any = None
+    pipeline: PipelineOptions | None = None
 
 
-def compile_trace(trace: Trace) -> DeviceProgram | None:
-    """Returns the device program of a traced function.
+def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
+    """Returns the device program of a traced function, or its pipeline.
 
     Returns None, and logs why, for a function without HLO where `cfg.simulator.unsupported` is
     "warn".
@@ -77,12 +80,11 @@ def compile_trace(trace: Trace) -> DeviceProgram | None:
             raise
         _LOG.warning("%s", error)
         return None
-    return compile_module(
-        module,
-        compiler_options(configuration),
-        plans={op.name: (op.shape, op.plan) for op in program.tile_ops},
-        samples_per_run=_samples(tensors),
-    )
+    options, samples = compiler_options(configuration), _samples(tensors)
+    plans = {op.name: (op.shape, op.plan) for op in program.tile_ops}
+    if trace.pipeline is not None:
+        return compile_pipeline(module, options, trace.pipeline, plans, samples)
+    return compile_module(module, options, plans, samples)
 
 
 def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:

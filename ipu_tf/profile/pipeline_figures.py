@@ -1,0 +1,78 @@
+"""What a pipeline's stages add up to: the figures that reports print. All of them are modelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_tf.compiler.pipeline import PipelineIpu, PipelineProgram, PipelineStage
+from ipu_tf.profile import figures
+
+
+def seconds(program: PipelineProgram) -> float:
+    """Returns the seconds from one weight update to the next."""
+    return program.target.seconds(program.cycles)
+
+
+def samples_per_second(program: PipelineProgram) -> float | None:
+    """Returns the samples per second of all replicas, None where their number is not known."""
+    if not program.samples_per_update or not program.cycles:
+        return None
+    return program.samples_per_update / seconds(program)
+
+
+def pipeline_figures(program: PipelineProgram) -> dict[str, Any]:
+    """Returns the main figures of a pipeline as plain data; docs/report.md lists them."""
+    timeline = program.timeline
+    return {
+        "chip": program.target.chip,
+        "system": program.system,
+        "schedule": program.schedule,
+        "recompute": program.recompute,
+        "replicas": program.replicas,
+        "micro_batches": program.micro_batches,
+        "cycles": program.cycles,
+        "seconds": seconds(program),
+        "samples_per_update": program.samples_per_update,
+        "samples_per_second": samples_per_second(program),
+        "bubble_share": timeline.bubble_share,
+        "link_cycles": timeline.link_cycles,
+        "update_cycles": program.update_cycles,
+        "all_reduce_cycles": program.all_reduce_cycles,
+        "limiting_stage": program.limiting_stage.index,
+        "stages": [_stage_figures(stage) for stage in program.stages],
+        "ipus": [_ipu_figures(ipu) for ipu in program.ipus],
+        "crossing_bytes": sum(
+            crossing.bytes for crossing in program.crossings if crossing.phase != "update"
+        ),
+        "fits": program.fits,
+        "complete": program.complete,
+    }
+
+
+def _stage_figures(stage: PipelineStage) -> dict[str, Any]:
+    return {
+        "stage": stage.index,
+        "ipu": stage.ipu,
+        "forward_cycles": stage.forward_cycles,
+        "backward_cycles": stage.backward_cycles,
+        "recomputed_cycles": stage.recomputed_cycles,
+        "update_cycles": stage.update_cycles,
+        "fifo_bytes": stage.fifo_bytes,
+        "fifo_depth": stage.fifo_depth,
+    }
+
+
+def _ipu_figures(ipu: PipelineIpu) -> dict[str, Any]:
+    tiles = figures.tile_bytes(ipu.memory)
+    return {
+        "ipu": ipu.ipu,
+        "stages": list(ipu.stages),
+        "limit_bytes": ipu.memory.limit_bytes,
+        "max_bytes": int(tiles.max(initial=0)),
+        "mean_bytes": float(tiles.mean()) if tiles.size else 0.0,
+        "fits": figures.fits(ipu.memory),
+        "bytes_by_category": {
+            category: int(values.sum())
+            for category, values in figures.by_category(ipu.memory).items()
+        },
+    }

@@ -1,0 +1,42 @@
+"""Which traced functions are pipelines: those of models that know their stages."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from ipu_tf.compiler.pipeline import PipelineOptions
+
+_GIVEN: ContextVar[PipelineOptions | None] = ContextVar("ipu_tf.pipelines", default=None)
+
+
+@functools.singledispatch
+def pipeline_of(owner: Any, function: str) -> PipelineOptions | None:
+    """Returns how a method of an object runs as a pipeline, None where it does not.
+
+    What knows stages registers its class here: `pipeline_of.register(cls)`.
+
+    Args:
+        owner: The object whose method is traced, or None.
+        function: Name of the method, such as "train_step".
+    """
+    del owner, function
+    return None
+
+
+@contextlib.contextmanager
+def pipelined(options: PipelineOptions | None) -> Iterator[None]:
+    """Makes a pipeline of what is traced inside, whoever owns it; None leaves that to the owner."""
+    token = _GIVEN.set(options)
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
+def current(owner: Any, function: str) -> PipelineOptions | None:
+    """Returns the pipeline that a function becomes, None for none; arguments of `pipeline_of`."""
+    return _GIVEN.get() or pipeline_of(owner, function)
