@@ -8,7 +8,7 @@ from ipu_tf.compiler.pipeline import PipelineOptions, Schedule
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
-from ipu_tf.runtime.pipelines import pipeline_of
+from ipu_tf.runtime import pipelines
 
 _SCHEDULES: Mapping[PipelineSchedule, Schedule] = {
     PipelineSchedule.Grouped: "grouped",
@@ -17,7 +17,7 @@ _SCHEDULES: Mapping[PipelineSchedule, Schedule] = {
 }
 
 
-@pipeline_of.register
+@pipelines.register
 def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions | None:
     """Returns how a step of a model runs on several IPUs, None for a model without stages.
 

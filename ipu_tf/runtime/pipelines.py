@@ -14,17 +14,26 @@ _GIVEN: ContextVar[PipelineOptions | None] = ContextVar("ipu_tf.pipelines", defa
 
 
 @functools.singledispatch
+def _of_class(owner: Any, function: str) -> PipelineOptions | None:
+    """What nobody registered a class for is no pipeline."""
+    del owner, function
+    return None
+
+
+register = _of_class.register
+"""Registers a function from an object and the name of its method to a pipeline, or None, for the
+class in the annotation of its first parameter."""
+
+
 def pipeline_of(owner: Any, function: str) -> PipelineOptions | None:
     """Returns how a method of an object runs as a pipeline, None where it does not.
-
-    What knows stages registers its class here: `pipeline_of.register(cls)`.
 
     Args:
         owner: The object whose method is traced, or None.
         function: Name of the method, such as "train_step".
     """
-    del owner, function
-    return None
+    # By its type: models of ours say that their class is Keras' own.
+    return _of_class.dispatch(type(owner))(owner, function)
 
 
 @contextlib.contextmanager
