@@ -48,6 +48,7 @@ class Functional(Model, KerasFunctional):
 
     def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
         KerasFunctional.__init__(self, inputs, outputs, name=name, **kwargs)
+        self._check_recorded_stages()
 
 
 class Sequential(Model, keras.Sequential):
@@ -62,3 +63,13 @@ class Sequential(Model, keras.Sequential):
         name: str | None = None,
     ) -> None:
         keras.Sequential.__init__(self, layers, trainable=trainable, name=name)
+
+    def add(self, layer: Any, rebuild: bool = True) -> None:
+        """See `keras.Sequential.add`; stages that were assigned are dropped."""
+        self._drop_set_stages()
+        super().add(layer, rebuild)
+
+    def pop(self, rebuild: bool = True) -> keras.Layer:
+        """See `keras.Sequential.pop`; stages that were assigned are dropped."""
+        self._drop_set_stages()
+        return super().pop(rebuild)

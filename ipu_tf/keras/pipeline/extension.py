@@ -126,6 +126,27 @@ class PipelineExtensions(IPUExtensions):
         self._set_for = tuple(leaf.layer for leaf in graph.leaves)
         self._drop_functions()
 
+    def _drop_set_stages(self) -> None:
+        """Drops the stages that were set, because the layers are about to change."""
+        if self._set_stages is not None:
+            logger.warning(
+                "The pipeline stage assignment of model '%s' is dropped, because its layers "
+                "change. Set it again.",
+                self.name,
+            )
+            self.reset_pipeline_stage_assignment()
+
+    def _check_recorded_stages(self) -> None:
+        """Checks that all layers are in `PipelineStage` scopes, or none.
+
+        Raises:
+            ValueError: Only some are.
+        """
+        graph = self._layer_graph()
+        stages = graph.recorded_stages()
+        if any(stage is not None for stage in stages):
+            stage_rules.check_complete(graph, stages)
+
     def _layer_graph(self) -> LayerGraph:
         """Returns the calls of layers that the model is made of."""
         if isinstance(self, keras.Sequential | KerasFunctional):

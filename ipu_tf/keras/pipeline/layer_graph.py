@@ -30,7 +30,7 @@ class Invocation:
     Attributes:
         layer: The layer.
         node_index: Number of the call among those of the layer.
-        path: Path of the layer, as programs name it: "model/nested/dense".
+        path: Path of the layer, as Keras and programs name it: "model/nested/dense".
         ordinal: Number among the calls of single layers; of a nested model -1.
         after: Ordinals of the calls whose outputs it takes.
         recorded_stage: Stage of the `PipelineStage` scope that it belongs to, or None.
@@ -139,10 +139,10 @@ class _Walk:
         model: keras.Model,
         inputs: Sequence[Sources] = (frozenset(),),
         stages: _Stages | None = None,
-        prefix: str = "",
+        path: str | None = None,
     ) -> _Part:
         """Returns the calls in a functional or Sequential model."""
-        path = f"{prefix}{model.name}"
+        path = path or model.name
         stages = stages or _Stages(made=recorded_stage(model))
         if isinstance(model, keras.Sequential):
             return self._sequential(model, path, frozenset().union(*inputs), stages)
@@ -188,9 +188,11 @@ class _Walk:
     ) -> tuple[Invocation, Sequence[Sources]]:
         """Returns a call of a layer, and what each of its outputs is made of."""
         index = layer._inbound_nodes.index(node) if node is not None else 0
-        invocation = Invocation(layer=layer, node_index=index, path=f"{path}/{layer.name}")
+        # A layer keeps the path under which it was built: no model's, if it was called on its own.
+        own_path = layer.path or f"{path}/{layer.name}"
+        invocation = Invocation(layer=layer, node_index=index, path=own_path)
         if is_taken_apart(layer):
-            inner = self.model(layer, operands, stages.within(layer, node), f"{path}/")
+            inner = self.model(layer, operands, stages.within(layer, node), own_path)
             return dataclasses.replace(invocation, parts=inner.invocations), inner.outputs
         ordinal, self._count = self._count, self._count + 1
         leaf = dataclasses.replace(

@@ -165,11 +165,19 @@ def _by_path(graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]) -> M
     """Returns the stage of each layer, its first if it has several.
 
     Raises:
-        ValueError: A layer with variables is called in stages on different IPUs.
+        ValueError: A layer with variables is called in stages on different IPUs, or layers in
+            different stages have the same path.
     """
     by_path: dict[str, int] = {}
+    layers: dict[str, keras.Layer] = {}
     for leaf, stage in zip(graph.leaves, stages, strict=True):
         first = by_path.setdefault(leaf.path, stage)
+        if layers.setdefault(leaf.path, leaf.layer) is not leaf.layer and stage != first:
+            raise ValueError(
+                f"Model '{graph.model.name}': two layers in stages {first} and {stage} have the "
+                f"same path, by which programs know them. Give one of them another name. "
+                f"Received: '{leaf.path}' twice."
+            )
         if leaf.layer.variables and ipus[stage] != ipus[first]:
             raise ValueError(
                 f"Model '{graph.model.name}': the variables of layer {leaf.layer.name} are used by "
