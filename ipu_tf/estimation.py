@@ -16,7 +16,8 @@ from ipu_tf.config.resolve import resolve
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras import step_data
 from ipu_tf.profile.report import Report
-from ipu_tf.runtime import pipelines
+from ipu_tf.runtime import device_programs, pipelines
+from ipu_tf.runtime.device_programs import TracedStep
 from ipu_tf.runtime.untouched import untouched_variables
 
 _RATE = 0.01
@@ -62,24 +63,50 @@ def estimate(
         >>> report = estimate(lambda: keras.applications.ResNet50(weights=None), batch_size=4)
         >>> print(report.summary())
     """
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"`batch_size` must be a positive int. Received: {batch_size!r}.")
+    _check_batch_size(batch_size)
     with configuration.borrowed_device(_device(config)):
         strategy = IPUStrategy()
         with strategy.scope(), untouched_variables(), contextlib.ExitStack() as stack:
             made = _made(model)
-            specs = step_data.input_specs(made, batch_size, inputs)
             function = "train_step" if training else "predict_step"
             # Looked up here: a model that has to be compiled is replaced by one without stages.
             stages = pipelines.pipeline_of(made, function)
             stack.enter_context(pipelines.pipelined(stages))
             if training:
                 made, notes = stack.enter_context(_trainable(made, ours=made is not model))
-                _trace_training(strategy, made, specs, targets, batch_size)
+                _trace_training(strategy, made, inputs, targets, batch_size)
             else:
                 notes = ()
+                specs = step_data.input_specs(made, batch_size, inputs)
                 _trace(strategy, made.predict_step, specs)
     return dataclasses.replace(strategy.report(), notes=notes)
+
+
+def trace_training(
+    model: keras.Model,
+    *,
+    batch_size: int,
+    config: IPUConfig | None = None,
+    inputs: Any = None,
+    targets: Any = None,
+) -> tuple[TracedStep, tuple[str, ...]]:
+    """Returns the train step of a model as the compiler gets it, and what was assumed for it.
+
+    Arguments and errors are those of `estimate`; the model was made in the scope of a strategy.
+    """
+    _check_batch_size(batch_size)
+    with configuration.borrowed_device(_device(config)), device_programs.capturing() as found:
+        # One scope cannot be within another's, and the caller may be in that of the model.
+        strategy = model.distribute_strategy
+        with strategy.scope(), untouched_variables(), _trainable(model, ours=False) as known:
+            made, notes = known
+            _trace_training(strategy, made, inputs, targets, batch_size)
+    return found[0], notes
+
+
+def _check_batch_size(batch_size: Any) -> None:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"`batch_size` must be a positive int. Received: {batch_size!r}.")
 
 
 def _device(config: IPUConfig | None) -> DeviceConfiguration:
@@ -134,8 +161,9 @@ def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
 
 
 def _trace_training(
-    strategy: IPUStrategy, model: keras.Model, specs: Any, targets: Any, batch_size: int
+    strategy: IPUStrategy, model: keras.Model, inputs: Any, targets: Any, batch_size: int
 ) -> None:
+    specs = step_data.input_specs(model, batch_size, inputs)
     if targets is None:
         outputs = model.compute_output_spec(_symbolic(specs))
         targets = step_data.target_specs(model, outputs, batch_size)

@@ -175,7 +175,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if not is_recording():
             outputs = fusion.fuse(graph, outputs)
         key = (id(owner), program.name, boundary.signature(args, kwargs), configuration)
-        self._programs[key] = program
+        if not device_programs.is_capturing():
+            self._programs[key] = program
         return outputs
 
 

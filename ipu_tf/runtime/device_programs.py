@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +16,10 @@ from ipu_tf._private import FuncGraph
 from ipu_tf.compiler.compile import compile_module
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
+from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.options import CompilerOptions, PlanningOptions
 from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, compile_pipeline
-from ipu_tf.compiler.plan import PlanDoesNotFit
+from ipu_tf.compiler.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
 from ipu_tf.profile.program import Program
 from ipu_tf.runtime.hlo import LayerScopes, UncompilableProgram, extract
@@ -52,6 +55,42 @@ class Trace:
     pipeline: PipelineOptions | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TracedStep:
+    """What a traced function is compiled from.
+
+    Attributes:
+        module: Its HLO.
+        options: What the compiler is told.
+        plans: Plans that its tile ops run.
+        samples_per_run: Samples of one run; 0 if unknown.
+    """
+
+    module: Module
+    options: CompilerOptions
+    plans: Mapping[str, tuple[OpShape, Plan]]
+    samples_per_run: int
+
+
+_CAPTURED: ContextVar[list[TracedStep] | None] = ContextVar("ipu_tf.captured", default=None)
+
+
+@contextlib.contextmanager
+def capturing() -> Iterator[list[TracedStep]]:
+    """Gives a list of the functions that are traced inside, which are not compiled."""
+    found: list[TracedStep] = []
+    token = _CAPTURED.set(found)
+    try:
+        yield found
+    finally:
+        _CAPTURED.reset(token)
+
+
+def is_capturing() -> bool:
+    """Returns whether what is traced is only captured: it is no program to report."""
+    return _CAPTURED.get() is not None
+
+
 def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
     """Returns the device program of a traced function, or its pipeline.
 
@@ -82,6 +121,11 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
         return None
     options, samples = compiler_options(configuration), _samples(tensors)
     plans = {op.name: (op.shape, op.plan) for op in program.tile_ops}
+    captured = _CAPTURED.get()
+    if captured is not None:
+        step = TracedStep(module=module, options=options, plans=plans, samples_per_run=samples)
+        captured.append(step)
+        return None
     if trace.pipeline is not None:
         return compile_pipeline(module, options, trace.pipeline, plans, samples)
     return compile_module(module, options, plans, samples)

@@ -64,6 +64,19 @@ def fifos(
     }
 
 
+def stashed(module: Module, assignment: Assignment) -> Mapping[int, int]:
+    """Returns the bytes that each stage keeps of a micro-batch from one pass to the other."""
+    by_name = module.entry_computation.by_name()
+    kept: dict[int, set[str]] = defaultdict(set)
+    nothing_again = PipelineOptions(stage_of_layers={"": 0})
+    for value, made, read in _waits(module, assignment, nothing_again):
+        if made[1] == "forward" and read[1] == "backward":
+            kept[read[0]].add(value)
+    return {
+        stage: sum(by_name[value].type.bytes for value in values) for stage, values in kept.items()
+    }
+
+
 def recomputes(options: PipelineOptions, stage: int) -> bool:
     """Returns whether a stage computes its activations again."""
     return options.recompute and stage < options.stages - 1

@@ -1,0 +1,207 @@
+"""Chooses where to cut a row of layers into stages of equal length.
+
+Works on figures of single layers: cycles, bytes that stay, bytes that wait, bytes that cross. They
+are those of the whole step on one IPU, so that stages come out a little different; who chooses
+between cuts compiles them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.compiler.compile import build_program
+from ipu_tf.compiler.device_program import Category
+from ipu_tf.compiler.hlo import Module
+from ipu_tf.compiler.options import CompilerOptions
+from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
+from ipu_tf.compiler.pipeline.fifo import stashed
+from ipu_tf.compiler.pipeline.options import Schedule
+from ipu_tf.compiler.pipeline.schedule import waiting_micro_batches
+from ipu_tf.compiler.pipeline.split import cut
+from ipu_tf.compiler.plan import OpShape, Plan
+from ipu_tf.compiler.rules import RULES
+from ipu_tf.machine.links import Route, bytes_per_second
+from ipu_tf.machine.system import System
+
+_KEPT = frozenset[Category]({"weights", "optimizer_state", "state", "constants"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LayerFigures:
+    """What each of a row of layers needs. Arrays have an entry for every layer.
+
+    Attributes:
+        forward_cycles: int64[layers], of one micro-batch.
+        backward_cycles: int64[layers], of one micro-batch.
+        kept_bytes: int64[layers], weights, their state and their accumulators.
+        waiting_bytes: int64[layers], what the backward pass reads of the forward pass.
+        crossing_bytes: int64[layers + 1], what crosses a cut before a layer, forward; 0 at the ends.
+    """
+
+    forward_cycles: NDArray[np.int64]
+    backward_cycles: NDArray[np.int64]
+    kept_bytes: NDArray[np.int64]
+    waiting_bytes: NDArray[np.int64]
+    crossing_bytes: NDArray[np.int64]
+
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return len(self.forward_cycles)
+
+
+def layer_figures(
+    module: Module,
+    layers: Sequence[str],
+    options: CompilerOptions,
+    plans: dict[str, tuple[OpShape, Plan]],
+) -> LayerFigures:
+    """Returns what the layers of a simplified step need on one IPU.
+
+    Args:
+        module: The step.
+        layers: Paths of the layers in the order in which they run. A path may come again; the
+            layer counts where it comes first.
+        options: The chip, and how to plan.
+        plans: Plans that tile ops run.
+    """
+    places: dict[str, int] = {}
+    for place, layer in enumerate(layers):
+        places.setdefault(layer, place)
+    count = len(layers)
+    program = build_program(module, options=options, plans=plans, samples_per_run=0, rules=RULES)
+    assignment = assign(module, places, count)
+    cycles = {phase: np.zeros(count, np.int64) for phase in ("forward", "backward", "update")}
+    for step in program.steps:
+        place = assignment.stage_of.get(step.name, layer_stage(step.layer, places))
+        if place is not None and step.opcode not in ("infeed", "outfeed"):
+            cycles[step.phase][place] += step.cycles
+    kept, waiting = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for tensor in program.tensors:
+        place = layer_stage(tensor.layer, places)
+        if tensor.always_live and tensor.category in _KEPT and place is not None:
+            accumulators = 2 if tensor.category == "weights" else 1
+            kept[place] += accumulators * tensor.bytes
+    for place, waiting_bytes in stashed(module, assignment).items():
+        waiting[place] += waiting_bytes
+    crossing = np.zeros(count + 1, np.int64)
+    furthest: dict[str, tuple[int, int, int]] = {}
+    for value in cut(module, assignment).crossings:
+        if value.phase == "forward" and value.source < value.destination:
+            _, end, _ = furthest.get(value.name, (0, 0, 0))
+            furthest[value.name] = value.source, max(end, value.destination), value.bytes
+    for first, end, sent_bytes in furthest.values():
+        crossing[first + 1 : end + 1] += sent_bytes
+    return LayerFigures(
+        forward_cycles=cycles["forward"],
+        backward_cycles=cycles["backward"],
+        kept_bytes=kept,
+        waiting_bytes=waiting,
+        crossing_bytes=crossing,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a row of layers is to be cut into.
+
+    Attributes:
+        stages: Number of stages.
+        schedule: How they will run.
+        recompute: Whether activations are computed again.
+        chip_bytes: Bytes that the layers of a stage may take on its IPU.
+        cycles_per_byte: Cycles that a byte takes to the next stage.
+    """
+
+    stages: int
+    schedule: Schedule
+    recompute: bool
+    chip_bytes: int
+    cycles_per_byte: float
+
+
+def cycles_per_byte(system: System) -> float:
+    """Returns the cycles that a byte takes between neighbouring IPUs of a system."""
+    return system.target.clock_hz / bytes_per_second(system, Route(rail_hops=1))
+
+
+def even_stages(layers: int, stages: int) -> tuple[int, ...]:
+    """Returns the stage of every layer where each stage has as many layers as any other."""
+    return tuple(layer * stages // layers for layer in range(layers))
+
+
+def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
+    """Returns the stage of every layer, so that the longest stage is as short as possible.
+
+    Dynamic programming over the cuts. A stage that does not fit its IPU counts as long as its
+    bytes say, above any that does: if nothing fits, the overflow is least.
+
+    Args:
+        figures: The layers.
+        wanted: The stages.
+
+    Raises:
+        ValueError: There are fewer layers than stages.
+    """
+    layers, stages = figures.layers, wanted.stages
+    if layers < stages:
+        raise ValueError(
+            f"A pipeline of {stages} stages needs as many layers. Use fewer stages. "
+            f"Received: {layers} layers."
+        )
+    best_of: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
+    for stage in range(stages):
+        costs = _Costs(figures, wanted, stage)
+        following: dict[int, tuple[float, tuple[int, ...]]] = {}
+        ends = range(stage + 1, layers - (stages - stage - 1) + 1)
+        for end in [layers] if stage == stages - 1 else ends:
+            options = (
+                (max(longest, costs.of(begin, end)), (*cuts, end))
+                for begin, (longest, cuts) in best_of.items()
+                if begin < end
+            )
+            following[end] = min(options)
+        best_of = following
+    ends_of_stages = best_of[layers][1]
+    return tuple(bisect.bisect_right(ends_of_stages, layer) for layer in range(layers))
+
+
+class _Costs:
+    """Cost of each range of layers as a certain stage."""
+
+    def __init__(self, figures: LayerFigures, wanted: Wanted, stage: int) -> None:
+        self._figures, self._wanted = figures, wanted
+        self._again = wanted.recompute and stage < wanted.stages - 1
+        self._waiting = 1 + waiting_micro_batches(
+            wanted.schedule,
+            stages=wanted.stages,
+            training=True,
+            made=(stage, "forward"),
+            read=(stage, "backward"),
+        )
+        passes = figures.forward_cycles * (2 if self._again else 1) + figures.backward_cycles
+        self._cycles = _before(passes)
+        self._kept = _before(figures.kept_bytes)
+        self._stash = _before(figures.waiting_bytes)
+
+    def of(self, begin: int, end: int) -> float:
+        """Returns the cycles of layers `begin` to `end - 1`, links included."""
+        crossing = self._figures.crossing_bytes
+        links = float(crossing[begin] + crossing[end]) * self._wanted.cycles_per_byte
+        cycles = float(self._cycles[end] - self._cycles[begin]) + links
+        stash = int(self._stash[end] - self._stash[begin])
+        waits = self._waiting * (int(crossing[begin]) if self._again else stash)
+        needed = int(self._kept[end] - self._kept[begin]) + waits + (stash if self._again else 0)
+        over = needed / self._wanted.chip_bytes
+        return cycles if over <= 1 else math.ldexp(over, 60)
+
+
+def _before(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the sums of what comes before each entry, and of all."""
+    return np.concatenate([[0], np.cumsum(values)])
