@@ -22,6 +22,7 @@ from ipu_tf.compiler.pipeline.balance import (
 from ipu_tf.compiler.pipeline.compile import check_memory
 from ipu_tf.config import IPUConfig
 from ipu_tf.estimation import trace_training
+from ipu_tf.keras.device_pipeline import as_programs_name_them
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.pipeline.layer_graph import Invocation
 from ipu_tf.machine.system import system_of
@@ -145,7 +146,7 @@ def auto_pipeline(
     step, notes = trace_training(
         model, batch_size=batch_size, config=config, inputs=inputs, targets=targets
     )
-    search = _Search(step, leaves, bounds)
+    search = _Search(model.name, step, leaves, bounds)
     found: list[tuple[_Candidate, _Candidate]] = []
     for copies in _replicas(num_ipus, replicas, len(leaves)):
         for schedule in schedules:
@@ -178,15 +179,15 @@ class _Search:
     """Compiles pipelines of one step."""
 
     def __init__(
-        self, step: TracedStep, leaves: Sequence[Invocation], bounds: tuple[int, int]
+        self, model: str, step: TracedStep, leaves: Sequence[Invocation], bounds: tuple[int, int]
     ) -> None:
-        self._step, self._bounds = step, bounds
+        self._model, self._step, self._bounds = model, step, bounds
         self._paths = [leaf.path for leaf in leaves]
         self._options = dataclasses.replace(step.options, out_of_memory="report")
         self._module = simplify(step.module)
         self._tried = 0
         self._figures: LayerFigures = layer_figures(
-            self._module, self._paths, self._options, dict(step.plans)
+            self._module, self._by_path(range(len(leaves))), self._options, step.plans
         )
 
     @property
@@ -204,9 +205,7 @@ class _Search:
         if micro_batches < max(1, least):
             return
         target = self._options.target
-        system = dataclasses.replace(
-            system_of(target.chip, stages * replicas), target=target
-        )
+        system = dataclasses.replace(system_of(target.chip, stages * replicas), target=target)
         wanted = Wanted(
             stages=stages,
             schedule=schedule,
@@ -217,7 +216,7 @@ class _Search:
 
         def compiled(cut: tuple[int, ...]) -> _Candidate:
             options = PipelineOptions(
-                stage_of_layers=dict(zip(reversed(self._paths), reversed(cut), strict=True)),
+                stage_of_layers=self._by_path(cut),
                 schedule=schedule,
                 micro_batches=micro_batches,
                 recompute=recompute,
@@ -228,6 +227,13 @@ class _Search:
         even = compiled(even_stages(len(self._paths), stages))
         balanced = compiled(balanced_stages(self._figures, wanted))
         yield min(balanced, even, key=lambda candidate: candidate.rank), even
+
+    def _by_path(self, values: Sequence[int]) -> dict[str, int]:
+        """Returns a number of each call of a layer by the path of the layer, its first."""
+        by_path: dict[str, int] = {}
+        for path, value in zip(self._paths, values, strict=True):
+            by_path.setdefault(path, value)
+        return as_programs_name_them(by_path, self._model)
 
     def _compile(self, cut: tuple[int, ...], options: PipelineOptions) -> _Candidate:
         step = self._step

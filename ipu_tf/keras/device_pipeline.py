@@ -17,6 +17,20 @@ _SCHEDULES: Mapping[PipelineSchedule, Schedule] = {
 }
 
 
+def as_programs_name_them(by_path: Mapping[str, int], model: str) -> dict[str, int]:
+    """Returns what belongs to layers by every path that a program may name them by.
+
+    Layers of a functional model were called on their own: without weights they know no path, and
+    their ops have that of the layer alone.
+
+    Args:
+        by_path: Something for each path of a layer.
+        model: Name of the model that the paths are within.
+    """
+    short = {path.removeprefix(f"{model}/"): value for path, value in by_path.items()}
+    return {**short, **by_path}
+
+
 @pipelines.register
 def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions | None:
     """Returns how a step of a model runs on several IPUs, None for a model without stages.
@@ -37,7 +51,7 @@ def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions
     training = function == "train_step"
     steps = options.steps_per_replica if training else model.steps_per_execution
     return PipelineOptions(
-        stage_of_layers=dict(pipeline.stage_of_layers),
+        stage_of_layers=as_programs_name_them(pipeline.stage_of_layers, model.name),
         ipu_of_stages=pipeline.ipus,
         schedule=_SCHEDULES[options.pipeline_schedule],
         micro_batches=steps or 1,

@@ -20,8 +20,8 @@ def title(program: PipelineProgram) -> str:
     chip = program.target
     copies = f"{program.replicas} replicas of " if program.replicas > 1 else ""
     return (
-        f" on {program.system}, {copies}{program.replica_ipus} {chip.chip} IPUs, {chip.tiles} tiles "
-        f"at {chip.clock_hz / 1e9:g} GHz each; all figures are modelled"
+        f" on {program.system}, {copies}{program.replica_ipus} {chip.chip} IPUs, "
+        f"{chip.tiles} tiles at {chip.clock_hz / 1e9:g} GHz each; all figures are modelled"
     )
 
 

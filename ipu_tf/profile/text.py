@@ -16,6 +16,7 @@ _LAYER_WIDTH = 44
 _TOP_LAYERS = 10
 _NO_LAYER = "(no layer)"
 
+
 def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
     """Yields the lines of one program.
 

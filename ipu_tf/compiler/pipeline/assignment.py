@@ -7,7 +7,7 @@ the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, Phase
@@ -16,6 +16,8 @@ from ipu_tf.compiler.passes.rewrite import users
 
 _OWNED = frozenset({"weight", "optimizer_state"})
 """Roles of parameters that live on the IPU of one stage, also where nothing updates them."""
+
+_CONTRACTIONS = frozenset({"convolution", "dot"})
 
 _TIMELESS = frozenset({"constant", "iota"})
 _FORMS = frozenset({"broadcast", "reshape", "bitcast", "convert", "slice", "transpose"})
@@ -68,6 +70,9 @@ class _Assigner:
         self._anywhere = _anywhere(self._entry)
         self._users = users(self._entry)
         self._stages: dict[str, int] = {}
+        self._weights = frozenset(
+            name for name, parameter in self._parameter_names() if parameter.role == "weight"
+        )
 
     def run(self) -> Assignment:
         """Returns the stages."""
@@ -76,42 +81,85 @@ class _Assigner:
                 stage = layer_stage(parameter.layer, self._of_layers)
                 if stage is not None:
                     self._stages[name] = stage
-        self._assign("forward", latest=True, default=self._last)
-        self._assign("backward", latest=False, default=self._last)
-        self._assign("update", latest=True, default=0)
+        self._assign("forward", forwards=True, default=self._last)
+        self._assign("backward", forwards=False, default=self._last)
+        self._assign_updates()
         self._keep_tuples_together()
         self._place_parameters()
         return Assignment(stage_of=self._stages, anywhere=self._anywhere)
 
-    def _assign(self, phase: Phase, *, latest: bool, default: int) -> None:
+    def _assign(self, phase: Phase, *, forwards: bool, default: int) -> None:
         """Assigns the instructions of a phase.
+
+        What multiplies by a weight, or reads one, is where its layer is. All else is as close to
+        its own layer as the flow of the data allows: where the work of two layers was joined, one
+        instruction may be given the layer of the other.
 
         Args:
             phase: The phase.
-            latest: Whether data flows to later stages in it; else it flows to earlier ones.
+            forwards: Whether data flows to later stages in it; else it flows to earlier ones.
             default: The stage of what nothing tells.
         """
         found = [i for i in self._entry if i.phase == phase and self._needs_stage(i)]
-        furthest: Callable[[Iterable[int]], int] = max if latest else min
-        nearest: Callable[[Iterable[int]], int] = min if latest else max
+        sign = 1 if forwards else -1  # Data flows from lower to higher values of sign * stage.
+        limits = self._limits(found, phase, sign)
+        unknown = []
+        for instruction in found:
+            name = instruction.name
+            own = layer_stage(instruction.layer, self._of_layers)
+            before = [sign * stage for stage in self._read(instruction, phase)]
+            if own is not None:
+                wanted = max([sign * own, *before])
+            elif before:
+                wanted = max(before)
+            elif anything := self._read(instruction, None):
+                wanted = sign * max(anything)
+            else:
+                unknown.append(name)
+                continue
+            self._stages[name] = sign * min(wanted, limits.get(name, wanted))
+        for name in reversed(unknown):
+            after = [
+                sign * self._stages[u.name] for u in self._users[name] if u.name in self._stages
+            ]
+            self._stages[name] = sign * min(after) if after else default
+
+    def _assign_updates(self) -> None:
+        """Assigns the weight update: each weight is updated where it is."""
+        found = [i for i in self._entry if i.phase == "update" and self._needs_stage(i)]
         for instruction in found:
             own = layer_stage(instruction.layer, self._of_layers)
-            before = self._read(instruction, phase)
-            if own is not None and phase == "update":
-                before = []  # Nothing follows an update: it stays with its weight.
-            known = [*before, *([] if own is None else [own])]
-            if known:
-                self._stages[instruction.name] = furthest(known)
-            elif anything := self._read(instruction, None):
-                self._stages[instruction.name] = max(anything)
+            read = self._read(instruction, None)
+            if own is not None or read:
+                self._stages[instruction.name] = max(read) if own is None else own
         for instruction in reversed(found):
-            if instruction.name not in self._stages:
-                after = [
-                    self._stages[user.name]
-                    for user in self._users[instruction.name]
-                    if user.name in self._stages
-                ]
-                self._stages[instruction.name] = nearest(after) if after else default
+            name = instruction.name
+            after = [self._stages[u.name] for u in self._users[name] if u.name in self._stages]
+            self._stages.setdefault(name, min(after, default=0))
+
+    def _limits(self, found: Sequence[Instruction], phase: Phase, sign: int) -> Mapping[str, int]:
+        """Returns how far along the data each instruction may be, for what reads it to keep to
+        the stages of their weights; as `sign * stage`."""
+        limits: dict[str, int] = {}
+        for instruction in reversed(found):
+            own = layer_stage(instruction.layer, self._of_layers)
+            if own is not None and self._is_tied(instruction):
+                limits[instruction.name] = sign * own
+                continue
+            after = [
+                limits[user.name]
+                for user in self._users[instruction.name]
+                if user.phase == phase and user.name in limits
+            ]
+            if after:
+                limits[instruction.name] = min(after)
+        return limits
+
+    def _is_tied(self, instruction: Instruction) -> bool:
+        """Whether an instruction cannot be in another stage than its layer's weights."""
+        return instruction.opcode in _CONTRACTIONS or any(
+            operand in self._weights for operand in instruction.operands
+        )
 
     def _read(self, instruction: Instruction, phase: Phase | None) -> list[int]:
         """Returns the stages of what an instruction reads, of one phase or of all."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +41,7 @@ class LayerFigures:
         backward_cycles: int64[layers], of one micro-batch.
         kept_bytes: int64[layers], weights, their state and their accumulators.
         waiting_bytes: int64[layers], what the backward pass reads of the forward pass.
-        crossing_bytes: int64[layers + 1], what crosses a cut before a layer, forward; 0 at the ends.
+        crossing_bytes: int64[layers + 1], what crosses a cut before a layer, forward.
     """
 
     forward_cycles: NDArray[np.int64]
@@ -58,23 +58,19 @@ class LayerFigures:
 
 def layer_figures(
     module: Module,
-    layers: Sequence[str],
+    places: Mapping[str, int],
     options: CompilerOptions,
-    plans: dict[str, tuple[OpShape, Plan]],
+    plans: Mapping[str, tuple[OpShape, Plan]],
 ) -> LayerFigures:
     """Returns what the layers of a simplified step need on one IPU.
 
     Args:
         module: The step.
-        layers: Paths of the layers in the order in which they run. A path may come again; the
-            layer counts where it comes first.
+        places: Place of each layer, from 0, in the order in which they run, by its path.
         options: The chip, and how to plan.
         plans: Plans that tile ops run.
     """
-    places: dict[str, int] = {}
-    for place, layer in enumerate(layers):
-        places.setdefault(layer, place)
-    count = len(layers)
+    count = max(places.values()) + 1
     program = build_program(module, options=options, plans=plans, samples_per_run=0, rules=RULES)
     assignment = assign(module, places, count)
     cycles = {phase: np.zeros(count, np.int64) for phase in ("forward", "backward", "update")}

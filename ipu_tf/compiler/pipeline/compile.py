@@ -28,7 +28,7 @@ from ipu_tf.compiler.pipeline.program import (
     PipelineStage,
 )
 from ipu_tf.compiler.pipeline.split import Cut, cut, gradients, stage_module, with_accumulators
-from ipu_tf.compiler.pipeline.timeline import PassCycles, Wiring, timeline
+from ipu_tf.compiler.pipeline.timeline import Wiring, timeline
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.compiler.rules import RULES
 from ipu_tf.machine.system import system_of
@@ -94,17 +94,13 @@ def build_pipeline(
     found = _cut(module, pipeline)
     waiting = fifos(found.module, found.assignment, pipeline, training=training)
     stages = tuple(
-        _stage(found, stage, waiting.get(stage, ()), options, pipeline, plans, samples_per_run)
-        for stage in range(pipeline.stages)
+        _stage(found, number, waiting.get(number, ()), options, pipeline, plans, samples_per_run)
+        for number in range(pipeline.stages)
     )
-    cycles: PassCycles = {
-        (stage.index, direction): stage_cycles
-        for stage in stages
-        for direction, stage_cycles in (
-            ("forward", stage.forward_cycles),
-            ("backward", stage.backward_cycles),
-        )
-    }
+    cycles: dict[tuple[int, schedule.Pass], int] = {}
+    for stage in stages:
+        cycles[stage.index, "forward"] = stage.forward_cycles
+        cycles[stage.index, "backward"] = stage.backward_cycles
     played = schedule.slots(
         pipeline.schedule,
         stages=pipeline.stages,
