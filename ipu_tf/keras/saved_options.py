@@ -18,7 +18,7 @@ from ipu_tf.keras.options import (
     ReplicatedMetricReductionMethod,
     ReplicationOptions,
 )
-from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.keras.pipeline.extension import NO_STAGES, PipelineExtensions
 from ipu_tf.keras.pipeline.options import PipeliningOptions
 
 logger = logging.getLogger(__name__)
@@ -122,10 +122,10 @@ def _stages(model: PipelineExtensions) -> list[int | None] | None:
     The list is empty where the stages were reset. The stages of `PipelineStage` scopes in a
     subclass are in its code.
     """
-    if model._stages_are_set and model._set_stages is None:
+    if model._set_stages == NO_STAGES:
         return []
     of_layers = isinstance(model, keras.Sequential | KerasFunctional)
-    if not model._may_be_pipelined() or not (model._stages_are_set or of_layers):
+    if not model._may_be_pipelined() or not (model._set_stages is not None or of_layers):
         return None
     stages = model._stages(model._layer_graph())
     return None if all(stage is None for stage in stages) else list(stages)

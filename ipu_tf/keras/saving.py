@@ -9,6 +9,7 @@ itself, Keras would pass an unknown part on to the constructor.
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,23 @@ from typing import Any
 from ipu_tf._private import keras_global_attribute
 from ipu_tf.keras import saved_options
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.keras.random_states import RandomStates
 
 _ASSET = "ipu_tf.json"
 _ENTRY = "ipu_tf"
 
 
 class SavedExtensions(PipelineExtensions):
-    """Keeps the options of a model in its files."""
+    """Keeps the options of a model, and the states of its random generators, in its files."""
+
+    @functools.cached_property
+    def _ipu_tf_random_states(self) -> RandomStates:
+        """What Keras finds on its way through the attributes of a model that it saves."""
+        return RandomStates(self)
+
+    def __dir__(self) -> list[str]:
+        # By default these are the names of `__class__`, which for our models is the stock class.
+        return [*super().__dir__(), "_ipu_tf_random_states"]
 
     def save_assets(self, dir_path: str) -> None:
         """Writes the options to a file of the folder, if any is set."""

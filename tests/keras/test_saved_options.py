@@ -96,6 +96,65 @@ def test_a_subclass_keeps_options_and_set_stages(strategy, tmp_path):
     assert list(stage_of_layers(loaded).values()) == [0, 0, 1, 1]
 
 
+def test_stages_do_not_change_where_weights_are(strategy, tmp_path):
+    with strategy.scope():
+        model = pipelined_models.DeepNet()
+        model(np.zeros((2, FEATURES), "float32"))
+        assignment = model.get_pipeline_stage_assignment()
+        for number, of_layer in enumerate(assignment):
+            of_layer.pipeline_stage = number
+        model.set_pipeline_stage_assignment(assignment)
+    model.save(tmp_path / "model.keras")
+    stock = keras.models.load_model(tmp_path / "model.keras")
+    x = np.ones((2, FEATURES), "float32")
+    np.testing.assert_array_equal(stock(x), model(x))
+
+
+def with_dropout(rates):
+    return keras.Sequential([keras.Input((FEATURES,)), *map(keras.layers.Dropout, rates)])
+
+
+def states_of(model):
+    return [layer.seed_generator.state.numpy().tolist() for layer in model.layers]
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".weights.h5"])
+def test_random_states_go_on(strategy, tmp_path, suffix):
+    path = tmp_path / f"model{suffix}"
+    with strategy.scope():
+        model = with_dropout([0.5, 0.2])
+        model(np.ones((2, FEATURES), "float32"), training=True)
+        if suffix == ".keras":
+            model.save(path)
+            again = keras.models.load_model(path)
+        else:
+            model.save_weights(path)
+            again = with_dropout([0.5, 0.2])
+            again.load_weights(path)
+    assert states_of(again) == states_of(model)
+    assert [counter for _, counter in states_of(again)] == [1, 1]
+
+
+def test_random_states_of_other_models_are_left_out(strategy, tmp_path, caplog):
+    with strategy.scope():
+        with_dropout([0.5, 0.2]).save_weights(tmp_path / "model.weights.h5")
+        again = with_dropout([0.5])
+        before = states_of(again)
+        with caplog.at_level(logging.WARNING, "ipu_tf"):
+            again.load_weights(tmp_path / "model.weights.h5")
+    assert states_of(again) == before
+    assert "states of 2 random generators are not loaded, because the model has 1" in caplog.text
+
+
+def test_stock_weights_have_no_random_states(strategy, tmp_path):
+    with_dropout([0.5]).save_weights(tmp_path / "model.weights.h5")
+    with strategy.scope():
+        again = with_dropout([0.5])
+    before = states_of(again)
+    again.load_weights(tmp_path / "model.weights.h5")
+    assert states_of(again) == before
+
+
 def test_the_stages_of_a_subclass_are_in_its_code(strategy, tmp_path):
     with strategy.scope():
         model = pipelined_models.DeepNet(stages=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -26,6 +27,25 @@ from ipu_tf.keras.pipeline.stages import Stages
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetStages:
+    """Stages that go before those of scopes.
+
+    No plain tuple, in which Keras would find the layers once more when it saves a model.
+
+    Attributes:
+        stages: The stage of each call of a layer.
+        layers: The layers that are called.
+    """
+
+    stages: Stages = ()
+    layers: tuple[keras.Layer, ...] = ()
+
+
+NO_STAGES = SetStages()
+"""The model is not pipelined, whatever scopes its layers were made in."""
+
+
 class PipelineExtensions(IPUExtensions):
     """Which stage of a pipeline each layer of a model belongs to, and how the pipeline runs.
 
@@ -33,9 +53,7 @@ class PipelineExtensions(IPUExtensions):
     """
 
     _pipelining_options = PipeliningOptions()
-    _stages_are_set = False
-    _set_stages: Stages | None = None
-    _set_for: tuple[keras.Layer, ...] = ()
+    _set_stages: SetStages | None = None
     _call_graph: symbolic.CallGraph | None = None
     _seen_inputs: Any = None
 
@@ -105,7 +123,7 @@ class PipelineExtensions(IPUExtensions):
 
     def reset_pipeline_stage_assignment(self) -> None:
         """Takes the stages of all layers away: the model is not pipelined any more."""
-        self._stages_are_set, self._set_stages, self._set_for = True, None, ()
+        self._set_stages = NO_STAGES
         self._drop_functions()
 
     def print_pipeline_stage_assignment_summary(
@@ -122,13 +140,13 @@ class PipelineExtensions(IPUExtensions):
             (print_fn or print)(line)
 
     def _keep_stages(self, graph: LayerGraph, stages: Stages) -> None:
-        self._stages_are_set, self._set_stages = True, stages
-        self._set_for = tuple(leaf.layer for leaf in graph.leaves)
+        layers = tuple(leaf.layer for leaf in graph.leaves)
+        self._set_stages = SetStages(stages=stages, layers=layers)
         self._drop_functions()
 
     def _drop_set_stages(self) -> None:
         """Drops the stages that were set, because the layers are about to change."""
-        if self._set_stages is not None:
+        if self._set_stages not in (None, NO_STAGES):
             logger.warning(
                 "The pipeline stage assignment of model '%s' is dropped, because its layers "
                 "change. Set it again.",
@@ -156,21 +174,18 @@ class PipelineExtensions(IPUExtensions):
 
     def _stages(self, graph: LayerGraph) -> Stages:
         """Returns the stage of each of the leaves of the model's graph."""
-        if not self._stages_are_set:
-            return graph.recorded_stages()
         if self._set_stages is None:
+            return graph.recorded_stages()
+        if self._set_stages == NO_STAGES:
             return (None,) * len(graph.leaves)
-        layers = tuple(leaf.layer for leaf in graph.leaves)
-        if len(layers) != len(self._set_for) or any(
-            now is not then for now, then in zip(layers, self._set_for, strict=True)
-        ):
+        if tuple(leaf.layer for leaf in graph.leaves) != self._set_stages.layers:
             stage_rules.raise_no_longer_valid(self)
-        return self._set_stages
+        return self._set_stages.stages
 
     def _may_be_pipelined(self) -> bool:
         """Returns whether any stage was set or recorded, without looking at the model's calls."""
-        if self._stages_are_set:
-            return self._set_stages is not None
+        if self._set_stages is not None:
+            return self._set_stages != NO_STAGES
         return any(
             recorded_stage(layer) is not None
             or was_called_in_stage(layer)

@@ -1,0 +1,55 @@
+"""The random states of a model in its files, so that a run that goes on draws what it would have.
+
+Stock Keras leaves them out. They have a group of their own in the weights of a model, which stock
+Keras does not look for, and which may be missing.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import keras
+
+from ipu_tf.keras.replication import seed_states
+
+logger = logging.getLogger(__name__)
+
+
+class RandomStates(keras.Operation):
+    """Writes and reads the states of a model's random generators.
+
+    Keras saves what hangs on a model as an attribute; this is no layer, so it changes no model.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        super().__init__(name="random_states")
+        self._model = weakref.ref(model)
+
+    def save_own_variables(self, store: MutableMapping[str, Any]) -> None:
+        """Puts the states into a part of a file, by their number."""
+        for index, state in enumerate(self._states()):
+            store[str(index)] = state.numpy()
+
+    def load_own_variables(self, store: Mapping[str, Any]) -> None:
+        """Sets the states to those of a part of a file, which is empty where there are none."""
+        states = self._states()
+        if len(store.keys()) not in (0, len(states)):
+            logger.warning(
+                "The states of %d random generators are not loaded, because the model has %d.",
+                len(store.keys()),
+                len(states),
+            )
+            return
+        for index, state in enumerate(states):
+            if str(index) in store:
+                state.assign(store[str(index)])
+
+    def _states(self) -> list[Any]:
+        model = self._model()
+        return [] if model is None else seed_states(model)
