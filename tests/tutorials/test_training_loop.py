@@ -10,10 +10,21 @@ from tutorials import (
     gradient_accumulation,
     mixed_precision,
     on_device_loop,
+    pipelining_functional,
+    pipelining_sequential,
+    pipelining_subclass,
     replication,
 )
 
-TUTORIALS = [on_device_loop, gradient_accumulation, replication, mixed_precision]
+TUTORIALS = [
+    on_device_loop,
+    gradient_accumulation,
+    replication,
+    mixed_precision,
+    pipelining_sequential,
+    pipelining_functional,
+    pipelining_subclass,
+]
 
 
 @pytest.fixture(autouse=True)
