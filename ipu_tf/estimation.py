@@ -68,16 +68,16 @@ def estimate(
         strategy = IPUStrategy()
         with strategy.scope(), untouched_variables(), contextlib.ExitStack() as stack:
             made = _made(model)
+            specs = step_data.input_specs(made, batch_size, inputs)
             function = "train_step" if training else "predict_step"
             # Looked up here: a model that has to be compiled is replaced by one without stages.
             stages = pipelines.pipeline_of(made, function)
             stack.enter_context(pipelines.pipelined(stages))
             if training:
                 made, notes = stack.enter_context(_trainable(made, ours=made is not model))
-                _trace_training(strategy, made, inputs, targets, batch_size)
+                _trace_training(strategy, made, specs, targets, batch_size)
             else:
                 notes = ()
-                specs = step_data.input_specs(made, batch_size, inputs)
                 _trace(strategy, made.predict_step, specs)
     return dataclasses.replace(strategy.report(), notes=notes)
 
@@ -98,9 +98,10 @@ def trace_training(
     with configuration.borrowed_device(_device(config)), device_programs.capturing() as found:
         # One scope cannot be within another's, and the caller may be in that of the model.
         strategy = model.distribute_strategy
+        specs = step_data.input_specs(model, batch_size, inputs)
         with strategy.scope(), untouched_variables(), _trainable(model, ours=False) as known:
             made, notes = known
-            _trace_training(strategy, made, inputs, targets, batch_size)
+            _trace_training(strategy, made, specs, targets, batch_size)
     return found[0], notes
 
 
@@ -161,9 +162,8 @@ def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
 
 
 def _trace_training(
-    strategy: IPUStrategy, model: keras.Model, inputs: Any, targets: Any, batch_size: int
+    strategy: IPUStrategy, model: keras.Model, specs: Any, targets: Any, batch_size: int
 ) -> None:
-    specs = step_data.input_specs(model, batch_size, inputs)
     if targets is None:
         outputs = model.compute_output_spec(_symbolic(specs))
         targets = step_data.target_specs(model, outputs, batch_size)

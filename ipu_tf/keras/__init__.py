@@ -1,6 +1,7 @@
 """Keras models, layers and optimizers for the simulated IPU."""
 
-from ipu_tf.keras import device_pipeline, layers, optimizers, pipeline  # noqa: F401 # Registers.
+from ipu_tf.keras import layers, optimizers, pipeline
+from ipu_tf.keras.auto_pipeline import PipelineDecision, auto_pipeline
 from ipu_tf.keras.models import Model, Sequential
 from ipu_tf.keras.pipeline import (
     FunctionalLayerPipelineStageAssignment,
@@ -18,10 +19,12 @@ __all__ = [
     "Model",
     "ModelLayerPipelineStageAssignment",
     "NestedModelPipelineStageAssignment",
+    "PipelineDecision",
     "PipelineStage",
     "Sequential",
     "SequentialLayerPipelineStageAssignment",
     "SequentialNestedModelPipelineStageAssignment",
+    "auto_pipeline",
     "layers",
     "optimizers",
     "pipeline",

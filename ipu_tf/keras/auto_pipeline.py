@@ -225,7 +225,8 @@ class _Search:
             return self._compile(cut, options)
 
         even = compiled(even_stages(len(self._paths), stages))
-        balanced = compiled(balanced_stages(self._figures, wanted))
+        cut = balanced_stages(self._figures, wanted)
+        balanced = even if cut == even.stages else compiled(cut)
         yield min(balanced, even, key=lambda candidate: candidate.rank), even
 
     def _by_path(self, values: Sequence[int]) -> dict[str, int]:
@@ -286,14 +287,16 @@ def _replicas(num_ipus: int, wanted: int | None, layers: int) -> list[int]:
 
 
 def _apply(model: PipelineExtensions, chosen: _Candidate) -> None:
-    """Sets the stages and options of a model."""
-    model._keep_stages(model._layer_graph(), chosen.stages)
+    """Sets the stages of a model, and the options that were chosen; it keeps its others."""
     mode = RecomputationMode.RecomputeAndBackpropagateInterleaved
-    model.set_pipelining_options(
-        gradient_accumulation_steps_per_replica=chosen.options.micro_batches,
+    model._pipelining_options = dataclasses.replace(
+        model._pipelining_options,
+        steps_per_replica=chosen.options.micro_batches,
+        device_mapping=None,
         pipeline_schedule=_SCHEDULES[chosen.options.schedule],
         recomputation_mode=mode if chosen.options.recompute else RecomputationMode.Auto,
     )
+    model._keep_stages(model._layer_graph(), chosen.stages)
 
 
 def _reason(

@@ -1,0 +1,23 @@
+"""The tutorial chooses a pipeline, says why, and trains with it."""
+
+import re
+
+import pytest
+
+from ipu_tf import config
+from tutorials import auto_pipeline
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration_is_left():
+    yield
+    config.reset_ipu_configuration()
+
+
+def test_what_is_chosen_trains(capsys):
+    auto_pipeline.main(["--epochs", "4"])
+    printed = capsys.readouterr().out
+    assert "Model 'wide': 1 x 2 IPUs" in printed
+    assert "Limited by stage" in printed
+    (accuracy,) = re.findall(r"accuracy ([\d.]+)%", printed)
+    assert float(accuracy) > 80
