@@ -392,7 +392,7 @@ class IPUTrainer(SavedExtensions):
                 f"`gradient_accumulation_steps_per_replica` ({accumulated}). Model '{self.name}': "
                 f"compile it with a multiple of {accumulated}."
             )
-        if accumulated > 1 or infeed.replicas > 1:
+        if accumulated > 1 or infeed.replicas > 1 or pipeline is not None:
             overrides.check_optimizer(self.optimizer, self.name)
         logger.info(
             "Model '%s': a weight update sees %d samples: batches of %d, %d micro-batches, %d "

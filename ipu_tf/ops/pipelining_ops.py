@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
 
 
 class PipelineSchedule(enum.Enum):
@@ -58,6 +61,16 @@ class PipelineStageOptions:
                     f"Received: {options!r}."
                 )
             object.__setattr__(self, name, dict(options))
+
+
+def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
+    """Returns the tensors, which a pipeline stage keeps when it computes activations again.
+
+    Args:
+        tensors: A tensor, or a structure of tensors.
+        name: Name of the operations.
+    """
+    return tf.nest.map_structure(lambda tensor: tf.identity(tensor, name=name), tensors)
 
 
 def schedule_depth(schedule: PipelineSchedule, ipus: Sequence[int], *, training: bool) -> int:

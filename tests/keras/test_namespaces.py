@@ -12,3 +12,12 @@ def test_every_public_name_is_there():
     for module in (ipu_tf.keras.layers, ipu_tf.keras.optimizers):
         for name in module.__all__:
             assert hasattr(module, name), name
+
+
+def test_pipelines_are_where_scripts_look_for_them():
+    assignments = [name for name in ipu_tf.keras.__all__ if name.endswith("StageAssignment")]
+    assert len(assignments) == 6
+    for name in ("PipelineStage", *assignments):
+        assert getattr(ipu_tf.keras, name).__name__ == name
+    for name in ("PipelineSchedule", "RecomputationMode", "PipelineStageOptions"):
+        assert getattr(ipu_tf.ops.pipelining_ops, name).__name__ == name

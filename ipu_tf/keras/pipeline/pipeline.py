@@ -191,8 +191,7 @@ def _by_path(graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]) -> M
 def warn_about_moving_statistics(model: keras.Model) -> None:
     """Logs a warning for layers whose moving statistics a pipeline does not update properly."""
     for layer in model._flatten_layers(include_self=False):
-        momentum = getattr(layer, "momentum", None)
-        if isinstance(layer, keras.layers.BatchNormalization) and 0 < momentum < 1:
+        if isinstance(layer, keras.layers.BatchNormalization) and 0 < layer.momentum < 1:
             logger.warning(
                 "Layer %s of the pipelined model '%s': the moving statistics of batch "
                 "normalization are not updated properly on the machine, where a stage runs several "
@@ -200,5 +199,5 @@ def warn_about_moving_statistics(model: keras.Model) -> None:
                 "normalization. Received: momentum=%s.",
                 layer.name,
                 model.name,
-                momentum,
+                layer.momentum,
             )

@@ -185,6 +185,7 @@ def test_an_optimizer_that_computes_gradients(model):
             raise NotImplementedError
 
     compile_model(model, optimizer=Own(), steps_per_execution=2 * G)
+    model.set_pipelining_options(1, pipeline_schedule=PipelineSchedule.Sequential)
     with pytest.raises(ValueError, match="must not override OptimizerV2.minimize"):
         fit(model)
 
