@@ -42,9 +42,7 @@ def encoder(layers=12, size=768, heads=12, length=128, vocabulary=30522):
         x = keras.layers.Add()([x, keras.layers.Dense(size)(wide)])
         x = keras.layers.LayerNormalization()(x)
     pooled = keras.layers.GlobalAveragePooling1D()(x)
-    return keras.Model(
-        tokens, keras.layers.Dense(2, activation="softmax")(pooled), name="encoder"
-    )
+    return keras.Model(tokens, keras.layers.Dense(2, activation="softmax")(pooled), name="encoder")
 
 
 def check(decision):

@@ -51,7 +51,7 @@ def assign(module: Module, stage_of_layers: Mapping[str, int], stages: int) -> A
     """Returns the stages of the instructions of a simplified module.
 
     Args:
-        module: The step.
+        module: The step, prepared.
         stage_of_layers: Stage of each layer by its path.
         stages: Number of stages.
     """
@@ -192,8 +192,7 @@ class _Assigner:
 
     def _place_parameters(self) -> None:
         """Puts parameters that live in one stage where they are updated, else first read."""
-        root = self._by_name[self._entry.root]
-        results: Sequence[str] = root.operands if root.opcode == "tuple" else (root.name,)
+        results = self._by_name[self._entry.root].operands
         for name, parameter in self._parameter_names():
             updated = parameter.updated_by
             maker = results[updated] if updated is not None else ""

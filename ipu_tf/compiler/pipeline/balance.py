@@ -23,7 +23,7 @@ from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.fifo import stashed
 from ipu_tf.compiler.pipeline.options import Schedule
 from ipu_tf.compiler.pipeline.schedule import waiting_micro_batches
-from ipu_tf.compiler.pipeline.split import cut
+from ipu_tf.compiler.pipeline.split import cut, prepared
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.compiler.rules import RULES
 from ipu_tf.machine.links import Route, bytes_per_second
@@ -70,6 +70,7 @@ def layer_figures(
         options: The chip, and how to plan.
         plans: Plans that tile ops run.
     """
+    module = prepared(module)
     count = max(places.values()) + 1
     program = build_program(module, options=options, plans=plans, samples_per_run=0, rules=RULES)
     assignment = assign(module, places, count)

@@ -27,7 +27,14 @@ from ipu_tf.compiler.pipeline.program import (
     PipelineProgram,
     PipelineStage,
 )
-from ipu_tf.compiler.pipeline.split import Cut, cut, gradients, stage_module, with_accumulators
+from ipu_tf.compiler.pipeline.split import (
+    Cut,
+    cut,
+    gradients,
+    prepared,
+    stage_module,
+    with_accumulators,
+)
 from ipu_tf.compiler.pipeline.timeline import Wiring, timeline
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.compiler.rules import RULES
@@ -90,6 +97,7 @@ def build_pipeline(
         replica_ipus=pipeline.replica_ipus,
         replicas=pipeline.replicas,
     )
+    module = prepared(module)
     training = any(instruction.phase == "backward" for instruction in module.entry_computation)
     found = _cut(module, pipeline)
     waiting = fifos(found.module, found.assignment, pipeline, training=training)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, Phase, TupleType
 from ipu_tf.compiler.hlo.module import Role, Type
-from ipu_tf.compiler.passes.rewrite import users
+from ipu_tf.compiler.passes.rewrite import users, with_instructions
 from ipu_tf.compiler.pipeline.assignment import Assignment
 from ipu_tf.compiler.pipeline.fifo import Fifo
 from ipu_tf.compiler.pipeline.program import Crossing
@@ -189,13 +189,54 @@ class _StageModule:
         )
 
 
+def prepared(module: Module) -> Module:
+    """Returns a simplified step as the rest of this package takes it.
+
+    Its result is a tuple, of one part if it was none, and what reads gradients is no part of the
+    forward pass: a step that accumulates in variables of its own adds to them in the backward pass.
+    """
+    return _with_tuple_root(_with_late_phases(module))
+
+
+def _with_late_phases(module: Module) -> Module:
+    entry = module.entry_computation
+    late: set[str] = set()
+    instructions = []
+    for instruction in entry:
+        if instruction.phase == "forward" and not late.isdisjoint(instruction.operands):
+            instruction = instruction.replace(phase="backward")
+        if instruction.phase == "backward":
+            late.add(instruction.name)
+        instructions.append(instruction)
+    changed = with_instructions(entry, instructions)
+    return module.replace(computations={**module.computations, entry.name: changed})
+
+
+def _with_tuple_root(module: Module) -> Module:
+    entry = module.entry_computation
+    root = entry.by_name()[entry.root]
+    if root.opcode == "tuple":
+        return module
+    results = Instruction(
+        name=f"{root.name}.results",
+        opcode="tuple",
+        type=TupleType((root.type,)),
+        operands=(root.name,),
+        phase=root.phase,
+    )
+    computation = Computation(
+        name=entry.name, instructions=(*entry.instructions, results), root=results.name
+    )
+    return module.replace(computations={**module.computations, entry.name: computation})
+
+
 def with_accumulators(module: Module, assignment: Assignment) -> tuple[Module, Assignment]:
     """Returns a step that adds what its update reads of the backward pass to accumulators.
 
     Does not model that they are set to zero before the first micro-batch.
 
     Args:
-        module: The step of one micro-batch.
+        module: The step of one micro-batch, prepared.
         assignment: Stages of its instructions.
     """
     entry = module.entry_computation
@@ -228,15 +269,7 @@ def with_accumulators(module: Module, assignment: Assignment) -> tuple[Module, A
         stages[total] = stages[place] = stages[instruction.name]
     by_name = {instruction.name: instruction for instruction in instructions}
     types = tuple(by_name[name].type for name in results)
-    new_root = Instruction(
-        name=root.name if root.opcode == "tuple" else f"{root.name}.results",
-        opcode="tuple",
-        type=TupleType(types),
-        operands=tuple(results),
-        phase=root.phase,
-    )
-    if root.opcode != "tuple":
-        instructions.append(root)
+    new_root = root.replace(type=TupleType(types), operands=tuple(results))
     computation = Computation(
         name=entry.name, instructions=(*instructions, new_root), root=new_root.name
     )
@@ -286,9 +319,8 @@ def _accumulation(
 
 
 def _results(entry: Computation) -> tuple[str, ...]:
-    """Returns the names of the parts of a computation's result."""
-    root = entry.by_name()[entry.root]
-    return root.operands if root.opcode == "tuple" else (root.name,)
+    """Returns the names of the parts of a computation's result, which is a tuple."""
+    return entry.by_name()[entry.root].operands
 
 
 def _arrays(type_: Type) -> Iterator[Array]:

@@ -11,7 +11,7 @@ from ipu_tf.compiler.hlo import verify
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.pipeline import PipelineOptions, compile_pipeline
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
-from ipu_tf.compiler.pipeline.split import cut, stage_module, with_accumulators
+from ipu_tf.compiler.pipeline.split import cut, prepared, stage_module, with_accumulators
 from ipu_tf.machine.target import target
 from tests.compiler import modules
 
@@ -62,7 +62,7 @@ def test_a_layer_within_another_has_its_stage():
 
 class TestSplit:
     def test_stages_have_every_instruction_once_and_are_sound(self):
-        module = modules.text("cifar10")
+        module = prepared(modules.text("cifar10"))
         assignment = assign(module, stages_at(2, 5), 3)
         found = cut(module, assignment)
         parts = [stage_module(found, stage, ()) for stage in range(3)]
@@ -78,7 +78,7 @@ class TestSplit:
                 assert len(made) == 1 + len(crossing), instruction.name
 
     def test_weights_and_their_updates_are_in_the_stage_of_their_layer(self):
-        module = modules.text("cifar10")
+        module = prepared(modules.text("cifar10"))
         wanted = stages_at(2, 5)
         found = cut(module, assign(module, wanted, 3))
         for stage in range(3):
@@ -88,7 +88,7 @@ class TestSplit:
                     assert parameter.updated_by is not None
 
     def test_data_flows_one_way_in_each_pass(self):
-        module = modules.text("cifar10")
+        module = prepared(modules.text("cifar10"))
         crossings = cut(module, assign(module, stages_at(2, 5), 3)).crossings
         assert {c.phase for c in crossings} >= {"forward", "backward"}
         for crossing in crossings:
@@ -98,7 +98,7 @@ class TestSplit:
                 assert crossing.source > crossing.destination
 
     def test_accumulators_stand_between_gradients_and_update(self):
-        module = modules.text("cifar10")
+        module = prepared(modules.text("cifar10"))
         changed, _ = with_accumulators(module, assign(module, stages_at(5), 2))
         verify(changed)
         by_name = changed.entry_computation.by_name()
@@ -206,3 +206,34 @@ class TestFigures:
 def test_a_system_that_is_too_small_is_refused():
     with pytest.raises(ValueError, match="No system has"):
         compiled(5, replicas=512)
+
+
+class TestPrepared:
+    def test_what_reads_gradients_is_not_forward(self):
+        module = modules.text("cifar10")
+        entry = module.entry_computation
+        gradient = next(i for i in entry if i.phase == "backward" and i.type.dims == (512, 10))
+        total = gradient.replace(
+            name="total", opcode="add", operands=(gradient.name,) * 2, layer="", phase="forward"
+        )
+        position = entry.instructions.index(gradient) + 1
+        instructions = (*entry.instructions[:position], total, *entry.instructions[position:])
+        changed = module.replace(
+            computations={
+                **module.computations,
+                entry.name: dataclasses.replace(entry, instructions=instructions),
+            }
+        )
+        found = prepared(changed)
+        assert found.entry_computation.by_name()["total"].phase == "backward"
+        assert assign(found, stages_at(8), 2).stage_of["total"] == 1
+
+    def test_a_single_result_becomes_a_tuple(self):
+        module = modules.text("cifar10")
+        entry = module.entry_computation
+        last = next(i for i in reversed(entry.instructions) if i.opcode == "fusion")
+        place = entry.instructions.index(last) + 1
+        alone = dataclasses.replace(entry, instructions=entry.instructions[:place], root=last.name)
+        changed = module.replace(computations={**module.computations, entry.name: alone})
+        root = prepared(changed).entry_computation.instructions[-1]
+        assert (root.opcode, root.operands) == ("tuple", (last.name,))
