@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import keras
@@ -29,22 +29,21 @@ def assignments_of(graph: LayerGraph, stages: Stages) -> list[Any]:
         graph: The layers of the model.
         stages: Their stages.
     """
-    return _assignments(graph.model, graph.invocations, stages)
+    return [_assignment(graph.model, call, stages.__getitem__) for call in graph.invocations]
 
 
-def _assignments(
-    model: keras.Model, invocations: Sequence[Invocation], stages: Stages
-) -> list[Any]:
-    result: list[Any] = []
-    for call in invocations:
-        of_layer, of_nested = _classes(model)
-        index = () if isinstance(model, keras.Sequential) else (call.node_index,)
-        if call.parts is None:
-            result.append(of_layer(call.layer, *index, stages[call.ordinal]))
-        else:
-            parts = _assignments(call.layer, call.parts, stages)
-            result.append(of_nested(call.layer, *index, parts))
-    return result
+def _assignment(model: keras.Model, call: Invocation, stage_of: Callable[[int], int | None]) -> Any:
+    """Returns the assignment of a call in a model; `stage_of` takes ordinals of leaves."""
+    of_layer, of_nested = _classes(model)
+    index = () if isinstance(model, keras.Sequential) else (call.node_index,)
+    if call.parts is None:
+        return of_layer(call.layer, *index, stage_of(call.ordinal))
+    parts = [_assignment(call.layer, part, stage_of) for part in call.parts]
+    return of_nested(call.layer, *index, parts)
+
+
+def _always(stage: int) -> Callable[[int], int]:
+    return lambda _: stage
 
 
 def stages_of(graph: LayerGraph, assignments: Any) -> tuple[int, ...]:
@@ -79,7 +78,7 @@ def _stages(
     order = [call.layer.name for call in invocations]
     for call, assignment in zip(invocations, assignments, strict=True):
         if type(assignment) is int and isinstance(model, keras.Sequential):
-            assignment = _whole_layer(call, assignment)
+            assignment = _assignment(model, call, _always(assignment))
         _check_matches(model, call, assignment, f"{subject}, layer '{call.layer.name}'", order)
         if call.parts is not None:
             nested = f"{subject}, nested model '{call.layer.name}'"
@@ -92,28 +91,6 @@ def _stages(
             )
         else:
             yield assignment.pipeline_stage
-
-
-def _whole_layer(call: Invocation, stage: int) -> Any:
-    """Returns the assignment of one stage to all of a layer of a Sequential."""
-    if call.parts is None:
-        return SequentialLayerPipelineStageAssignment(call.layer, stage)
-
-    def nested(call: Invocation) -> list[Any]:
-        of_layer, of_nested = _classes(call.layer)
-        index = (
-            [()] * len(call.parts or ())
-            if isinstance(call.layer, keras.Sequential)
-            else [(part.node_index,) for part in call.parts or ()]
-        )
-        return [
-            of_layer(part.layer, *where, stage)
-            if part.parts is None
-            else of_nested(part.layer, *where, nested(part))
-            for part, where in zip(call.parts or (), index, strict=True)
-        ]
-
-    return SequentialNestedModelPipelineStageAssignment(call.layer, nested(call))
 
 
 def _check_matches(
