@@ -160,6 +160,41 @@ def test_nested_models_in_scopes(strategy):
     assert stage_of_layers(model) == {"own/own0": 0, "called/called0": 1}
 
 
+def test_each_input_of_a_nested_model_has_its_own_source(strategy):
+    def dense(name):
+        return keras.layers.Dense(4, name=name)
+
+    with strategy.scope():
+        a, b = keras.Input((4,)), keras.Input((4,))
+        both = keras.layers.Add(name="add")([dense("on_a")(a), dense("on_b")(b)])
+        inner = keras.Model([a, b], both, name="inner")
+        inputs = keras.Input((4,))
+        early = dense("early")(inputs)
+        model = keras.Model(inputs, inner([early, dense("late")(early)]), name="net")
+
+    def stages(on_a):
+        assignment = model.get_pipeline_stage_assignment()
+        by_name = {"early": 0, "late": 1, "on_a": on_a, "on_b": 1, "add": 1}
+        for part in [*assignment[:2], *assignment[2].pipeline_stage_assignments]:
+            part.pipeline_stage = by_name[part.layer.name]
+        return assignment
+
+    model.set_pipeline_stage_assignment(stages(on_a=0))  # It does not wait for the other input.
+    assert stage_of_layers(model) == {"early": 0, "late": 1, "on_a": 0, "on_b": 1, "add": 1}
+    with pytest.raises(ValueError, match="Layer add in pipeline stage 1 has a dependency"):
+        model.set_pipeline_stage_assignment(stages(on_a=2))
+
+
+def test_inputs_by_name(strategy):
+    with strategy.scope():
+        inputs = {name: keras.Input((4,), name=name) for name in ("left", "right")}
+        left, right = (keras.layers.Dense(4, name=f"on_{name}") for name in inputs)
+        x = keras.layers.Add(name="add")([left(inputs["left"]), right(inputs["right"])])
+        model = keras.Model(inputs, {"sum": x}, name="net")
+    assign(model, [0, 1, 1])
+    assert stage_of_layers(model) == {"on_left": 0, "on_right": 1, "add": 1}
+
+
 def test_layers_of_one_path_are_in_one_stage(strategy):
     def block(name, shape):
         inputs = keras.Input(shape)
