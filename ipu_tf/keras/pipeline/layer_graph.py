@@ -188,8 +188,7 @@ class _Walk:
     ) -> tuple[Invocation, Sequence[Sources]]:
         """Returns a call of a layer, and what each of its outputs is made of."""
         index = layer._inbound_nodes.index(node) if node is not None else 0
-        # A layer keeps the path under which it was built: no model's, if it was called on its own.
-        own_path = layer.path or f"{path}/{layer.name}"
+        own_path = _path_of(layer, path)
         invocation = Invocation(layer=layer, node_index=index, path=own_path)
         if is_taken_apart(layer):
             inner = self.model(layer, operands, stages.within(layer, node), own_path)
@@ -203,6 +202,16 @@ class _Walk:
         )
         outputs = len(node.outputs) if node is not None else 1
         return leaf, [frozenset({ordinal})] * outputs
+
+
+def _path_of(layer: keras.Layer, parent: str) -> str:
+    """Returns the path of a layer in a model.
+
+    A layer keeps the path of its first call: no model's, where it was called on its own.
+    """
+    known = layer._parent_path
+    first_parent = parent if known is None else known
+    return f"{first_parent}/{layer.name}" if first_parent else layer.name
 
 
 def _leaves(invocations: Iterable[Invocation]) -> Iterator[Invocation]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ipu_tf.keras as ipu
+from ipu_tf._private import keras_layer_path
 from ipu_tf.keras import PipelineStage
 from ipu_tf.keras.pipeline import stage_of_layers
 from tests.keras import pipelined_models
@@ -183,6 +184,27 @@ def test_each_input_of_a_nested_model_has_its_own_source(strategy):
     assert stage_of_layers(model) == {"early": 0, "late": 1, "on_a": 0, "on_b": 1, "add": 1}
     with pytest.raises(ValueError, match="Layer add in pipeline stage 1 has a dependency"):
         model.set_pipeline_stage_assignment(stages(on_a=2))
+
+
+def test_paths_are_those_that_keras_names_ops_by(strategy):
+    class Recording(keras.layers.Layer):
+        def call(self, inputs):
+            seen.add(keras_layer_path())
+            return inputs
+
+    seen = set()
+    with strategy.scope():
+        x = inputs = keras.Input((4,))
+        x = keras.Sequential([Recording(name="a")], name="inner")(x)
+        x = Recording(name="b")(x)
+        model = keras.Model(inputs, x, name="net")
+        outer = keras.Sequential([model, Recording(name="c")], name="outer")
+    outer.set_pipeline_stage_assignment([0, 1])
+    before = set(stage_of_layers(outer))
+    seen.clear()
+    outer(np.zeros((2, 4), "float32"))
+    assert seen == before == set(stage_of_layers(outer))
+    assert {path.rpartition("/")[2] for path in seen} == set("abc")
 
 
 def test_inputs_by_name(strategy):
