@@ -115,8 +115,10 @@ def test_executions_are_whole_updates(strategy, model):
     [
         (PipelineSchedule.Grouped, 2, 1, 4),
         (PipelineSchedule.Grouped, 2, 6, 4),
+        (PipelineSchedule.Grouped, 4, 1, 8),
         (PipelineSchedule.Grouped, 4, 4, 8),
         (PipelineSchedule.Interleaved, 2, 1, 2),
+        (PipelineSchedule.Interleaved, 4, 1, 4),
         (PipelineSchedule.Interleaved, 4, 6, 4),
     ],
 )
