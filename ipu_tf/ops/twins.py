@@ -1,12 +1,13 @@
 """The table of twins: which TensorFlow op has which tile op, and with which attributes.
 
-A tile op has the inputs, outputs and attributes of its stock twin plus its own (`plan`,
-`method`, `serial`, `partials`, `rounding`, `nanoo`, `stream`), so either can stand in the other's place in a graph.
+A tile op has the inputs, outputs and attributes of its stock twin plus its own (`plan`, `method`,
+`serial`, `partials`, `rounding`, `nanoo`, `stream`), so either can stand in the other's place in
+a graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
