@@ -23,6 +23,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     compiler.add_argument(
         "--scalesim-python", default="", help="a Python that has the package scalesim"
     )
+    compiler.add_argument(
+        "--scalesim-layers", type=int, default=0, help="simulate only that many, the smallest"
+    )
     for task in (fit, ops, keras, compiler):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")

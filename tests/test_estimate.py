@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import IPUConfig, config
+from ipu_tf.profile import figures
 from ipu_tf.runtime.untouched import untouched_variables
 from tests import sample_models
 
@@ -51,6 +52,26 @@ class TestTraining:
             "model 'mlp' is not compiled: SGD and sparse_categorical_crossentropy are assumed",
         )
         assert "note: model 'mlp' is not compiled" in report.summary()
+
+    def test_sparse_gradients_are_charged_at_their_bound(self):
+        def model():
+            layers = [
+                keras.layers.Input((16,), dtype="int32"),
+                keras.layers.Embedding(1000, 32, name="table"),
+                keras.layers.Flatten(),
+                keras.layers.Dense(5),
+            ]
+            network = keras.Sequential(layers, name="words")
+            # This optimizer first adds up the rows that occur more than once.
+            network.compile(optimizer="rmsprop", loss="mse")
+            return network
+
+        (program,) = ipu_tf.estimate(model, batch_size=4).programs
+        assert program.device.complete
+        table = next(
+            entry for entry in figures.layers(program.device) if entry.layer == "words/table"
+        )
+        assert min(table.by_phase.values()) > 0
 
     @pytest.mark.parametrize(
         ("activation", "loss"), [("sigmoid", "binary_crossentropy"), (None, "mean_squared_error")]

@@ -110,7 +110,7 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
             trace.operations,
             trace.outputs,
             name=program.name,
-            variables=_variables(trace.owner),
+            variables=_variables(trace),
             arguments={f"input_{index}": tensor for index, tensor in enumerate(tensors)},
             layers=LayerScopes(paths=trace.tracer.layers),
         )
@@ -170,14 +170,16 @@ def _planning(options: PlannerOptions) -> PlanningOptions:
     )
 
 
-def _variables(owner: Any) -> Variables | None:
-    """Returns the variables of a model by what they are for; None where the owner is no model."""
-    if not isinstance(owner, keras.Model):
-        return None
-    optimizer = getattr(owner, "optimizer", None)
+def _variables(trace: Trace) -> Variables:
+    """Returns the variables of a traced function by what they are for."""
+    model = trace.owner
+    if not isinstance(model, keras.Model):
+        return Variables(weights=trace.tracer.trainable_variables)
+    optimizer = getattr(model, "optimizer", None)
     return Variables(
-        weights=owner.trainable_variables,
+        weights=model.trainable_variables,
         optimizer_state=optimizer.variables if optimizer is not None else (),
+        states=[*model.variables, *model.metrics_variables],
     )
 
 

@@ -39,7 +39,7 @@ def test_sides_take_turns_and_the_ratio_is_theirs_over_ours(measured):
 
 
 def test_all_parts_are_in_the_result(measured):
-    result = benchmark.run(argparse.Namespace(rounds=1, scalesim_python=""))
+    result = benchmark.run(argparse.Namespace(rounds=1, scalesim_python="", scalesim_layers=0))
     assert result["against_xla_cpu"].keys() == {"resnet50", "cifar10"}
     assert result["estimate_of_1.8_billion_weights"]["peak_gib"]["max"] == 1.0
     assert result["run_with_cached_program_seconds"]["max"] == 1e-4
@@ -59,6 +59,21 @@ def test_layers_go_to_the_other_simulator(measured, monkeypatch):
     assert result["ratio"]["min"] == 100.0
     assert asked[0][0][0] == "python-with-scalesim"
     assert asked[0][1] == [[1, 1, 1, 1, 4, 5, 1]] * 2
+
+
+def test_some_layers_are_the_smallest(measured, monkeypatch):
+    asked = []
+    layers = [[8, 8, 3, 3, 4, 4, 1], [8, 8, 1, 1, 4, 4, 1], [8, 8, 3, 3, 4, 4, 2]]
+    monkeypatch.setattr(benchmark, "measure", lambda task: {"layers": layers, "seconds": 0.5})
+
+    def worker(command, text=""):
+        asked.extend(json.loads(text))
+        return {"seconds": 50.0}
+
+    monkeypatch.setattr(benchmark, "_json_of", worker)
+    result = benchmark.against_scalesim("python-with-scalesim", 1, 2)
+    assert asked == [layers[1], layers[2]]
+    assert (result["layers"], result["scalesim_layers"]) == (3, 2)
 
 
 def test_a_failing_worker_gives_its_reason():

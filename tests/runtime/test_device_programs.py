@@ -95,6 +95,22 @@ class TestFit:
         assert Report.from_json(tmp_path / "report.json").summary() == report.summary()
 
 
+class TestRunOutsideOfKeras:
+    def test_trainable_variables_are_weights(self, configured):
+        strategy = configured()
+        weight = tf.Variable(tf.ones((8, 8)))
+        total = tf.Variable(tf.zeros((4, 8)), trainable=False)
+
+        @tf.function
+        def step(x):
+            total.assign_add(tf.matmul(x, weight))
+
+        strategy.run(step, args=(tf.ones((4, 8)),))
+        (program,) = strategy.report().programs
+        sizes = {tensor.category: tensor.bytes for tensor in program.device.tensors}
+        assert (sizes["weights"], sizes["state"]) == (4 * 64, 4 * 32)
+
+
 class TestCache:
     def test_a_function_traced_again_is_not_compiled_again(self, configured):
         strategy = configured()

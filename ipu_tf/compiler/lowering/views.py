@@ -137,15 +137,11 @@ def slice_(
 def set_dimension_size(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> Lowered:
-    """Lowers the declaration of a size that is known: a view. Other sizes are refused."""
-    size = context.operand(instruction, 1)
-    literal = size.attributes.get("literal")
-    if literal is None or int(literal) not in array_of(instruction).dims:
-        raise UnsupportedOpcode(
-            instruction,
-            "it sets a dimension to a size that is only known at run time; shapes are static on "
-            "the IPU: pad to a fixed size.",
-        )
+    """Lowers the declaration of a size: a view.
+
+    What has a size of its own at run time, such as the distinct rows of a sparse gradient, keeps
+    the memory of its bound, and what reads it is charged for the bound.
+    """
     return view(operands[0])
 
 
