@@ -38,6 +38,7 @@ ZERO = "zero = f32[] constant(0.0)\n zeros = f32[4,2] broadcast(zero), dimension
         f"{ZERO} a = f32[4,2] pad(x, zero), padding_config=0_0_0x0_0_0",
         f"{ONE} a = f32[4,2] multiply(x, ones)",
         f"{ONE} a = f32[4,2] multiply(ones, x)",
+        f"{ONE} a = f32[4,2] power(x, ones)",
         f"{ONE} a = f32[4,2] divide(x, ones)",
         f"{ZERO} a = f32[4,2] subtract(x, zeros)",
         "a = f32[4,2] select(p, x, x)",
@@ -105,4 +106,12 @@ def test_reversing_one_element():
         "ENTRY main {\n x = f32[1,2] parameter(0)\n a = f32[1,2] reverse(x), dimensions={0}\n"
         " ROOT z = f32[1,2] tanh(a)\n}",
         "ENTRY main {\n x = f32[1,2] parameter(0)\n ROOT z = f32[1,2] tanh(x)\n}",
+    )
+
+
+def test_squares_are_products():
+    simplified(
+        "two = f32[] constant(2.0)\n twos = f32[4,2] broadcast(two), dimensions={}\n"
+        " ROOT a = f32[4,2] power(x, twos)",
+        "ROOT a = f32[4,2] multiply(x, x)",
     )
