@@ -36,7 +36,7 @@ MAKERS = {
 }
 
 
-@keras.saving.register_keras_serializable("ipu_tf_tests")
+@keras.saving.register_keras_serializable("ipu_tf_layer_tests")
 class Ids(keras.layers.Layer):
     """Integers from 0 to 7, made of the first feature."""
 
@@ -44,7 +44,7 @@ class Ids(keras.layers.Layer):
         return keras.ops.cast(keras.ops.clip(inputs[..., 0] * 2 + 4, 0, 7), "int32")
 
 
-@keras.saving.register_keras_serializable("ipu_tf_tests")
+@keras.saving.register_keras_serializable("ipu_tf_layer_tests")
 class Net(keras.Model):
     """A subclassed model around a layer."""
 
