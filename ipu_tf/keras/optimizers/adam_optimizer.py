@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, dense, slot_dtype_name
-from ipu_tf.keras.optimizers.moments import corrected, moving_averages
+from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, slot_dtype_name
+from ipu_tf.keras.optimizers.moments import next_moments
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
@@ -75,14 +75,7 @@ class AdamIpuOptimizer(IpuOptimizerBase, keras.optimizers.Adam):
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Updates a variable and its slots."""
         compute_dtype = self.opt_dtypes[0]
-        betas = self.beta_1, self.beta_2
-        slots = self.get_slot(variable, "m"), self.get_slot(variable, "v")
-        moments = moving_averages(dense(gradient), slots, betas, compute_dtype)
-        for slot, moment in zip(slots, moments, strict=True):
-            self.assign(slot, moment)
-        if self.debiasing:
-            moments = corrected(moments, betas, self.iterations + 1, compute_dtype)
-        m_hat, v_hat = moments
+        m_hat, v_hat = next_moments(self, gradient, variable, compute_dtype)
         if self.amsgrad:
             largest = self.get_slot(variable, "vhat")
             v_hat = tf.maximum(tf.cast(largest.value, compute_dtype), v_hat)

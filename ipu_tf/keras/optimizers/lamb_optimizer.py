@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, dense, slot_dtype_name
-from ipu_tf.keras.optimizers.moments import corrected, moving_averages
+from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, slot_dtype_name
+from ipu_tf.keras.optimizers.moments import next_moments
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
@@ -87,14 +87,7 @@ class LAMBIpuOptimizer(IpuOptimizerBase, keras.optimizers.Lamb):
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Updates a variable and its slots."""
         compute_dtype, apply_dtype = self.opt_dtypes
-        betas = self.beta_1, self.beta_2
-        slots = self.get_slot(variable, "m"), self.get_slot(variable, "v")
-        moments = moving_averages(dense(gradient), slots, betas, compute_dtype)
-        for slot, moment in zip(slots, moments, strict=True):
-            self.assign(slot, moment)
-        if self.debiasing:
-            moments = corrected(moments, betas, self.iterations + 1, compute_dtype)
-        first, second = moments
+        first, second = next_moments(self, gradient, variable, compute_dtype)
         step = first / (tf.sqrt(second) + tf.cast(self.epsilon, compute_dtype))
 
         path = self._path(variable)

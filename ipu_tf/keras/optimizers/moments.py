@@ -6,7 +6,29 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.keras.optimizers.ipu_optimizer_base import dense
+
 Pair = tuple[tf.Tensor, tf.Tensor]
+
+
+def next_moments(optimizer: Any, gradient: Any, variable: Any, dtype: tf.DType) -> Pair:
+    """Returns the moments of a variable after one more step, and keeps them in its slots.
+
+    Args:
+        optimizer: An `IpuOptimizerBase` with slots "m" and "v", `beta_1`, `beta_2` and
+            `debiasing`, which says whether what is returned is corrected; slots never are.
+        gradient: The gradient of the variable.
+        variable: The variable.
+        dtype: Dtype of the arithmetic and of the results.
+    """
+    betas = optimizer.beta_1, optimizer.beta_2
+    slots = optimizer.get_slot(variable, "m"), optimizer.get_slot(variable, "v")
+    moments = moving_averages(dense(gradient), slots, betas, dtype)
+    for slot, moment in zip(slots, moments, strict=True):
+        optimizer.assign(slot, moment)
+    if not optimizer.debiasing:
+        return moments
+    return corrected(moments, betas, optimizer.iterations + 1, dtype)
 
 
 def moving_averages(
