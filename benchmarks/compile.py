@@ -29,7 +29,7 @@ class WorkerError(Exception):
 
 def measure(task: str) -> Measured:
     """One measurement in a fresh process; see `benchmarks.compile_worker` for the tasks."""
-    return _json_of([sys.executable, "-m", "benchmarks.compile_worker", task])
+    return json_of([sys.executable, "-m", "benchmarks.compile_worker", task])
 
 
 def against_xla(network: str, rounds: int) -> Measured:
@@ -70,7 +70,7 @@ def against_scalesim(python: str, rounds: int, some: int = 0) -> Measured:
     theirs = None
     if python:
         layers = sorted(runs[0]["layers"], key=_products)[: some or None]
-        theirs = _json_of([python, "-I", str(SCALESIM_WORKER)], json.dumps(layers))["seconds"]
+        theirs = json_of([python, "-I", str(SCALESIM_WORKER)], json.dumps(layers))["seconds"]
     runs += [measure("planner") for _ in range(rounds - 1)]
     seconds = [run["seconds"] for run in runs]
     result = {"layers": len(runs[0]["layers"]), "seconds": spread(seconds)}
@@ -114,7 +114,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _json_of(command: list[str], text: str = "") -> Measured:
+def json_of(command: list[str], text: str = "") -> Measured:
+    """The JSON object in the last line that a command prints.
+
+    Raises:
+        WorkerError: The command failed.
+    """
     done = subprocess.run(
         command,
         input=text,

@@ -39,6 +39,15 @@ def _cifar10() -> keras.Model:
     return model
 
 
+def _mlp() -> keras.Model:
+    dense = keras.layers.Dense
+    model = keras.Sequential(
+        [keras.Input((784,)), dense(128, activation="relu"), dense(10, activation="softmax")]
+    )
+    model.compile(keras.optimizers.SGD(0.016), "sparse_categorical_crossentropy")
+    return model
+
+
 def _block() -> keras.Model:
     """A transformer block of 1.8 billion weights: 12,288 features, 96 heads, 128 tokens."""
     width, heads = 12288, 96
@@ -51,11 +60,13 @@ def _block() -> keras.Model:
     return model
 
 
-_NETWORKS: dict[str, tuple[Build, int]] = {
+NETWORKS: dict[str, tuple[Build, int]] = {
     "resnet50": (_resnet50, 4),
     "cifar10": (_cifar10, 64),
+    "mlp": (_mlp, 32),
     "block": (_block, 1),
 }
+"""What builds each network, compiled, and its batch size."""
 
 
 class Stopwatch:
@@ -85,7 +96,7 @@ class Stopwatch:
 
 def ours(network: str) -> dict[str, Any]:
     """Seconds to plan, extract and compile a network's train step, and those of its estimate."""
-    build, batch_size = _NETWORKS[network]
+    build, batch_size = NETWORKS[network]
     compiling, planning = Stopwatch(), Stopwatch()
     begin = time.perf_counter()
     with (
@@ -107,7 +118,7 @@ def ours(network: str) -> dict[str, Any]:
 
 def xla(network: str) -> dict[str, Any]:
     """Seconds that XLA:CPU needs to compile the same function: HLO, passes, machine code."""
-    build, batch_size = _NETWORKS[network]
+    build, batch_size = NETWORKS[network]
     model = build()
     x = tf.zeros((batch_size, *model.inputs[0].shape[1:]))
     y = tf.zeros((batch_size,), tf.int32)

@@ -25,6 +25,7 @@ NETWORK = (
     "cifar10/dense 1152->512",
     "cifar10/dense 512->10",
 )
+BENCHMARKS = ("fit", "ops", "keras", "compile")
 PASSES = ("forward", "input_gradient", "weight_gradient")
 
 END = "<!-- end -->"
@@ -32,10 +33,10 @@ END = "<!-- end -->"
 Result = dict[str, Any]
 
 
-def host(ops: Result, fit: Result) -> str:
-    """The machine and the versions of both results."""
+def host(*results: Result) -> str:
+    """The machine and the versions of the results."""
     lines = []
-    for result in (fit, ops):
+    for result in results:
         versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items())
         lines.append(
             f"* `{result['benchmark']}`: {result['rounds']} rounds on {result['cores']} cores of "
@@ -94,17 +95,89 @@ def step_table(ops: Result, fit: Result) -> str:
     return "\n".join(lines)
 
 
-def render(page: str, ops: Result, fit: Result) -> str:
+def keras_table(keras: Result) -> str:
+    """Samples per second of both engines in every case of the training loop."""
+    lines = [
+        "| case | stock: median | ipu_tf: median | ratio: median | fastest rounds | wanted |",
+        "|---|---|---|---|---|---|",
+    ]
+    for case in keras["results"]:
+        if "samples_per_second" not in case:
+            continue
+        speed, ratio = case["samples_per_second"], case["ratio"]
+        lines.append(
+            f"| {case['what']} | {speed['stock']['median']:g} | {speed['ipu_tf']['median']:g} | "
+            f"**{ratio['median']:g}** | {ratio['of_fastest_rounds']:g} | {case['wanted']:g} |"
+        )
+    return "\n".join(lines)
+
+
+def first_step_table(keras: Result) -> str:
+    """Seconds to the first step of both engines, and the memory of replicas."""
+    cases = {case["name"]: case for case in keras["results"]}
+    lines = ["| network | stock: median | ipu_tf: median | ratio |", "|---|---|---|---|"]
+    for network, figures in cases["first_step"]["networks"].items():
+        stock, ours = (figures["seconds"][side]["median"] for side in ("stock", "ipu_tf"))
+        lines.append(f"| {network} | {stock:g} s | {ours:g} s | {figures['ratio']:g} |")
+    memory = cases["memory"]
+    peaks = " | ".join(f"{peak / 2**20:.0f} MiB" for peak in memory["peak_bytes"].values())
+    lines += [
+        "",
+        f"| {' | '.join(memory['peak_bytes'])} | ratio | wanted at most |",
+        "|---|---|---|---|",
+        f"| {peaks} | {memory['ratio']:g} | {memory['wanted_at_most']:g} |",
+    ]
+    return "\n".join(lines)
+
+
+def compile_table(compiled: Result) -> str:
+    """Seconds of the compiler and the planner, and of what they are held against."""
+    lines = ["| what | ipu_tf | other | ratio |", "|---|---|---|---|"]
+    for network, figures in compiled["against_xla_cpu"].items():
+        ours, xla = (figures["seconds"][side]["median"] for side in ("ours", "xla"))
+        lines.append(
+            f"| training step of {network}, compiled | {ours:g} s | {xla:g} s (XLA:CPU) | "
+            f"{figures['ratio']['median']:g} |"
+        )
+    block = compiled["estimate_of_1.8_billion_weights"]
+    lines.append(
+        f"| estimate of a transformer block of 1.8 billion weights | "
+        f"{block['seconds']['median']:g} s, {block['peak_gib']['max']:g} GiB | | |"
+    )
+    hit = compiled["run_with_cached_program_seconds"]["median"] * 1e3
+    lines.append(f"| run of a function whose program is cached | {hit:g} ms | | |")
+    layers = compiled["resnet50_layers"]
+    ours = f"| plans of ResNet-50's {layers['layers']} layers | {layers['seconds']['median']:g} s |"
+    if "scalesim_seconds" in layers:
+        least = "at least " if layers["scalesim_layers"] < layers["layers"] else ""
+        lines.append(
+            f"{ours} {layers['scalesim_seconds']:g} s (SCALE-Sim, {layers['scalesim_layers']} of "
+            f"the layers) | {least}{layers['ratio']['median']:g} |"
+        )
+    else:
+        lines.append(f"{ours} {layers['scalesim']} | |")
+    return "\n".join(lines)
+
+
+def render(page: str, results: dict[str, Result]) -> str:
     """The page with its tables made anew.
+
+    Args:
+        page: The page.
+        results: The result of each benchmark, by its name.
 
     Raises:
         ValueError: The page lacks the markers of a table.
     """
+    fit, ops, keras, compiled = (results[name] for name in BENCHMARKS)
     tables = {
-        "host": host(ops, fit),
+        "host": host(fit, ops, keras, compiled),
         "fit": fit_table(fit),
         "ops": ops_table(ops),
         "step": step_table(ops, fit),
+        "keras": keras_table(keras),
+        "first step": first_step_table(keras),
+        "compile": compile_table(compiled),
     }
     for name, table in tables.items():
         begin = f"<!-- {name} -->\n"
@@ -133,7 +206,7 @@ def load(name: str) -> Result:
 
 def update() -> None:
     """Writes the tables of docs/performance.md anew."""
-    PAGE.write_text(render(PAGE.read_text(), load("ops"), load("fit")))
+    PAGE.write_text(render(PAGE.read_text(), {name: load(name) for name in BENCHMARKS}))
 
 
 def _columns(figures: dict[str, float]) -> str:

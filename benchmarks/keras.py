@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks import first_step
 from benchmarks.fit import Settings, Worker, WorkerError, fastest
 from benchmarks.summary import OtherLoad, facts, significant, spread
 
@@ -78,6 +79,7 @@ CASES = (
     ),
 )
 MEMORY_STEPS = 8
+FIRST_STEP_ROUNDS = 5
 
 
 def measure(case: Case, rounds: int) -> dict[str, Any]:
@@ -145,6 +147,8 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     results = [measure(case, options.rounds) for case in CASES if options.only in case.name]
     if options.only in "memory":
         results.append(replica_memory())
+    if options.only in "first_step":
+        results.append(first_step.measure(min(options.rounds, FIRST_STEP_ROUNDS)))
     return {
         "benchmark": "keras",
         "what": "samples/s of ipu_tf / samples/s of stock Keras in fit, measured on the host",

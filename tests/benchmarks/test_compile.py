@@ -54,7 +54,7 @@ def test_layers_go_to_the_other_simulator(measured, monkeypatch):
         asked.append((command, json.loads(text)))
         return {"seconds": 50.0}
 
-    monkeypatch.setattr(benchmark, "_json_of", worker)
+    monkeypatch.setattr(benchmark, "json_of", worker)
     result = benchmark.against_scalesim("python-with-scalesim", 2)
     assert result["ratio"]["min"] == 100.0
     assert asked[0][0][0] == "python-with-scalesim"
@@ -70,7 +70,7 @@ def test_some_layers_are_the_smallest(measured, monkeypatch):
         asked.extend(json.loads(text))
         return {"seconds": 50.0}
 
-    monkeypatch.setattr(benchmark, "_json_of", worker)
+    monkeypatch.setattr(benchmark, "json_of", worker)
     result = benchmark.against_scalesim("python-with-scalesim", 1, 2)
     assert asked == [layers[1], layers[2]]
     assert (result["layers"], result["scalesim_layers"]) == (3, 2)
@@ -78,11 +78,11 @@ def test_some_layers_are_the_smallest(measured, monkeypatch):
 
 def test_a_failing_worker_gives_its_reason():
     with pytest.raises(benchmark.WorkerError, match="failed: .*out of luck"):
-        benchmark._json_of([sys.executable, "-c", "raise SystemExit('out of luck')"])
+        benchmark.json_of([sys.executable, "-c", "raise SystemExit('out of luck')"])
 
 
 def test_the_last_line_of_a_worker_counts():
-    assert benchmark._json_of([sys.executable, "-c", "print('noise'); print('{\"a\": 1}')"]) == {
+    assert benchmark.json_of([sys.executable, "-c", "print('noise'); print('{\"a\": 1}')"]) == {
         "a": 1
     }
 

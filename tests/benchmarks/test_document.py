@@ -43,9 +43,55 @@ OPS = FACTS | {
         for pass_ in document.PASSES
     ],
 }
-PAGE = "".join(
-    f"text\n<!-- {name} -->\nold\n<!-- end -->\n" for name in ("host", "fit", "ops", "step")
-)
+KERAS = FACTS | {
+    "benchmark": "keras",
+    "results": [
+        {
+            "name": "mlp",
+            "what": "a dense network",
+            "wanted": 1.5,
+            "samples_per_second": {"stock": {"median": 10.0}, "ipu_tf": {"median": 20.0}},
+            "ratio": {"median": 2.125, "of_fastest_rounds": 1.875},
+        },
+        {
+            "name": "memory",
+            "what": "peak",
+            "wanted_at_most": 1.3,
+            "peak_bytes": {"1 replicas": 1 << 20, "4 replicas": 3 << 20},
+            "ratio": 3.0,
+        },
+        {
+            "name": "first_step",
+            "networks": {
+                "mlp": {
+                    "seconds": {"stock": {"median": 0.5}, "ipu_tf": {"median": 0.625}},
+                    "ratio": 1.25,
+                }
+            },
+        },
+    ],
+}
+COMPILE = FACTS | {
+    "benchmark": "compile",
+    "against_xla_cpu": {
+        "resnet50": {
+            "seconds": {"ours": {"median": 3.0}, "xla": {"median": 6.0}},
+            "ratio": {"median": 2.0},
+        }
+    },
+    "estimate_of_1.8_billion_weights": {"seconds": {"median": 1.5}, "peak_gib": {"max": 1.25}},
+    "run_with_cached_program_seconds": {"median": 0.00025},
+    "resnet50_layers": {
+        "layers": 54,
+        "seconds": {"median": 0.125},
+        "scalesim_layers": 2,
+        "scalesim_seconds": 12.5,
+        "ratio": {"median": 100.0},
+    },
+}
+RESULTS = {"ops": OPS, "fit": FIT, "keras": KERAS, "compile": COMPILE}
+TABLES = ("host", "fit", "ops", "step", "keras", "first step", "compile")
+PAGE = "".join(f"text\n<!-- {name} -->\nold\n<!-- end -->\n" for name in TABLES)
 
 
 def test_networks_layers_are_measured():
@@ -53,7 +99,7 @@ def test_networks_layers_are_measured():
 
 
 def test_page_shows_the_figures():
-    page = document.render(PAGE, OPS, FIT)
+    page = document.render(PAGE, RESULTS)
     assert "| ipu_tf | jit_compile=True | 1950 | 1900 | 2000 |" in page
     assert "| **ratio** | | 2 | 1.75 | 2.25 |" in page
     assert "| cifar10/dense 512->10 | 1.23 | 1.23 | 1.23 |" in page
@@ -70,14 +116,30 @@ def test_step_is_split_into_layers_and_the_rest():
     assert "| the rest | 30300 | 95% |" in page
 
 
+def test_loop_compiler_and_first_step_have_their_figures():
+    page = document.render(PAGE, RESULTS)
+    assert "| a dense network | 10 | 20 | **2.125** | 1.875 | 1.5 |" in page
+    assert "| mlp | 0.5 s | 0.625 s | 1.25 |" in page
+    assert "| 1 MiB | 3 MiB | 3 | 1.3 |" in page
+    assert "| training step of resnet50, compiled | 3 s | 6 s (XLA:CPU) | 2 |" in page
+    assert "| 0.125 s | 12.5 s (SCALE-Sim, 2 of the layers) | at least 100 |" in page
+    assert "| 0.25 ms | | |" in page
+
+
+def test_plans_alone_say_that_nothing_was_compared():
+    layers = {"layers": 54, "seconds": {"median": 0.125}, "scalesim": "not measured"}
+    table = document.compile_table(COMPILE | {"resnet50_layers": layers})
+    assert "| 0.125 s | not measured | |" in table
+
+
 def test_rendering_twice_changes_nothing():
-    page = document.render(PAGE, OPS, FIT)
-    assert document.render(page, copy.deepcopy(OPS), FIT) == page
+    page = document.render(PAGE, RESULTS)
+    assert document.render(page, copy.deepcopy(RESULTS)) == page
 
 
 def test_missing_marker_is_named():
     with pytest.raises(ValueError, match="no '<!-- host -->'"):
-        document.render("text only", OPS, FIT)
+        document.render("text only", RESULTS)
 
 
 def test_missing_result_says_how_to_measure(monkeypatch, tmp_path):
@@ -88,4 +150,6 @@ def test_missing_result_says_how_to_measure(monkeypatch, tmp_path):
 
 def test_committed_page_is_up_to_date():
     page = document.PAGE.read_text()
-    assert document.render(page, document.load("ops"), document.load("fit")) == page
+    assert (
+        document.render(page, {name: document.load(name) for name in document.BENCHMARKS}) == page
+    )

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from benchmarks import __main__ as command
+from benchmarks import first_step, keras_worker
 from benchmarks import keras as benchmark
-from benchmarks import keras_worker
 from ipu_tf import config
 
 
@@ -69,3 +69,31 @@ def test_options_default_to_everything():
     options = command.parse(["keras"])
     assert isinstance(options, argparse.Namespace)
     assert (options.only, options.rounds) == ("", 11)
+
+
+def test_first_steps_take_turns(monkeypatch):
+    asked = []
+
+    def worker(command):
+        asked.append(command[-2:])
+        return {"seconds": {"stock": 1.0, "ipu_tf": 2.5}[command[-1]]}
+
+    monkeypatch.setattr(first_step, "json_of", worker)
+    result = first_step.measure(2)
+    assert asked[:6] == [["mlp", side] for side in ("ipu_tf", "stock", "stock", "ipu_tf") * 2][:6]
+    assert result["networks"]["mlp"]["ratio"] == 2.5
+    assert result["networks"]["resnet50"]["seconds"]["stock"]["max"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("stock", "ours", "within"),
+    [(1.0, 2.9, True), (1.0, 3.1, False), (10.0, 14.9, True), (10.0, 15.1, False)],
+)
+def test_first_step_may_take_half_as_long_again_or_two_seconds(stock, ours, within):
+    figures = first_step.compared({"stock": [stock], "ipu_tf": [ours]})
+    assert figures["within_bounds"] is within
+
+
+@pytest.mark.parametrize("side", first_step.SIDES)
+def test_a_first_step_is_trained(side):
+    assert 0 < first_step.first_step("mlp", side) < 60
