@@ -45,6 +45,7 @@ class DeviceConfiguration:
         conv: Options of the convolution planner.
         batch_norm_replica_group_size: Replicas that take the statistics of batch norm together.
         connection: When the process attaches to its IPUs.
+        allow_recompute: Whether pipelines compute activations again, whatever their own options.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
     """
@@ -64,6 +65,7 @@ class DeviceConfiguration:
     conv: PlannerOptions = PlannerOptions()
     batch_norm_replica_group_size: int = 1
     connection: Literal["always", "on_demand", "never", "pre_compile"] = "always"
+    allow_recompute: bool = False
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 
     @property

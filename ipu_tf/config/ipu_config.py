@@ -39,7 +39,10 @@ class IPUConfig(Category):
     """
 
     allow_recompute: bool = option(
-        False, "Compute activations again in the backward pass instead of keeping them."
+        False,
+        "Compute activations again in the backward pass instead of keeping them.",
+        "The stages of pipelines, but the last, keep their inputs alone, and pay for their forward "
+        "pass once more.",
     )
     selection_order: SelectionOrder = option(
         SelectionOrder.AUTO, "The order in which the IPUs of a device are numbered."

@@ -62,6 +62,7 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
             config.norms.experimental.distributed_batch_norm_replica_group_size
         ),
         connection=_word(config.device_connection.type),
+        allow_recompute=config.allow_recompute,
         without_effect=_without_effect(config),
     )
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ipu_tf.compiler.pipeline import PipelineOptions, Schedule
+from ipu_tf.config import device_configuration
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 from ipu_tf.runtime import pipelines
 
-_SCHEDULES: Mapping[PipelineSchedule, Schedule] = {
-    PipelineSchedule.Grouped: "grouped",
-    PipelineSchedule.Interleaved: "interleaved",
-    PipelineSchedule.Sequential: "sequential",
+SCHEDULES: Mapping[Schedule, PipelineSchedule] = {
+    "grouped": PipelineSchedule.Grouped,
+    "interleaved": PipelineSchedule.Interleaved,
+    "sequential": PipelineSchedule.Sequential,
 }
+"""Schedules by the compiler's name."""
+
+_NAMES = {schedule: name for name, schedule in SCHEDULES.items()}
 
 
 def as_programs_name_them(by_path: Mapping[str, int], model: str) -> dict[str, int]:
@@ -36,7 +40,7 @@ def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions
     """Returns how a step of a model runs on several IPUs, None for a model without stages.
 
     A train step runs on the micro-batches of a weight update, other steps on those of an execution.
-    Activations are computed again where a mode for that is set.
+    Activations are computed again where a mode for that is set, or the configuration says so.
 
     Args:
         model: The model.
@@ -53,8 +57,9 @@ def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions
     return PipelineOptions(
         stage_of_layers=as_programs_name_them(pipeline.stage_of_layers, model.name),
         ipu_of_stages=pipeline.ipus,
-        schedule=_SCHEDULES[options.pipeline_schedule],
+        schedule=_NAMES[options.pipeline_schedule],
         micro_batches=steps or 1,
-        recompute=options.recomputation_mode is not RecomputationMode.Auto,
+        recompute=options.recomputation_mode is not RecomputationMode.Auto
+        or device_configuration().allow_recompute,
         replicas=model._replication_factor(),
     )

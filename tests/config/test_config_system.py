@@ -142,10 +142,10 @@ def test_sessions_are_refused():
 def test_options_without_effect_are_logged(caplog):
     caplog.set_level(logging.INFO, logger="ipu_tf")
     options = IPUConfig()
-    options.allow_recompute = True
+    options.serialization_output_folder = "executables"
     options.convolutions.poplar_options = {"use128BitConvUnitLoad": "true"}
     options.configure_ipu_system()
-    assert "accepted without effect on the simulated IPU: allow_recompute, " in caplog.text
+    assert "without effect on the simulated IPU: serialization_output_folder, " in caplog.text
     assert "convolutions.poplar_options['use128BitConvUnitLoad']" in caplog.text
 
 

@@ -194,19 +194,21 @@ def test_planner_options_have_names():
 
 def test_what_has_no_effect_is_listed_and_not_compared():
     config = configured(
-        allow_recompute=True,
+        serialization_output_folder="executables",
         compilation_poplar_options={"debug.instrument": "true"},
         simulator__numerics="native",
         matmuls__poplar_options={"partialsType": "half", "fullyConnectedPass": "TRAINING_FWD"},
     )
     device = resolve(config)
     assert device.without_effect == (
-        "allow_recompute",
+        "serialization_output_folder",
         "compilation_poplar_options",
         "matmuls.poplar_options['fullyConnectedPass']",
     )
-    config.allow_recompute = False
+    config.serialization_output_folder = ""
     assert resolve(config) == device
+    config.allow_recompute = True
+    assert resolve(config) != device
     assert config.matmuls.poplar_options["fullyConnectedPass"] == "TRAINING_FWD"
 
 

@@ -114,6 +114,7 @@ class Wanted:
         recompute: Whether activations are computed again.
         chip_bytes: Bytes that the layers of a stage may take on its IPU.
         cycles_per_byte: Cycles that a byte takes to the next stage.
+        together: Layers before which no stage may begin: they share weights with an earlier one.
     """
 
     stages: int
@@ -121,6 +122,7 @@ class Wanted:
     recompute: bool
     chip_bytes: int
     cycles_per_byte: float
+    together: frozenset[int] = frozenset()
 
 
 def cycles_per_byte(system: System) -> float:
@@ -144,26 +146,28 @@ def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
         wanted: The stages.
 
     Raises:
-        ValueError: There are fewer layers than stages.
+        ValueError: There are fewer layers, or groups of layers that share weights, than stages.
     """
     layers, stages = figures.layers, wanted.stages
-    if layers < stages:
+    begins = [layer for layer in range(1, layers) if layer not in wanted.together]
+    if len(begins) + 1 < stages:
         raise ValueError(
-            f"A pipeline of {stages} stages needs as many layers. Use fewer stages. "
-            f"Received: {layers} layers."
+            f"A pipeline of {stages} stages needs as many layers that share no weights. Use fewer "
+            f"stages. Received: {layers} layers, of which {len(begins) + 1} may begin a stage."
         )
     best_of: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
     for stage in range(stages):
         costs = _Costs(figures, wanted, stage)
         following: dict[int, tuple[float, tuple[int, ...]]] = {}
-        ends = range(stage + 1, layers - (stages - stage - 1) + 1)
-        for end in [layers] if stage == stages - 1 else ends:
+        for end in [layers] if stage == stages - 1 else begins:
             options = (
                 (max(longest, costs.of(begin, end)), (*cuts, end))
                 for begin, (longest, cuts) in best_of.items()
                 if begin < end
             )
-            following[end] = min(options)
+            shortest = min(options, default=None)
+            if shortest is not None:
+                following[end] = shortest
         best_of = following
     ends_of_stages = best_of[layers][1]
     return tuple(bisect.bisect_right(ends_of_stages, layer) for layer in range(layers))

@@ -1,0 +1,82 @@
+"""Ways to train a model on several IPUs, as `auto_pipeline` compares them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram
+from ipu_tf.profile.pipeline_figures import samples_per_second
+
+Split: TypeAlias = Literal["whole", "balanced", "even"]
+"""How layers are split. whole: every replica is one IPU that has all of them. balanced: the longest
+stage is as short as possible. even: every stage has as many layers as any other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineCandidate:
+    """The figures of one way to train a model, compiled. All of them are modelled.
+
+    Attributes:
+        split: How its layers are split.
+        stages: Stage of each call of a layer, in the order of the calls.
+        options: How its stages run.
+        cycles: Cycles from one weight update to the next.
+        samples_per_second: Samples that all replicas train in a second.
+        bubble_share: Share of the IPUs' time in which they wait for other stages, in [0, 1].
+        limiting_stage: The stage with the longest passes.
+        ipu_bytes: Bytes in use on the fullest tile of each IPU of a replica.
+        tile_bytes: Bytes that a tile has.
+    """
+
+    split: Split
+    stages: tuple[int, ...]
+    options: PipelineOptions
+    cycles: int
+    samples_per_second: float
+    bubble_share: float
+    limiting_stage: int
+    ipu_bytes: tuple[int, ...]
+    tile_bytes: int
+
+    @classmethod
+    def of(
+        cls,
+        program: PipelineProgram,
+        *,
+        split: Split,
+        stages: tuple[int, ...],
+        options: PipelineOptions,
+    ) -> PipelineCandidate:
+        """Returns the figures of a program; the other arguments are attributes."""
+        return cls(
+            split=split,
+            stages=stages,
+            options=options,
+            cycles=program.cycles,
+            samples_per_second=samples_per_second(program) or 0.0,
+            bubble_share=program.timeline.bubble_share,
+            limiting_stage=program.limiting_stage.index,
+            ipu_bytes=tuple(int(ipu.memory.peak_tile_bytes.max()) for ipu in program.ipus),
+            tile_bytes=program.target.tile_bytes,
+        )
+
+    @property
+    def overflow_bytes(self) -> int:
+        """Bytes by which the fullest tile of all exceeds what a tile has; 0 if it fits."""
+        return max(0, max(self.ipu_bytes) - self.tile_bytes)
+
+    @property
+    def fits(self) -> bool:
+        """Whether no tile needs more than it has."""
+        return not self.overflow_bytes
+
+    @property
+    def cycles_per_micro_batch(self) -> float:
+        """Cycles of a weight update, shared out among the micro-batches of all replicas."""
+        return self.cycles / (self.options.micro_batches * self.options.replicas)
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """What to sort by, best first: bytes over the limit, then cycles a micro-batch."""
+        return self.overflow_bytes, self.cycles_per_micro_batch

@@ -1,0 +1,232 @@
+"""Compiles the ways to train a model that are within bounds, and keeps the best of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ipu_tf.compiler.passes.pipeline import simplify
+from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, Schedule, build_pipeline
+from ipu_tf.compiler.pipeline.balance import (
+    LayerFigures,
+    Wanted,
+    balanced_stages,
+    cycles_per_byte,
+    even_stages,
+    layer_figures,
+)
+from ipu_tf.keras.device_pipeline import SCHEDULES, as_programs_name_them
+from ipu_tf.keras.pipeline.layer_graph import Invocation
+from ipu_tf.keras.pipeline_candidates import PipelineCandidate, Split
+from ipu_tf.machine.system import system_of
+from ipu_tf.ops.pipelining_ops import schedule_depth
+from ipu_tf.runtime.device_programs import TracedStep
+
+_FOR_LAYERS = 0.8
+"""Share of a chip's memory that layers are first cut for; code and what is live only for a moment
+take the rest. What is chosen in the end is compiled and fits, or does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What may be chosen.
+
+    Attributes:
+        ipus: IPUs of all replicas together.
+        replicas: Number of replicas, None for any.
+        micro_batches: The least and the most micro-batches of a weight update on each replica.
+        schedules: Orders in which stages may run.
+        recompute: Whether activations may be computed again: one or both of the answers.
+    """
+
+    ipus: int
+    replicas: int | None
+    micro_batches: tuple[int, int]
+    schedules: tuple[Schedule, ...]
+    recompute: tuple[bool, ...]
+
+    def counts(self, schedule: Schedule, stages: int) -> tuple[int, ...]:
+        """Returns the numbers of micro-batches that are tried for a pipeline.
+
+        More of them share ramp-up, ramp-down, all-reduce and update, so it is the most that the
+        schedule runs; a single one goes without accumulators, where memory may be short.
+        """
+        ipus = tuple(range(stages))
+        # A model on one IPU is no pipeline: it has no schedule to fill.
+        depth = schedule_depth(SCHEDULES[schedule], ipus, training=True) if stages > 1 else 1
+        least, most = self.micro_batches
+        counts = {most // depth * depth, *([1] if depth == 1 else [])}
+        return tuple(sorted(count for count in counts if count >= least))
+
+    def shapes(self, layers: int) -> Iterator[PipelineShape]:
+        """Yields every shape of a pipeline of at most a stage a layer that takes all IPUs."""
+        for replicas in (1 << power for power in range(self.ipus.bit_length())):
+            stages = self.ipus // replicas
+            if self.replicas not in (None, replicas) or stages > layers:
+                continue
+            # With one stage, all schedules are one; the last stage never computes anything again.
+            for schedule in self.schedules if stages > 1 else self.schedules[:1]:
+                for recompute in self.recompute if stages > 1 else (False,):
+                    for count in self.counts(schedule, stages):
+                        yield PipelineShape(
+                            stages=stages,
+                            replicas=replicas,
+                            schedule=schedule,
+                            recompute=recompute,
+                            micro_batches=count,
+                        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineShape:
+    """A pipeline but for which layers are in which stage.
+
+    Attributes:
+        stages: Number of stages, each on an IPU of its own.
+        replicas: Copies of the pipeline.
+        schedule: In which order stages run.
+        recompute: Whether stages compute activations again.
+        micro_batches: Micro-batches of a weight update on each replica.
+    """
+
+    stages: int
+    replicas: int
+    schedule: Schedule
+    recompute: bool
+    micro_batches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compiled:
+    """A candidate with its program.
+
+    Attributes:
+        candidate: Its figures.
+        program: What it is compiled to.
+    """
+
+    candidate: PipelineCandidate
+    program: PipelineProgram
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """What a search came to.
+
+    Attributes:
+        candidates: All that was compiled, the best first.
+        best: The best of them.
+        even: The best of those with equally many layers in every stage; where no pipeline was
+            within the bounds, a replica an IPU.
+    """
+
+    candidates: tuple[PipelineCandidate, ...]
+    best: Compiled
+    even: Compiled
+
+
+class PipelineSearch:
+    """Compiles ways to train a model.
+
+    Args:
+        model: Name of the model.
+        calls: The calls of its layers, in their order.
+        step: The traced train step of one micro-batch.
+    """
+
+    def __init__(self, model: str, calls: Sequence[Invocation], step: TracedStep) -> None:
+        self._model, self._step = model, step
+        self._paths = [call.path for call in calls]
+        self._together = sharing(calls)
+        self._options = dataclasses.replace(step.options, out_of_memory="report")
+        self._module = simplify(step.module)
+        self._figures: LayerFigures = layer_figures(
+            self._module, self._by_path(range(len(calls))), self._options, step.plans
+        )
+
+    def run(self, bounds: Bounds) -> Found | None:
+        """Returns the best pipelines within bounds, None if there are none at all."""
+        candidates: list[PipelineCandidate] = []
+        best: Compiled | None = None
+        even: Compiled | None = None
+        for shape in bounds.shapes(len(self._paths) - len(self._together)):
+            for compiled in self._compiled(shape):
+                candidates.append(compiled.candidate)
+                best = _better(best, compiled)
+                if compiled.candidate.split == "even":
+                    even = _better(even, compiled)
+        if best is None:
+            return None
+        candidates.sort(key=lambda candidate: candidate.rank)
+        return Found(candidates=tuple(candidates), best=best, even=even or best)
+
+    def _compiled(self, shape: PipelineShape) -> Iterator[Compiled]:
+        """Yields the pipelines of a shape, one for each way to split the layers."""
+        if shape.stages == 1:
+            yield self._compile(shape, (0,) * len(self._paths), "whole")
+            return
+        even = even_stages(len(self._paths), shape.stages)
+        balanced = balanced_stages(self._figures, self._wanted(shape))
+        if not self._together.intersection(_begins(even)):
+            yield self._compile(shape, even, "even")
+        if balanced != even:
+            yield self._compile(shape, balanced, "balanced")
+
+    def _wanted(self, shape: PipelineShape) -> Wanted:
+        target = self._options.target
+        system = system_of(target.chip, shape.stages * shape.replicas)
+        return Wanted(
+            stages=shape.stages,
+            schedule=shape.schedule,
+            recompute=shape.recompute,
+            chip_bytes=int(_FOR_LAYERS * target.tiles * target.tile_bytes),
+            cycles_per_byte=cycles_per_byte(dataclasses.replace(system, target=target)),
+            together=self._together,
+        )
+
+    def _compile(self, shape: PipelineShape, stages: tuple[int, ...], split: Split) -> Compiled:
+        options = PipelineOptions(
+            stage_of_layers=self._by_path(stages),
+            schedule=shape.schedule,
+            micro_batches=shape.micro_batches,
+            recompute=shape.recompute,
+            replicas=shape.replicas,
+        )
+        step = self._step
+        program = build_pipeline(
+            self._module, self._options, options, step.plans, step.samples_per_run
+        )
+        candidate = PipelineCandidate.of(program, split=split, stages=stages, options=options)
+        return Compiled(candidate=candidate, program=program)
+
+    def _by_path(self, stages: Sequence[int]) -> dict[str, int]:
+        """Returns the stage of each layer by its path; a layer that is called again keeps its
+        first."""
+        of_paths: dict[str, int] = {}
+        for path, stage in zip(self._paths, stages, strict=True):
+            of_paths.setdefault(path, stage)
+        return as_programs_name_them(of_paths, self._model)
+
+
+def sharing(calls: Sequence[Invocation]) -> frozenset[int]:
+    """Returns the calls before which no stage may begin: weights are on one IPU, so all calls from
+    the first to the last that use one are in one stage."""
+    used: dict[int, list[int]] = {}
+    for number, call in enumerate(calls):
+        for variable in call.layer.variables:
+            used.setdefault(id(variable), []).append(number)
+    return frozenset(
+        itertools.chain.from_iterable(range(of[0] + 1, of[-1] + 1) for of in used.values())
+    )
+
+
+def _begins(stages: Sequence[int]) -> Iterator[int]:
+    """Yields the numbers of the layers with which stages but the first begin."""
+    return (n for n, (last, stage) in enumerate(itertools.pairwise(stages), 1) if stage != last)
+
+
+def _better(known: Compiled | None, found: Compiled) -> Compiled:
+    """Returns the one with the better rank, the known one where they are equal."""
+    return found if known is None or found.candidate.rank < known.candidate.rank else known
