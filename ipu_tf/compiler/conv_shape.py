@@ -177,19 +177,44 @@ class ConvShape:
 
     def _left_field(self, block: Block) -> Count:
         """Returns the positions of the left input under the block's windows."""
-        span: Count = 1
+        return self._left_span(block, 0) * self._left_span(block, 1)
+
+    def _left_span(self, block: Block, axis: int) -> Count:
+        """Returns the rows (axis 0) or columns (axis 1) of the left input under the windows."""
+        name = ("rows", "columns")[axis]
+        field, kernel = block[f"field_{name}"], block[f"kernel_{name}"]
+        stride, dilation = self.strides[axis], self.dilations[axis]
+        if self.pass_ == "input_gradient":
+            reach = ceil_div(window_span(field, kernel, stride=1, dilation=dilation), stride)
+        else:
+            reach = window_span(field, kernel, stride=stride, dilation=dilation)
+        return np.minimum(self._left_extents[axis], reach)
+
+    @property
+    def _left_extents(self) -> tuple[int, int]:
+        """Rows and columns of the left input."""
+        if self.pass_ == "input_gradient":
+            return self.out_rows, self.out_columns
+        return self.in_rows, self.in_columns
+
+    def halo(self, block: Block) -> tuple[int, float]:
+        """Returns what the windows of a block read of the left input besides the block itself.
+
+        Args:
+            block: Part sizes.
+
+        Returns:
+            How many blocks they meet, their own included, and their elements over those of one.
+        """
+        met, ratio = 1, 1.0
+        whole = self._left_extents
+        field = (self.extents["field_rows"], self.extents["field_columns"])
         for axis, name in enumerate(("rows", "columns")):
-            field, kernel = block[f"field_{name}"], block[f"kernel_{name}"]
-            stride, dilation = self.strides[axis], self.dilations[axis]
-            if self.pass_ == "input_gradient":
-                outputs = (self.out_rows, self.out_columns)[axis]
-                reach = window_span(field, kernel, stride=1, dilation=dilation)
-                span = span * np.minimum(outputs, ceil_div(reach, stride))
-            else:
-                inputs = (self.in_rows, self.in_columns)[axis]
-                reach = window_span(field, kernel, stride=stride, dilation=dilation)
-                span = span * np.minimum(inputs, reach)
-        return span
+            own = block[f"field_{name}"] * whole[axis] / field[axis]
+            around = max(0.0, self._left_span(block, axis) / own - 1)
+            met *= 1 + 2 * math.ceil(around / 2) if around else 1
+            ratio *= 1 + around
+        return met, ratio
 
     @property
     def rearranged(self) -> tuple[bool, bool]:

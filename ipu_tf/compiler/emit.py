@@ -128,7 +128,7 @@ def program_bytes(
         nodes: The outermost nodes.
         buffers: All buffers.
         target: The chip.
-        share_code: Whether equal nodes on the same tiles share vertices and exchange code.
+        share_code: Whether equal nodes share vertices and exchange code.
     """
     zeros = np.zeros(target.tiles, np.int64)
     vertex_state, vertex_code, exchange_code = zeros.copy(), zeros.copy(), zeros.copy()
@@ -162,16 +162,21 @@ def program_bytes(
 
 
 def _code_key(opcode: str, lowered: Lowered) -> Hashable:
-    """Returns what is the same for nodes that could run the same vertices and exchanges."""
+    """Returns what is the same for nodes that could run the same vertices and exchanges.
+
+    On whichever tiles: where operands lie elsewhere they are brought to the shared code.
+    """
     code = tuple(sorted(lowered.code.items()))
     return (
         opcode,
         lowered.plan,
         lowered.supersteps,
-        lowered.results,
-        lowered.scratch,
-        lowered.exchange_buffers,
-        lowered.vertex_state,
+        tuple(
+            (where.elements, where.layout, where.footprint.anywhere) for where in lowered.results
+        ),
+        tuple(footprint.anywhere for footprint in lowered.scratch),
+        tuple(footprint.anywhere for footprint in lowered.exchange_buffers),
+        tuple(footprint.anywhere for footprint in lowered.vertex_state),
         lowered.exchange_code_bytes,
         code,
     )

@@ -40,6 +40,9 @@ STREAMED = frozenset[Role]({"input", "host"})
 PASSING = STREAMED | {"link"}
 """Roles of parameters whose memory is given back once nobody reads them any more."""
 
+_SAME_ORDER = frozenset({"bitcast", "reshape"})
+"""Opcodes that keep the row-major order of elements, by which layouts are told."""
+
 _Name: TypeAlias = tuple[str, int]
 """An array: the instruction that makes it, and its number in the result."""
 
@@ -164,6 +167,9 @@ class _Groups:
             for operand in operands:
                 if _dims(instructions[operand].type) == _dims(instruction.type):
                     self._join((name, 0), (operand, 0))
+        elif opcode in _SAME_ORDER:
+            if _elements(instructions[operands[0]].type) == _elements(instruction.type):
+                self._join((name, 0), (operands[0], 0))
         elif opcode == "tuple":
             offset = 0
             for operand in operands:
@@ -194,6 +200,10 @@ class _Groups:
             root = computation.by_name()[computation.root]
             if array_count(root.type) == array_count(instruction.type):
                 self._join_all(instruction.name, root.name, array_count(root.type))
+
+
+def _elements(type_: Type) -> int | None:
+    return type_.elements if isinstance(type_, Array) else None
 
 
 def _dims(type_: Type) -> tuple[int, ...] | None:

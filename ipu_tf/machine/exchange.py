@@ -22,9 +22,18 @@ from ipu_tf.machine.exchange_timing import ExchangeTiming
 from ipu_tf.machine.target import Target
 
 _WORD_BYTES = 4
-_BYTES_PER_MESSAGE = 12
-"""Exchange code for one message on one tile. Modelled: an address, a select or a delay, and a
-send or receive instruction, a word each."""
+_SEND_CODE_BYTES = 8
+_SEND_WORDS = 64
+_MORE_CODE_BYTES = 4
+"""Code of a message that a tile sends: an address and up to 64 words in one instruction, a word of
+code for each further 64 (send, sendoff: ipu-stack, exchange footprint; within 18% of encoded
+exchanges)."""
+
+_RECEIVE_CODE_BYTES = 8
+"""Code of a message that a tile receives: source and address (sendpicp, two words, ipu-stack)."""
+
+_PHASE_CODE_BYTES = 8
+"""Entry and return of the code of a tile in a phase (ipu-stack, exchange footprint)."""
 
 
 def phase_cycles(received_bytes: Count, target: Target, *, sent_bytes: Count = 0) -> Count:
@@ -168,12 +177,19 @@ def expected_farthest_cycles(transfers: Count, target: Target) -> Count:
     return np.sum(chances * ways, axis=-1)
 
 
-def exchange_code_bytes(messages: Count) -> Count:
-    """Returns the bytes of exchange code on a tile that sends and receives so many messages.
+def exchange_code_bytes(*, received: Count, sent: Count, sent_bytes: Count = 0) -> Count:
+    """Returns the bytes of exchange code of a tile in a phase.
 
-    A message is a contiguous run of words between two tiles. Modelled: three words of code each.
+    A message is a run of words that goes from one tile to all that listen.
+
+    Args:
+        received: Messages that it receives.
+        sent: Messages that it sends.
+        sent_bytes: Bytes of those together.
     """
-    return messages * _BYTES_PER_MESSAGE
+    more = np.maximum(0, ceil_div(sent_bytes, _SEND_WORDS * _WORD_BYTES) - sent)
+    code = _SEND_CODE_BYTES * sent + _RECEIVE_CODE_BYTES * received + _MORE_CODE_BYTES * more
+    return _where_any(sent + received, _PHASE_CODE_BYTES + code)
 
 
 @lru_cache

@@ -120,8 +120,12 @@ def test_bad_traffic(traffic, message):
         exchange.traffic_cycles(traffic, target("bow", 16))
 
 
-def test_exchange_code_grows_with_messages():
-    assert exchange.exchange_code_bytes(10) == 10 * exchange.exchange_code_bytes(1) > 0
+def test_exchange_code_of_a_tile():
+    assert exchange.exchange_code_bytes(received=0, sent=0, sent_bytes=64) == 0
+    assert exchange.exchange_code_bytes(received=3, sent=0) == 8 + 3 * 8
+    assert exchange.exchange_code_bytes(received=0, sent=2, sent_bytes=512) == 8 + 2 * 8
+    # Two messages of 64 words and two words more.
+    assert exchange.exchange_code_bytes(received=0, sent=2, sent_bytes=520) == 8 + 2 * 8 + 4
 
 
 def test_chips_without_measurements_keep_the_latencies():

@@ -12,26 +12,32 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.layout import Blocks, Layout
+from ipu_tf.compiler.lowering.contraction_layout import plan_layout
 from ipu_tf.compiler.lowering.contraction_shape import conv_shape, dot_shape
+from ipu_tf.compiler.lowering.encounters import unknown_met
 from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
 from ipu_tf.compiler.lowering.mapping import on_tiles
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import exchange_cycles
-from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, move
+from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, met_by, move
 from ipu_tf.compiler.placement import Footprint, Placement
-from ipu_tf.compiler.plan import Plan
+from ipu_tf.compiler.plan import Plan, largest_block
 from ipu_tf.compiler.plan_memory import PlanMemory, plan_memory
 from ipu_tf.compiler.plan_steps import plan_supersteps
 from ipu_tf.compiler.planner import plan_conv, plan_matmul
-from ipu_tf.compiler.shapes import MatMulShape, OpShape
-from ipu_tf.machine import exchange
+from ipu_tf.compiler.shapes import ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 
 _FLOPS_PER_PRODUCT = 2
 _CACHED_PLANS = 1 << 12
 _SIDES = ("left", "right")
+
+_STAGED_FROM = (16, 125)
+"""Partial results from which on they are added up in two stages, and in three, so that exchange
+code stays short (poplibs 3.4, getNumReduceStages)."""
 
 
 def contraction(
@@ -45,10 +51,15 @@ def contraction(
     """
     shape, plan = planned(instruction, context)
     array = array_of(instruction)
-    result = on_tiles(array, plan.tiles, context, layout=_layout(shape, plan, "result"))
-    traffic = NOTHING
-    for side, operand in zip(_SIDES, operands, strict=True):
-        traffic += move(operand, _home(operand, shape, plan, side, context.target))
+    layout = plan_layout(instruction, array, "result", shape, plan)
+    result = on_tiles(array, plan.tiles, context, layout=layout)
+    traffic, fetched = NOTHING, _partial_messages(shape, plan)
+    for number, operand in enumerate(operands):
+        wanted = operand_array(instruction, number, context)
+        layout = plan_layout(instruction, wanted, _SIDES[number], shape, plan)
+        home = _home(operand, layout, min(plan.tiles, context.target.tiles))
+        traffic += move(operand, home)
+        fetched += _operand_messages(operand, home, number, shape, plan)
     memory = _memory(shape, plan, context.target)
     return Lowered(
         supersteps=_with_traffic(_steps(shape, plan, context.target), traffic, context.target),
@@ -57,7 +68,7 @@ def contraction(
         exchange_buffers=_footprints(result.first_tile, memory.tiles, memory.operand_bytes),
         vertex_state=_footprints(result.first_tile, memory.tiles, memory.vertex_state_bytes),
         code=memory.code,
-        exchange_code_bytes=_exchange_code_bytes(shape, plan, traffic),
+        exchange_code_bytes=dataclasses.replace(fetched, sent_bytes=traffic.sent_bytes).code_bytes,
         flops=_FLOPS_PER_PRODUCT * products(shape),
         plan=plan,
     )
@@ -97,7 +108,8 @@ def preferred_operand(
     """Returns where an operand of a contraction should lie: evenly on the tiles of its plan."""
     shape, plan = planned(instruction, context)
     array = operand_array(instruction, operand, context)
-    return on_tiles(array, plan.tiles, context, layout=_layout(shape, plan, _SIDES[operand]))
+    layout = plan_layout(instruction, array, _SIDES[operand], shape, plan)
+    return on_tiles(array, plan.tiles, context, layout=layout)
 
 
 def products(shape: OpShape) -> int:
@@ -144,22 +156,43 @@ def _memory(shape: OpShape, plan: Plan, target: Target) -> PlanMemory:
     return plan_memory(shape, plan, target)
 
 
-def _layout(shape: OpShape, plan: Plan, side: str) -> str:
-    splits = ",".join(str(parts) for parts in plan.splits.values())
-    return f"{shape.op} {side} {splits}"
-
-
-def _home(operand: Placement, shape: OpShape, plan: Plan, side: str, target: Target) -> Placement:
+def _home(operand: Placement, layout: Layout, tiles: int) -> Placement:
     """Returns where an operand is charged to lie, at the first tile where it already does."""
-    layout = _layout(shape, plan, side)
-    tiles = max(1, min(plan.tiles, operand.elements, target.tiles))
     return Placement(
         elements=operand.elements,
         element_bytes=operand.element_bytes,
         first_tile=operand.first_tile if operand.layout == layout else 0,
-        tiles=tiles,
+        tiles=layout.tiles if isinstance(layout, Blocks) else max(1, min(tiles, operand.elements)),
         layout=layout,
     )
+
+
+def _operand_messages(
+    operand: Placement, home: Placement, number: int, shape: OpShape, plan: Plan
+) -> Traffic:
+    """Returns the messages that bring an operand to all tiles that read it, serial steps as one.
+
+    Tiles that read the same block listen together. A window that reaches into the blocks around it
+    meets as many more pieces as it reads more elements, and at least one of each of them.
+    """
+    cut = home.blocks
+    if cut is None:
+        messages = Traffic(received=unknown_met(operand.tiles), sent=unknown_met(home.tiles))
+    else:
+        messages = met_by(operand, dataclasses.replace(cut, share=1))
+    if number or not isinstance(shape, ConvShape):
+        return messages
+    blocks_met, ratio = shape.halo(largest_block(shape, plan.splits, plan.grain))
+    wider = math.ceil(messages.received * ratio) + blocks_met - 1
+    return dataclasses.replace(messages, received=min(messages.received * blocks_met, wider))
+
+
+def _partial_messages(shape: OpShape, plan: Plan) -> Traffic:
+    """Returns the messages in which partials are added up, in stages where there are many."""
+    depth = math.prod(plan.splits[n] // plan.serial.get(n, 1) for n in shape.reduction_splits)
+    stages = 1 + sum(depth >= least for least in _STAGED_FROM)
+    met = stages * math.ceil(depth ** (1 / stages)) if depth > 1 else 0
+    return Traffic(received=met, sent=met)
 
 
 def _with_traffic(
@@ -194,18 +227,6 @@ def _footprints(first_tile: int, tiles: int, tile_bytes: int) -> tuple[Footprint
     if not tile_bytes:
         return ()
     return (Footprint(first_tile=first_tile, tiles=tiles, tile_bytes=tile_bytes),)
-
-
-def _exchange_code_bytes(shape: OpShape, plan: Plan, traffic: Traffic) -> int:
-    """Returns the exchange code of the busiest tile.
-
-    Modelled: a message for every tile that shares a block of an operand or of the partials, and
-    one for every tile that a rearranged operand comes from; serial steps share their code.
-    """
-    parallel = {name: parts // plan.serial.get(name, 1) for name, parts in plan.splits.items()}
-    groups = (shape.left_shared_by, shape.right_shared_by, shape.reduction_splits)
-    sharers = sum(math.prod(parallel[name] for name in group) for group in groups)
-    return int(exchange.exchange_code_bytes(sharers + traffic.messages))
 
 
 RULES: Mapping[str, Rule] = {"convolution": contraction, "dot": contraction}

@@ -184,7 +184,7 @@ def _views_inside(
             first_tile=placement.first_tile,
             tiles=placement.tiles,
             repeats=view,
-            run=max(1, placement.elements // max(1, view.elements)),
+            pattern=_in_runs(view.elements, placement.elements),
         )
         for view in views
     ]
@@ -200,10 +200,7 @@ def broadcast_view(instruction: Instruction, operand: Placement, stored: Placeme
     """
     result = array_of(instruction)
     dimensions = instruction.attributes["dimensions"]
-    last = max((axis for axis in dimensions if result.dims[axis] > 1), default=-1)
-    run = 1
-    for extent in result.dims[last + 1 :]:
-        run *= extent
+    pattern = tuple((extent, axis in dimensions) for axis, extent in enumerate(result.dims))
     return Placement(
         elements=result.elements,
         element_bytes=operand.element_bytes,
@@ -211,8 +208,14 @@ def broadcast_view(instruction: Instruction, operand: Placement, stored: Placeme
         tiles=stored.tiles,
         layout=stored.layout,
         repeats=operand.repeats or operand,
-        run=max(1, run * (operand.run if operand.repeats else 1)),
+        # Of a broadcast of a broadcast no more is known than its distinct elements.
+        pattern=pattern if operand.repeats is None else (),
     )
+
+
+def _in_runs(distinct: int, elements: int) -> tuple[tuple[int, bool], ...]:
+    """Returns the pattern of elements that repeat one by one."""
+    return ((distinct, True), (max(1, elements // max(1, distinct)), False))
 
 
 def _operand_dtype(instruction: Instruction, context: LoweringContext) -> str:

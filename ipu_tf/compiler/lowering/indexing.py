@@ -69,7 +69,8 @@ def gather(
             received_bytes=own * share * size,
             sent_bytes=min(found, own * share * size * plan.row_parts),
             total_bytes=array.bytes,
-            messages=min(own, plan.row_parts),
+            received=min(own, plan.row_parts),
+            sent=min(own, plan.row_parts),
         )
         stages.append(
             Stage(

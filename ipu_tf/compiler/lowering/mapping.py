@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler.hlo import Array, Type
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
+from ipu_tf.compiler.layout import LINEAR, Blocks, Layout
 from ipu_tf.compiler.lowering.lowered import LoweringContext
 from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine.cost import ceil_div
@@ -48,14 +49,31 @@ def spread_tiles(elements: int, size: int, most: int) -> int:
 
 
 def on_tiles(
-    array: Array, tiles: int, context: LoweringContext, *, layout: str = "linear"
+    array: Array, tiles: int, context: LoweringContext, *, layout: Layout = LINEAR
 ) -> Placement:
-    """Returns a placement on so many tiles (but at most one for an element), the emptiest ones."""
+    """Returns a placement on so many tiles (but at most one for an element), the emptiest ones.
+
+    Blocks lie on as many as there are.
+    """
+    if isinstance(layout, Blocks):
+        return _on_tiles_of(layout, array, context)
     size = element_bytes(array.dtype)
     tiles = max(1, min(tiles, array.elements, context.target.tiles))
     first = context.first_tile(tiles, ceil_div(array.elements, tiles) * size)
     return Placement(
         elements=array.elements, element_bytes=size, first_tile=first, tiles=tiles, layout=layout
+    )
+
+
+def _on_tiles_of(layout: Blocks, array: Array, context: LoweringContext) -> Placement:
+    size = element_bytes(array.dtype)
+    first = context.first_tile(layout.tiles, layout.tile_elements * size)
+    return Placement(
+        elements=array.elements,
+        element_bytes=size,
+        first_tile=first,
+        tiles=layout.tiles,
+        layout=layout,
     )
 
 
@@ -68,38 +86,6 @@ def like(placement: Placement, array: Array) -> Placement:
         tiles=placement.tiles,
         layout=placement.layout,
     )
-
-
-def row_major_block(dims: Sequence[int], elements: int) -> tuple[int, ...]:
-    """Returns the extents of the block that a run of `elements` in row-major order covers.
-
-    A run may start within a row, so a block is what an aligned run of that length covers.
-    """
-    block = []
-    for extent in reversed(dims):
-        here = min(extent, max(1, elements))
-        block.append(here)
-        elements = ceil_div(elements, max(1, extent))
-    return tuple(reversed(block))
-
-
-def transposed_layout(layout: str, dims: Sequence[int], permutation: Sequence[int]) -> str:
-    """Returns the layout of a transposed view, in the row-major order of the result.
-
-    Transposing there and back gives the layout again; dimensions of one element do not count.
-    """
-    kept = [axis for axis in permutation if dims[axis] != 1]
-    order = sorted(kept)
-    if kept == order:
-        return layout
-    ranks = [order.index(axis) for axis in kept]
-    back = [ranks.index(axis) for axis in range(len(ranks))]
-    before = "x".join(str(dims[axis]) for axis in order)
-    after = "x".join(str(dims[axis]) for axis in kept)
-    undone = f"|transposed {after}:{back}"
-    if layout.endswith(undone):
-        return layout.removesuffix(undone)
-    return f"{layout}|transposed {before}:{ranks}"
 
 
 def product(extents: Sequence[int]) -> int:

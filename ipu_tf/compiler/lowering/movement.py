@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.layout import LINEAR, view
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
 from ipu_tf.compiler.lowering.mapping import element_bytes, spread
@@ -148,10 +149,8 @@ def _into(result: Placement, operands: Sequence[Placement]) -> Traffic:
         received_bytes=received,
         sent_bytes=sent,
         total_bytes=total,
-        messages=max(
-            min(result.tile_elements, ceil_div(pieces, result.tiles) + 1),
-            ceil_div(result.tiles, max(1, pieces)),
-        ),
+        received=min(result.tile_elements, ceil_div(pieces, result.tiles) + 1),
+        sent=ceil_div(result.tiles, max(1, pieces)),
     )
 
 
@@ -163,7 +162,7 @@ def _repeated(scalar: Placement, result: Placement) -> Placement:
         first_tile=result.first_tile,
         tiles=result.tiles,
         repeats=scalar.repeats or scalar,
-        run=max(1, result.elements),
+        pattern=((result.elements, False),),
     )
 
 
@@ -178,12 +177,15 @@ def _slice_placement(
 
 def _sliced(operand: Placement, elements: int, size: int) -> Placement:
     """Returns where a slice of a tensor lies: spread over all of its tiles."""
+    layout = operand.layout
+    if layout != LINEAR and elements != operand.elements:
+        layout = view(layout, f"{elements} of {operand.elements}")
     return Placement(
         elements=elements,
         element_bytes=size,
         first_tile=operand.first_tile,
         tiles=max(1, min(operand.tiles, elements)),
-        layout=operand.layout,
+        layout=layout,
     )
 
 

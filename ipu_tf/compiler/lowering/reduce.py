@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Instruction
+from ipu_tf.compiler.layout import reduced, view
 from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering.encounters import held_extents
 from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
 from ipu_tf.compiler.lowering.mapping import (
@@ -14,7 +16,6 @@ from ipu_tf.compiler.lowering.mapping import (
     like,
     on_tiles,
     product,
-    row_major_block,
     spread_tiles,
 )
 from ipu_tf.compiler.lowering.reduction_plan import plan_stages
@@ -99,7 +100,7 @@ def _stages(
     target, dtype = context.target, reduction.operand.dtype
     result = reduction.result
     outputs = max(1, result.elements)
-    block = row_major_block(reduction.operand.dims, where.tile_elements)
+    block = held_extents(where, reduction.operand.dims)
     local_outputs = min(
         outputs,
         product([n for axis, n in enumerate(block) if axis not in reduction.dimensions]),
@@ -117,17 +118,23 @@ def _stages(
     ]
     partials = ceil_div(where.tiles * local_outputs, outputs)
     if partials <= 1:
-        tiles = max(1, min(where.tiles, outputs))
-        layout = where.layout if where.layout == "linear" else f"{where.layout}|reduced"
-        placement = Placement(
-            elements=result.elements,
-            element_bytes=where.element_bytes,
-            first_tile=where.first_tile,
-            tiles=tiles,
-            layout=layout,
-        )
-        return tuple(stages), placement
+        return tuple(stages), _in_place(reduction, where)
     return _joined(reduction, stages, partials, local_outputs, context)
+
+
+def _in_place(reduction: Reduction, where: Placement) -> Placement:
+    """Returns where results lie of which each tile has all the operands."""
+    elements = reduction.result.elements
+    own = where.blocks
+    kept = reduced(own, reduction.operand.dims, reduction.dimensions) if own else None
+    tiles = kept.tiles if kept else max(1, min(where.tiles, elements))
+    return Placement(
+        elements=elements,
+        element_bytes=where.element_bytes,
+        first_tile=where.first_tile,
+        tiles=tiles,
+        layout=kept or view(where.layout, f"reduced over {reduction.dimensions}"),
+    )
 
 
 def _joined(
@@ -163,7 +170,8 @@ def _joined(
                     received_bytes=received * size,
                     sent_bytes=sent_outputs * size,
                     total_bytes=received * size * stage.tiles,
-                    messages=max(stage.depth, ceil_div(sent_outputs, stage.outputs)),
+                    received=stage.depth,
+                    sent=ceil_div(sent_outputs, stage.outputs),
                 ),
                 vertex=cached.reduce(
                     stage.outputs,

@@ -75,7 +75,11 @@ def _sort_stages(
             name="merge shares",
             where=where,
             traffic=Traffic(
-                received_bytes=moved, sent_bytes=moved, total_bytes=moved * tiles, messages=1
+                received_bytes=moved,
+                sent_bytes=moved,
+                total_bytes=moved * tiles,
+                received=1,
+                sent=1,
             )
             if levels
             else NOTHING,

@@ -69,9 +69,7 @@ def lowered(
             if vertex.state_bytes
         ),
         code={vertex.codelet: vertex.code_bytes for _, vertex in vertices if vertex.cycles},
-        exchange_code_bytes=sum(
-            int(exchange.exchange_code_bytes(stage.traffic.messages)) for stage in stages
-        ),
+        exchange_code_bytes=sum(stage.traffic.code_bytes for stage in stages),
         flops=flops,
     )
 

@@ -1,8 +1,8 @@
 """What an exchange between two placements moves.
 
 Models the tile that receives most and the tile that sends most. A tile sends a word once however
-many tiles listen. Does not model that narrow elements (below a word) in scattered places have to
-be packed and unpacked on their tiles.
+many tiles listen, and packs what goes to the same tiles into one message. Does not model what the
+packing costs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ipu_tf.compiler.layout import Blocks
+from ipu_tf.compiler.lowering.encounters import held_extents, pieces_met, runs_met, unknown_met
 from ipu_tf.compiler.placement import Placement
+from ipu_tf.machine import exchange
 from ipu_tf.machine.cost import ceil_div
 
 
@@ -23,20 +26,32 @@ class Traffic:
         received_bytes: Bytes that the tile that receives most gets.
         sent_bytes: Bytes that the tile that sends most sends.
         total_bytes: Bytes received by all tiles together.
-        messages: Runs of bytes that the busiest tile sends, or receives where those are more.
+        received: Messages that the tile with most of them receives.
+        sent: Messages that the tile with most of them sends.
     """
 
     received_bytes: int = 0
     sent_bytes: int = 0
     total_bytes: int = 0
-    messages: int = 0
+    received: int = 0
+    sent: int = 0
 
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(
             received_bytes=self.received_bytes + other.received_bytes,
             sent_bytes=self.sent_bytes + other.sent_bytes,
             total_bytes=self.total_bytes + other.total_bytes,
-            messages=self.messages + other.messages,
+            received=self.received + other.received,
+            sent=self.sent + other.sent,
+        )
+
+    @property
+    def code_bytes(self) -> int:
+        """Exchange code of a tile with most of all."""
+        return int(
+            exchange.exchange_code_bytes(
+                received=self.received, sent=self.sent, sent_bytes=self.sent_bytes
+            )
         )
 
 
@@ -58,11 +73,13 @@ def move(source: Placement, destination: Placement) -> Traffic:
     if _on_one_tile(source, destination):
         return NOTHING
     size = source.element_bytes
+    received, sent = _messages(source, destination)
     return Traffic(
         received_bytes=destination.tile_elements * size,
         sent_bytes=source.tile_elements * size,
         total_bytes=source.bytes,
-        messages=_messages(source, destination),
+        received=received,
+        sent=sent,
     )
 
 
@@ -75,7 +92,8 @@ def to_all(source: Placement, tiles: int) -> Traffic:
         received_bytes=origin.bytes,
         sent_bytes=origin.tile_elements * origin.element_bytes,
         total_bytes=origin.bytes * tiles,
-        messages=origin.tiles,
+        received=origin.tiles,
+        sent=1,
     )
 
 
@@ -95,21 +113,66 @@ def collect(source: Placement, *, received_elements: int, tiles: int) -> Traffic
     sent = min(origin.tile_elements, ceil_div(everything, origin.tiles))
     arriving = _pieces(origin, received_elements)
     # What all tiles want is sent once, to all of them.
-    leaving = 1 if received_elements >= origin.elements else _crossing(tiles)
+    leaving = 1 if received_elements >= origin.elements else unknown_met(tiles)
     return Traffic(
         received_bytes=received_elements * size,
         sent_bytes=sent * size,
         total_bytes=everything * size,
-        messages=max(min(arriving, received_elements), min(leaving, sent)),
+        received=min(arriving, received_elements),
+        sent=min(leaving, sent),
     )
+
+
+def met_by(source: Placement, wanted: Blocks) -> Traffic:
+    """Returns the messages that bring blocks to whoever reads them, each sent once.
+
+    Args:
+        source: Where the elements lie.
+        wanted: The blocks.
+    """
+    origin = (source.repeats or source).cut
+    if origin is None or origin.elements != wanted.elements:
+        return Traffic(received=unknown_met(source.tiles), sent=unknown_met(wanted.tiles))
+    return Traffic(received=pieces_met(origin, wanted), sent=pieces_met(wanted, origin))
 
 
 def _spread_repeats(view: Placement, distinct: Placement, destination: Placement) -> Traffic:
     """Returns the traffic that gives each tile of a destination the distinct elements it needs."""
     if _on_one_tile(distinct, destination):
         return NOTHING
-    needed = min(distinct.elements, ceil_div(destination.tile_elements, view.run))
-    return collect(distinct, received_elements=needed, tiles=destination.tiles)
+    extents = _wanted_extents(view, destination)
+    if extents is None:
+        return collect(
+            distinct,
+            received_elements=min(distinct.elements, destination.tile_elements),
+            tiles=destination.tiles,
+        )
+    dims = [extent for extent, varies in view.pattern if varies]
+    needed = min(distinct.elements, math.prod(extents))
+    size = distinct.element_bytes
+    everything = needed * destination.tiles
+    sent = min(distinct.tile_elements, ceil_div(everything, distinct.tiles))
+    if distinct.blocks is not None and len(distinct.blocks.axes) <= 1:
+        arriving = runs_met(distinct.tile_elements, dims, extents)
+    else:
+        arriving = unknown_met(distinct.tiles)
+    return Traffic(
+        received_bytes=needed * size,
+        sent_bytes=sent * size,
+        total_bytes=everything * size,
+        received=min(arriving, distinct.tiles, needed),
+        # A piece is cut where blocks of the destination begin; each cut is sent once.
+        sent=min(sent, ceil_div(distinct.tile_elements, needed) + (needed < distinct.elements)),
+    )
+
+
+def _wanted_extents(view: Placement, destination: Placement) -> tuple[int, ...] | None:
+    """Returns the extents of the distinct elements that a tile needs, outermost first."""
+    dims = tuple(extent for extent, _ in view.pattern)
+    if math.prod(dims) != destination.elements:
+        return None
+    extents = held_extents(destination, dims)
+    return tuple(held for held, (_, varies) in zip(extents, view.pattern, strict=True) if varies)
 
 
 def _on_one_tile(source: Placement, destination: Placement) -> bool:
@@ -118,27 +181,17 @@ def _on_one_tile(source: Placement, destination: Placement) -> bool:
     )
 
 
-def _messages(source: Placement, destination: Placement) -> int:
-    """Returns the runs that a tile sends or receives, at most one an element."""
-    if source.layout == destination.layout:
-        arriving = ceil_div(source.tiles, destination.tiles) + 1
-        leaving = ceil_div(destination.tiles, source.tiles) + 1
-    else:
-        arriving, leaving = _crossing(source.tiles), _crossing(destination.tiles)
-    return max(min(arriving, destination.tile_elements), min(leaving, source.tile_elements))
+def _messages(source: Placement, destination: Placement) -> tuple[int, int]:
+    """Returns the messages that a tile receives and sends, at most one an element."""
+    one, other = source.cut, destination.cut
+    if one is not None and other is not None:
+        return pieces_met(one, other), pieces_met(other, one)
+    received, sent = unknown_met(source.tiles), unknown_met(destination.tiles)
+    return min(received, destination.tile_elements), min(sent, source.tile_elements)
 
 
 def _pieces(origin: Placement, elements: int) -> int:
     """Returns the tiles that so many elements come from."""
-    if origin.layout == "linear":
+    if origin.blocks is not None and len(origin.blocks.axes) <= 1:
         return min(origin.tiles, ceil_div(elements, max(1, origin.tile_elements)) + 1)
-    return _crossing(origin.tiles)
-
-
-def _crossing(tiles: int) -> int:
-    """Returns how many blocks of one layout meet a block of another.
-
-    Modelled: tensors are cut along several dimensions, and of two layouts about half of the cuts
-    are the same, so a block meets as many others as the square root of the tiles.
-    """
-    return math.isqrt(max(0, tiles - 1)) + 1
+    return unknown_met(origin.tiles)

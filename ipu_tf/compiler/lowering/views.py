@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from ipu_tf.compiler import layout as layouts
 from ipu_tf.compiler.hlo import Array, Instruction, TupleType
+from ipu_tf.compiler.layout import LINEAR, keeps_reversed
 from ipu_tf.compiler.lowering.elementwise import broadcast_view
 from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
@@ -15,7 +17,6 @@ from ipu_tf.compiler.lowering.mapping import (
     product,
     spread,
     spread_tiles,
-    transposed_layout,
 )
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.placement import Placement
@@ -36,13 +37,16 @@ def same_order(
     if (result.elements, size) == (operand.elements, operand.element_bytes):
         return view(operand)
     tiles = max(1, min(operand.tiles, result.elements))
+    layout = operand.layout
+    if layout != LINEAR and result.elements != operand.elements:
+        layout = layouts.view(layout, f"as {result.dtype}")
     return view(
         Placement(
             elements=result.elements,
             element_bytes=size,
             first_tile=operand.first_tile,
             tiles=tiles,
-            layout=operand.layout,
+            layout=layout,
         )
     )
 
@@ -53,8 +57,7 @@ def transpose(
     """Lowers a transpose: a view in another order."""
     dims = operand_array(instruction, 0, context).dims
     permutation = instruction.attributes["dimensions"]
-    layout = transposed_layout(operands[0].layout, dims, permutation)
-    return view(dataclasses.replace(operands[0], layout=layout))
+    return view(_transposed(operands[0], dims, permutation))
 
 
 def reverse(
@@ -65,10 +68,46 @@ def reverse(
     turned = [axis for axis in instruction.attributes["dimensions"] if dims[axis] > 1]
     if not turned:
         return view(operands[0])
-    tag = f"|reversed {turned} of {'x'.join(map(str, dims))}"
-    layout = operands[0].layout
-    layout = layout.removesuffix(tag) if layout.endswith(tag) else layout + tag
-    return view(dataclasses.replace(operands[0], layout=layout))
+    own = operands[0].blocks
+    if own is not None and keeps_reversed(own, dims, turned):
+        return view(operands[0])
+    how = f"reversed {turned} of {_written(dims)}"
+    cut = operands[0].cut
+    turned_layout = layouts.view(operands[0].layout, how, undone_by=how, cut=cut)
+    return view(dataclasses.replace(operands[0], layout=turned_layout))
+
+
+def _transposed(operand: Placement, dims: Sequence[int], permutation: Sequence[int]) -> Placement:
+    """Returns a transposed view; there and back, it is the operand again.
+
+    Dimensions of one element do not count.
+    """
+    kept = [axis for axis in permutation if dims[axis] != 1]
+    order = sorted(kept)
+    pattern = operand.pattern
+    if tuple(extent for extent, _ in pattern) == tuple(dims):
+        pattern = tuple(pattern[axis] for axis in permutation)
+    elif kept != order:
+        pattern = ()
+    if kept == order:
+        return dataclasses.replace(operand, pattern=pattern)
+    own = operand.cut
+    cut = layouts.transposed(own, dims, permutation) if own is not None else None
+    if cut is not None and cut.share == 1 and operand.blocks is not None:
+        return dataclasses.replace(operand, layout=cut, tiles=cut.tiles, pattern=pattern)
+    ranks = [order.index(axis) for axis in kept]
+    back = [ranks.index(axis) for axis in range(len(ranks))]
+    layout = layouts.view(
+        operand.layout,
+        f"transposed {_written([dims[axis] for axis in order])}:{ranks}",
+        undone_by=f"transposed {_written([dims[axis] for axis in kept])}:{back}",
+        cut=cut,
+    )
+    return dataclasses.replace(operand, layout=layout, pattern=pattern)
+
+
+def _written(dims: Sequence[int]) -> str:
+    return "x".join(map(str, dims))
 
 
 def broadcast(
@@ -99,13 +138,13 @@ def slice_(
     if result.elements == operand.elements:
         return view(operand)
     if operand.repeats is not None:
-        tiles = max(1, min(operand.tiles, result.elements))
-        return view(dataclasses.replace(operand, elements=result.elements, tiles=tiles))
+        stored = spread(result, context)
+        return view(dataclasses.replace(stored, repeats=operand.repeats))
     outer = next(
         axis for axis, d in enumerate(taken) if (d.start, d.limit, d.stride) != (0, dims[axis], 1)
     )
     is_run = (
-        operand.layout == "linear"
+        operand.layout == LINEAR
         and taken[outer].stride == 1
         and product(dims[:outer]) == 1
         and all(
@@ -114,15 +153,17 @@ def slice_(
             if axis > outer
         )
     )
+    ranges = ",".join(f"{d.start}:{d.limit}:{d.stride}" for d in taken)
+    layout = layouts.view(operand.layout, f"slice {ranges} of {_written(dims)}")
+    first, tiles = operand.first_tile, max(1, min(operand.tiles, result.elements))
     if is_run:
         begin = taken[outer].start * product(dims[outer + 1 :])
-        first_piece = begin // max(1, operand.tile_elements)
-        first, layout = operand.first_tile + first_piece, "linear"
-        tiles = max(1, ceil_div(result.elements, max(1, operand.tile_elements)))
-    else:
-        first, tiles = operand.first_tile, max(1, min(operand.tiles, result.elements))
-        ranges = ",".join(f"{d.start}:{d.limit}:{d.stride}" for d in taken)
-        layout = f"{operand.layout}|slice {ranges} of {'x'.join(map(str, dims))}"
+        piece = operand.tile_elements
+        first += begin // piece
+        tiles = ceil_div(begin % piece + result.elements, piece)
+        # Pieces that are cut at the beginning, or at the end, are no even ones.
+        if tiles == 1 or (begin % piece == 0 and ceil_div(result.elements, tiles) == piece):
+            layout = LINEAR
     return view(
         Placement(
             elements=result.elements,

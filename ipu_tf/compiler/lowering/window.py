@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction, Window, WindowDimension
+from ipu_tf.compiler.layout import LINEAR, Blocks, resized, view
+from ipu_tf.compiler.lowering.encounters import held_extents
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
-from ipu_tf.compiler.lowering.mapping import arrays, like, product, row_major_block, spread
+from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, product, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.traffic import Traffic, collect, move
@@ -26,7 +28,7 @@ def reduce_window(
     axis = _scanned_axis(operand, window)
     if axis is not None:
         return _scan(instruction, operands, axis, context)
-    result = _beside(operands[0], results[0])
+    result = _beside(operands[0], operand, results[0])
     vertex = vertices.window_reduce(
         result.tile_elements,
         window.size * len(results),
@@ -52,13 +54,7 @@ def select_and_scatter(
     source = operand_array(instruction, 1, context)
     window: Window = instruction.attributes["window"]
     result = operands[0].stored
-    sources = Placement(
-        elements=source.elements,
-        element_bytes=operands[1].element_bytes,
-        first_tile=result.first_tile,
-        tiles=max(1, min(result.tiles, source.elements)),
-        layout=result.layout,
-    )
+    sources = _beside(result, operand, source)
     vertex = vertices.select_and_scatter(
         sources.tile_elements,
         window.size,
@@ -91,7 +87,7 @@ def _scan(
         element_bytes=result.element_bytes,
         first_tile=result.first_tile,
         tiles=tiles,
-        layout="linear" if product(array.dims[axis + 1 :]) == 1 else f"rows of {axis}",
+        layout=LINEAR if product(array.dims[axis + 1 :]) == 1 else f"rows of {axis}",
     )
     vertex = vertices.scan(ceil_div(rows, tiles), row, array.dtype, context.target)
     stage = Stage(name="scan", where=where, traffic=move(operands[0], where), vertex=vertex)
@@ -112,17 +108,18 @@ def _scanned_axis(operand: Array, window: Window) -> int | None:
     return axis if is_scan else None
 
 
-def _beside(operand: Placement, result: Array) -> Placement:
+def _beside(operand: Placement, input_: Array, output: Array) -> Placement:
     """Returns where the results of windows lie: on the tiles that hold their inputs."""
-    return like(
-        Placement(
-            elements=result.elements,
-            element_bytes=operand.element_bytes,
-            first_tile=operand.first_tile,
-            tiles=max(1, min(operand.tiles, result.elements)),
-            layout=operand.layout,
-        ),
-        result,
+    layout, tiles = operand.layout, max(1, min(operand.tiles, output.elements))
+    if isinstance(layout, Blocks):
+        found = resized(layout, input_.dims, output.dims)
+        layout, tiles = found or view(layout, "windows"), found.tiles if found else tiles
+    return Placement(
+        elements=output.elements,
+        element_bytes=element_bytes(output.dtype),
+        first_tile=operand.first_tile,
+        tiles=tiles,
+        layout=layout,
     )
 
 
@@ -131,14 +128,15 @@ def _halo(
 ) -> Traffic:
     """Returns the traffic of the inputs that a tile's windows need and it does not hold.
 
-    A tile of a row-major operand holds the inputs of its windows up to the halo around them; of
+    A tile of an operand in blocks holds the inputs of its windows up to the halo around them; of
     any other operand everything has to come.
     """
-    block = row_major_block(output.dims, result.tile_elements)
+    block = held_extents(result, output.dims)
     needed = 1
     for extent, windows, dimension in zip(input_.dims, block, window.dimensions, strict=True):
         needed *= min(extent, _span(windows, dimension))
-    held = min(needed, operand.tile_elements) if operand.layout == "linear" else 0
+    is_beside = operand.blocks is not None and result.blocks is not None
+    held = min(needed, operand.tile_elements) if is_beside else 0
     return collect(operand, received_elements=needed - held, tiles=result.tiles)
 
 

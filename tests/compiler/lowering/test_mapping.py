@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.lowering.mapping import row_major_block, spread_tiles
-from ipu_tf.compiler.lowering.traffic import NOTHING, collect, move, to_all
+from ipu_tf.compiler.layout import Axis, blocks, split, tile_offsets
+from ipu_tf.compiler.lowering.encounters import (
+    held_extents,
+    pieces_met,
+    row_major_block,
+    runs_met,
+    unknown_met,
+)
+from ipu_tf.compiler.lowering.mapping import spread_tiles
+from ipu_tf.compiler.lowering.traffic import NOTHING, collect, met_by, move, to_all
 from ipu_tf.compiler.placement import Placement
 
 PLACEMENTS = st.builds(
@@ -61,7 +69,9 @@ def test_what_moves_is_the_whole(source, tiles):
     assert traffic.total_bytes == source.bytes
     assert traffic.received_bytes * tiles >= source.bytes
     assert traffic.sent_bytes * source.tiles >= source.bytes
-    assert 1 <= traffic.messages <= max(source.elements, tiles)
+    assert 1 <= traffic.received <= max(source.elements, tiles)
+    assert 1 <= traffic.sent <= max(source.elements, tiles)
+    assert traffic.code_bytes >= 8 * (1 + traffic.received + traffic.sent)
 
 
 def test_all_tiles_can_get_all_of_it():
@@ -77,7 +87,7 @@ def test_nobody_collects_nothing():
 
 def test_a_view_that_repeats_is_stored_like_an_array():
     scalar = Placement(elements=1, element_bytes=4)
-    view = Placement(elements=64, element_bytes=4, tiles=4, repeats=scalar, run=64)
+    view = Placement(elements=64, element_bytes=4, tiles=4, repeats=scalar, pattern=((64, False),))
     assert view.stored == Placement(elements=64, element_bytes=4, tiles=4)
     assert scalar.stored is scalar
     assert not view.aligned(view.stored)
@@ -85,9 +95,103 @@ def test_a_view_that_repeats_is_stored_like_an_array():
 
 @pytest.mark.parametrize(
     ("field", "value", "least"),
-    [("elements", -1, 0), ("element_bytes", -4, 0), ("tiles", 0, 1), ("run", 0, 1)],
+    [("elements", -1, 0), ("element_bytes", -4, 0), ("tiles", 0, 1)],
 )
 def test_refuses_impossible_placements(field, value, least):
     fields = {"elements": 8, "element_bytes": 4, field: value}
     with pytest.raises(ValueError, match=f"{field} must be at least {least}. Received: {value}."):
         Placement(**fields)
+
+
+def test_refuses_a_layout_of_something_else():
+    layout = blocks([Axis(extent=4, parts=2), Axis(extent=6, parts=3)])
+    with pytest.raises(ValueError, match="of its 8 elements on 6 tiles. Received: 24 elements on"):
+        Placement(elements=8, element_bytes=4, tiles=6, layout=layout)
+
+
+def test_even_pieces_are_linear_whoever_cuts_them():
+    layout = blocks([Axis(extent=4, parts=4), Axis(extent=6, parts=3)])
+    assert Placement(elements=24, element_bytes=4, tiles=12, layout=layout) == Placement(
+        elements=24, element_bytes=4, tiles=12
+    )
+
+
+@st.composite
+def matrices(draw):
+    """A matrix of 4 x 6 elements, cut in one of a few ways."""
+    rows, columns = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 3, 6]))
+    order, share = draw(st.sampled_from([(0, 1), (1, 0)])), draw(st.sampled_from([1, 2, 3]))
+    cut = [Axis(extent=4, parts=rows), Axis(extent=6, parts=columns)]
+    layout = blocks(cut, order=order, share=share)
+    first = draw(st.sampled_from([0, 1]))
+    return Placement(
+        elements=24, element_bytes=4, first_tile=first, tiles=layout.tiles, layout=layout
+    )
+
+
+def tiles_of(placement):
+    return placement.first_tile + tile_offsets(placement.blocks)
+
+
+@given(matrices(), matrices())
+def test_what_is_aligned_is_on_the_same_tiles_and_all_else_is_exchanged(one, other):
+    same = (tiles_of(one) == tiles_of(other)).all()
+    assert one.aligned(other) == same
+    assert (move(one, other) == NOTHING) == same
+
+
+@given(matrices(), matrices())
+def test_pieces_that_meet_are_counted(source, wanted):
+    mine, theirs = tiles_of(source), tiles_of(wanted)
+    met = max(len(set(mine[theirs == tile])) for tile in set(theirs))
+    counted = pieces_met(source.blocks, wanted.blocks)
+    dims = (4, 6)
+    along = split(source.blocks, dims) is not None and split(wanted.blocks, dims) is not None
+    if along and source.blocks.share == wanted.blocks.share == 1:
+        assert counted == met
+    assert 1 <= counted <= min(source.tiles, wanted.tile_elements)
+
+
+def test_tiles_that_share_a_block_hold_parts_of_what_is_wanted():
+    shared = blocks([Axis(extent=8, parts=2), Axis(extent=6)], share=4)
+    rows = blocks([Axis(extent=8, parts=8), Axis(extent=6)])
+    # A row is all that one of four tiles has of its block; a block is what four tiles have.
+    assert pieces_met(shared, rows) == 1
+    assert pieces_met(shared, blocks([Axis(extent=8, parts=2), Axis(extent=6)])) == 4
+    columns = blocks([Axis(extent=8, parts=2), Axis(extent=6, parts=6)])
+    assert pieces_met(shared, columns) == 4
+    assert pieces_met(columns, shared) == 6
+
+
+def test_readers_of_a_block_get_every_piece_once():
+    home = blocks([Axis(extent=8, parts=2), Axis(extent=6, parts=3)], share=4)
+    wanted = blocks([Axis(extent=8, parts=2), Axis(extent=6, parts=3)])
+    source = Placement(elements=48, element_bytes=4, tiles=home.tiles, layout=home)
+    assert (met_by(source, wanted).received, met_by(source, wanted).sent) == (4, 1)
+    named = Placement(elements=48, element_bytes=4, tiles=9, layout="a name")
+    assert met_by(named, wanted).received == unknown_met(9) == 3
+
+
+@pytest.mark.parametrize(
+    ("piece", "dims", "block", "met"),
+    [
+        (6, (4, 6), (2, 6), 2),  # Two rows, each a piece.
+        (6, (4, 6), (4, 3), 4),  # A part of every row.
+        (12, (4, 6), (4, 3), 2),  # Rows are nearer than pieces are long.
+        (2, (4, 6), (1, 3), 2),  # A run of three begins anywhere in a piece of two.
+        (5, (4, 6), (4, 6), 5),
+    ],
+)
+def test_runs_meet_even_pieces(piece, dims, block, met):
+    assert runs_met(piece, dims, block) == met
+
+
+def test_a_tile_holds_its_block_or_its_share_of_it():
+    layout = blocks([Axis(extent=8, parts=2), Axis(extent=6, parts=3)], share=4)
+    placement = Placement(elements=48, element_bytes=4, tiles=24, layout=layout)
+    assert held_extents(placement, (8, 6)) == (1, 2)
+    named = Placement(elements=48, element_bytes=4, tiles=24, layout="a name")
+    assert held_extents(named, (8, 6)) == (1, 2)
+    halves = blocks([Axis(extent=8), Axis(extent=6, parts=2)])
+    cut = Placement(elements=48, element_bytes=4, tiles=2, layout=halves)
+    assert held_extents(cut, (4, 2, 6)) == (4, 2, 3)

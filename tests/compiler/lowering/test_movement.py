@@ -1,6 +1,5 @@
 """Views and movement: what is free, what is exchanged, what is copied."""
 
-from ipu_tf.compiler.lowering.mapping import transposed_layout
 from ipu_tf.compiler.placement import Placement
 from tests.compiler.lowering.programs import run
 
@@ -27,18 +26,37 @@ def test_a_transposed_operand_has_to_be_exchanged():
 
 
 def test_moving_dimensions_of_one_element_changes_nothing():
-    assert transposed_layout("linear", (8, 1, 64), (1, 0, 2)) == "linear"
-    assert transposed_layout("linear", (8, 1, 64), (2, 1, 0)) != "linear"
+    program = run(
+        "x = f32[8,1,64] parameter(0)\na = f32[1,8,64] transpose(x), dimensions={1,0,2}\n"
+        "r = f32[64,1,8] transpose(x), dimensions={2,1,0}"
+    )
+    assert program.placements["a"] == program.placements["x"]
+    assert program.placements["r"][0].layout != "linear"
 
 
 def test_three_turns_of_three_dimensions_come_back():
-    layout, dims = "linear", (2, 3, 4)
-    for _ in range(2):
-        layout = transposed_layout(layout, dims, (1, 2, 0))
-        dims = (dims[1], dims[2], dims[0])
-    there = transposed_layout("linear", (2, 3, 4), (1, 2, 0))
-    assert transposed_layout(there, (3, 4, 2), (2, 0, 1)) == "linear"
-    assert layout != "linear"
+    # On five tiles pieces end within rows: the views have no blocks of their own.
+    text = (
+        "x = f32[4,10,6] parameter(0)\na = f32[10,6,4] transpose(x), dimensions={1,2,0}\n"
+        "b = f32[6,4,10] transpose(a), dimensions={1,2,0}\n"
+        "c = f32[4,10,6] transpose(b), dimensions={1,2,0}\n"
+        "r = f32[4,10,6] transpose(a), dimensions={2,0,1}"
+    )
+    for tiles in (4, 7):
+        program = run(text, tiles=tiles)
+        assert program.placements["r"] == program.placements["x"]
+        assert program.placements["b"][0].layout != "linear"
+
+
+def test_what_is_broadcast_is_known_through_a_transposition():
+    program = run(
+        X + "b = f32[64] parameter(1)\nw = f32[8,64] broadcast(b), dimensions={1}\n"
+        "t = f32[64,8] transpose(w), dimensions={1,0}\ny = f32[64,8] parameter(2)\n"
+        "r = f32[64,8] add(y, t)"
+    )
+    assert program.placements["t"][0].pattern == ((64, True), (8, False))
+    # A tile has eight rows of y, each of which needs one element.
+    assert program.exchange_bytes("r") == 8 * 8 * 4
 
 
 def test_a_run_of_rows_lies_where_they_are():
@@ -47,6 +65,16 @@ def test_a_run_of_rows_lies_where_they_are():
     assert program.placements["r"] == (
         Placement(elements=128, element_bytes=4, first_tile=6, tiles=2),
     )
+
+
+def test_rows_that_begin_within_a_piece_are_no_even_pieces():
+    program = run(
+        "x = f32[16,32] parameter(0)\nr = f32[4,32] slice(x), slice_dimensions={[1:5:1], [0:32:1]}"
+    )
+    # Pieces of two rows: row 1 is on tile 0, rows 2 and 3 on tile 1, row 4 on tile 2.
+    (placement,) = program.placements["r"]
+    assert (placement.first_tile, placement.tiles) == (0, 3)
+    assert placement.layout != "linear"
 
 
 def test_a_slice_of_columns_is_on_all_tiles():

@@ -1,0 +1,224 @@
+"""Which blocks of its operands and its result a plan wants on which tile.
+
+The tiles of a plan are numbered by its parts, in one order for its result and both operands. The
+result lies where it is computed, in even pieces on the tiles that summed it up. An operand lies on
+tiles that read it, in even pieces, too, but in pieces of a sensible size.
+
+Models operands without their halo: of a window that reaches into a neighbour's block, the rest is
+fetched. A plan of a third spatial dimension has a name instead of blocks, as has one of groups that
+its instruction writes in another way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from ipu_tf.compiler.hlo import (
+    Array,
+    ConvolutionDimensions,
+    DotDimensions,
+    Instruction,
+)
+from ipu_tf.compiler.layout import Axis, Layout, blocks
+from ipu_tf.compiler.plan import Plan
+from ipu_tf.compiler.shapes import DTYPE_BYTES, ConvShape, MatMulShape, OpShape
+from ipu_tf.machine.cost import ceil_div
+
+_CACHED_LAYOUTS = 1 << 12
+
+_LEAST_PIECE_BYTES = {"left": 128, "right": 256, "result": 16}
+"""Bytes of an operand below which it is not spread further, so that exchange code stays short
+(poplibs 3.4, mapActivationsOrWeights: activations 128, weights 256), and of a result (a vector of
+its reduction)."""
+
+_ORDER: Mapping[str, tuple[str, ...]] = {
+    "matmul": ("batch", "rows", "columns", "reduction"),
+    "conv": (
+        "batch", "field_rows", "field_columns", "groups", "out_channels", "in_channels",
+        "kernel_rows", "kernel_columns",
+    ),
+    "filter_gradient": (
+        "groups", "out_channels", "in_channels", "kernel_rows", "kernel_columns", "batch",
+        "field_rows", "field_columns",
+    ),
+}  # fmt: skip
+"""The parts of plans as tiles are numbered, the slowest first: those of the result before those
+that are summed over."""
+
+_FIELD = ("field_rows", "field_columns")
+_KERNEL = ("kernel_rows", "kernel_columns")
+
+_CONVOLUTION: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "left": (("batch",), ("groups", "in_channels")),
+    "right": (("in_channels",), ("groups", "out_channels")),
+    "result": (("batch",), ("groups", "out_channels")),
+}
+"""Splits of the batch and of the features (a kernel: of its input and output features)."""
+
+_FILTER_GRADIENT: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "left": (("groups", "in_channels"), ("batch",)),
+    "right": (("batch",), ("groups", "out_channels")),
+    "result": (("in_channels",), ("groups", "out_channels")),
+}
+"""The same of a filter gradient, which takes channels for images and images for channels."""
+
+_Dimension = tuple[int, tuple[str, ...]]
+"""An extent and the splits of a plan that cut it, the outermost first."""
+
+
+def plan_layout(
+    instruction: Instruction, array: Array, side: str, shape: OpShape, plan: Plan
+) -> Layout:
+    """Returns the layout of "left", "right" or "result" of a contraction under a plan.
+
+    Args:
+        instruction: The contraction.
+        array: Type of the operand, or of the result.
+        side: Which of them.
+        shape: The shape that is planned.
+        plan: The plan.
+    """
+    dimensions = _dimensions(instruction, array, side, shape)
+    found = _layout(dimensions, side, shape, plan) if dimensions else None
+    if found is None:
+        splits = ",".join(str(parts) for parts in plan.splits.values())
+        return f"{shape.op} {side} {splits} of {array}"
+    return found
+
+
+@lru_cache(maxsize=_CACHED_LAYOUTS)
+def _layout(
+    dimensions: tuple[_Dimension, ...], side: str, shape: OpShape, plan: Plan
+) -> Layout | None:
+    axes: list[Axis] = []
+    names: list[str] = []
+    for extent, splits in dimensions:
+        cut = _axes(extent, splits, shape, plan)
+        if cut is None:
+            return None
+        axes += cut
+        names += splits
+    ranked = _ORDER[_kind(shape)]
+    order = sorted(range(len(axes)), key=lambda place: ranked.index(names[place]))
+    sharing = plan.tiles // math.prod(axis.coordinates for axis in axes)
+    block_bytes = math.prod(axis.held for axis in axes) * DTYPE_BYTES[shape.dtype]
+    most = ceil_div(block_bytes, _LEAST_PIECE_BYTES[side])
+    return blocks(axes, order=order, share=max(1, min(sharing, most)))
+
+
+def _axes(extent: int, splits: tuple[str, ...], shape: OpShape, plan: Plan) -> list[Axis] | None:
+    """Returns a dimension cut by a plan; None where the plan means something else by its splits."""
+    if len(splits) == 1:
+        return [_axis(extent, splits[0], shape, plan)]
+    extents = [shape.extents[name] for name in splits]
+    if math.prod(extents) != extent:
+        return None
+    return [_axis(part, name, shape, plan) for part, name in zip(extents, splits, strict=True)]
+
+
+def _axis(extent: int, name: str, shape: OpShape, plan: Plan) -> Axis:
+    grain = plan.grain if name == shape.grained_split and extent == shape.extents[name] else 1
+    parts = min(plan.splits[name], ceil_div(extent, grain))
+    steps = plan.serial.get(name, 1)
+    return Axis(extent=extent, parts=parts, grain=grain, steps=steps if parts % steps == 0 else 1)
+
+
+def _kind(shape: OpShape) -> str:
+    if isinstance(shape, MatMulShape):
+        return "matmul"
+    return "filter_gradient" if shape.pass_ == "filter_gradient" else "conv"
+
+
+def _dimensions(
+    instruction: Instruction, array: Array, side: str, shape: OpShape
+) -> tuple[_Dimension, ...]:
+    """Returns the dimensions of an array with their splits; () where they have none of their own.
+
+    Neighbouring dimensions of a dot that are split together are one.
+    """
+    if isinstance(shape, MatMulShape):
+        numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
+        found = _joined(array.dims, _dot_splits(numbers, array.dims, side, shape))
+    else:
+        found = _conv_dimensions(instruction, array.dims, side, shape)
+    names = [name for _, splits in found for name in splits]
+    whole = all(
+        extent == math.prod(shape.extents[name] for name in splits)
+        for extent, splits in found
+        if side != "left" or not splits[0].startswith("field")
+    )
+    return found if whole and len(set(names)) == len(names) else ()
+
+
+def _dot_splits(
+    numbers: DotDimensions, dims: Sequence[int], side: str, shape: MatMulShape
+) -> list[str]:
+    """Returns the split of every dimension of a dot's operand or result.
+
+    A tile op may count as batch what its instruction has among the rows: the outermost of them.
+    """
+    if side == "result":
+        return _counted(dims, {"batch": shape.batch, "rows": shape.m, "columns": shape.n})
+    if side == "left":
+        batch, summed = numbers.lhs_batch, numbers.lhs_contracting
+        rows = [axis for axis in range(len(dims)) if axis not in (*batch, *summed)]
+        found = dict.fromkeys(batch, "batch") | dict.fromkeys(summed, "reduction")
+        held = math.prod(dims[axis] for axis in batch)
+        extents = {"batch": shape.batch // held, "rows": shape.m}
+        found |= dict(zip(rows, _counted([dims[axis] for axis in rows], extents), strict=True))
+        return [found[axis] for axis in range(len(dims))]
+    batch, summed = numbers.rhs_batch, numbers.rhs_contracting
+    return [
+        "batch" if axis in batch else "reduction" if axis in summed else "columns"
+        for axis in range(len(dims))
+    ]
+
+
+def _counted(dims: Sequence[int], extents: Mapping[str, int]) -> list[str]:
+    """Returns the extents that dimensions belong to, which fill them up one after the other."""
+    names = list(extents)
+    found, filled = [], 1
+    for extent in dims:
+        while len(names) > 1 and filled >= extents[names[0]]:
+            names.pop(0)
+            filled = 1
+        found.append(names[0])
+        filled *= extent
+    return found
+
+
+def _joined(dims: Sequence[int], splits: Sequence[str]) -> tuple[_Dimension, ...]:
+    """Returns dimensions with neighbours of one split as one; those of one element are left out."""
+    found: list[_Dimension] = []
+    for extent, name in zip(dims, splits, strict=True):
+        if extent == 1:
+            continue
+        if found and found[-1][1] == (name,):
+            found[-1] = (found[-1][0] * extent, (name,))
+        else:
+            found.append((extent, (name,)))
+    return tuple(found)
+
+
+def _conv_dimensions(
+    instruction: Instruction, dims: Sequence[int], side: str, shape: ConvShape
+) -> tuple[_Dimension, ...]:
+    """Returns the dimensions of a convolution's operand or result with their splits."""
+    numbers: ConvolutionDimensions = instruction.attributes["convolution_dimension_numbers"]
+    outer, inner, spatial = {
+        "left": (numbers.input_batch, numbers.input_feature, numbers.input_spatial),
+        "right": (
+            numbers.kernel_input_feature, numbers.kernel_output_feature, numbers.kernel_spatial,
+        ),
+        "result": (numbers.output_batch, numbers.output_feature, numbers.output_spatial),
+    }[side]  # fmt: skip
+    if len(spatial) > len(_FIELD):
+        return ()
+    is_filter = shape.pass_ == "filter_gradient"
+    roles = (_FILTER_GRADIENT if is_filter else _CONVOLUTION)[side]
+    windows = _KERNEL if side == ("result" if is_filter else "right") else _FIELD
+    splits = {outer: roles[0], inner: roles[1]}
+    splits |= {axis: (name,) for axis, name in zip(spatial, windows[-len(spatial) :], strict=True)}
+    return tuple((dims[axis], splits[axis]) for axis in range(len(dims)))
