@@ -140,7 +140,9 @@ def add_loop(
         ] = None
     fixed = _unchanged(body, len(state))
     carried = tuple(
-        value if number in fixed else builder.copy(value, name=f"{instruction.name}.{number}")
+        value
+        if number in fixed
+        else builder.copy(value, name=f"{instruction.name}.{number}", caller=instruction)
         for number, value in enumerate(state)
     )
     inside = _outside_values(carried)

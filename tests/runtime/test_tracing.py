@@ -222,6 +222,19 @@ class TestForeignFunctions:
         assert op_types(function) & STOCK_OF.keys()
         np.testing.assert_allclose(function(x), module.product(x), rtol=1e-5, atol=1e-6)
 
+    def test_functions_of_v1(self, strategy):
+        """`tf.nn.ctc_loss` loops over functions that are no graphs of TensorFlow 2."""
+        logits = random(4, 3, 5)
+        labels, lengths = tf.constant([[1, 2], [3, 4], [2, 2]]), tf.constant([4, 4, 3])
+
+        def loss(logits):
+            return tf.nn.ctc_loss(
+                labels, logits, label_length=[2, 2, 2], logit_length=lengths, blank_index=0
+            )
+
+        function = traced(strategy, loss, logits)
+        np.testing.assert_allclose(function(logits), loss(logits), rtol=1e-5)
+
     def test_a_function_of_any_batch_takes_the_shapes_of_its_call(self, strategy):
         any_batch = tf.TensorSpec([None, 4])
         concrete = tf.function(straight).get_concrete_function(any_batch, tf.TensorSpec([4, 4]))
