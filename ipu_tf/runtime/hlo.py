@@ -37,6 +37,7 @@ _READ = re.compile(r"(/ReadVariableOp(_\d+)?)?(/resource)?$")
 _NUMBERS = re.compile(r"(_\d+)?(_rewritten|_grad_\d+)?_stock_.*$")
 # Gradients are in the scope of the op they are of; those of a loop's body once more.
 _GRADIENTS = re.compile(r".*\b(gradient_tape|gradients)/")
+_FIRST_GRADIENTS = re.compile(r".*?\b(gradient_tape|gradients)/")
 _ENTRY = "main"
 _OPCODES = {hlo_stock.HOST_CALL: "host-call", hlo_stock.INFEED: "infeed"}
 
@@ -90,11 +91,12 @@ class LayerScopes:
 
     def layer_of(self, op_name: str) -> str:
         """Returns the path of the layer of an op, "" where no scope around it is a layer's."""
-        scope = _GRADIENTS.sub("", op_name)
-        while scope:
-            scope = scope.rpartition("/")[0]
-            if scope in self.paths:
-                return self.paths[scope]
+        # What adds up the gradients of a loop has the scope of the loop before the last mark only.
+        for scope in (_GRADIENTS.sub("", op_name), _FIRST_GRADIENTS.sub("", op_name, count=1)):
+            while scope:
+                scope = scope.rpartition("/")[0]
+                if scope in self.paths:
+                    return self.paths[scope]
         return ""
 
     def layer_or_scope(self, op_name: str) -> str:

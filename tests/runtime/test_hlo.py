@@ -379,6 +379,7 @@ class TestLayerScopes:
             ("net_1/dense_1/inner/MatMul", "net/dense"),
             ("gradient_tape/net_1/dense_1/MatMul/MatMul_1", "net/dense"),
             ("gradient_tape/net_1/while/gradients/net_1/dense_1/MatMul_grad/MatMul", "net/dense"),
+            ("gradient_tape/net_1/dense_1/while/gradients/AddN", "net/dense"),
             ("net_1/Shape", "net"),
             ("other/MatMul", ""),
             ("MatMul", ""),
