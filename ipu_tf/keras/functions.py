@@ -58,16 +58,18 @@ class ExecutionFunction:
             The summary of the results, and the results of all steps.
 
         Raises:
-            StopIteration: The infeed does not have as many steps left.
-            tf.errors.OutOfRangeError: Likewise.
+            ValueError: The infeed does not have as many steps left.
         """
         steps = self.steps
         spec = batch_spec(iterator.infeed.element_spec)
-        if self._runs_jitted(spec):
-            return self._jitted(iterator.next_execution(steps), tf.constant(steps))
-        if steps not in self._by_steps:
-            self._by_steps[steps] = self._graph_function(steps)
-        return self._by_steps[steps](iterator.steps)
+        try:
+            if self._runs_jitted(spec):
+                return self._jitted(iterator.next_execution(steps), tf.constant(steps))
+            if steps not in self._by_steps:
+                self._by_steps[steps] = self._graph_function(steps)
+            return self._by_steps[steps](iterator.steps)
+        except (StopIteration, tf.errors.OutOfRangeError) as end:
+            raise iterator.infeed.end_of_data() from end
 
     def batch(self, batch: Any) -> tuple[Any, Any]:
         """Runs one step, in which every replica gets the same batch; returns as above."""

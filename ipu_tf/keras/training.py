@@ -69,6 +69,7 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
         if not self._runs_on_ipu():
             return next_method(*args, **kwargs)
         overrides.check_not_overridden(self, IPUTrainer, _FUNCTIONS[name])
+        overrides.check_call(self)
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         arguments = {key: value for key, value in bound.arguments.items() if key != "self"}
@@ -128,6 +129,7 @@ class IPUTrainer(SavedExtensions):
                 part="validation data",
                 batch_size=arguments["validation_batch_size"] or arguments["batch_size"],
                 steps=arguments["validation_steps"],
+                epochs=max(1, self._evaluations(arguments)),
             )
             arguments["validation_split"] = 0.0
         if arguments["validation_split"] and arguments["validation_data"] is None:
@@ -241,6 +243,11 @@ class IPUTrainer(SavedExtensions):
             training=training,
             micro_batches=accumulation.steps_per_replica,
         )
+
+    def _evaluations(self, arguments: dict[str, Any]) -> int:
+        """Returns how many times `fit` evaluates its validation data."""
+        epochs = range(arguments["initial_epoch"], arguments["epochs"])
+        return sum(self._should_eval(epoch, arguments["validation_freq"]) for epoch in epochs)
 
     def _execution(self, loop: Loop, summarise: Callable[[Any], Any]) -> ExecutionFunction:
         return ExecutionFunction(

@@ -251,7 +251,7 @@ def test_the_dtype_is_checked(model, dtype):
 
 
 def test_the_method_is_checked(model):
-    with pytest.raises(ValueError, match="Cannot parse 'max' as one of GradientAccumulationReduc"):
+    with pytest.raises(ValueError, match="Cannot parse max as one of GradientAccumulationReduc"):
         model.set_gradient_accumulation_options(G, "max")
 
 

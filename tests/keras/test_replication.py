@@ -153,7 +153,7 @@ def test_lists_of_metrics_are_printed_as_their_mean(capsys):
 
 
 def test_the_method_is_checked():
-    with pytest.raises(ValueError, match="Cannot parse 'max' as a ReplicatedMetricReductionMethod"):
+    with pytest.raises(ValueError, match="Cannot parse max as a ReplicatedMetricReductionMethod"):
         replicated(1).set_replication_options("max")
 
 
