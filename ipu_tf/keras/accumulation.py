@@ -31,11 +31,17 @@ class GradientAccumulator:
             tf.Variable(
                 tf.zeros(variable.shape, options.dtype_of(variable)),
                 trainable=False,
-                name=f"gradient_accumulator/{variable.name.rpartition(':')[0] or variable.name}",
+                # Beside the variable: what has its name is its layer's.
+                name=f"{variable.name.rpartition(':')[0] or variable.name}_gradient_accumulator",
             )
             for variable in self._variables
         ]
         self._present = [False] * len(self._variables)
+
+    @property
+    def sums(self) -> tuple[tf.Variable, ...]:
+        """The sums, one for each variable."""
+        return tuple(self._sums)
 
     def reset(self) -> None:
         """Sets the sums to zero."""

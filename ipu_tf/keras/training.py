@@ -25,7 +25,8 @@ from ipu_tf.keras.infeed import Infeed
 from ipu_tf.keras.lengths import Schedule, Use
 from ipu_tf.keras.loop import Loop
 from ipu_tf.keras.saving import SavedExtensions
-from ipu_tf.keras.steps import Replicas, TrainingSteps, replicas_of, run_with
+from ipu_tf.keras.steps import Replicas, replicas_of, run_with
+from ipu_tf.keras.training_steps import TrainingSteps
 
 logger = logging.getLogger(__name__)
 

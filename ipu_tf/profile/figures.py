@@ -9,7 +9,8 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ _FLOPS_PER_MAC = 2
 
 PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
 """The parts of a training step, in their order."""
+
+ONCE: Mapping[Phase, int] = MappingProxyType(dict.fromkeys(PHASES, 1))
+"""How often each part runs in a step of one batch."""
 
 ByCategory: TypeAlias = Mapping[Category, NDArray[np.int64]]
 """Bytes of every tile, by what they are used for."""
@@ -54,6 +58,14 @@ class CycleShares:
             exchange=self.exchange + other.exchange,
             sync=self.sync + other.sync,
             host=self.host + other.host,
+        )
+
+    def __mul__(self, times: int) -> CycleShares:
+        return CycleShares(
+            compute=self.compute * times,
+            exchange=self.exchange * times,
+            sync=self.sync * times,
+            host=self.host * times,
         )
 
 
@@ -160,17 +172,33 @@ def tile_balance(program: DeviceProgram) -> float:
 
 def layers(program: DeviceProgram) -> tuple[LayerCycles, ...]:
     """Returns the cycles of every layer, the most expensive one first."""
+    return layers_of(program.steps)
+
+
+def layers_of(steps: Iterable[Step], times: Mapping[Phase, int] = ONCE) -> tuple[LayerCycles, ...]:
+    """Returns the cycles of every layer, the most expensive one first.
+
+    Args:
+        steps: What runs.
+        times: How often it does, by part of the training step.
+    """
     cycles: dict[str, dict[Phase, int]] = collections.defaultdict(dict)
     operations: dict[str, int] = collections.defaultdict(int)
-    for step in program.steps:
-        phases = cycles[step.layer]
-        phases[step.phase] = phases.get(step.phase, 0) + step.cycles
-        operations[step.layer] += step.repeats * step.flops
+    for step in steps:
+        phases, repeats = cycles[step.layer], times[step.phase]
+        phases[step.phase] = phases.get(step.phase, 0) + repeats * step.cycles
+        operations[step.layer] += repeats * step.repeats * step.flops
     found = [
         LayerCycles(layer=layer, by_phase=phases, flops=operations[layer])
         for layer, phases in cycles.items()
     ]
     return tuple(sorted(found, key=lambda entry: (-entry.cycles, entry.layer)))
+
+
+def layer_figures(layer: LayerCycles) -> dict[str, Any]:
+    """Returns the figures of a layer as plain data; docs/report.md lists them."""
+    by_phase = {f"{phase}_cycles": layer.by_phase.get(phase, 0) for phase in PHASES}
+    return {"layer": layer.layer, "cycles": layer.cycles, "flops": layer.flops} | by_phase
 
 
 def live_at_peak(program: DeviceProgram) -> tuple[LiveLayer, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
+from ipu_tf.compiler.hlo import Phase
 from ipu_tf.compiler.pipeline import PipelineIpu, PipelineProgram, PipelineStage
 from ipu_tf.profile import figures
 
@@ -18,6 +21,29 @@ def samples_per_second(program: PipelineProgram) -> float | None:
     if not program.samples_per_update or not program.cycles:
         return None
     return program.samples_per_update / seconds(program)
+
+
+def times(program: PipelineProgram) -> Mapping[Phase, int]:
+    """Returns how often each part of a micro-batch's step runs for a weight update."""
+    micro_batches = program.micro_batches
+    return {"forward": micro_batches, "backward": micro_batches, "update": 1}
+
+
+def layers(program: PipelineProgram) -> tuple[figures.LayerCycles, ...]:
+    """Returns the cycles of every layer for a weight update of one replica, the most first.
+
+    Activations that are computed again count once. Stages overlap, so their sum may be larger than
+    the cycles of the program.
+    """
+    steps = chain.from_iterable(stage.program.steps for stage in program.stages)
+    return figures.layers_of(steps, times(program))
+
+
+def cycle_shares(stage: PipelineStage, program: PipelineProgram) -> figures.CycleShares:
+    """Returns the cycles of a stage for a weight update, as `layers` counts them."""
+    often = times(program)
+    shares = (figures.cycles_of(step) * often[step.phase] for step in stage.program.steps)
+    return sum(shares, figures.CycleShares())
 
 
 def pipeline_figures(program: PipelineProgram) -> dict[str, Any]:
@@ -40,6 +66,7 @@ def pipeline_figures(program: PipelineProgram) -> dict[str, Any]:
         "all_reduce_cycles": program.all_reduce_cycles,
         "limiting_stage": program.limiting_stage.index,
         "stages": [_stage_figures(stage) for stage in program.stages],
+        "layers": [figures.layer_figures(layer) for layer in layers(program)],
         "ipus": [_ipu_figures(ipu) for ipu in program.ipus],
         "crossing_bytes": sum(
             crossing.bytes for crossing in program.crossings if crossing.phase != "update"
