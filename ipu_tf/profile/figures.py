@@ -27,6 +27,11 @@ PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
 ONCE: Mapping[Phase, int] = MappingProxyType(dict.fromkeys(PHASES, 1))
 """How often each part runs in a step of one batch."""
 
+HOST = "(host)"
+"""Stands for a layer in what moves inputs and outputs between the host and the tiles."""
+
+_HOST_OPCODES = frozenset({"infeed", "outfeed"})
+
 ByCategory: TypeAlias = Mapping[Category, NDArray[np.int64]]
 """Bytes of every tile, by what they are used for."""
 
@@ -74,7 +79,7 @@ class LayerCycles:
     """Cycles of one Keras layer.
 
     Attributes:
-        layer: Its path, "" for what belongs to no layer.
+        layer: Its path, `HOST` for inputs and outputs, "" for what belongs to no layer.
         by_phase: Cycles by part of the training step.
         flops: Floating point operations of all parts.
     """
@@ -185,14 +190,21 @@ def layers_of(steps: Iterable[Step], times: Mapping[Phase, int] = ONCE) -> tuple
     cycles: dict[str, dict[Phase, int]] = collections.defaultdict(dict)
     operations: dict[str, int] = collections.defaultdict(int)
     for step in steps:
-        phases, repeats = cycles[step.layer], times[step.phase]
+        layer = _place(step)
+        phases, repeats = cycles[layer], times[step.phase]
         phases[step.phase] = phases.get(step.phase, 0) + repeats * step.cycles
-        operations[step.layer] += repeats * step.repeats * step.flops
+        operations[layer] += repeats * step.repeats * step.flops
     found = [
         LayerCycles(layer=layer, by_phase=phases, flops=operations[layer])
         for layer, phases in cycles.items()
     ]
     return tuple(sorted(found, key=lambda entry: (-entry.cycles, entry.layer)))
+
+
+def _place(step: Step) -> str:
+    if step.layer or step.opcode not in _HOST_OPCODES:
+        return step.layer
+    return HOST
 
 
 def layer_figures(layer: LayerCycles) -> dict[str, Any]:

@@ -74,6 +74,9 @@ def _one_stage_lines(program: PipelineProgram) -> Iterator[str]:
     yield from sections.memory_lines(ipu.memory)
     yield ""
     yield from sections.peak_lines(stage.program)
+    if not stage.program.memory.fits:
+        yield ""
+        yield from sections.overflow_lines(stage.program)
 
 
 def _one_stage_overview(

@@ -60,6 +60,7 @@ class Program:
             batches; None for all else.
         steps_per_execution: Steps (micro-batches of a replica) that one call from the host ran when
             it was traced.
+        refusal: Why it was not compiled, where it was to be; "" for all else.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Program:
     device: DeviceProgram | None = None
     pipeline: PipelineProgram | None = None
     steps_per_execution: int = 1
+    refusal: str = ""
 
     @property
     def complete(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ipu_tf.compiler import errors
 from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
 from ipu_tf.profile import figures
 from ipu_tf.profile.table import Row, table
 from ipu_tf.profile.units import kib, percent
 
 LAYER_WIDTH = 44
+_SHORT = 26
 NO_LAYER = "(no layer)"
 _TOP_LAYERS = 10
 
@@ -80,7 +82,27 @@ def peak_lines(device: DeviceProgram) -> Iterator[str]:
     yield from table((title, "always live", "rest"), rows)
 
 
-def shortened(layer: str) -> str:
+def overflow_lines(device: DeviceProgram) -> Iterator[str]:
+    """Yields what takes most of the fullest tile of a program that does not fit, and what helps."""
+    title = f"largest on tile {device.memory.fullest_tile}, KiB"
+    rows = [
+        (
+            _cut(live.tensor.name, LAYER_WIDTH),
+            kib(live.tile_bytes),
+            live.tensor.category.replace("_", " "),
+            shortened(live.tensor.layer, _SHORT),
+        )
+        for live in errors.largest_on_fullest_tile(device)
+    ]
+    yield from table((title, "there", "what for", "layer"), rows)
+    yield "to make room:"
+    yield from (f"  {remedy}" for remedy in errors.advice(device))
+
+
+def shortened(layer: str, width: int = LAYER_WIDTH) -> str:
     """Returns the end of a layer's path, as long as tables have room for."""
-    layer = layer or NO_LAYER
-    return layer if len(layer) <= LAYER_WIDTH else "..." + layer[3 - LAYER_WIDTH :]
+    return _cut(layer or NO_LAYER, width)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else "..." + text[3 - width :]

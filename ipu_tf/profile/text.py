@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from ipu_tf.compiler.device_program import DeviceProgram
@@ -11,6 +12,9 @@ from ipu_tf.profile import figures, pipeline_text, sections
 from ipu_tf.profile.pipeline_figures import seconds
 from ipu_tf.profile.program import NativeOp, Program, TileOp
 from ipu_tf.profile.units import count, duration, percent
+
+_WIDTH = 96
+"""Characters of a line of prose."""
 
 
 def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
@@ -29,6 +33,8 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
     yield f"Program '{program.name}'{_on(program.device)}"
     if program.device is not None:
         yield from _indented(_device_lines(program.device, program.tile_ops))
+    for line in program.refusal.splitlines():
+        yield from _indented(textwrap.wrap(line, _WIDTH, subsequent_indent="  "))
     yield from _indented(_execution_lines(program))
     yield from _indented(_op_lines(program, plans))
 
@@ -67,6 +73,9 @@ def _device_lines(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator
     yield ""
     yield from sections.peak_lines(device)
     yield ""
+    if not device.memory.fits:
+        yield from sections.overflow_lines(device)
+        yield ""
     for opcode, layers in device.unsupported.items():
         where = ", ".join(layer or sections.NO_LAYER for layer in layers)
         yield f"incomplete: '{opcode}' has no cost, in {where}"
@@ -98,9 +107,9 @@ def _op_lines(program: Program, plans: bool) -> Iterator[str]:
     yield f"{len(program.tile_ops)} tile ops, {len(program.native_ops)} native contractions"
     if plans and program.tile_ops:
         yield from _plan_lines(program.tile_ops)
-    for reason, ops in _by_reason(program.native_ops).items():
-        names = ", ".join(f"{op.name} ({op.op_type})" for op in ops)
-        yield f"native, {reason}: {names}"
+    for (reason, op_type, layer), times in _native_kinds(program.native_ops).items():
+        where = sections.shortened(layer)
+        yield f"native, {reason}: {f'{times} ' * (times > 1)}{op_type} in {where}"
 
 
 def _plan_lines(ops: Iterable[TileOp]) -> Iterator[str]:
@@ -112,11 +121,9 @@ def _plan_lines(ops: Iterable[TileOp]) -> Iterator[str]:
         )
 
 
-def _by_reason(ops: Sequence[NativeOp]) -> dict[str, list[NativeOp]]:
-    reasons: dict[str, list[NativeOp]] = collections.defaultdict(list)
-    for op in ops:
-        reasons[op.reason].append(op)
-    return reasons
+def _native_kinds(ops: Sequence[NativeOp]) -> dict[tuple[str, str, str], int]:
+    """Returns how often there is an op for a reason, of a type, in a layer."""
+    return collections.Counter((op.reason, op.op_type, op.layer) for op in ops)
 
 
 def _size(shape: OpShape) -> str:

@@ -146,6 +146,7 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
         if configuration.unsupported == "raise":
             raise
         _LOG.warning("%s", error)
+        program.refusal = str(error)
         return None
     options, samples = compiler_options(configuration), _samples(tensors)
     plans = {op.name: (op.shape, op.plan) for op in program.tile_ops}
