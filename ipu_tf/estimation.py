@@ -97,10 +97,12 @@ def trace_training(
     config: IPUConfig | None = None,
     inputs: Any = None,
     targets: Any = None,
+    accumulation: GradientAccumulationOptions,
 ) -> tuple[TracedStep, tuple[str, ...]]:
     """Returns the train step of a model as the compiler gets it, and what was assumed for it.
 
-    Arguments and errors are those of `estimate`; the model was made in the scope of a strategy.
+    The model was made in the scope of a strategy. `accumulation` is how it adds up gradients; the
+    other arguments and errors are those of `estimate`.
     """
     _check_batch_size(batch_size)
     with configuration.borrowed_device(_device(config)), device_programs.capturing() as found:
@@ -110,7 +112,7 @@ def trace_training(
         with strategy.scope(), untouched_variables(), _trainable(model, ours=False) as known:
             made, notes = known
             data = _training_data(made, specs, targets, batch_size)
-            _trace(strategy, made.train_step, data)
+            DeviceStep(strategy, made, accumulation).trace(data)
     return found[0], notes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ipu_tf.compiler.pipeline import Offload, PipelineOptions, Schedule
+from ipu_tf.compiler.pipeline.options import ALL_ON_TILES
 from ipu_tf.config import device_configuration
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.options import GradientAccumulationOptions
@@ -104,4 +105,4 @@ def _one_stage(model: PipelineExtensions, *, training: bool) -> PipelineOptions 
         offload=offload_without_stages(accumulation),
     )
     alone = options.micro_batches == options.replicas == 1
-    return None if alone and options.offload == Offload() else options
+    return None if alone and options.offload == ALL_ON_TILES else options

@@ -47,6 +47,10 @@ class Offload:
         return self.optimizer_state or self.accumulators or self.activations or self.weights
 
 
+ALL_ON_TILES = Offload()
+"""Nothing is offloaded or shared out."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineOptions:
     """Stages and how they run.
@@ -67,7 +71,7 @@ class PipelineOptions:
     micro_batches: int = 1
     recompute: bool = False
     replicas: int = 1
-    offload: Offload = Offload()
+    offload: Offload = ALL_ON_TILES
 
     def __post_init__(self) -> None:
         numbers = sorted(set(self.stage_of_layers.values()))
