@@ -46,6 +46,16 @@ def cycle_shares(stage: PipelineStage, program: PipelineProgram) -> figures.Cycl
     return sum(shares, figures.CycleShares())
 
 
+def is_off_chip(stage: PipelineStage) -> bool:
+    """Returns whether something of a stage is not whole on its tiles all the time."""
+    return stage.streaming_bytes > 0 or stage.gathered != Moves()
+
+
+def update_cycles(moves: Moves, program: PipelineProgram) -> int:
+    """Returns the cycles that moves take from one weight update to the next."""
+    return program.micro_batches * (moves.forward + moves.backward) + moves.update
+
+
 def pipeline_figures(program: PipelineProgram) -> dict[str, Any]:
     """Returns the main figures of a pipeline as plain data; docs/report.md lists them."""
     timeline = program.timeline
@@ -71,6 +81,7 @@ def pipeline_figures(program: PipelineProgram) -> dict[str, Any]:
         "crossing_bytes": sum(
             crossing.bytes for crossing in program.crossings if crossing.phase != "update"
         ),
+        "streaming_bytes": program.streaming_bytes,
         "fits": program.fits,
         "complete": program.complete,
     }
@@ -86,6 +97,9 @@ def _stage_figures(stage: PipelineStage) -> dict[str, Any]:
         "update_cycles": stage.update_cycles,
         "fifo_bytes": stage.fifo_bytes,
         "fifo_depth": stage.fifo_depth,
+        "streaming_bytes": stage.streaming_bytes,
+        "streamed_cycles": dataclasses.asdict(stage.streamed),
+        "gathered_cycles": dataclasses.asdict(stage.gathered),
     }
 
 

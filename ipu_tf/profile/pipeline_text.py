@@ -7,12 +7,24 @@ from collections.abc import Iterator
 from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.pipeline import PipelineIpu, PipelineProgram, PipelineStage
 from ipu_tf.profile import figures, sections
-from ipu_tf.profile.pipeline_figures import cycle_shares, layers, samples_per_second, seconds
+from ipu_tf.profile.pipeline_figures import (
+    cycle_shares,
+    is_off_chip,
+    layers,
+    samples_per_second,
+    seconds,
+    update_cycles,
+)
 from ipu_tf.profile.table import Row, table
 from ipu_tf.profile.units import count, duration, kib, percent
 
 _KEPT: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fifos")
 """Categories that a pipeline's split decides on; the table of IPUs has a column for each."""
+
+_MOVES = tuple(
+    (kind, phase) for kind in ("streamed", "gathered") for phase in figures.PHASES
+)
+"""What moves to the tiles besides the steps of a program, and when."""
 
 _A = {"weight update": "an update", "step": "a step"}
 
@@ -53,6 +65,7 @@ def _stages_lines(program: PipelineProgram) -> Iterator[str]:
         map(_stage_row, program.stages),
     )
     yield ""
+    yield from _off_chip_lines(program)
     header = [category.replace("_", " ") for category in _KEPT]
     yield from table(
         ("tile memory, KiB", "max", "mean", *(f"{name}, mean" for name in header), "verdict"),
@@ -69,6 +82,7 @@ def _one_stage_lines(program: PipelineProgram) -> Iterator[str]:
     yield from _one_stage_overview(program, stage, updates=updates)
     yield f"tile memory   {sections.memory_line(ipu.memory)}"
     yield ""
+    yield from _off_chip_lines(program)
     yield from sections.layer_lines(layers(program))
     yield ""
     yield from sections.memory_lines(ipu.memory)
@@ -98,6 +112,9 @@ def _one_stage_overview(
     shares, whole = cycle_shares(stage, program), max(1, program.cycles)
     kinds = {name: getattr(shares, name) for name in ("compute", "exchange", "sync", "host")}
     kinds["all-reduce"] = program.all_reduce_cycles
+    for name, moves in (("streaming", stage.streamed), ("gathering", stage.gathered)):
+        if cycles := update_cycles(moves, program):
+            kinds[name] = cycles
     split = ", ".join(f"{name} {percent(cycles / whole)}" for name, cycles in kinds.items())
     yield f"spent on      {split}"
 
@@ -139,6 +156,28 @@ def _overview(program: PipelineProgram) -> Iterator[str]:
         f"limited by    stage {slowest.index} on IPU {slowest.ipu}: "
         f"{slowest.micro_batch_cycles:,} cycles a micro-batch"
     )
+
+
+def _off_chip_lines(program: PipelineProgram) -> Iterator[str]:
+    """Yields what is not whole on the tiles all the time, and what moving it costs, if anything."""
+    if not any(is_off_chip(stage) for stage in program.stages):
+        return
+    yield from table(
+        ("off the tiles", "streaming KiB", *(f"{kind} {phase}" for kind, phase in _MOVES)),
+        map(_off_chip_row, program.stages),
+    )
+    if program.streaming_bytes > program.streaming_limit_bytes:
+        yield (
+            f"OUT OF STREAMING MEMORY: {count(program.streaming_bytes, 'B')} of "
+            f"{count(program.streaming_limit_bytes, 'B')}"
+        )
+    yield ""
+
+
+def _off_chip_row(stage: PipelineStage) -> Row:
+    moves = {"streamed": stage.streamed, "gathered": stage.gathered}
+    cycles = (getattr(moves[kind], phase) for kind, phase in _MOVES)
+    return (f"stage {stage.index}", kib(stage.streaming_bytes), *(f"{one:,}" for one in cycles))
 
 
 def _stage_row(stage: PipelineStage) -> Row:
