@@ -159,3 +159,25 @@ def stack_batch(batch: Any, replicas: int) -> Any:
         return tf.broadcast_to(tensor, [*leading, *tensor.shape])
 
     return keras.tree.map_structure(stacked, batch)
+
+
+def split_batch(batch: Any, steps: int, replicas: int) -> Any:
+    """Returns a batch as an execution of several steps.
+
+    Its rows are those of step 0 on every replica, then those of step 1 and so on.
+
+    Args:
+        batch: A batch whose rows can be divided into `steps * replicas` parts.
+        steps: Steps of the execution.
+        replicas: Number of replicas.
+    """
+    leading = [steps] if replicas == 1 else [steps, replicas]
+
+    def split(leaf: Any) -> Any:
+        if leaf is None:
+            return None
+        tensor = tf.convert_to_tensor(leaf)
+        rows = tensor.shape[0] // (steps * replicas)
+        return tf.reshape(tensor, [*leading, rows, *tensor.shape[1:]])
+
+    return keras.tree.map_structure(split, batch)
