@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.accumulation import GradientAccumulator
+from ipu_tf.keras.accumulation import CapturedGradientCounts, GradientAccumulator
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.steps import Replicas, run_with
 from ipu_tf.runtime import device_programs
@@ -40,10 +40,14 @@ class WeightUpdate:
         self.accumulator = GradientAccumulator(
             [weight.value for weight in self._weights], accumulation
         )
+        counts = getattr(model.optimizer, "supports_captured_grads", False)
+        self._captured = CapturedGradientCounts(model.optimizer) if counts else None
 
     def reset(self) -> None:
         """Begins a new update."""
         self.accumulator.reset()
+        if self._captured is not None:
+            self._captured.reset()
 
     def add(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
         """Adds the gradients of a group's micro-batches; see `TrainingSteps.step`."""
@@ -61,6 +65,8 @@ class WeightUpdate:
             loss = model.optimizer.scale_loss(tf.add_n(losses) if len(losses) > 1 else losses[0])
         gradients = tape.gradient(loss, [weight.value for weight in self._weights])
         self.accumulator.add(gradients, micro_batch, new_step=tf.equal(group, 0))
+        if self._captured is not None:
+            self._captured.add()
         return keras.tree.map_structure(lambda *values: tf.stack(values), *logs)
 
     def apply(self) -> None:
@@ -68,8 +74,9 @@ class WeightUpdate:
         if not self._weights:
             warnings.warn("The model does not have any trainable weights.", stacklevel=2)
             return
-        gradients = self.accumulator.gradients()
-        self._model.optimizer.apply_gradients(zip(gradients, self._weights, strict=True))
+        pairs = zip(self.accumulator.gradients(), self._weights, strict=True)
+        captured = {} if self._captured is None else self._captured.arguments()
+        self._model.optimizer.apply_gradients(pairs, **captured)
 
     def _loss_and_logs(
         self, tape: tf.GradientTape, batch: Any, outputs: Any, replica: tf.Tensor, member: int
