@@ -69,6 +69,12 @@ from tensorflow.python.eager.record import could_possibly_record as is_recording
 # it, asks for its HLO, and forgets it.
 from tensorflow.python.eager.context import context as eager_context
 
+# Whether gradients of conditionals use optionals, which XLA does not have, is asked of this module.
+from tensorflow.python.eager import context as eager_context_module
+
+# Gradients of conditionals without optionals capture handles of variables in a way XLA refuses.
+from tensorflow.python.ops import cond_v2 as cond_v2
+
 # What XLA answers with.
 from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto as HloModuleProto
 from tensorflow.core.framework.function_pb2 import FunctionDef as FunctionDef

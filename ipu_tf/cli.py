@@ -6,12 +6,15 @@ Bad input gives one line on the error output and exit code 2.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ipu_tf.compiler.errors import UnsupportedOpcodeError
 from ipu_tf.config import IPUConfig
 from ipu_tf.machine import CHIPS, system_of
 
@@ -76,6 +79,13 @@ def _add_estimate(commands: Any) -> None:
     estimate.add_argument(
         "--inference", action="store_true", help="a prediction instead of a training step"
     )
+    estimate.add_argument(
+        "--unsupported",
+        choices=("raise", "warn"),
+        default="raise",
+        help="what to do about operations without a cost: stop (the default), or go on with an "
+        "incomplete report",
+    )
     estimate.add_argument("--plans", action="store_true", help="list the plan of every tile op")
     estimate.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
     estimate.set_defaults(command=_estimate)
@@ -86,17 +96,20 @@ def _estimate(options: argparse.Namespace) -> int:
 
     config = IPUConfig()
     config.simulator.chip = options.chip
+    config.simulator.unsupported = options.unsupported
     config.auto_select_ipus = options.ipus
     function = _function(options.model)
     try:
         system_of(options.chip, options.ipus).check_ipus(options.ipus)
         report = estimate(
-            lambda: _called(function),
+            _marking_errors(function),
             batch_size=options.batch_size,
             training=not options.inference,
             config=config,
         )
-    except (TypeError, ValueError, NotImplementedError) as error:
+    except UnsupportedOpcodeError as error:
+        raise _UsageError(f"{error}\nHere: --unsupported warn") from error
+    except (TypeError, ValueError) as error:
         raise _UsageError(error) from error
     print(report.summary(plans=options.plans))
     if options.json is not None:
@@ -137,12 +150,34 @@ def _function(path: str) -> Callable[[], Any]:
         found = getattr(found, part, None)
     if not callable(found):
         raise _UsageError(f"module '{name}' has no function '{attribute}'.")
+    needed = _needed_arguments(found)
+    if needed:
+        raise _UsageError(
+            f"function '{attribute}' of module '{name}' needs arguments, and none are passed. Name "
+            f"a function that calls it with them. Received: a function of {', '.join(needed)}."
+        )
     function: Callable[[], Any] = found
     return function
 
 
-def _called(function: Callable[[], Any]) -> Any:
+def _needed_arguments(function: Callable[..., Any]) -> list[str]:
+    """Returns the names of the arguments that a function cannot be called without."""
     try:
-        return function()
-    except Exception as error:
-        raise _FailedFunction from error
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # Some that are not written in Python have none.
+        return []
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in optional]
+
+
+def _marking_errors(function: Callable[[], Any]) -> Callable[[], Any]:
+    """Returns the function with its errors told apart from those of the estimate."""
+
+    @functools.wraps(function)
+    def made() -> Any:
+        try:
+            return function()
+        except Exception as error:
+            raise _FailedFunction from error
+
+    return made

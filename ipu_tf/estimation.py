@@ -15,6 +15,9 @@ from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras import step_data
+from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.keras.training_steps import DeviceStep
 from ipu_tf.profile.report import Report
 from ipu_tf.runtime import device_programs, pipelines
 from ipu_tf.runtime.device_programs import TracedStep
@@ -33,7 +36,10 @@ def estimate(
     inputs: Any = None,
     targets: Any = None,
 ) -> Report:
-    """Returns the report of one step of a model: cycles, memory, what fits.
+    """Returns the report of a step of a model: cycles, memory, what fits.
+
+    A training step is all that a weight update takes: the micro-batches of every replica, where the
+    model accumulates gradients or the machine has several IPUs.
 
     Nothing runs, and no memory is used for the weights that `model` makes or for the state of
     its optimizer. The step that is traced is the model's own `train_step` with its optimizer and
@@ -45,7 +51,7 @@ def estimate(
     Args:
         model: A model, or a function that makes one. A given model is left as it is; its weights
             have been allocated by whoever made it, those of a function's model never are.
-        batch_size: Samples of one step.
+        batch_size: Samples of one micro-batch.
         training: Whether to estimate a training step; otherwise it is a prediction.
         config: The machine. By default what is configured in this process, which is left as it is
             in any case.
@@ -70,12 +76,14 @@ def estimate(
             made = _made(model)
             specs = step_data.input_specs(made, batch_size, inputs)
             function = "train_step" if training else "predict_step"
-            # Looked up here: a model that has to be compiled is replaced by one without stages.
+            # Looked up here: a model that has to be compiled is replaced by one without options.
             stages = pipelines.pipeline_of(made, function)
+            accumulation = _accumulation(made)
             stack.enter_context(pipelines.pipelined(stages))
             if training:
                 made, notes = stack.enter_context(_trainable(made, ours=made is not model))
-                _trace_training(strategy, made, specs, targets, batch_size)
+                data = _training_data(made, specs, targets, batch_size)
+                DeviceStep(strategy, made, accumulation).trace(data)
             else:
                 notes = ()
                 _trace(strategy, made.predict_step, specs)
@@ -89,10 +97,12 @@ def trace_training(
     config: IPUConfig | None = None,
     inputs: Any = None,
     targets: Any = None,
+    accumulation: GradientAccumulationOptions,
 ) -> tuple[TracedStep, tuple[str, ...]]:
     """Returns the train step of a model as the compiler gets it, and what was assumed for it.
 
-    Arguments and errors are those of `estimate`; the model was made in the scope of a strategy.
+    The model was made in the scope of a strategy. `accumulation` is how it adds up gradients; the
+    other arguments and errors are those of `estimate`.
     """
     _check_batch_size(batch_size)
     with configuration.borrowed_device(_device(config)), device_programs.capturing() as found:
@@ -101,7 +111,8 @@ def trace_training(
         specs = step_data.input_specs(model, batch_size, inputs)
         with strategy.scope(), untouched_variables(), _trainable(model, ours=False) as known:
             made, notes = known
-            _trace_training(strategy, made, specs, targets, batch_size)
+            data = _training_data(made, specs, targets, batch_size)
+            DeviceStep(strategy, made, accumulation).trace(data)
     return found[0], notes
 
 
@@ -161,15 +172,21 @@ def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
     return compiled, (assumed,)
 
 
-def _trace_training(
-    strategy: IPUStrategy, model: keras.Model, specs: Any, targets: Any, batch_size: int
-) -> None:
+def _accumulation(model: keras.Model) -> GradientAccumulationOptions:
+    """Returns how training accumulates gradients."""
+    if isinstance(model, PipelineExtensions):
+        return model._accumulation()
+    return GradientAccumulationOptions()
+
+
+def _training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int) -> Any:
+    """Builds what a train step of a model needs; returns the specs of its batch."""
     if targets is None:
         outputs = model.compute_output_spec(_symbolic(specs))
         targets = step_data.target_specs(model, outputs, batch_size)
     data = (specs, targets)
     model._symbolic_build(data_batch=data)  # As `fit` does: optimizer, loss and metrics.
-    _trace(strategy, model.train_step, data)
+    return data
 
 
 def _symbolic(specs: Any) -> Any:

@@ -33,6 +33,6 @@ class GradientAccumulationReductionMethod(enum.Enum):
             return cls[reduction_method.upper()]
         names = ", ".join(cls.__members__)
         raise ValueError(
-            f"Cannot parse {reduction_method!r} as one of GradientAccumulationReductionMethod. "
-            f"Use one of {names}, as a member or by name."
+            f"Cannot parse {reduction_method} as one of GradientAccumulationReductionMethod. "
+            f"Use one of {names}, as a member or by name. Received: {reduction_method!r}."
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ _EAGER_ERROR = (
 _thread = threading.local()
 _patch_lock = threading.Lock()
 _stock_iter = tf.data.Dataset.__iter__
+_read_by_host: weakref.WeakSet[tf.data.Dataset] = weakref.WeakSet()
 
 
 class IPUIteratorSpec(IteratorSpec):
@@ -110,6 +112,13 @@ def check_static_shapes(element_spec: Any) -> None:
             )
 
 
+def read_by_host(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns a dataset with the same elements over which `iter` gives a stock iterator."""
+    same = dataset.with_options(tf.data.Options())
+    _read_by_host.add(same)
+    return same
+
+
 def dataset_iterators_in_scope() -> contextlib.AbstractContextManager[None]:
     """Makes `iter(dataset)` on this thread give an `IPUOwnedIterator`."""
     with _patch_lock:
@@ -132,6 +141,7 @@ def _infeeds(wanted: bool) -> Iterator[None]:
 
 
 def _iter(self: tf.data.Dataset) -> Any:
-    if getattr(_thread, "infeeds", False) and tf.executing_eagerly():
+    infeeds = getattr(_thread, "infeeds", False) and tf.executing_eagerly()
+    if infeeds and self not in _read_by_host:
         return IPUOwnedIterator(self)
     return _stock_iter(self)

@@ -13,7 +13,7 @@ from ipu_tf import config
 from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
 from ipu_tf.compiler.pipeline import PipelineProgram
 from ipu_tf.config import DeviceConfiguration
-from ipu_tf.infeed_iterator import dataset_iterators_in_scope
+from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
 from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
 from ipu_tf.runtime import boundary, device_programs, fusion, hooks, pipelines
@@ -24,6 +24,8 @@ _FUNCTION_TYPES = (
     tf.types.experimental.PolymorphicFunction,
     tf.types.experimental.ConcreteFunction,
 )
+
+_KERAS_STEPS = frozenset({"train_step", "test_step", "predict_step"})
 
 
 class IPUStrategyV1(tf.distribute.Strategy):
@@ -148,7 +150,10 @@ class IPUStrategyV1(tf.distribute.Strategy):
         configuration = config.device_configuration()
         inner = python_function(fn)
         owner = getattr(inner, "__self__", None)
-        program = Program(name=_program_name(inner, owner))
+        program = Program(
+            name=_program_name(inner, owner),
+            steps_per_execution=_steps_per_execution(inner, owner),
+        )
         tracer = Tracer(program, configuration)
         graph = tf.compat.v1.get_default_graph()
         first = len(graph.get_operations())
@@ -175,7 +180,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if not is_recording():
             outputs = fusion.fuse(graph, outputs)
         key = (id(owner), program.name, boundary.signature(args, kwargs), configuration)
-        if not device_programs.is_capturing():
+        if device_programs.is_reported():
             self._programs[key] = program
         return outputs
 
@@ -201,6 +206,13 @@ def _program_name(fn: Any, owner: Any) -> str:
     name = getattr(fn, "__name__", type(fn).__name__)
     owner_name = getattr(owner, "name", None)
     return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
+
+
+def _steps_per_execution(fn: Any, owner: Any) -> int:
+    """Returns how many times a call from the host runs a function: Keras repeats its steps."""
+    if getattr(fn, "__name__", "") not in _KERAS_STEPS:
+        return 1
+    return int(getattr(owner, "steps_per_execution", 1))
 
 
 def _clear(executables: weakref.ref[ExecutableCache]) -> None:
@@ -280,7 +292,10 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
     def _experimental_distribute_dataset(self, dataset: tf.data.Dataset, options: Any) -> Any:
         # A wrapped dataset would lose its static batch size.
         del options
-        return dataset
+        if self._container_strategy().enable_keras_extensions:
+            return dataset
+        # The loop of stock Keras looks at the first batch on the host.
+        return read_by_host(dataset)
 
     def _distribute_datasets_from_function(
         self, dataset_fn: Callable[..., tf.data.Dataset], options: Any

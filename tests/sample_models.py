@@ -1,6 +1,7 @@
 """Functions that make models, or do not, for tests of estimates and of the command line."""
 
 import keras
+import tensorflow as tf
 
 
 def mlp():
@@ -42,6 +43,20 @@ class Subclass(keras.Model):
 def subclass():
     """An uncompiled subclass."""
     return Subclass()
+
+
+def spectrum():
+    """A model with an operation that has no cost on the machine."""
+    inputs = keras.Input((16,))
+    layer = keras.layers.Lambda(
+        lambda x: tf.math.real(tf.signal.fft(tf.cast(x, tf.complex64))), name="spectrum"
+    )
+    return keras.Model(inputs, keras.layers.Dense(4)(layer(inputs)), name="spectral")
+
+
+def of_width(width):
+    """A model, for those who say how wide."""
+    return keras.Sequential([keras.Input((width,)), keras.layers.Dense(4)])
 
 
 def not_a_model():

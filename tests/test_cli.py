@@ -30,6 +30,13 @@ def test_estimate_of_a_prediction_on_another_chip(capsys, tmp_path):
     assert report.programs[0].name == "mlp.predict_step"
 
 
+def test_operations_without_a_cost_stop_it_unless_told_otherwise(capsys):
+    assert cli.main(["estimate", f"{MODELS}:spectrum"]) == 2
+    assert "fft in 'spectrum'" in capsys.readouterr().err
+    assert cli.main(["estimate", f"{MODELS}:spectrum", "--unsupported", "warn"]) == 0
+    assert "incomplete: 'fft' has no cost, in spectrum" in capsys.readouterr().out
+
+
 def test_functions_may_be_attributes_of_classes(capsys):
     assert cli.main(["estimate", "keras:applications.nothing"]) == 2
     assert "module 'keras' has no function 'applications.nothing'" in capsys.readouterr().err
@@ -44,7 +51,9 @@ def test_functions_may_be_attributes_of_classes(capsys):
         ([f"{MODELS}:nothing"], f"module '{MODELS}' has no function 'nothing'"),
         ([f"{MODELS}:NOT_A_FUNCTION"], "has no function 'NOT_A_FUNCTION'"),
         (["no_colon"], "name the model as MODULE:FUNCTION. Received: 'no_colon'"),
-        ([f"{MODELS}:not_a_model"], "a function that makes one. Received: int"),
+        ([f"{MODELS}:not_a_model"], "Received: int, made by <function not_a_model"),
+        ([f"{MODELS}:of_width"], "needs arguments, and none are passed. Name a function that"),
+        ([f"{MODELS}:of_width"], "Received: a function of width."),
         ([f"{MODELS}:without_static_shape"], "has no static shape"),
         ([f"{MODELS}:subclass"], "does not say what it takes"),
         ([f"{MODELS}:mlp", "--batch-size", "0"], "`batch_size` must be a positive int"),

@@ -13,6 +13,6 @@ def test_parse(method):
 
 @pytest.mark.parametrize("wrong", ["max", None, 3])
 def test_parse_errors(wrong):
-    message = f"Cannot parse {wrong!r} as one of GradientAccumulationReductionMethod.*SUM, MEAN"
+    message = f"Cannot parse {wrong} as one of GradientAccumulationReductionMethod.*SUM, MEAN"
     with pytest.raises(ValueError, match=message):
         Method.parse(wrong)

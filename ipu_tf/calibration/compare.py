@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ipu_tf.calibration.corrections import CORRECTIONS, Correction
 from ipu_tf.calibration.predict import predict
 from ipu_tf.calibration.records import Record
 
@@ -92,6 +93,16 @@ class Comparison:
         """Records of known kinds that could not be predicted, each with its reason."""
         return tuple(one for one in self.compared if one.predicted is None and one.reason)
 
+    @property
+    def corrections(self) -> tuple[tuple[Correction, int], ...]:
+        """Corrections of records, each with the number of records that it concerns."""
+        counts = (sum(map(one.concerns, self._records)) for one in CORRECTIONS)
+        return tuple(pair for pair in zip(CORRECTIONS, counts, strict=True) if pair[1])
+
+    @property
+    def _records(self) -> Iterator[Record]:
+        return (one.record for one in self.compared)
+
 
 def compare(records: Iterable[Record]) -> Comparison:
     """Returns the records with what the model predicts for them, or why it does not."""
@@ -108,7 +119,7 @@ def to_json(comparison: Comparison) -> str:
 
 
 def to_text(comparison: Comparison) -> str:
-    """Returns a table of the groups, and what was not predicted."""
+    """Returns a table of the groups, which records were corrected, and what was not predicted."""
     heads = ("kind", "chip", "n", "median", "worst", "rank", "worst record")
     rows = [heads, *(_row(group) for group in comparison.groups)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
@@ -116,7 +127,11 @@ def to_text(comparison: Comparison) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    return "\n".join([*lines, *reasons(comparison)])
+    corrections = [
+        f"{count} of {one.kind} predicted as measured on {one.chip}: {one.source}"
+        for one, count in comparison.corrections
+    ]
+    return "\n".join([*lines, *corrections, *reasons(comparison)])
 
 
 def reasons(comparison: Comparison) -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ipu_tf.calibration.compare import Comparison, Group, compare
+from ipu_tf.calibration.corrections import CORRECTIONS
 from ipu_tf.calibration.provenance import CONSTANTS, KIND_NOTES, KNOWN_WRONG
 from ipu_tf.calibration.records import load_records
 
@@ -49,6 +50,11 @@ these figures, but for those that the list of constants attributes to CIT tables
 they show how the model extends.
 """
 
+_CORRECTIONS_TEXT = """\
+What is published of these measurements contradicts what their records infer; predictions follow
+the publication. Tables name the records' chip.
+"""
+
 _VERTICES_TEXT = """\
 Element-wise, reduction, movement, random, sorting and window vertices follow the published cycle
 estimators of poplibs 3.4; what those leave open is marked "modelled" or "bound" in the docstrings
@@ -65,6 +71,10 @@ def render(fitted: Comparison, published: Comparison) -> str:
     """
     constants = [(one.name, one.value, one.status, one.how) for one in CONSTANTS]
     kinds = [(f"`{kind}`", note.status, note.how) for kind, note in KIND_NOTES.items()]
+    corrections = [
+        (one.source, f"`{one.kind}`", one.chip, "; ".join(map(str, one.params.values())), one.why)
+        for one in CORRECTIONS
+    ]
     parts = [
         _HEAD,
         "## Measured points that constants were fitted on\n",
@@ -75,6 +85,9 @@ def render(fitted: Comparison, published: Comparison) -> str:
         group_table(published.groups),
         "## How each kind is predicted\n",
         _table(("kind", "status", "from"), kinds),
+        "## Corrected records\n",
+        _CORRECTIONS_TEXT,
+        _table(("measurement", "kind", "chip", "parameters", "because"), corrections),
         "## Constants\n",
         _table(("constant", "value", "status", "from"), constants),
         "## Vertices\n",

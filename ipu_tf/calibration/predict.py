@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from ipu_tf.calibration.corrections import corrected
 from ipu_tf.calibration.outcome import CannotPredict, Outcome
 from ipu_tf.calibration.params import target_of
 from ipu_tf.calibration.predict_contractions import (
@@ -53,6 +54,8 @@ KINDS: Mapping[str, Predictor] = {
 def predict(record: Record) -> float | None:
     """Returns what the model predicts for a record, in the record's unit; None for unknown kinds.
 
+    What is published of the measurement goes before what its record infers (`corrections`).
+
     Raises:
         CannotPredict: The kind is known, but the record lacks what the prediction needs.
         ValueError: The chip is unknown.
@@ -60,5 +63,6 @@ def predict(record: Record) -> float | None:
     predictor = KINDS.get(record.kind)
     if predictor is None:
         return None
+    record = corrected(record)
     target = target_of(record)
     return predictor(record, target).in_unit(parse_unit(record.unit), target.clock_hz)

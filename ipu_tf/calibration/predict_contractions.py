@@ -44,7 +44,7 @@ def amp_vertex(record: Record, target: Target) -> Outcome:
 
 
 def dense_matmul(record: Record, target: Target) -> Outcome:
-    """Predicts a planned matmul; its compute alone where the record counts compute sets only."""
+    """Predicts a planned matmul, in the cycles that the record counts."""
     shape = MatMulShape(
         batch=whole(record, "batch", default=1),
         m=whole(record, "m"),
@@ -53,8 +53,12 @@ def dense_matmul(record: Record, target: Target) -> Outcome:
         dtype=input_dtype(record),
     )
     plan = _planned(shape, target, partials_dtype(record))
-    compute_only = says(record, "compute sets only", "compute only")
-    cycles = _cycles(shape, plan, target, compute_only=compute_only)
+    steps = plan_supersteps(shape, plan, target)
+    cycles = sum(step.compute_cycles for step in steps)
+    if not says(record, "compute sets only", "compute only"):
+        cycles += sum(step.exchange_cycles for step in steps)
+        if not says(record, "no sync"):
+            cycles += sum(step.sync_cycles for step in steps)
     flops = 2 * shape.batch * shape.m * shape.k * shape.n
     return Outcome(seconds=target.seconds(cycles), flops=flops)
 
@@ -174,8 +178,5 @@ def _planned(shape: MatMulShape | ConvShape, target: Target, partials: str) -> P
         raise CannotPredict(str(error)) from error
 
 
-def _cycles(shape: OpShape, plan: Plan, target: Target, *, compute_only: bool = False) -> int:
-    steps = plan_supersteps(shape, plan, target)
-    if compute_only:
-        return sum(step.compute_cycles for step in steps)
-    return sum(step.total_cycles for step in steps)
+def _cycles(shape: OpShape, plan: Plan, target: Target) -> int:
+    return sum(step.total_cycles for step in plan_supersteps(shape, plan, target))

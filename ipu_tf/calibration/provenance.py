@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ipu_tf.calibration.library_reduction import CALL_CYCLES
+from ipu_tf.compiler.plan_cost import STAGED_DEPTHS
 from ipu_tf.compiler.releases import FIRST
+from ipu_tf.machine.contractions import pass_columns
+from ipu_tf.machine.contractions.amp import CALL_1X1_CYCLES
 from ipu_tf.machine.link_timing import C2_LINKS, POD_HOST, POD_STREAMING
 from ipu_tf.machine.target import CHIPS
 from ipu_tf.machine.tile_memory import STREAM_SHARE, SUSTAINED_SHARE
@@ -164,6 +167,39 @@ CONSTANTS = (
         how="an option of poplibs' first releases; current plans take the fewest cycles",
     ),
     Constant(
+        name="call of a 1x1 AMP vertex",
+        value=f"{CALL_1X1_CYCLES} cycles",
+        status="fitted",
+        how="cycles of single vertices on a Bow, beyond poplibs' estimate with 64-bit loads",
+    ),
+    Constant(
+        name="loading of weights",
+        value=f"{_BOW.narrow_load_bytes_per_cycle} bytes a cycle",
+        status="stated",
+        how="poplibs loads 64 bits at a time unless its option use128BitConvUnitLoad is set",
+    ),
+    Constant(
+        name="width of an AMP pass",
+        value=f"{pass_columns('float16', 'float16', _BOW)} columns on Mk2, "
+        f"{pass_columns('float16', 'float32', _BOW)} for float32 partials of float16",
+        status="derived",
+        how="what a position stores within its slots; the ISA's f16v4sisoamp takes two partials, "
+        "f16v4hihov4amp four",
+    ),
+    Constant(
+        name="the operand of a matmul that waits in the AMP units",
+        value="the left one; 5/4 cycles and an exchange for every element of operands and result "
+        "where a plan keeps the right one",
+        status="stated",
+        how="the rule by which poplibs' planner charges swapped operands",
+    ),
+    Constant(
+        name="stages of an addition of partials",
+        value=" and ".join(map(str, STAGED_DEPTHS)) + " partials from which there is one more",
+        status="stated",
+        how="poplibs' plan of reductions",
+    ),
+    Constant(
         name="Bow's clock",
         value=f"{_BOW.clock_hz / 1e9:g} GHz",
         status="stated",
@@ -180,7 +216,8 @@ CONSTANTS = (
 KIND_NOTES = {
     "amp_vertex": KindNote(
         status="fitted",
-        how="poplibs' estimate of the 1x1 AMP vertex and one constant for its call, fitted on Bow",
+        how="poplibs' estimate of the 1x1 AMP vertex, weights loaded 64 bits at a time, and one "
+        "constant for its call, fitted on Bow",
     ),
     "conv_forward": KindNote(
         status="modelled",
@@ -189,7 +226,8 @@ KIND_NOTES = {
     ),
     "dense_matmul": KindNote(
         status="modelled",
-        how="the planner's plan; compute alone where the record says so",
+        how="the planner's plan, no constant fitted; the cycles that the record counts, and chip "
+        "and types as published (see below)",
     ),
     "exchange_all_to_all": KindNote(
         status="fitted", how="sync, turnaround, the farthest of so many random ways, words"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TypeAlias
 
 from ipu_tf.compiler.device_program import Category
@@ -108,7 +109,7 @@ class Node:
         overwritable: Buffers among `reads` that lie like `writes[0]` and are read element by
             element: it may be made in their memory where nobody reads them later.
         vanishes: Whether nothing runs if it writes where it reads: a copy.
-        bodies: Blocks that run in it, in order, each with the number of times.
+        bodies: Blocks that run in it, in order, each with the number of times, in the mean.
         idle_bodies: Blocks that do not count, such as the cheaper branches of a conditional: of
             them only code and vertex state are kept.
     """
@@ -121,7 +122,7 @@ class Node:
     after: set[int] = field(default_factory=set)
     overwritable: tuple[int, ...] = ()
     vanishes: bool = False
-    bodies: tuple[tuple[Block, int], ...] = ()
+    bodies: tuple[tuple[Block, int | Fraction], ...] = ()
     idle_bodies: tuple[Block, ...] = ()
 
 
@@ -145,8 +146,8 @@ class Block:
 
     def cycles(self) -> int:
         """Returns the cycles of one run."""
-        total = 0
+        total: int | Fraction = 0
         for node in self.nodes:
             total += sum(superstep.total_cycles for superstep in node.lowered.supersteps)
             total += sum(times * body.cycles() for body, times in node.bodies)
-        return total
+        return round(total)

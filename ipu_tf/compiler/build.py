@@ -186,32 +186,44 @@ class BlockBuilder:
         """Returns the builder of a block that an instruction of this one runs."""
         return BlockBuilder(self.session, layer=instruction.layer, phase=instruction.phase)
 
-    def copy(self, value: Value, *, name: str, placement: Placement | None = None) -> Value:
+    def copy(
+        self,
+        value: Value,
+        *,
+        name: str,
+        placement: Placement | None = None,
+        caller: Instruction | None = None,
+    ) -> Value:
         """Returns a copy of a value in a buffer of its own, which may turn out to be the same.
 
         Args:
             value: What to copy.
             name: Name of the copy.
             placement: How the copy lies; None for like the value.
+            caller: The instruction that needs the copy; None for the block.
         """
         buffers = self.session.buffers
         placement = placement or value.placement.stored
-        buffer = self.session.new_buffer(placement, name=name, layer=self.layer)
+        layer = caller.layer if caller else self.layer
+        buffer = self.session.new_buffer(placement, name=name, layer=layer)
         target = Value(placement=placement, buffer=buffer)
-        node = self.move(value, target, name=name)
+        node = self.move(value, target, name=name, caller=caller)
         node.writes = (buffer,)
         if placement == value.placement and _fills(value, buffers):
             node.overwritable = (value.buffer,)
             node.vanishes = True
         return dataclasses.replace(target, made_by=self.add(node))
 
-    def move(self, value: Value, target: Value, *, name: str) -> Node:
+    def move(
+        self, value: Value, target: Value, *, name: str, caller: Instruction | None = None
+    ) -> Node:
         """Returns a node that copies a value into memory that is there already.
 
         Args:
             value: What to copy.
             target: Where it goes.
             name: Name of the copy.
+            caller: The instruction that needs the copy; None for the block.
         """
         session = self.session
         instruction = Instruction(
@@ -219,7 +231,7 @@ class BlockBuilder:
             opcode="copy",
             type=Array("u8", (value.placement.bytes,)),
             layer=self.layer or session.buffers[target.buffer].layer,
-            phase=self.phase,
+            phase=caller.phase if caller else self.phase,
         )
         supersteps = session.rules.move(value.placement, target.placement, session.context)
         return make_node(instruction, Lowered(supersteps=supersteps), [value], ())

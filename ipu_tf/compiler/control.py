@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ipu_tf.compiler.blocks import Block, Node, Value, Values
 from ipu_tf.compiler.context import Context
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Type
+from ipu_tf.compiler.lowering.flow import trips_of
 
 if TYPE_CHECKING:
     from ipu_tf.compiler.build import BlockBuilder
@@ -132,15 +133,19 @@ def add_loop(
         context: The context of the computation that holds it.
     """
     body, condition = (context.computations[name] for name in instruction.computations)
-    trips = instruction.attributes.get("trip_count")
+    trips = trips_of(instruction)
     if trips is None:
         trips = 1
-        builder.session.notes[
-            f"The loop {_where(instruction)} runs an unknown number of times; one is counted."
-        ] = None
+        most = instruction.attributes.get("max_trip_count")
+        times = "an unknown number of times" + ("" if most is None else f", at most {most}")
+        builder.session.notes[f"The loop {_where(instruction)} runs {times}; one is counted."] = (
+            None
+        )
     fixed = _unchanged(body, len(state))
     carried = tuple(
-        value if number in fixed else builder.copy(value, name=f"{instruction.name}.{number}")
+        value
+        if number in fixed
+        else builder.copy(value, name=f"{instruction.name}.{number}", caller=instruction)
         for number, value in enumerate(state)
     )
     inside = _outside_values(carried)
@@ -276,4 +281,6 @@ def _dims(instruction: Instruction) -> tuple[int, ...]:
 
 def _where(instruction: Instruction) -> str:
     """Returns where an instruction is, for notes."""
-    return f"of layer '{instruction.layer}'" if instruction.layer else f"'{instruction.name}'"
+    if instruction.layer:
+        return f"of layer '{instruction.layer}'"
+    return f"'{instruction.op_name or instruction.name}'"

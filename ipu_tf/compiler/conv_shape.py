@@ -225,6 +225,14 @@ class ConvShape:
         """
         return (self.pass_ == "filter_gradient", self.pass_ != "forward")
 
+    @property
+    def left_waits(self) -> bool:
+        """Whether layouts are made for the left input to wait while the right one streams past it.
+
+        Of a convolution the filter waits, which is the right input.
+        """
+        return False
+
     def work(self, block: Block, partials: str) -> ContractionWork:
         """Returns what a tile computes for a block.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ class Emission:
         self._first: dict[int, int] = {}
         self._last: dict[int, int] = {}
 
-    def block(self, block: Block, repeats: int = 1) -> None:
+    def block(self, block: Block, repeats: int | Fraction = 1) -> None:
         """Appends a block that runs a number of times.
 
         Steps of a loop appear once. What a loop reads from outside is in use until the loop ends.
@@ -38,7 +39,7 @@ class Emission:
         for index in block.order:
             self.node(block.nodes[index], repeats)
 
-    def node(self, node: Node, repeats: int = 1) -> None:
+    def node(self, node: Node, repeats: int | Fraction = 1) -> None:
         """Appends a node and its bodies."""
         find = self._buffers.find
         if node.vanishes and find(node.reads[0]) == find(node.writes[0]):
@@ -47,7 +48,7 @@ class Emission:
         for body, times in node.bodies:
             self.block(body, repeats * times)
         if node.lowered.supersteps:
-            self._step(node, repeats)
+            self._step(node, round(repeats))
         last = max(first, len(self.steps) - 1)
         # What a body makes is in use from where the body makes it, not from its beginning.
         for buffer in node.reads if node.bodies else (*node.reads, *node.writes):

@@ -99,11 +99,8 @@ def out_of_memory(program: DeviceProgram, *, ipu: int | None = None) -> IPUOutOf
         program: The program.
         ipu: Number of its IPU where it is one of several; None otherwise.
     """
-    memory, tiles = program.memory, program.target.tiles
-    tile = memory.fullest_tile
-    largest = live_on_tile(program.tensors, step=memory.peak_step, tile=tile, tiles=tiles)[
-        :_LARGEST
-    ]
+    memory, tile = program.memory, program.memory.fullest_tile
+    largest = largest_on_fullest_tile(program)
     chip = program.target.chip
     where = f"a {chip} IPU" if ipu is None else f"IPU {ipu} ({chip})"
     lines = [
@@ -111,7 +108,7 @@ def out_of_memory(program: DeviceProgram, *, ipu: int | None = None) -> IPUOutOf
         f"{memory.overflow_bytes:,} bytes over its {memory.limit_bytes:,} bytes while it runs "
         f"{_step_text(program)}. The largest tensors there:",
         *(f"  {_tensor_text(live)}" for live in largest),
-        f"To make room: {'; '.join(_advice(program, tile))}.",
+        f"To make room: {'; '.join(advice(program))}.",
     ]
     return IPUOutOfMemoryError(
         "\n".join(lines),
@@ -155,9 +152,17 @@ def _tensor_text(live: LiveTensor) -> str:
     )
 
 
-def _advice(program: DeviceProgram, tile: int) -> list[str]:
-    """Returns what helps against the categories that take most of a tile, the largest first."""
-    memory = program.memory
+def largest_on_fullest_tile(program: DeviceProgram) -> tuple[LiveTensor, ...]:
+    """Returns the five tensors that take most of the fullest tile at the peak."""
+    memory, tiles = program.memory, program.target.tiles
+    tile = memory.fullest_tile
+    live = live_on_tile(program.tensors, step=memory.peak_step, tile=tile, tiles=tiles)
+    return live[:_LARGEST]
+
+
+def advice(program: DeviceProgram) -> list[str]:
+    """Returns what helps against what takes most of the fullest tile, the largest first."""
+    memory, tile = program.memory, program.memory.fullest_tile
     used: Counter[Category] = Counter()
     for parts in (memory.always_live, memory.not_always_live_peak):
         for category, tile_bytes in parts.items():

@@ -59,6 +59,14 @@ class MatMulShape:
         return (False, False)
 
     @property
+    def left_waits(self) -> bool:
+        """Whether layouts are made for the left input to wait while the right one streams past it.
+
+        Of a matmul it does, as poplibs lays out operands and result.
+        """
+        return True
+
+    @property
     def column_split(self) -> str:
         """The extent that the columns of the AMP unit compute side by side."""
         return "columns"

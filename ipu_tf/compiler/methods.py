@@ -18,8 +18,9 @@ def methods_for(shape: OpShape) -> tuple[str, ...]:
 
 
 def _matmul_methods(k: int) -> tuple[str, ...]:
-    methods = ("amp_1x1", "amp_1x1_swapped", "horizontal_mac")
-    return (*methods, "outer_product") if k == 1 else methods
+    # Operands are laid out for the swapped ones (`MatMulShape.left_waits`).
+    methods = ("amp_1x1_swapped", "amp_1x1", "horizontal_mac_swapped")
+    return (*methods, "outer_product_swapped") if k == 1 else methods
 
 
 def _conv_methods(shape: ConvShape) -> tuple[str, ...]:

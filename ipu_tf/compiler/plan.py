@@ -151,7 +151,7 @@ class MatMulPlan(_Plan):
     reduction: int = 1
     grain: int = 16
     partials: str = "float32"
-    method: str = "amp_1x1"
+    method: str = "amp_1x1_swapped"
     serial_rows: int = 1
     serial_columns: int = 1
     serial_reduction: int = 1

@@ -10,7 +10,7 @@ import numpy as np
 from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.plan import largest_block, partial_dtype
 from ipu_tf.compiler.shapes import DTYPE_BYTES, Block, Operands, OpShape
-from ipu_tf.machine.contractions import METHODS, ContractionWork
+from ipu_tf.machine.contractions import METHODS, ContractionWork, pass_columns
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 
@@ -88,7 +88,9 @@ def scratch_parts(shape: OpShape, plans: Candidates, target: Target) -> dict[str
     output_steps = plans.steps // plans.serial_steps(shape.reduction_splits)
     outputs = ceil_div(blocks.operands.output * output_steps, depth)
     return {
-        "rearranged": _home_bytes(shape, plans, shape.rearranged),
+        "rearranged": _home_bytes(
+            shape, plans, (True, True) if turned(shape, plans) else shape.rearranged
+        ),
         "sliced": ceil_div(sliced, _sharing_tiles(shape, plans)),
         "operands": blocks.padded_bytes,
         "partials": blocks.partial_bytes,
@@ -109,6 +111,11 @@ def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWo
         row_positions=work.out_channels,
         out_channels=work.positions,
     )
+
+
+def turned(shape: OpShape, plans: Candidates) -> bool:
+    """Returns whether plans stream the other input than layouts are made for."""
+    return METHODS[plans.method].swapped != shape.left_waits
 
 
 def home_elements(shape: OpShape) -> Operands:
@@ -139,7 +146,8 @@ def _padded(shape: OpShape, plans: Candidates, block: Block, target: Target) -> 
     swapped = METHODS[plans.method].swapped
     columns = "rows" if swapped else shape.column_split
     sizes = dict(block)
-    for name, unit in ((shape.grained_split, plans.grain), (columns, target.amp_columns)):
+    width = pass_columns(shape.dtype, plans.partials, target)
+    for name, unit in ((shape.grained_split, plans.grain), (columns, width)):
         sizes[name] = ceil_div(block[name], unit) * unit
     exact = shape.operands(block)
     filled = shape.operands(sizes)

@@ -6,7 +6,7 @@ from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.plan import largest_block, partial_dtype
 from ipu_tf.compiler.plan_blocks import block_work
 from ipu_tf.compiler.shapes import DTYPE_BYTES, OpShape
-from ipu_tf.machine.contractions import METHODS
+from ipu_tf.machine.contractions import METHODS, pass_columns
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 
@@ -31,9 +31,10 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
         inner = work.in_channels if not METHODS[plans.method].expanded else channels
         taps = 1 if METHODS[plans.method].expanded else work.taps
         channels = ceil_div(inner, plans.grain) * plans.grain * taps
-        outputs = ceil_div(outputs, target.amp_columns) * target.amp_columns
+        columns = pass_columns(shape.dtype, plans.partials, target)
+        outputs = ceil_div(outputs, columns) * columns
     macs = work.groups * work.positions * channels * outputs
-    peak = METHODS[plans.method].peak_macs_per_cycle(shape.dtype, target)
+    peak = METHODS[plans.method].peak_macs_per_cycle(shape.dtype, plans.partials, target)
     multiplying = macs // peak
     reducing = _reduction(shape, plans, operands.output, target)
     return plans.steps * (moving + multiplying + reducing)

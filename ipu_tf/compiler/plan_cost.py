@@ -2,7 +2,7 @@
 
 Operands lie spread evenly over the tiles that read them, results over the tiles that compute them.
 Every phase counts the tile with the most to do. Models serial steps, exchange with paired tiles,
-changes of layout, multiplication, addition of partials in one stage or two, casts, and a sync for
+changes of layout, multiplication, addition of partials in up to three stages, casts, and a sync for
 every phase. Does not model the order of tiles, nor an exchange that overlaps with computing.
 """
 
@@ -20,6 +20,7 @@ from ipu_tf.compiler.plan_blocks import (
     block_work,
     home_elements,
     plan_blocks,
+    turned,
 )
 from ipu_tf.compiler.shapes import DTYPE_BYTES, OpShape
 from ipu_tf.machine.contractions import METHODS, add_in_place_cycles, reduce_cycles
@@ -28,6 +29,13 @@ from ipu_tf.machine.exchange import paired_phase_cycles, phase_cycles
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.convert import convert
 from ipu_tf.machine.vertices.movement import copy, dynamic_slice, dynamic_update, transpose
+
+_FOUR_TURNED_CYCLES = 5
+"""Cycles in which four elements are copied to another layout (poplibs' ConvModel.cpp)."""
+
+STAGED_DEPTHS = (16, 125)
+"""Partials from which on they are added in one more stage: fewer messages, and less code for them
+(poplibs' ConvReducePlan.cpp)."""
 
 _XLA_NAMES = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
 
@@ -81,7 +89,9 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
 
 
 def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
-    """The transposition of inputs where they lie."""
+    """The transposition of inputs where they lie, or the turn of operands and result."""
+    if turned(shape, plans):
+        return Phase(name="rearrange", cost=_turn(shape, plans, target))
     whole = home_elements(shape)
     dtype = _XLA_NAMES[shape.dtype]
     widths = (shape.channels, shape.extents[shape.column_split])
@@ -93,6 +103,20 @@ def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
         if wanted
     )
     return Phase(name="rearrange", cost=_computed(cycles, target))
+
+
+def _turn(shape: OpShape, plans: Candidates, target: Target) -> Cost:
+    """The copy of both operands and of the result to layouts for other blocks.
+
+    Their elements are copied one by one where they lie, and sent. Charged as poplibs' planner does.
+    """
+    whole = home_elements(shape)
+    elements = ceil_div(whole.left + whole.right + whole.output, plans.tiles)
+    return Cost(
+        compute_cycles=ceil_div(elements * _FOUR_TURNED_CYCLES, 4),
+        exchange_cycles=phase_cycles(elements * DTYPE_BYTES[shape.dtype], target),
+        sync_cycles=target.sync_cycles,
+    )
 
 
 def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
@@ -131,32 +155,24 @@ def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Tar
 
 
 def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
-    """The addition of partials across tiles: in one stage, or in two where that is cheaper."""
-    depth = np.asarray(plans.tile_parts(shape.reduction_splits))
+    """The addition of partials across tiles, in stages of about the same depth."""
+    remaining = np.asarray(plans.tile_parts(shape.reduction_splits))
     partial_bytes = DTYPE_BYTES[partial_dtype(shape.dtype, plans.partials)]
     elements = np.asarray(blocks.operands.output)
-    single, single_bytes = _stage(elements, depth, depth, partial_bytes, target)
-    first_depth = np.ceil(np.sqrt(depth)).astype(np.int64)
-    second_depth = ceil_div(depth, first_depth)
-    first, first_bytes = _stage(elements, first_depth, first_depth, partial_bytes, target)
-    rest = ceil_div(elements, first_depth)
-    second, second_bytes = _stage(rest, second_depth, second_depth, partial_bytes, target)
-    double = first + second
-    one = single.total_cycles <= double.total_cycles
-    cost = Cost(
-        compute_cycles=np.where(one, single.compute_cycles, double.compute_cycles),
-        exchange_cycles=np.where(one, single.exchange_cycles, double.exchange_cycles),
-        sync_cycles=np.where(one, single.sync_cycles, double.sync_cycles),
-    )
-    received = np.where(one, single_bytes, first_bytes + second_bytes)
+    stages = 1 + sum((remaining >= depth).astype(np.int64) for depth in STAGED_DEPTHS)
+    cost, received = Cost(), 0
+    for left in range(1 + len(STAGED_DEPTHS), 0, -1):
+        # The tolerance keeps the root of a whole power whole.
+        depth = np.where(stages < left, 1, np.ceil(remaining ** (1 / left) - 1e-9)).astype(np.int64)
+        stage, stage_bytes = _stage(elements, depth, partial_bytes, target)
+        cost, received = cost + stage, received + stage_bytes
+        elements, remaining = ceil_div(elements, depth), ceil_div(remaining, depth)
     return Phase(name="reduce", cost=cost, repeats=plans.steps, received_bytes=received)
 
 
-def _stage(
-    elements: Count, depth: Count, tiles: Count, partial_bytes: int, target: Target
-) -> tuple[Cost, Count]:
-    """Returns cost and received bytes of adding `depth` partials on `tiles` tiles."""
-    share = ceil_div(elements, tiles)
+def _stage(elements: Count, depth: Count, partial_bytes: int, target: Target) -> tuple[Cost, Count]:
+    """Returns cost and received bytes of adding `depth` partials on as many tiles."""
+    share = ceil_div(elements, depth)
     received = share * (depth - 1) * partial_bytes
     cost = Cost(
         exchange_cycles=phase_cycles(received, target),

@@ -9,7 +9,7 @@ from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.plan import Plan, largest_block
 from ipu_tf.compiler.plan_blocks import block_work, scratch_parts
 from ipu_tf.compiler.shapes import OpShape
-from ipu_tf.machine.contractions import METHODS
+from ipu_tf.machine.contractions import METHODS, pass_columns
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
 
@@ -92,7 +92,8 @@ def _vertex_state_bytes(shape: OpShape, plan: Plan, target: Target) -> int:
     block = largest_block(shape, plan.splits, plan.grain)
     work = block_work(shape, Candidates.of(plan), block)
     in_groups = ceil_div(work.in_channels, plan.grain)
-    out_groups = ceil_div(work.out_channels, target.amp_columns)
+    columns = pass_columns(shape.dtype, plan.partials, target)
+    out_groups = ceil_div(work.out_channels, columns)
     pointers = work.groups * (in_groups + out_groups + in_groups * out_groups)
     items, _ = work.items_of_slowest_worker(target)
     lists = target.workers * items * work.taps * _WORK_ITEM_BYTES

@@ -98,7 +98,8 @@ def _search(
 ) -> PlanT:
     """Returns the best plan of a type, for the two public planners."""
     search = _Search(shape, target, limits)
-    splits = parallel_splits(shape, target, plan_type.serial_names())
+    partials = partial_dtype(shape.dtype, partials)
+    splits = parallel_splits(shape, target, plan_type.serial_names(), partials)
     for method in methods_for(shape):
         if method not in limits.release.methods:
             continue
@@ -108,7 +109,7 @@ def _search(
                 serial=splits.serial,
                 method=method,
                 grain=AMP_GRAINS[shape.dtype],
-                partials=partial_dtype(shape.dtype, partials),
+                partials=partials,
             )
         )
     return search.result(plan_type)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.shapes import AMP_GRAINS, OpShape
+from ipu_tf.machine.contractions import pass_columns
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
 
@@ -36,13 +37,23 @@ class Splits:
     serial: dict[str, NDArray[np.int64]]
 
 
-def parallel_splits(shape: OpShape, target: Target, serial_names: tuple[str, ...]) -> Splits:
-    """Returns the splits over at most the tiles of the machine."""
+def parallel_splits(
+    shape: OpShape, target: Target, serial_names: tuple[str, ...], partials: str
+) -> Splits:
+    """Returns the splits over at most the tiles of the machine.
+
+    Args:
+        shape: The op.
+        target: The machine.
+        serial_names: Extents that a plan may take in steps.
+        partials: Type of the partial results.
+    """
+    width = pass_columns(shape.dtype, partials, target)
     names = list(shape.extents)
     # The last column is the product of the others: plans that need too many tiles go at once.
     rows: NDArray[np.int64] = np.ones((1, 1), dtype=np.int64)
     for name in names:
-        parts = np.array(list(_part_counts(shape, name, target)), dtype=np.int64)
+        parts = np.array(list(_part_counts(shape, name, target, width)), dtype=np.int64)
         tiles = rows[:, -1:] * parts
         row, part = np.nonzero(tiles <= target.tiles)
         rows = np.column_stack([rows[row, :-1], parts[part], tiles[row, part]])
@@ -91,13 +102,13 @@ def _step_counts(names: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
                     yield tuple(pair.get(i, 1) for i in range(len(names)))
 
 
-def _part_counts(shape: OpShape, name: str, target: Target) -> Iterator[int]:
+def _part_counts(shape: OpShape, name: str, target: Target, width: int) -> Iterator[int]:
     """Yields the part counts worth trying for one extent, each with another largest part."""
     extent = shape.extents[name]
     grain = AMP_GRAINS[shape.dtype] if name == shape.grained_split else 1
     units = ceil_div(extent, grain)
-    # A column block narrower than the AMP unit leaves part of it idle.
-    useful = ceil_div(extent, target.amp_columns) if name == shape.column_split else units
+    # A column block narrower than an AMP pass leaves some of its units idle.
+    useful = ceil_div(extent, width) if name == shape.column_split else units
     most = min(useful, target.tiles)
     if name in _DIVIDED:
         yield from (parts for parts in range(1, most + 1) if extent % parts == 0)

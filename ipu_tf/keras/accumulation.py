@@ -1,4 +1,4 @@
-"""Gradient accumulation: one sum for every trainable variable, whatever the micro-batches."""
+"""Sums over the micro-batches of a weight update: of gradients, and of what is counted of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.ops import grad_util_ops
 
 
 class GradientAccumulator:
@@ -31,11 +32,17 @@ class GradientAccumulator:
             tf.Variable(
                 tf.zeros(variable.shape, options.dtype_of(variable)),
                 trainable=False,
-                name=f"gradient_accumulator/{variable.name.rpartition(':')[0] or variable.name}",
+                # Beside the variable: what has its name is its layer's.
+                name=f"{variable.name.rpartition(':')[0] or variable.name}_gradient_accumulator",
             )
             for variable in self._variables
         ]
         self._present = [False] * len(self._variables)
+
+    @property
+    def sums(self) -> tuple[tf.Variable, ...]:
+        """The sums, one for each variable."""
+        return tuple(self._sums)
 
     def reset(self) -> None:
         """Sets the sums to zero."""
@@ -82,6 +89,36 @@ class GradientAccumulator:
                 self._sums, self._variables, self._present, strict=True
             )
         ]
+
+
+class CapturedGradientCounts:
+    """What an optimizer counts of captured gradients, summed over the micro-batches of an update.
+
+    The captured gradients themselves end with the program of their micro-batch.
+
+    Args:
+        optimizer: One that counts captured gradients, such as `ALSOptimizer`.
+    """
+
+    def __init__(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+        self._counts = tf.Variable(tf.zeros((2,)), trainable=False, name="captured_gradient_counts")
+        self._present = False
+
+    def reset(self) -> None:
+        """Sets the counts to zero."""
+        self._counts.assign(tf.zeros_like(self._counts))
+
+    def add(self) -> None:
+        """Counts the gradients that were captured in the program that is being traced."""
+        captured = grad_util_ops.take_captured_gradients()
+        if captured:
+            self._present = True
+            self._counts.assign_add(self._optimizer.count_captured(captured))
+
+    def arguments(self) -> dict[str, tf.Tensor]:
+        """Returns what the optimizer's `apply_gradients` gets beside the gradients."""
+        return {"captured_counts": tf.convert_to_tensor(self._counts)} if self._present else {}
 
 
 def _cast(gradient: Any, dtype: tf.DType) -> Any:

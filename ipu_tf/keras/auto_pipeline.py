@@ -17,7 +17,7 @@ from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
 from ipu_tf.estimation import trace_training
 from ipu_tf.keras import pipeline_reasons
-from ipu_tf.keras.device_pipeline import SCHEDULES
+from ipu_tf.keras.device_pipeline import SCHEDULES, offload_of, offload_without_stages
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.pipeline.layer_graph import Invocation
@@ -25,6 +25,7 @@ from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.keras.pipeline_candidates import PipelineCandidate
 from ipu_tf.keras.pipeline_search import Bounds, Found, PipelineSearch
 from ipu_tf.ops.pipelining_ops import RecomputationMode
+from ipu_tf.runtime.device_programs import TracedStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +93,7 @@ def auto_pipeline(
 ) -> PipelineDecision:
     """Chooses how a model trains on several IPUs, applies it, and says why.
 
-    The train step of the model is traced once. What is compared: the whole model on every IPU, and
+    The train step of the model is traced. What is compared: the whole model on every IPU, and
     for every number of stages and replicas that together take all IPUs, every schedule, and with
     and without recomputation, the layers cut where the longest stage is shortest, and cut evenly.
     All of these are compiled, and what trains most samples a second and fits is kept. Cuts are
@@ -143,11 +144,23 @@ def auto_pipeline(
         schedules=_schedules(schedules),
         recompute=_recompute(recompute, device),
     )
-    leaves = model._layer_graph().leaves
-    step, notes = trace_training(
-        model, batch_size=batch_size, config=config, inputs=inputs, targets=targets
-    )
-    found = PipelineSearch(model.name, leaves, step).run(bounds)
+    leaves, keeps = model._layer_graph().leaves, accumulation_to_keep(model)
+    notes: list[str] = []
+
+    def trace(micro_batches: int) -> TracedStep:
+        accumulation = dataclasses.replace(keeps, steps_per_replica=micro_batches)
+        data = {"batch_size": batch_size, "inputs": inputs, "targets": targets}
+        step, assumed = trace_training(model, config=config, accumulation=accumulation, **data)
+        notes.extend(note for note in assumed if note not in notes)
+        return step
+
+    found = PipelineSearch(
+        model.name,
+        leaves,
+        trace,
+        offload=offload_of(_with_accumulation(model._pipelining_options, keeps)),
+        offload_whole=offload_without_stages(keeps),
+    ).run(bounds)
     if found is None:
         raise ValueError(
             f"Model '{model.name}' cannot train on {num_ipus} IPUs within the bounds: none of the "
@@ -252,17 +265,26 @@ def _apply(model: PipelineExtensions, chosen: PipelineCandidate) -> None:
         return
     mode = RecomputationMode.RecomputeAndBackpropagateInterleaved
     model._pipelining_options = dataclasses.replace(
-        model._pipelining_options,
-        steps_per_replica=options.micro_batches,
-        reduction_method=accumulation.reduction_method,
-        gradient_accumulation_dtype=accumulation.dtype,
-        offload_weight_update_variables=accumulation.offload_weight_update_variables,
-        replicated_optimizer_state_sharding=accumulation.replicated_optimizer_state_sharding,
+        _with_accumulation(model._pipelining_options, accumulation),
         device_mapping=None,
         pipeline_schedule=SCHEDULES[options.schedule],
         recomputation_mode=mode if options.recompute else RecomputationMode.Auto,
     )
     model._keep_stages(model._layer_graph(), chosen.stages)
+
+
+def _with_accumulation(
+    options: PipeliningOptions, accumulation: GradientAccumulationOptions
+) -> PipeliningOptions:
+    """Returns options of a pipeline that accumulates as a model without stages was told to."""
+    return dataclasses.replace(
+        options,
+        steps_per_replica=accumulation.steps_per_replica,
+        reduction_method=accumulation.reduction_method,
+        gradient_accumulation_dtype=accumulation.dtype,
+        offload_weight_update_variables=accumulation.offload_weight_update_variables,
+        replicated_optimizer_state_sharding=accumulation.replicated_optimizer_state_sharding,
+    )
 
 
 def accumulation_to_keep(model: PipelineExtensions) -> GradientAccumulationOptions:

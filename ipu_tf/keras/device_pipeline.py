@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ipu_tf.compiler.pipeline import PipelineOptions, Schedule
+from ipu_tf.compiler.pipeline import Offload, PipelineOptions, Schedule
+from ipu_tf.compiler.pipeline.options import ALL_ON_TILES
 from ipu_tf.config import device_configuration
 from ipu_tf.ipu_strategy import IPUStrategy
+from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 from ipu_tf.runtime import pipelines
 
@@ -37,10 +40,12 @@ def as_programs_name_them(by_path: Mapping[str, int], model: str) -> dict[str, i
 
 @pipelines.register
 def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions | None:
-    """Returns how a step of a model runs on several IPUs, None for a model without stages.
+    """Returns how a step of a model runs on its IPUs, None for one batch on one IPU.
 
-    A train step runs on the micro-batches of a weight update, other steps on those of an execution.
-    Activations are computed again where a mode for that is set, or the configuration says so.
+    A model without stages is a pipeline of one where it accumulates gradients or has replicas. A
+    train step runs on the micro-batches of a weight update, other steps of a pipeline on those of
+    an execution. Activations are computed again where a mode for that is set, or the configuration
+    says so.
 
     Args:
         model: The model.
@@ -49,10 +54,10 @@ def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions
     if not isinstance(model.distribute_strategy, IPUStrategy):
         return None
     pipeline = model._pipeline()
-    if pipeline is None:
-        return None
-    options = pipeline.options
     training = function == "train_step"
+    if pipeline is None:
+        return _one_stage(model, training=training)
+    options = pipeline.options
     steps = options.steps_per_replica if training else model.steps_per_execution
     return PipelineOptions(
         stage_of_layers=as_programs_name_them(pipeline.stage_of_layers, model.name),
@@ -62,4 +67,42 @@ def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions
         recompute=options.recomputation_mode is not RecomputationMode.Auto
         or device_configuration().allow_recompute,
         replicas=model._replication_factor(),
+        offload=offload_of(options),
     )
+
+
+def offload_of(options: PipeliningOptions) -> Offload:
+    """Returns what the options of a pipeline take off the tiles: what they leave open stays.
+
+    Weights are in streaming memory where replicas also share them out, as on the machine.
+    """
+    shares_weights = bool(options.replicated_weight_sharding)
+    return Offload(
+        optimizer_state=bool(options.offload_weight_update_variables),
+        shard_optimizer_state=options.replicated_optimizer_state_sharding,
+        accumulators=bool(options.offload_gradient_accumulation_buffers),
+        activations=bool(options.offload_activations),
+        shard_weights=shares_weights,
+        weights=shares_weights and bool(options.offload_weights),
+    )
+
+
+def offload_without_stages(options: GradientAccumulationOptions) -> Offload:
+    """Returns what the options of accumulation take off the tiles."""
+    return Offload(
+        optimizer_state=bool(options.offload_weight_update_variables),
+        shard_optimizer_state=options.replicated_optimizer_state_sharding,
+    )
+
+
+def _one_stage(model: PipelineExtensions, *, training: bool) -> PipelineOptions | None:
+    """Returns how a step of a model without stages runs, None for one batch on one IPU."""
+    accumulation = model._accumulation() if training else GradientAccumulationOptions()
+    options = PipelineOptions(
+        stage_of_layers={model.name: 0},
+        micro_batches=accumulation.steps_per_replica,
+        replicas=model._replication_factor(),
+        offload=offload_without_stages(accumulation),
+    )
+    alone = options.micro_batches == options.replicas == 1
+    return None if alone and options.offload == ALL_ON_TILES else options

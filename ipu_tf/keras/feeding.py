@@ -51,6 +51,7 @@ def infeed(data: Data, use: Use, *, shuffle: Any, class_weight: Any, prefetch_de
     return Infeed(
         adapter,
         lengths.schedule(adapter.num_batches, use),
+        subject=use.subject,
         replicas=use.replicas,
         prefetch_depth=prefetch_depth,
     )

@@ -13,8 +13,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras import jitting
-from ipu_tf.keras.infeed import InfeedIterator, stack_batch
+from ipu_tf.keras import jitting, lengths
+from ipu_tf.keras.infeed import InfeedIterator, split_batch, stack_batch
 from ipu_tf.keras.loop import Loop
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 
@@ -58,23 +58,31 @@ class ExecutionFunction:
             The summary of the results, and the results of all steps.
 
         Raises:
-            StopIteration: The infeed does not have as many steps left.
-            tf.errors.OutOfRangeError: Likewise.
+            ValueError: The infeed does not have as many steps left.
         """
         steps = self.steps
         spec = batch_spec(iterator.infeed.element_spec)
-        if self._runs_jitted(spec):
-            return self._jitted(iterator.next_execution(steps), tf.constant(steps))
-        if steps not in self._by_steps:
-            self._by_steps[steps] = self._graph_function(steps)
-        return self._by_steps[steps](iterator.steps)
+        try:
+            if self._runs_jitted(spec):
+                return self._jitted(iterator.next_execution(steps), tf.constant(steps))
+            if steps not in self._by_steps:
+                self._by_steps[steps] = self._graph_function(steps)
+            return self._by_steps[steps](iterator.steps)
+        except (StopIteration, tf.errors.OutOfRangeError) as end:
+            raise iterator.infeed.end_of_data() from end
 
     def batch(self, batch: Any) -> tuple[Any, Any]:
         """Runs one step, in which every replica gets the same batch; returns as above."""
-        stacked = stack_batch(batch, self._replicas)
+        return self._run(stack_batch(batch, self._replicas), steps=1)
+
+    def parts(self, batch: Any, steps: int) -> tuple[Any, Any]:
+        """Runs so many steps, whose batches are parts of one; returns as above."""
+        return self._run(split_batch(batch, steps, self._replicas), steps)
+
+    def _run(self, stacked: Any, steps: int) -> tuple[Any, Any]:
         spec = batch_spec(stacked, skipped=1 if self._replicas == 1 else 2)
         function = self._jitted if self._runs_jitted(spec) else self._stacked
-        return function(stacked, tf.constant(1))
+        return function(stacked, tf.constant(steps))
 
     def _runs_jitted(self, spec: Any) -> bool:
         key = str(spec)
@@ -117,13 +125,16 @@ class StepLogs(dict[str, Any]):
 
 
 def iterator_function(
-    execution: ExecutionFunction, *, accepts_batches: Callable[[], None] = lambda: None
+    execution: ExecutionFunction,
+    *,
+    parts_of_batch: Callable[[int], int | None] = lambda samples: None,
 ) -> Callable[[Any], Any]:
     """Returns Keras' `train_function` or `test_function`.
 
     Args:
         execution: Runs the steps of an execution.
-        accepts_batches: Raises where single batches, without an infeed, cannot be run.
+        parts_of_batch: From the samples of a single batch, without an infeed, to the steps that it
+            is split into; to None for one step of the whole batch.
 
     Returns:
         A function of an iterator over batches, or of an `InfeedIterator`, to the logs of its last
@@ -134,14 +145,21 @@ def iterator_function(
         if isinstance(iterator, InfeedIterator):
             last, results = execution.next_execution(iterator)
         else:
-            accepts_batches()
             for data in itertools.islice(iterator, execution.steps):
-                last, results = execution.batch(data)
+                last, results = _run_batch(execution, data, parts_of_batch)
         logs = StepLogs(last)
         logs.steps = results
         return logs
 
     return function
+
+
+def _run_batch(
+    execution: ExecutionFunction, batch: Any, parts_of_batch: Callable[[int], int | None]
+) -> tuple[Any, Any]:
+    first = next(leaf for leaf in keras.tree.flatten(batch) if leaf is not None)
+    steps = parts_of_batch(lengths.axis_length(first))
+    return execution.batch(batch) if steps is None else execution.parts(batch, steps)
 
 
 def predict_function(execution: ExecutionFunction) -> Callable[[list[Any]], Any]:

@@ -22,6 +22,7 @@ class Infeed(KerasDataAdapter):
     Args:
         adapter: Keras' own adapter, whose dataset yields batches of one replica.
         schedule: How an epoch runs.
+        subject: How an error about the data begins.
         replicas: Batches that a step takes, one for each replica.
         prefetch_depth: Steps that are prepared ahead of the device.
     """
@@ -31,10 +32,12 @@ class Infeed(KerasDataAdapter):
         adapter: KerasDataAdapter,
         schedule: Schedule,
         *,
+        subject: str,
         replicas: int = 1,
         prefetch_depth: int = 1,
     ) -> None:
         self.schedule = schedule
+        self._subject = subject
         self._adapter = adapter
         self._dataset = adapter.get_tf_dataset()
         self.replicas = replicas
@@ -68,6 +71,15 @@ class Infeed(KerasDataAdapter):
     def on_epoch_end(self) -> None:
         """Tells Keras' adapter that an epoch ended."""
         self._adapter.on_epoch_end()
+
+    def end_of_data(self) -> ValueError:
+        """Returns the error that the data ended before the steps that were asked for had run."""
+        replicas = f" of each of {self.replicas} replicas" if self.replicas > 1 else ""
+        return ValueError(
+            f"{self._subject}: Your input does not have enough data: it ended before the "
+            f"{self.schedule.steps} steps{replicas} of an epoch had run. Call `.repeat()` on the "
+            "dataset, or lower the number of steps or of epochs."
+        )
 
     def __iter__(self) -> InfeedIterator:
         return InfeedIterator(self)
@@ -147,3 +159,25 @@ def stack_batch(batch: Any, replicas: int) -> Any:
         return tf.broadcast_to(tensor, [*leading, *tensor.shape])
 
     return keras.tree.map_structure(stacked, batch)
+
+
+def split_batch(batch: Any, steps: int, replicas: int) -> Any:
+    """Returns a batch as an execution of several steps.
+
+    Its rows are those of step 0 on every replica, then those of step 1 and so on.
+
+    Args:
+        batch: A batch whose rows can be divided into `steps * replicas` parts.
+        steps: Steps of the execution.
+        replicas: Number of replicas.
+    """
+    leading = [steps] if replicas == 1 else [steps, replicas]
+
+    def split(leaf: Any) -> Any:
+        if leaf is None:
+            return None
+        tensor = tf.convert_to_tensor(leaf)
+        rows = tensor.shape[0] // (steps * replicas)
+        return tf.reshape(tensor, [*leading, rows, *tensor.shape[1:]])
+
+    return keras.tree.map_structure(split, batch)

@@ -81,8 +81,8 @@ def schedule(batches: int | None, use: Use) -> Schedule:
             of the steps of an execution.
     """
     if use.steps:
-        if batches is not None and batches < use.steps * use.replicas:
-            _raise_not_enough(batches, use)
+        if batches is not None:
+            _check_whole_epochs(batches, use)
         steps = use.steps
     elif batches is None:
         raise ValueError(
@@ -111,6 +111,19 @@ def schedule(batches: int | None, use: Use) -> Schedule:
             f"steps_per_execution={fitting}, or pass another `{use.steps_argument}`."
         )
     return Schedule(steps=steps, steps_per_execution=per_execution)
+
+
+def _check_whole_epochs(batches: int, use: Use) -> None:
+    """Checks that no epoch ends before its last step.
+
+    Arrays are read again from their beginning once they end with an epoch.
+
+    Raises:
+        ValueError: One does.
+    """
+    steps = batches // use.replicas
+    if not steps or steps < use.steps or (steps < use.steps * use.epochs and steps % use.steps):
+        _raise_not_enough(batches, use)
 
 
 def _whole_steps(batches: int, use: Use) -> int:
@@ -211,7 +224,9 @@ def check_dataset(dataset: tf.data.Dataset, use: Use) -> None:
             f"{use.subject}: there is no data: the dataset has no batch. If it was batched with "
             "`drop_remainder=True`, it has fewer samples than a batch."
         )
-    if use.steps and 0 < batches < use.steps * use.epochs * use.replicas:
+    # What is validated with is read again once it ends with an evaluation, as arrays are.
+    epochs = 1 if use.part else use.epochs
+    if use.steps and 0 < batches < use.steps * epochs * use.replicas:
         _raise_not_enough(batches, use)
 
 

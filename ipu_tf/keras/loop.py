@@ -12,7 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.steps import Replicas, Step, TrainingSteps
+from ipu_tf.keras.steps import Replicas, Step
+from ipu_tf.keras.training_steps import TrainingSteps
 
 Read = Callable[[tf.Tensor], Any]
 """The number of a step within its execution (int32 scalar) to the batches of its replicas."""
@@ -81,7 +82,7 @@ class Loop:
 
         def update(index: tf.Tensor, carry: Carry) -> Carry:
             if self._training is not None:
-                self._training.accumulator.reset()
+                self._training.reset()
             carry = repeat(
                 self._micro_batches,
                 lambda k, inner: self._global_step(

@@ -42,8 +42,8 @@ class ReplicatedMetricReductionMethod(enum.Enum):
         if isinstance(value, str) and value.upper() in cls.__members__:
             return cls[value.upper()]
         raise ValueError(
-            f"Cannot parse {value!r} as a ReplicatedMetricReductionMethod. "
-            f"Use one of {', '.join(cls.__members__)}, as a member or by name."
+            f"Cannot parse {value} as a ReplicatedMetricReductionMethod. "
+            f"Use one of {', '.join(cls.__members__)}, as a member or by name. Received: {value!r}."
         )
 
 

@@ -35,6 +35,19 @@ def check_not_overridden(model: keras.Model, loop: type[keras.Model], names: Seq
             )
 
 
+def check_call(model: keras.Model) -> None:
+    """Checks that a model says what it computes.
+
+    Raises:
+        NotImplementedError: It is a subclass without a `call`.
+    """
+    if inspect.getattr_static(type(model), "call") is inspect.getattr_static(keras.Model, "call"):
+        raise NotImplementedError(
+            f"Model '{model.name}' does not implement `call`. Define `call(self, inputs)`, or make "
+            f"it of layers: keras.Model(inputs, outputs). Received: a {type(model).__name__}."
+        )
+
+
 def check_optimizer(optimizer: Any, model_name: str) -> None:
     """Checks that an optimizer lets the loop decide when weights are updated.
 

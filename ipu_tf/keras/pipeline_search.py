@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ipu_tf.compiler.hlo import Module
+from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes.pipeline import simplify
-from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, Schedule, build_pipeline
+from ipu_tf.compiler.pipeline import (
+    Offload,
+    PipelineOptions,
+    PipelineProgram,
+    Schedule,
+    build_pipeline,
+)
 from ipu_tf.compiler.pipeline.balance import (
     LayerFigures,
     Wanted,
@@ -127,24 +135,62 @@ class Found:
     even: Compiled
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Step:
+    """A train step to be cut into stages.
+
+    Attributes:
+        traced: The step.
+        module: Its HLO, simplified.
+        options: What the compiler is told.
+        figures: What each of its layers needs.
+    """
+
+    traced: TracedStep
+    module: Module
+    options: CompilerOptions
+    figures: LayerFigures
+
+    @classmethod
+    def of(cls, traced: TracedStep, places: Mapping[str, int], offload: Offload) -> _Step:
+        """Returns a traced step, simplified; the other arguments are those of `layer_figures`."""
+        module = simplify(traced.module)
+        options = dataclasses.replace(traced.options, out_of_memory="report")
+        figures = layer_figures(module, places, options, traced.plans, offload)
+        return cls(traced=traced, module=module, options=options, figures=figures)
+
+    def compiled(self, pipeline: PipelineOptions) -> PipelineProgram:
+        """Returns its program."""
+        plans, samples = self.traced.plans, self.traced.samples_per_run
+        return build_pipeline(self.module, self.options, pipeline, plans, samples)
+
+
 class PipelineSearch:
     """Compiles ways to train a model.
 
     Args:
         model: Name of the model.
         calls: The calls of its layers, in their order.
-        step: The traced train step of one micro-batch.
+        trace: From the micro-batches of a weight update to the traced train step. It is called
+            once for a single one, and once for several: the number changes constants alone.
+        offload: What a pipeline does not have on its tiles.
+        offload_whole: What a model without stages does not.
     """
 
-    def __init__(self, model: str, calls: Sequence[Invocation], step: TracedStep) -> None:
-        self._model, self._step = model, step
+    def __init__(
+        self,
+        model: str,
+        calls: Sequence[Invocation],
+        trace: Callable[[int], TracedStep],
+        *,
+        offload: Offload,
+        offload_whole: Offload,
+    ) -> None:
+        self._model, self._trace = model, trace
+        self._offload, self._offload_whole = offload, offload_whole
         self._paths = [call.path for call in calls]
         self._together = sharing(calls)
-        self._options = dataclasses.replace(step.options, out_of_memory="report")
-        self._module = simplify(step.module)
-        self._figures: LayerFigures = layer_figures(
-            self._module, self._by_path(range(len(calls))), self._options, step.plans
-        )
+        self._steps: dict[bool, _Step] = {}
 
     def run(self, bounds: Bounds) -> Found | None:
         """Returns the best pipelines within bounds, None if there are none at all."""
@@ -168,14 +214,25 @@ class PipelineSearch:
             yield self._compile(shape, (0,) * len(self._paths), "whole")
             return
         even = even_stages(len(self._paths), shape.stages)
-        balanced = balanced_stages(self._figures, self._wanted(shape))
+        balanced = balanced_stages(self._step(shape).figures, self._wanted(shape))
         if not self._together.intersection(_begins(even)):
             yield self._compile(shape, even, "even")
         if balanced != even:
             yield self._compile(shape, balanced, "balanced")
 
+    def _step(self, shape: PipelineShape) -> _Step:
+        """Returns the train step of a shape; it depends on whether it accumulates, no more."""
+        accumulates = shape.micro_batches > 1
+        if accumulates not in self._steps:
+            self._steps[accumulates] = _Step.of(
+                self._trace(shape.micro_batches),
+                self._by_path(range(len(self._paths))),
+                self._offload,
+            )
+        return self._steps[accumulates]
+
     def _wanted(self, shape: PipelineShape) -> Wanted:
-        target = self._options.target
+        target = self._step(shape).options.target
         system = system_of(target.chip, shape.stages * shape.replicas)
         return Wanted(
             stages=shape.stages,
@@ -193,11 +250,9 @@ class PipelineSearch:
             micro_batches=shape.micro_batches,
             recompute=shape.recompute,
             replicas=shape.replicas,
+            offload=self._offload_whole if split == "whole" else self._offload,
         )
-        step = self._step
-        program = build_pipeline(
-            self._module, self._options, options, step.plans, step.samples_per_run
-        )
+        program = self._step(shape).compiled(options)
         candidate = PipelineCandidate.of(program, split=split, stages=stages, options=options)
         return Compiled(candidate=candidate, program=program)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,16 +20,12 @@ from ipu_tf.keras.options import (
 from ipu_tf.keras.pipeline.extension import NO_STAGES, PipelineExtensions
 from ipu_tf.keras.pipeline.options import PipeliningOptions
 
-logger = logging.getLogger(__name__)
-
 _ACCUMULATION = ("steps_per_replica", "reduction_method")
 _PIPELINING = (*_ACCUMULATION, "device_mapping", "accumulate_outfeed")
 
 
 def options_of(model: PipelineExtensions) -> dict[str, Any]:
     """Returns the options of a model that files keep, plain values by name; no defaults.
-
-    What is set but not kept is logged.
 
     Args:
         model: The model.
@@ -44,18 +39,15 @@ def options_of(model: PipelineExtensions) -> dict[str, Any]:
         "asynchronous_callbacks": model._asynchronous_callbacks,
         "pipeline_stages": _stages(model),
     }
-    lost = [
+    return {name: value for name, value in kept.items() if value or value == []}
+
+
+def unkept_options(model: PipelineExtensions) -> tuple[str, ...]:
+    """Returns the names of the options of a model that are set and that files do not keep."""
+    return (
         *_unkept(model._gradient_accumulation_options, _ACCUMULATION),
         *_unkept(model._pipelining_options, _PIPELINING),
-    ]
-    if lost:
-        logger.info(
-            "Model '%s': its files do not keep these options, which have to be set again after "
-            "loading: %s.",
-            model.name,
-            ", ".join(lost),
-        )
-    return {name: value for name, value in kept.items() if value or value == []}
+    )
 
 
 def set_options(model: PipelineExtensions, options: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,16 @@ from ipu_tf.keras import saved_options
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.random_states import RandomStates
 
+logger = logging.getLogger(__name__)
+
 _ASSET = "ipu_tf.json"
 _ENTRY = "ipu_tf"
 
 
 class SavedExtensions(PipelineExtensions):
     """Keeps the options of a model, and the states of its random generators, in its files."""
+
+    _said_unkept: frozenset[str] = frozenset()
 
     @functools.cached_property
     def _ipu_tf_random_states(self) -> RandomStates:
@@ -37,7 +42,7 @@ class SavedExtensions(PipelineExtensions):
 
     def save_assets(self, dir_path: str) -> None:
         """Writes the options to a file of the folder, if any is set."""
-        options = saved_options.options_of(self)
+        options = self._options_to_keep()
         if options:
             (Path(dir_path) / _ASSET).write_text(json.dumps(options))
 
@@ -55,10 +60,23 @@ class SavedExtensions(PipelineExtensions):
         """Returns Keras' configuration; that of an `.h5` file has the options in it."""
         config: dict[str, Any] = super().get_config()
         if keras_global_attribute("use_legacy_config", False) and config.get("layers"):
-            options = saved_options.options_of(self)
+            options = self._options_to_keep()
             if options:
                 config["layers"][0][_ENTRY] = options
         return config
+
+    def _options_to_keep(self) -> dict[str, Any]:
+        """Returns the options that files keep; warns of those that they do not, once for each."""
+        unkept = saved_options.unkept_options(self)
+        if not self._said_unkept.issuperset(unkept):
+            logger.warning(
+                "Model '%s': its files do not keep these options, which have to be set again after "
+                "loading: %s.",
+                self.name,
+                ", ".join(unkept),
+            )
+            self._said_unkept |= set(unkept)
+        return saved_options.options_of(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:

@@ -13,19 +13,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf import config, scopes
 from ipu_tf.infeed_iterator import stock_dataset_iterators
-from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras import data as data_rules
-from ipu_tf.keras import feeding, functions, lengths, overrides, replication
+from ipu_tf.keras import feeding, functions, lengths, overrides
 from ipu_tf.keras.callbacks import StepwiseCallbackList
 from ipu_tf.keras.data import Data
-from ipu_tf.keras.functions import ExecutionFunction
+from ipu_tf.keras.device_functions import DeviceFunctions
 from ipu_tf.keras.infeed import Infeed
 from ipu_tf.keras.lengths import Schedule, Use
-from ipu_tf.keras.loop import Loop
-from ipu_tf.keras.saving import SavedExtensions
-from ipu_tf.keras.steps import Replicas, TrainingSteps, replicas_of, run_with
+from ipu_tf.keras.pipeline.pipeline import Pipeline
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +65,7 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
         if not self._runs_on_ipu():
             return next_method(*args, **kwargs)
         overrides.check_not_overridden(self, IPUTrainer, _FUNCTIONS[name])
+        overrides.check_call(self)
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         arguments = {key: value for key, value in bound.arguments.items() if key != "self"}
@@ -81,31 +78,14 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
     return call
 
 
-def _adopt(optimizer: Any, strategy: IPUStrategy) -> None:
-    """Makes an optimizer one of `strategy`, also where it was made outside of the scope.
-
-    An optimizer holds on to the strategy that it was made under. The variables of an IPU strategy
-    are plain ones, so what it has made so far fits in.
-    """
-    while optimizer is not None:
-        optimizer._distribution_strategy = strategy
-        optimizer = getattr(optimizer, "inner_optimizer", None)
-
-
-class IPUTrainer(SavedExtensions):
+class IPUTrainer(DeviceFunctions):
     """A Keras model whose training loop runs on the IPU and keeps its rules.
 
     The data of `fit`, `evaluate`, `predict` and the `*_on_batch` methods is checked and converted
-    before Keras sees it, and read by the device from an infeed; the functions that run on it come
-    from `make_train_function`, `make_test_function` and `make_predict_function`. A step is Keras'
-    `train_step`, `test_step` or `predict_step`; `strategy.run` makes it a program of the device.
-
-    `jit_compile=True` is accepted and makes no difference: the step is a program of the device.
+    before Keras sees it, and read by the device from an infeed; `DeviceFunctions` makes the
+    functions that run on it.
     """
 
-    _made_for: tuple[Any, ...] | None = None
-    _replicas: Replicas | None = None
-    _replicated_for: tuple[Any, ...] | None = None
     _said: frozenset[str] = frozenset()
 
     @_on_ipu
@@ -128,6 +108,7 @@ class IPUTrainer(SavedExtensions):
                 part="validation data",
                 batch_size=arguments["validation_batch_size"] or arguments["batch_size"],
                 steps=arguments["validation_steps"],
+                epochs=max(1, self._evaluations(arguments)),
             )
             arguments["validation_split"] = 0.0
         if arguments["validation_split"] and arguments["validation_data"] is None:
@@ -169,8 +150,8 @@ class IPUTrainer(SavedExtensions):
 
     @_on_ipu
     def train_on_batch(self, arguments: dict[str, Any]) -> _Call:
-        """See `keras.Model.train_on_batch`."""
-        self._check_single_batch()
+        """See `keras.Model.train_on_batch`; the batch is that of a whole weight update."""
+        self._check_update()
         return self._on_batch(arguments, method="train_on_batch")
 
     @_on_ipu
@@ -187,127 +168,10 @@ class IPUTrainer(SavedExtensions):
         self._check_inference_steps(1)
         return _Call(arguments=arguments | {"x": data.x})
 
-    def reset_metrics(self) -> None:
-        """Resets the metrics, those of every replica."""
-        super().reset_metrics()
-        if self._replicas is not None and self._replicas.metrics is not None:
-            self._replicas.metrics.broadcast()
-
-    def make_train_function(self, force: bool = False) -> Callable[[Any], Any]:
-        """Returns the function that runs one execution of training, made if needed or forced."""
-        if not self._runs_on_ipu():
-            return super().make_train_function(force)
-        self._drop_stale_functions()
-        if self.train_function is None or force:
-            self.train_function = functions.iterator_function(
-                self._execution(self._training_loop(), self._last_training_logs()),
-                accepts_batches=self._check_single_batch,
-            )
-        return self.train_function
-
-    def make_test_function(self, force: bool = False) -> Callable[[Any], Any]:
-        """Returns the function that runs one execution of evaluation, made if needed or forced."""
-        if not self._runs_on_ipu():
-            return super().make_test_function(force)
-        self._drop_stale_functions()
-        if self.test_function is None or force:
-            loop = Loop(run_with(self.distribute_strategy, self.test_step), self._replicated())
-            self.test_function = functions.iterator_function(
-                self._execution(loop, self._last_logs())
-            )
-        return self.test_function
-
-    def make_predict_function(self, force: bool = False) -> Callable[[list[Any]], Any]:
-        """Returns the function that runs one execution of prediction, made if needed or forced."""
-        if not self._runs_on_ipu():
-            return super().make_predict_function(force)
-        self._drop_stale_functions()
-        if self.predict_function is None or force:
-            loop = Loop(run_with(self.distribute_strategy, self.predict_step), self._replicated())
-            self.predict_function = functions.predict_function(
-                self._execution(loop, functions.concatenated)
-            )
-        return self.predict_function
-
-    def _training_loop(self) -> Loop:
-        strategy, replicas = self.distribute_strategy, self._replicated()
-        accumulation = self._accumulation()
-        if accumulation.steps_per_replica == 1 and replicas.count == 1:
-            return Loop(run_with(strategy, self.train_step), replicas)
-        training = TrainingSteps(strategy, self, accumulation, replicas)
-        return Loop(
-            training.step,
-            replicas,
-            training=training,
-            micro_batches=accumulation.steps_per_replica,
-        )
-
-    def _execution(self, loop: Loop, summarise: Callable[[Any], Any]) -> ExecutionFunction:
-        return ExecutionFunction(
-            loop,
-            replicas=self._replicated().count,
-            steps=lambda: self.steps_per_execution,
-            summarise=summarise,
-        )
-
-    def _last_logs(self) -> Callable[[Any], Any]:
-        return functions.last_logs(self._replication_options.metric_reduction)
-
-    def _last_training_logs(self) -> Callable[[Any], Any]:
-        last_logs = self._last_logs()
-        pipeline = self._pipeline()
-        if pipeline is None or not pipeline.options.accumulate_outfeed:
-            return last_logs
-        return lambda logs: last_logs(pipeline.accumulated_logs(logs))
-
-    def _replication_factor(self) -> int:
-        """Returns the number of replicas of this model on its device."""
-        pipeline = self._pipeline()
-        ipus = 1 if pipeline is None else pipeline.ipus_of_replica
-        return replication.replication_factor(self.distribute_strategy, ipus)
-
-    def _replicated(self) -> Replicas:
-        """Returns how the model is replicated; the replicas' state lasts as long as its variables.
-
-        Raises:
-            ValueError: The replicas cannot be parted into groups of the configured size.
-        """
-        count = self._replication_factor()
-        group = config.device_configuration().batch_norm_replica_group_size if count > 1 else 1
-        replication.check_group(count, group)
-        variables = tuple(id(variable) for variable in self.non_trainable_variables)
-        metrics = tuple(id(variable) for variable in self.metrics_variables)
-        key = (count, group, variables, metrics)
-        if self._replicas is None or self._replicated_for != key:
-            self._replicas, self._replicated_for = replicas_of(self, count, group), key
-        return self._replicas
-
-    def _drop_stale_functions(self) -> None:
-        """Drops functions that were made for another configuration of the device."""
-        numerics = config.device_configuration(), scopes.current()
-        if self._made_for not in (None, numerics):
-            self._drop_functions()
-        self._made_for = numerics
-
-    def _runs_on_ipu(self) -> bool:
-        """Returns whether the strategy is an IPU's.
-
-        Raises:
-            RuntimeError: If so, but functions are to run eagerly.
-        """
-        if not isinstance(self.distribute_strategy, IPUStrategy):
-            return False
-        for cause, eager in (
-            ("`run_eagerly` is True", self.run_eagerly),
-            ("`tf.config.run_functions_eagerly(True)` is set", tf.config.functions_run_eagerly()),
-        ):
-            if eager:
-                raise RuntimeError(
-                    "Keras models cannot run eagerly when using `IPUStrategy`: the IPU runs "
-                    f"compiled programs. For model '{self.name}', {cause}. To debug a step, use "
-                    "`tf.print`, or make the model outside of the strategy's scope."
-                )
-        return True
+    def _evaluations(self, arguments: dict[str, Any]) -> int:
+        """Returns how many times `fit` evaluates its validation data."""
+        epochs = range(arguments["initial_epoch"], arguments["epochs"])
+        return sum(self._should_eval(epoch, arguments["validation_freq"]) for epoch in epochs)
 
     def _use(self, **use: Any) -> Use:
         """Returns what a method is about to do with its data."""
@@ -381,7 +245,7 @@ class IPUTrainer(SavedExtensions):
             ValueError: The optimizer wants to compute gradients itself, or the pipeline has no
                 number of micro-batches.
         """
-        pipeline = self._checked_training_pipeline()
+        pipeline = self._check_update()
         accumulated = self._accumulation().steps_per_replica
         steps = infeed.schedule.steps_per_execution
         if steps % accumulated:
@@ -392,8 +256,6 @@ class IPUTrainer(SavedExtensions):
                 f"`gradient_accumulation_steps_per_replica` ({accumulated}). Model '{self.name}': "
                 f"compile it with a multiple of {accumulated}."
             )
-        if accumulated > 1 or infeed.replicas > 1 or pipeline is not None:
-            overrides.check_optimizer(self.optimizer, self.name)
         logger.info(
             "Model '%s': a weight update sees %d samples: batches of %d, %d micro-batches, %d "
             "replicas.",
@@ -410,21 +272,17 @@ class IPUTrainer(SavedExtensions):
                 self.name,
             )
 
-    def _check_single_batch(self) -> None:
-        """Checks that one batch makes a weight update.
+    def _check_update(self) -> Pipeline | None:
+        """Returns the pipeline that is about to train, if the model is one, once it is checked.
 
         Raises:
-            RuntimeError: It does not.
+            ValueError: The optimizer wants to compute gradients itself, or the pipeline has no
+                number of micro-batches.
         """
-        self._checked_training_pipeline()
-        accumulated = self._accumulation().steps_per_replica
-        replicas = self._replication_factor()
-        if accumulated * replicas > 1:
-            raise RuntimeError(
-                f"`train_on_batch` of model '{self.name}' has one batch, but a weight update takes "
-                f"{accumulated * replicas}: {accumulated} micro-batches on each of {replicas} "
-                "replicas. Use `fit`."
-            )
+        pipeline = self._checked_training_pipeline()
+        if pipeline is not None or self._batches_of_update() > 1:
+            overrides.check_optimizer(self.optimizer, self.name)
+        return pipeline
 
     @contextlib.contextmanager
     def _executing(self, call: _Call) -> Iterator[dict[str, Any]]:
@@ -461,29 +319,3 @@ class IPUTrainer(SavedExtensions):
             steps=schedule.steps,
             model=self,
         )
-
-    def _get_metrics_result_or_logs(self, logs: Any) -> Any:
-        """Returns the logs of an epoch.
-
-        With replicas or means over micro-batches these are the reduced ones: the model's metrics
-        are those of the last replica after the last of them.
-        """
-        if (self._replicas is not None and self._replicas.count > 1) or self._means_logs():
-            return logs
-        return super()._get_metrics_result_or_logs(logs)
-
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Builds what is not built yet.
-
-        Keras would read the first batch of `iterator` only for its shapes, which the specification
-        of the dataset tells without losing a batch.
-        """
-        strategy = self.distribute_strategy
-        if isinstance(strategy, IPUStrategy):
-            _adopt(self.optimizer, strategy)
-            if iterator is not None:
-                data_batch = functions.batch_spec(iterator._get_iterator().element_spec)
-                iterator = None
-            if data_batch is not None:
-                self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data_batch)
-        super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)

@@ -108,7 +108,7 @@ def _decode_union(hint: Any, data: Any, path: str) -> Any:
         return _decode_dataclass(next(iter(classes.values())), data, path)
     entries = dict(_object(data, path))
     kind = entries.pop(_KIND, None)
-    if kind not in classes:
+    if not isinstance(kind, str) or kind not in classes:
         raise _wrong(f'an object with "{_KIND}" {" or ".join(map(repr, classes))}', kind, path)
     return _decode_dataclass(classes[kind], entries, path)
 

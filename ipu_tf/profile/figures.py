@@ -9,7 +9,8 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,14 @@ _FLOPS_PER_MAC = 2
 
 PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
 """The parts of a training step, in their order."""
+
+ONCE: Mapping[Phase, int] = MappingProxyType(dict.fromkeys(PHASES, 1))
+"""How often each part runs in a step of one batch."""
+
+HOST = "(host)"
+"""Stands for a layer in what moves inputs and outputs between the host and the tiles."""
+
+_HOST_OPCODES = frozenset({"infeed", "outfeed"})
 
 ByCategory: TypeAlias = Mapping[Category, NDArray[np.int64]]
 """Bytes of every tile, by what they are used for."""
@@ -56,13 +65,21 @@ class CycleShares:
             host=self.host + other.host,
         )
 
+    def __mul__(self, times: int) -> CycleShares:
+        return CycleShares(
+            compute=self.compute * times,
+            exchange=self.exchange * times,
+            sync=self.sync * times,
+            host=self.host * times,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCycles:
     """Cycles of one Keras layer.
 
     Attributes:
-        layer: Its path, "" for what belongs to no layer.
+        layer: Its path, `HOST` for inputs and outputs, "" for what belongs to no layer.
         by_phase: Cycles by part of the training step.
         flops: Floating point operations of all parts.
     """
@@ -160,17 +177,40 @@ def tile_balance(program: DeviceProgram) -> float:
 
 def layers(program: DeviceProgram) -> tuple[LayerCycles, ...]:
     """Returns the cycles of every layer, the most expensive one first."""
+    return layers_of(program.steps)
+
+
+def layers_of(steps: Iterable[Step], times: Mapping[Phase, int] = ONCE) -> tuple[LayerCycles, ...]:
+    """Returns the cycles of every layer, the most expensive one first.
+
+    Args:
+        steps: What runs.
+        times: How often it does, by part of the training step.
+    """
     cycles: dict[str, dict[Phase, int]] = collections.defaultdict(dict)
     operations: dict[str, int] = collections.defaultdict(int)
-    for step in program.steps:
-        phases = cycles[step.layer]
-        phases[step.phase] = phases.get(step.phase, 0) + step.cycles
-        operations[step.layer] += step.repeats * step.flops
+    for step in steps:
+        layer = _place(step)
+        phases, repeats = cycles[layer], times[step.phase]
+        phases[step.phase] = phases.get(step.phase, 0) + repeats * step.cycles
+        operations[layer] += repeats * step.repeats * step.flops
     found = [
         LayerCycles(layer=layer, by_phase=phases, flops=operations[layer])
         for layer, phases in cycles.items()
     ]
     return tuple(sorted(found, key=lambda entry: (-entry.cycles, entry.layer)))
+
+
+def _place(step: Step) -> str:
+    if step.layer or step.opcode not in _HOST_OPCODES:
+        return step.layer
+    return HOST
+
+
+def layer_figures(layer: LayerCycles) -> dict[str, Any]:
+    """Returns the figures of a layer as plain data; docs/report.md lists them."""
+    by_phase = {f"{phase}_cycles": layer.by_phase.get(phase, 0) for phase in PHASES}
+    return {"layer": layer.layer, "cycles": layer.cycles, "flops": layer.flops} | by_phase
 
 
 def live_at_peak(program: DeviceProgram) -> tuple[LiveLayer, ...]:

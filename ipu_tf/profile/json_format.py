@@ -145,11 +145,7 @@ def device_figures(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[st
             "mean_bytes": float(tile_bytes.mean()) if tile_bytes.size else 0.0,
             "fits": figures.fits(device.memory),
         },
-        "layers": [
-            {"layer": layer.layer, "cycles": layer.cycles, "flops": layer.flops}
-            | {f"{phase}_cycles": layer.by_phase.get(phase, 0) for phase in figures.PHASES}
-            for layer in figures.layers(device)
-        ],
+        "layers": [figures.layer_figures(layer) for layer in figures.layers(device)],
         "complete": device.complete,
     }
 

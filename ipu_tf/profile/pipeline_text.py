@@ -6,27 +6,58 @@ from collections.abc import Iterator
 
 from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.pipeline import PipelineIpu, PipelineProgram, PipelineStage
-from ipu_tf.profile import figures
-from ipu_tf.profile.pipeline_figures import samples_per_second, seconds
+from ipu_tf.profile import figures, sections
+from ipu_tf.profile.pipeline_figures import (
+    cycle_shares,
+    is_off_chip,
+    layers,
+    samples_per_second,
+    seconds,
+    update_cycles,
+)
 from ipu_tf.profile.table import Row, table
 from ipu_tf.profile.units import count, duration, kib, percent
 
 _KEPT: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fifos")
 """Categories that a pipeline's split decides on; the table of IPUs has a column for each."""
 
+_MOVES = tuple(
+    (kind, phase) for kind in ("streamed", "gathered") for phase in figures.PHASES
+)
+"""What moves to the tiles besides the steps of a program, and when."""
+
+_A = {"weight update": "an update", "step": "a step"}
+
 
 def title(program: PipelineProgram) -> str:
     """Returns what a program runs on, to follow its name."""
-    chip = program.target
-    copies = f"{program.replicas} replicas of " if program.replicas > 1 else ""
+    chip, ipus = program.target, program.replica_ipus
+    each = f"{ipus} {chip.chip} IPUs" if ipus > 1 else f"one {chip.chip} IPU"
+    where = each
+    if program.replicas > 1:
+        where = f"{program.system}, {program.replicas} replicas of {each}"
+    elif ipus > 1:
+        where = f"{program.system}, {each}"
+    several = " each" if ipus * program.replicas > 1 else ""
     return (
-        f" on {program.system}, {copies}{program.replica_ipus} {chip.chip} IPUs, "
-        f"{chip.tiles} tiles at {chip.clock_hz / 1e9:g} GHz each; all figures are modelled"
+        f" on {where}, {chip.tiles} tiles at {chip.clock_hz / 1e9:g} GHz{several}; "
+        "all figures are modelled"
     )
 
 
 def lines(program: PipelineProgram) -> Iterator[str]:
     """Yields the lines of a pipeline, its title not included."""
+    yield from _one_stage_lines(program) if len(program.stages) == 1 else _stages_lines(program)
+    yield ""
+    for stage in program.stages:
+        for opcode, refused in stage.program.unsupported.items():
+            where = ", ".join(layer or sections.NO_LAYER for layer in refused)
+            yield f"incomplete: '{opcode}' has no cost, in {where}"
+    for note in program.notes:
+        yield f"note: {note}"
+
+
+def _stages_lines(program: PipelineProgram) -> Iterator[str]:
     yield from _overview(program)
     yield ""
     yield from table(
@@ -34,34 +65,80 @@ def lines(program: PipelineProgram) -> Iterator[str]:
         map(_stage_row, program.stages),
     )
     yield ""
+    yield from _off_chip_lines(program)
     header = [category.replace("_", " ") for category in _KEPT]
     yield from table(
         ("tile memory, KiB", "max", "mean", *(f"{name}, mean" for name in header), "verdict"),
         map(_ipu_row, program.ipus),
     )
     yield ""
-    for stage in program.stages:
-        for opcode, layers in stage.program.unsupported.items():
-            where = ", ".join(layer or "(no layer)" for layer in layers)
-            yield f"incomplete: '{opcode}' has no cost, in {where}"
-    for note in program.notes:
-        yield f"note: {note}"
+    yield from sections.layer_lines(layers(program))
+
+
+def _one_stage_lines(program: PipelineProgram) -> Iterator[str]:
+    """Yields the lines of a model without stages, which accumulates or is replicated."""
+    (stage,), (ipu,) = program.stages, program.ipus
+    updates = any(step.phase == "update" for step in stage.program.steps)
+    yield from _one_stage_overview(program, stage, updates=updates)
+    yield f"tile memory   {sections.memory_line(ipu.memory)}"
+    yield ""
+    yield from _off_chip_lines(program)
+    yield from sections.layer_lines(layers(program))
+    yield ""
+    yield from sections.memory_lines(ipu.memory)
+    yield ""
+    yield from sections.peak_lines(stage.program)
+    if not stage.program.memory.fits:
+        yield ""
+        yield from sections.overflow_lines(stage.program)
+
+
+def _one_stage_overview(
+    program: PipelineProgram, stage: PipelineStage, *, updates: bool
+) -> Iterator[str]:
+    what = "weight update" if updates else "step"
+    parts = [f"{program.micro_batches} x micro-batch"]
+    if program.replicas > 1 and updates:
+        parts.append(f"all-reduce over {program.replicas} replicas")
+    if updates:
+        parts.append("update")
+    yield f"{what:<14}{', '.join(parts)}"
+    yield f"time          {_time(program, what)}"
+    yield (
+        f"cycles        {program.micro_batches} x (forward {stage.forward_cycles:,} + backward "
+        f"{stage.backward_cycles:,}), all-reduce {program.all_reduce_cycles:,}, "
+        f"update {program.update_cycles:,}"
+    )
+    shares, whole = cycle_shares(stage, program), max(1, program.cycles)
+    kinds = {name: getattr(shares, name) for name in ("compute", "exchange", "sync", "host")}
+    kinds["all-reduce"] = program.all_reduce_cycles
+    for name, moves in (("streaming", stage.streamed), ("gathering", stage.gathered)):
+        if cycles := update_cycles(moves, program):
+            kinds[name] = cycles
+    split = ", ".join(f"{name} {percent(cycles / whole)}" for name, cycles in kinds.items())
+    yield f"spent on      {split}"
+
+
+def _time(program: PipelineProgram, what: str) -> str:
+    """Returns the time from one weight update (or step) to the next, and the samples in it."""
+    speed = samples_per_second(program)
+    samples = ""
+    if speed is not None:
+        of_each = f"{program.samples_per_run} x {program.micro_batches} x {program.replicas}"
+        samples = (
+            f"; {program.samples_per_update} samples {_A[what]} ({of_each}), {speed:,.1f} samples/s"
+        )
+    return f"{program.cycles:,} cycles a {what}, {duration(seconds(program))}{samples}"
 
 
 def _overview(program: PipelineProgram) -> Iterator[str]:
-    timeline, speed = program.timeline, samples_per_second(program)
-    samples = ""
-    if speed is not None:
-        samples = f"; {program.samples_per_update} samples an update, {speed:,.1f} samples/s"
+    timeline = program.timeline
     again = ", activations computed again" if program.recompute else ""
     yield (
         f"pipeline      {len(program.stages)} stages, {program.schedule} schedule, "
         f"{program.micro_batches} micro-batches an update{again}"
     )
-    yield (
-        f"time          {program.cycles:,} cycles a weight update, "
-        f"{duration(seconds(program))}{samples}"
-    )
+    yield f"time          {_time(program, 'weight update')}"
     yield (
         f"cycles        ramp-up {timeline.ramp_up_cycles:,}, steady {timeline.steady_cycles:,}, "
         f"ramp-down {timeline.ramp_down_cycles:,}, all-reduce {program.all_reduce_cycles:,}, "
@@ -79,6 +156,28 @@ def _overview(program: PipelineProgram) -> Iterator[str]:
         f"limited by    stage {slowest.index} on IPU {slowest.ipu}: "
         f"{slowest.micro_batch_cycles:,} cycles a micro-batch"
     )
+
+
+def _off_chip_lines(program: PipelineProgram) -> Iterator[str]:
+    """Yields what is not whole on the tiles all the time, and what moving it costs, if anything."""
+    if not any(is_off_chip(stage) for stage in program.stages):
+        return
+    yield from table(
+        ("off the tiles", "streaming KiB", *(f"{kind} {phase}" for kind, phase in _MOVES)),
+        map(_off_chip_row, program.stages),
+    )
+    if program.streaming_bytes > program.streaming_limit_bytes:
+        yield (
+            f"OUT OF STREAMING MEMORY: {count(program.streaming_bytes, 'B')} of "
+            f"{count(program.streaming_limit_bytes, 'B')}"
+        )
+    yield ""
+
+
+def _off_chip_row(stage: PipelineStage) -> Row:
+    moves = {"streamed": stage.streamed, "gathered": stage.gathered}
+    cycles = (getattr(moves[kind], phase) for kind, phase in _MOVES)
+    return (f"stage {stage.index}", kib(stage.streaming_bytes), *(f"{one:,}" for one in cycles))
 
 
 def _stage_row(stage: PipelineStage) -> Row:

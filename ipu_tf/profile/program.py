@@ -56,7 +56,11 @@ class Program:
         tile_ops: What runs as tile ops, in the order of the trace.
         native_ops: What TensorFlow's kernels run instead.
         device: What it is on one IPU; None until it is compiled, and for pipelines.
-        pipeline: What it is on several IPUs, stage by stage; None for what is no pipeline.
+        pipeline: What it is on several IPUs, stage by stage, or where a weight update sees several
+            batches; None for all else.
+        steps_per_execution: Steps (micro-batches of a replica) that one call from the host ran when
+            it was traced.
+        refusal: Why it was not compiled, where it was to be; "" for all else.
     """
 
     name: str
@@ -64,6 +68,8 @@ class Program:
     native_ops: list[NativeOp] = field(default_factory=list)
     device: DeviceProgram | None = None
     pipeline: PipelineProgram | None = None
+    steps_per_execution: int = 1
+    refusal: str = ""
 
     @property
     def complete(self) -> bool:

@@ -73,6 +73,8 @@ class TracedStep:
 
 
 _CAPTURED: ContextVar[list[TracedStep] | None] = ContextVar("ipu_tf.captured", default=None)
+_ON_HOST: ContextVar[bool] = ContextVar("ipu_tf.on_host", default=False)
+_ACCUMULATORS: ContextVar[Sequence[tf.Variable]] = ContextVar("ipu_tf.accumulators", default=())
 
 
 @contextlib.contextmanager
@@ -86,22 +88,48 @@ def capturing() -> Iterator[list[TracedStep]]:
         _CAPTURED.reset(token)
 
 
-def is_capturing() -> bool:
-    """Returns whether what is traced is only captured: it is no program to report."""
-    return _CAPTURED.get() is not None
+@contextlib.contextmanager
+def on_host() -> Iterator[None]:
+    """Makes no device program of what is traced inside: another trace stands for it."""
+    token = _ON_HOST.set(True)
+    try:
+        yield
+    finally:
+        _ON_HOST.reset(token)
+
+
+@contextlib.contextmanager
+def accumulating_in(accumulators: Sequence[tf.Variable]) -> Iterator[None]:
+    """Tells of what is traced inside in which variables it adds up gradients.
+
+    Args:
+        accumulators: The variables; their names begin with the paths of the layers.
+    """
+    token = _ACCUMULATORS.set(accumulators)
+    try:
+        yield
+    finally:
+        _ACCUMULATORS.reset(token)
+
+
+def is_reported() -> bool:
+    """Returns whether what is traced is a program of the device, no part or copy of one."""
+    return _CAPTURED.get() is None and not _ON_HOST.get()
 
 
 def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
     """Returns the device program of a traced function, or its pipeline.
 
-    Returns None, and logs why, for a function without HLO where `cfg.simulator.unsupported` is
-    "warn".
+    Returns None for what the host runs alone; and, with the reason in the log, for a function
+    without HLO where `cfg.simulator.unsupported` is "warn".
 
     Raises:
         UncompilableProgram: The function has no HLO.
         UnsupportedOpcodeError: An operation has no cost on the machine.
         IPUOutOfMemoryError: It does not fit on a tile.
     """
+    if _ON_HOST.get():
+        return None
     program, configuration = trace.tracer.program, trace.tracer.configuration
     tensors = [leaf for leaf in tf.nest.flatten(trace.arguments) if isinstance(leaf, tf.Tensor)]
     try:
@@ -118,6 +146,7 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
         if configuration.unsupported == "raise":
             raise
         _LOG.warning("%s", error)
+        program.refusal = str(error)
         return None
     options, samples = compiler_options(configuration), _samples(tensors)
     plans = {op.name: (op.shape, op.plan) for op in program.tile_ops}
@@ -180,6 +209,7 @@ def _variables(trace: Trace) -> Variables:
         weights=model.trainable_variables,
         optimizer_state=optimizer.variables if optimizer is not None else (),
         states=[*model.variables, *model.metrics_variables],
+        accumulators=_ACCUMULATORS.get(),
     )
 
 

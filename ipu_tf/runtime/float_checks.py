@@ -22,7 +22,7 @@ _MOVES = frozenset(
         "Select", "SelectV2", "TensorListStack", "TensorListGetItem", "TensorListPopBack",
         "TensorListFromTensor", "PartitionedCall", "StatefulPartitionedCall", "If",
         "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "IteratorGetNext",
-        "OptionalGetValue", "CheckNumerics", "PreventGradient", "Bitcast", "ReverseV2",
+        "OptionalGetValue", "FakeParam", "CheckNumerics", "PreventGradient", "Bitcast", "ReverseV2",
     }
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import graphlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -50,7 +50,7 @@ def concrete_twin(
     if known is None:
         twin = function
         body = function.graph
-        if _holds(body, body, TWINS.__contains__) and _can_copy(tracer, body):
+        if _holds(body, _nodes(body), TWINS.__contains__) and _can_copy(tracer, body):
             copy = _copy(tracer, body, body.name, arguments)
             copy.variables = body.variables
             # Gradients that were built of the original have added outputs to its graph.
@@ -76,8 +76,9 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
     known = tracer.functions.get(key)
     if known is None:
         known = function
+        nodes = function.cached_definition.node_def
         # The gradient of a loop renames the functions of the loop, so a copied loop needs its own.
-        if tracer.copied or _holds(graph, function.graph, TWINS.__contains__):
+        if tracer.copied or _holds(graph, nodes, TWINS.__contains__):
             with graph.as_default():
                 body = function_def_to_graph(
                     function.cached_definition, input_shapes=[s.as_proto() for s in shapes]
@@ -88,8 +89,9 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
                 attributes = _jit_attributes(function)
                 known = atomic_function_from_func_graph(new_name, copy, attributes)
         tracer.functions[key] = known
-    graph._add_function_recursive(known)
-    return known.name.decode()
+    if not graph._is_function(known.name):  # Those of v1 cannot be added, but are in the graph.
+        graph._add_function_recursive(known)
+    return name if known is function else known.name.decode()
 
 
 def _can_copy(tracer: Tracer, body: FuncGraph) -> bool:
@@ -187,22 +189,27 @@ def _in_order(body: FuncGraph) -> Iterator[tf.Operation]:
     return (operations[name] for name in graphlib.TopologicalSorter(needs).static_order())
 
 
-def _holds(library: FuncGraph, body: FuncGraph, wanted: Callable[[str], bool]) -> bool:
-    """Whether `body`, or a function it calls, has an op of a wanted type."""
+def _nodes(body: FuncGraph) -> list[Any]:
+    return [op.node_def for op in body.get_operations()]
+
+
+def _holds(library: FuncGraph, nodes: Iterable[Any], wanted: Callable[[str], bool]) -> bool:
+    """Whether one of the nodes, or of those of a function they call, is of a wanted type."""
     seen: set[str] = set()
 
-    def holds(library: FuncGraph, nodes: Sequence[Any]) -> bool:
-        if any(wanted(node.op) for node in nodes):
-            return True
+    def holds(nodes: Iterable[Any]) -> bool:
         for node in nodes:
-            for callee in (f for value in node.attr.values() for f in calls.functions_of(value)):
-                function = None if callee.name in seen else _function_of(library, callee.name)
-                seen.add(callee.name)
-                if function is not None and holds(library, function.cached_definition.node_def):
+            if wanted(node.op):
+                return True
+            called = [f.name for value in node.attr.values() for f in calls.functions_of(value)]
+            for name in {*called, node.op} - seen:  # Functions of v1 are ops of their own name.
+                seen.add(name)
+                function = _function_of(library, name)
+                if function is not None and holds(function.cached_definition.node_def):
                     return True
         return False
 
-    return holds(library, [op.node_def for op in body.get_operations()])
+    return holds(nodes)
 
 
 def _function_of(graph: FuncGraph, name: str) -> Any:

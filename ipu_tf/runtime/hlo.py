@@ -8,14 +8,15 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import tensorflow as tf
 
 from ipu_tf._private import FuncGraph, HloModuleProto, eager_context
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
+from ipu_tf.compiler.passes.trip_counts import GRADIENT_OF
 from ipu_tf.profile.program import scope_of
-from ipu_tf.runtime import hlo_region, hlo_stock
+from ipu_tf.runtime import hlo_region, hlo_stock, loop_bounds
 from ipu_tf.runtime.hlo_parameters import (
     Place,
     Variables,
@@ -23,6 +24,7 @@ from ipu_tf.runtime.hlo_parameters import (
     variable_parameters,
 )
 from ipu_tf.runtime.hlo_region import Region
+from ipu_tf.runtime.loop_bounds import Loop
 
 _STAGE = "hlo_serialized"
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -35,8 +37,12 @@ _NOISE = re.compile(
 _READ = re.compile(r"(/ReadVariableOp(_\d+)?)?(/resource)?$")
 # TensorFlow and XLA number functions through; a program's name is to be the same in every process.
 _NUMBERS = re.compile(r"(_\d+)?(_rewritten|_grad_\d+)?_stock_.*$")
+# The function of a loop's gradient has the name of the loop's body in front.
+_GRADIENT_BODY = re.compile(rf"(.*)_grad_\d+(_rewritten)*{hlo_stock.NUMBERS}")
+_REWRITTEN = re.compile(rf"(_rewritten)*{hlo_stock.NUMBERS}")
 # Gradients are in the scope of the op they are of; those of a loop's body once more.
 _GRADIENTS = re.compile(r".*\b(gradient_tape|gradients)/")
+_FIRST_GRADIENTS = re.compile(r".*?\b(gradient_tape|gradients)/")
 _ENTRY = "main"
 _OPCODES = {hlo_stock.HOST_CALL: "host-call", hlo_stock.INFEED: "infeed"}
 
@@ -61,20 +67,40 @@ class UncompilableProgram(ValueError):
 
     Attributes:
         program: Name of the function.
-        refused: The ops that XLA refuses, as far as it names them.
+        refused: The ops that are refused, as far as they are known.
     """
 
-    def __init__(self, program: str, refused: Sequence[RefusedOp], reason: str) -> None:
+    def __init__(self, program: str, refused: Sequence[RefusedOp], explanation: str) -> None:
         self.program = program
         self.refused = tuple(refused)
         ops = "".join(
             f"\n  layer '{op.layer or 'none'}': {op.op_name} {f'({op.op_type})' * bool(op.op_type)}"
             for op in refused
         )
-        super().__init__(
-            f"'{program}' cannot be compiled for the IPU. Replace these ops, give them static "
-            "shapes and constants, or move them out of `strategy.run`."
-            f"{ops or ' (no op is named)'}\nXLA says: {reason}"
+        super().__init__(f"'{program}' cannot be compiled for the IPU. {explanation}{ops}")
+
+    @classmethod
+    def by_xla(cls, program: str, refused: Sequence[RefusedOp], reason: str) -> Self:
+        """Returns the error of a function that XLA refuses for a reason."""
+        named = "these ops" if refused else "the ops it is about"
+        return cls(
+            program,
+            refused,
+            f"XLA says: {reason}\nReplace {named}, give them static shapes and constants, or move "
+            f"them out of `strategy.run`{':' if refused else '.'}",
+        )
+
+    @classmethod
+    def by_loops(cls, program: str, loops: Sequence[RefusedOp]) -> Self:
+        """Returns the error of a function with loops whose gradients have no bound."""
+        return cls(
+            program,
+            loops,
+            "The gradient of a loop keeps values of each of its iterations, and nothing tells how "
+            "many iterations these loops have at most. Give them `maximum_iterations`: it is an "
+            "argument of tf.while_loop and keras.ops.while_loop; in a loop that AutoGraph "
+            "converts, call tf.autograph.experimental.set_loop_options(maximum_iterations=...) "
+            "first:",
         )
 
 
@@ -90,11 +116,12 @@ class LayerScopes:
 
     def layer_of(self, op_name: str) -> str:
         """Returns the path of the layer of an op, "" where no scope around it is a layer's."""
-        scope = _GRADIENTS.sub("", op_name)
-        while scope:
-            scope = scope.rpartition("/")[0]
-            if scope in self.paths:
-                return self.paths[scope]
+        # What adds up the gradients of a loop has the scope of the loop before the last mark only.
+        for scope in (_GRADIENTS.sub("", op_name), _FIRST_GRADIENTS.sub("", op_name, count=1)):
+            while scope:
+                scope = scope.rpartition("/")[0]
+                if scope in self.paths:
+                    return self.paths[scope]
         return ""
 
     def layer_or_scope(self, op_name: str) -> str:
@@ -160,9 +187,32 @@ def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
                 "fully defined. Shapes are static on the IPU: batch data with "
                 "`drop_remainder=True`."
             )
-    context = eager_context()
-    functions = hlo_stock.StockFunctions(context.get_function_def)
     function = hlo_region.function_def(region, re.sub(r"\W", "_", name))
+    proto, unbounded = _read(region, function, {}, name, scopes)
+    if not unbounded:
+        return proto
+    bounds = loop_bounds.trip_bounds(from_proto(proto), hlo_stock.NUMBERS)
+    missing = sorted({loop.op_name for loop in unbounded if loop.body not in bounds})
+    if missing:
+        raise UncompilableProgram.by_loops(name, [_loop(loop, scopes) for loop in missing])
+    proto, _ = _read(region, function, bounds, name, scopes)
+    return proto
+
+
+def _read(
+    region: Region, function: Any, bounds: Mapping[str, int], name: str, scopes: LayerScopes
+) -> tuple[Any, set[Loop]]:
+    """Returns the HloModuleProto of a region, and the loops that lack a bound they need.
+
+    Args:
+        region: The region.
+        function: Its FunctionDef.
+        bounds: How often loops run at most, by their bodies' names.
+        name: Name of the program, for errors.
+        scopes: From name scopes to layers.
+    """
+    context = eager_context()
+    functions = hlo_stock.StockFunctions(context.get_function_def, bounds)
     host = [hlo_region.host_name(index) for index in range(len(region.host))]
     try:
         entry = functions.convert(function, host)
@@ -180,8 +230,12 @@ def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
             )
         except (ValueError, tf.errors.OpError) as error:
             reason = _NOISE.split(str(error))[0].strip()
-            raise UncompilableProgram(name, _refused(str(error), scopes), reason) from error
-    return HloModuleProto.FromString(serialized)
+            raise UncompilableProgram.by_xla(name, _refused(str(error), scopes), reason) from error
+    return HloModuleProto.FromString(serialized), functions.unbounded
+
+
+def _loop(name: str, scopes: LayerScopes) -> RefusedOp:
+    return RefusedOp(op_type="While", op_name=name, layer=scopes.layer_or_scope(name))
 
 
 @contextlib.contextmanager
@@ -235,6 +289,7 @@ def _completed(
     described = tuple(dataclasses.replace(p, updated_by=raw.updated_by) for p, raw in known)
     layers: dict[str, str] = {}
     names = _computation_names(module)
+    forwards = _forward_bodies(module)
 
     def complete(instruction: Instruction) -> Instruction:
         op_name = instruction.op_name
@@ -250,6 +305,9 @@ def _completed(
             }
         if instruction.computations:
             changes["computations"] = tuple(names[callee] for callee in instruction.computations)
+            forward = forwards.get(instruction.computations[0])
+            if forward is not None:
+                changes["attributes"] = {**instruction.attributes, GRADIENT_OF: names[forward]}
         return instruction.replace(**changes) if changes else instruction
 
     computations = {
@@ -272,3 +330,20 @@ def _computation_names(module: Module) -> dict[str, str]:
         names[name] = next(n for n in itertools.chain([plain], counted) if n not in taken)
         taken.add(names[name])
     return names
+
+
+def _forward_bodies(module: Module) -> dict[str, str]:
+    """Returns the bodies of loops by those of their gradients, which are named after them."""
+    bodies = {
+        instruction.computations[0]
+        for computation in module.computations.values()
+        for instruction in computation
+        if instruction.opcode == "while"
+    }
+    by_function = {_REWRITTEN.sub("", body): body for body in sorted(bodies)}
+    gradients = {body: _GRADIENT_BODY.match(body) for body in bodies}
+    return {
+        body: by_function[match[1]]
+        for body, match in gradients.items()
+        if match is not None and match[1] in by_function
+    }

@@ -19,11 +19,13 @@ class Variables:
         weights: Trainable variables: tf.Variables, or Keras variables, whose paths name layers.
         optimizer_state: Slots and counters of optimizers.
         states: Others, such as metrics and moving averages, for their names.
+        accumulators: Sums of gradients, named after the paths of their weights.
     """
 
     weights: Sequence[Any] = ()
     optimizer_state: Sequence[Any] = ()
     states: Sequence[Any] = ()
+    accumulators: Sequence[Any] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,7 @@ def variable_parameters(places: Sequence[Place], known: Variables) -> list[Param
         ("state", known.states),
         ("weight", known.weights),
         ("optimizer_state", known.optimizer_state),
+        ("accumulator", known.accumulators),
     )
     for role, variables in kinds:
         for variable in variables:

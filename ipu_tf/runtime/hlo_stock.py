@@ -8,14 +8,15 @@ also in the functions that a function calls.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf._private import FunctionDef, op_def_registry
 from ipu_tf.ops.twins import STOCK_OF
-from ipu_tf.runtime import calls
+from ipu_tf.runtime import calls, loop_bounds
+from ipu_tf.runtime.loop_bounds import Loop
 
 HOST_CALL = "ipu_tf.host_call"
 """Target of the custom calls that stand for host ops."""
@@ -40,7 +41,9 @@ _STRING = tf.string.as_datatype_enum
 _INT32 = tf.int32.as_datatype_enum
 _CUSTOM_CALL = "XlaCustomCallV2"
 _STAND_IN = "host_tensor"
-_LOOPS = frozenset({"While", "StatelessWhile"})
+NUMBERS = r"_stock_\d+.*$"
+"""What is added to the names of functions, by the conversion and by XLA after it."""
+
 _SHAPE_LISTS = ("output_shapes", "_output_shapes")
 _serial = itertools.count()
 
@@ -57,13 +60,18 @@ class StockFunctions:
 
     Args:
         find: Finds the functions that are called.
+        bounds: How often loops without `maximum_iterations` run at most, by their bodies' names.
 
     Attributes:
         functions: What was converted, callees first.
+        unbounded: Loops without a bound whose gradients keep values of each iteration. Their
+            stacks have a size that is good for counting only.
     """
 
-    def __init__(self, find: FindFunction) -> None:
+    def __init__(self, find: FindFunction, bounds: Mapping[str, int] | None = None) -> None:
         self._find = find
+        self._bounds = bounds or {}
+        self.unbounded: set[Loop] = set()
         self._converted: dict[tuple[str, frozenset[int]], Any] = {}
         self.functions: list[Any] = []
 
@@ -83,6 +91,12 @@ class StockFunctions:
         new = body.finish()
         self.functions.append(new)
         return new
+
+    def stack_size(self, loop: Loop) -> int:
+        """Returns the size of the stacks that a loop without `maximum_iterations` fills."""
+        if loop.body not in self._bounds:
+            self.unbounded.add(loop)
+        return self._bounds.get(loop.body, loop_bounds.ANY_SIZE)
 
     def callee(self, name: str, host_arguments: frozenset[int] = frozenset()) -> Any:
         """Returns the converted function `name`, for calls with these host arguments."""
@@ -115,6 +129,7 @@ class _Body:
                 argument.type = _INT32
         self.renamed: dict[str, str] = {}
         self._functions = functions
+        self._stacks = dict(loop_bounds.unbounded_stacks(function))
 
     def add(self, node: Any) -> None:
         """Adds what a node becomes."""
@@ -155,6 +170,9 @@ class _Body:
             known = {attribute.name for attribute in op_def_registry.get(new.op).attr}
             for name in [n for n in new.attr if n not in known and not n.startswith("_")]:
                 del new.attr[name]
+        if node.name in self._stacks:
+            size = self._functions.stack_size(self._stacks[node.name])
+            loop_bounds.set_size(self.function, new, size)
         for value in new.attr.values():
             for callee in calls.functions_of(value):
                 callee.name = self._functions.callee(callee.name).signature.name
@@ -170,7 +188,7 @@ class _Body:
         for index in host_inputs:
             new.input[index] = self._stand_in()
         names = [name for name, _ in _outputs(node)]
-        if node.op in _LOOPS:
+        if node.op in loop_bounds.LOOPS:
             _retype(new.attr["T"], arguments)
             self.host.update(names[index] for index in arguments)
         elif converted is not None:

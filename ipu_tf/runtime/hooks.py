@@ -1,8 +1,8 @@
 """Puts the active tracer before op creation and function calls.
 
-TensorFlow has no public hook there, so its op creation, its calls of concrete functions and its
-keys of traces are wrapped, once a process; on threads that are not tracing the wrappers only call
-through.
+TensorFlow has no public hook there, so its op creation, its calls of concrete functions, its keys
+of traces and its choice of optionals are wrapped, once a process; on threads that are not tracing
+the wrappers only call through.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import ConcreteFunction, FuncGraph, VariableWatcher, function_context
+from ipu_tf._private import (
+    ConcreteFunction,
+    FuncGraph,
+    VariableWatcher,
+    cond_v2,
+    eager_context_module,
+    function_context,
+)
 from ipu_tf.ops import library
 from ipu_tf.runtime import foreign
 from ipu_tf.runtime.tracer import Tracer
@@ -58,6 +65,40 @@ def _install() -> None:
     _hook_op_creation()
     _hook_concrete_functions()
     _hook_trace_keys()
+    _hook_optionals()
+
+
+def _hook_optionals() -> None:
+    """Makes gradients of conditionals take what the branches computed as it is.
+
+    TensorFlow wraps it in optionals, so that the branch that was not taken gives nothing; XLA, and
+    the machine, have no optionals: there that branch gives a tensor that nobody reads.
+    TensorFlow's own switch for this holds for all threads.
+    """
+    stock = eager_context_module.optionals_in_gradients_enabled
+
+    def enabled() -> bool:
+        return active() is None and stock()
+
+    eager_context_module.optionals_in_gradients_enabled = enabled
+    gradient_graph = cond_v2._CondGradFuncGraph
+    stock_capture = gradient_graph._capture_helper
+
+    def capture(self: Any, tensor: tf.Tensor, name: str) -> tf.Tensor:
+        forward = self._forward_graph
+        if active() is not None and tensor.graph is forward and tensor.dtype == tf.resource:
+            # A branch cannot give out a handle, as one of a loop in it: what it was given does.
+            tensor = forward.inputs[_resource_input(tensor, forward)]
+        return stock_capture(self, tensor, name)
+
+    gradient_graph._capture_helper = capture
+
+
+def _resource_input(tensor: tf.Tensor, graph: FuncGraph) -> int:
+    """Returns which input of a graph one of its handles is."""
+    inputs = [parameter.name for parameter in graph.inputs]
+    nodes = {op.name: op.node_def for op in graph.get_operations()}
+    return int(cond_v2.util.resource_input_index(tensor.name, inputs, nodes, graph._functions))
 
 
 def _hook_trace_keys() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf._private import FuncGraph
+from ipu_tf.runtime.loop_bounds import LOOPS
 
 
 def constant_of(
@@ -48,20 +49,59 @@ def _length(op: tf.Operation) -> int | None:
 
 
 def _element_shape(op: tf.Operation) -> list[int] | None:
-    if op.type != "TensorListFromTensor":
+    if op.type == "TensorListFromTensor":
+        shape = op.inputs[0].shape[1:]
+    elif op.type == "TensorListReserve":
+        value = tf.get_static_value(op.inputs[0])
+        shape = tf.TensorShape(None if value is None or value.ndim == 0 else value.tolist())
+    else:
         return None
-    shape = op.inputs[0].shape
-    return shape[1:].as_list() if shape.is_fully_defined() else None
+    return shape.as_list() if shape.is_fully_defined() else None
 
 
 def _source(tensor: tf.Tensor) -> tf.Operation:
-    """Returns the op that makes a list, in the graph outside of the loops that read it."""
-    while isinstance(graph := tensor.graph, FuncGraph):
-        outer = next((outer for outer, inner in graph.captures if inner is tensor), None)
-        if outer is None or not hasattr(outer, "op"):
-            break
-        tensor = outer
+    """Returns the op that makes a list, outside of the loops that read or carry it."""
+    while (before := _of_same_size(tensor)) is not None:
+        tensor = before
     return tensor.op
+
+
+def _of_same_size(tensor: tf.Tensor) -> tf.Tensor | None:
+    """Returns the list that a list is made of, None where their sizes may differ."""
+    op, graph = tensor.op, tensor.graph
+    if op.type == "Identity":
+        return op.inputs[0]
+    if op.type == "TensorListSetItem":
+        return None if op.get_attr("resize_if_index_out_of_bounds") else op.inputs[0]
+    if op.type in LOOPS:
+        body = getattr(op, "_body_graph", None)
+        return op.inputs[tensor.value_index] if _keeps(body, tensor.value_index) else None
+    if not isinstance(graph, FuncGraph) or op.type != "Placeholder":
+        return None
+    outer = next((outer for outer, inner in graph.captures if inner is tensor), None)
+    if outer is not None:
+        return outer if hasattr(outer, "op") else None
+    # TensorFlow notes the loop of a body when it builds the gradient.
+    loop = getattr(graph, "_while", None)
+    index = next((i for i, parameter in enumerate(graph.inputs) if parameter is tensor), None)
+    if loop is None or index is None or not _keeps(graph, index):
+        return None
+    return loop.inputs[index]
+
+
+def _keeps(body: FuncGraph | None, index: int) -> bool:
+    """Whether every iteration of a loop leaves a list in its state as long as it was."""
+    if body is None:
+        return False
+    tensor = body.outputs[index]
+    while tensor is not body.inputs[index]:
+        if tensor.op.type not in ("Identity", "TensorListSetItem"):
+            return False
+        before = _of_same_size(tensor)
+        if before is None:
+            return False
+        tensor = before
+    return True
 
 
 SIZES: Mapping[str, Callable[[tf.Operation], int | list[int] | None]] = {

@@ -31,6 +31,7 @@ from ipu_tf.ops.twins import (
 )
 from ipu_tf.profile.program import NativeOp, Program, TileOp, scope_of
 from ipu_tf.runtime import attributes, calls, float_checks, list_sizes
+from ipu_tf.runtime.hlo import LayerScopes
 
 Create = Callable[..., tf.Operation]
 
@@ -257,8 +258,7 @@ class Tracer:
 
         Gradients are known by the scope they carry.
         """
-        scope = scope_of(name)
-        return self.layers.get(scope, scope) or keras_layer_path()
+        return LayerScopes(paths=self.layers).layer_or_scope(name) or keras_layer_path()
 
     def add_native(self, op_type: str, name: str, reason: str) -> None:
         """Records a contraction that TensorFlow's own kernel runs."""

@@ -198,8 +198,10 @@ def test_reductions_over_tiles_and_ipus(make):
 
 def test_an_amp_vertex_does_its_macs(make):
     params = {"rows_per_tile": 6000, "in_chans": 16, "out_chans": 16, "tiles": 1472}
-    rate = predict(make("amp_vertex", params, "TFLOPS", chip="bow", dtype="f16"))
+    rate = predict(make("amp_vertex", params, "TFLOPS", chip="bow", dtype="f16 -> f16"))
     assert 0.98 * 348.6 < rate < 348.6
+    wide = predict(make("amp_vertex", params, "TFLOPS", chip="bow", dtype="f16 -> f32"))
+    assert wide == pytest.approx(rate / 2, rel=0.02)
 
 
 def test_a_matmul_may_count_its_compute_alone(make):
@@ -207,6 +209,15 @@ def test_a_matmul_may_count_its_compute_alone(make):
     everything = predict(make("dense_matmul", params, dtype="f16"))
     compute = predict(make("dense_matmul", params, dtype="f16", what="compute sets only"))
     assert compute < everything
+
+
+def test_a_matmul_may_leave_syncs_out(make):
+    params = {"m": 512, "k": 512, "n": 512}
+    everything, exchanging, compute = (
+        predict(make("dense_matmul", {**params, "cycles_counted": counted}, dtype="f16"))
+        for counted in ("all", "compute and exchange, no sync", "compute only")
+    )
+    assert compute < exchanging < everything
 
 
 def test_plans_that_do_not_fit_are_not_predicted(make):

@@ -231,6 +231,13 @@ def test_what_a_loop_carries_lies_in_place():
     assert start.last_step == len(made.steps) - 1
 
 
+def test_what_a_loop_starts_from_is_copied_for_its_layer():
+    of_layer = LOOP.replace("{trips}", '{trips}, layer="gru", phase="backward"')
+    made = program(of_layer.format(work="h2 = f32[16] multiply(h, w)", trips=""), WEIGHT)
+    (copied,) = [step for step in made.steps if step.opcode == "copy"]
+    assert (copied.name, copied.layer, copied.phase) == ("loop.0", "gru", "backward")
+
+
 def test_what_a_body_makes_elsewhere_is_copied_back_in_every_iteration():
     work = "g = f32[16] multiply(h, w)\n h2 = f32[16] sort(g)"
     made = program(LOOP.format(work=work, trips=", trip_count=5"), WEIGHT, unsupported="warn")

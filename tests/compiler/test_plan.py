@@ -187,13 +187,13 @@ def test_bytes_of_a_matmul_block_by_hand():
     assert largest_block(MATMUL, plan.splits, plan.grain) == expected
     blocks = plan_blocks(MATMUL, Candidates.of(plan), TILES_16)
     assert (blocks.left_bytes, blocks.right_bytes) == (4 * 10 * 56, 4 * 56 * 8)
-    # 8 columns fill half of the 16 that the units compute.
-    assert blocks.partial_bytes == 4 * 10 * 16
-    assert blocks.padded_bytes == 4 * (10 * 56 + 56 * 16)
+    # The left block waits in the units: its 10 rows are filled up to the 16 of a pass.
+    assert blocks.partial_bytes == 4 * 16 * 8
+    assert blocks.padded_bytes == 4 * (16 * 56 + 56 * 8)
 
 
 def test_bytes_without_amp_are_not_padded():
-    plan = MatMulPlan(rows=4, columns=3, reduction=2, grain=8, method="horizontal_mac")
+    plan = MatMulPlan(rows=4, columns=3, reduction=2, grain=8, method="horizontal_mac_swapped")
     blocks = plan_blocks(MATMUL, Candidates.of(plan), TILES_16)
     assert blocks.partial_bytes == 4 * 10 * 8
     assert blocks.padded_bytes == blocks.left_bytes + blocks.right_bytes

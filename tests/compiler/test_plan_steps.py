@@ -63,7 +63,7 @@ def test_gradients_change_layouts_first(pass_, first):
         MatMulPlan(),
         MatMulPlan(rows=8, columns=4, reduction=8),
         MatMulPlan(rows=8, columns=4, serial_rows=2, serial_columns=4),
-        MatMulPlan(rows=8, reduction=8, serial_reduction=4, method="horizontal_mac"),
+        MatMulPlan(rows=8, reduction=8, serial_reduction=4, method="horizontal_mac_swapped"),
         MatMulPlan(columns=8, method="amp_1x1_swapped"),
     ],
 )
@@ -75,24 +75,45 @@ def test_supersteps_add_up_to_the_cost(plan):
 def test_multiplication_by_hand():
     plan = MatMulPlan(rows=4, columns=2)
     (multiply, *_) = plan_supersteps(MATMUL, plan, BOW)
-    # 64 rows and 64 columns of 512: half of the rows come from the other tile, as a pair, and
-    # three quarters of the columns.
+    # 64 rows and 64 columns of 512: half of the rows come from the other tile, three quarters of
+    # the columns from others, and pairs of tiles receive the same columns.
     received = 64 * 512 * 2 // 2 + 64 * 512 * 2 * 3 // 4
     assert multiply.exchange_bytes == 8 * received
-    moving = 64 * 512 * 2 // 2 // 8 + 64 * 512 * 2 * 3 // 4 // 4
+    moving = 64 * 512 * 2 // 2 // 4 + 64 * 512 * 2 * 3 // 4 // 8
     assert multiply.exchange_cycles == BOW.exchange_fixed_cycles + moving
     assert multiply.sync_cycles == BOW.sync_cycles
     assert multiply.busy_tile_cycles == 8 * multiply.compute_cycles
 
 
-def test_deep_reductions_of_few_elements_take_two_stages():
-    shape = MatMulShape(m=16, k=16 * 1024, n=16, dtype="float16")
-    reduce = next(
-        phase
-        for phase in plan_phases(shape, MatMulPlan(reduction=1024), BOW)
-        if phase.name == "reduce"
-    )
-    assert reduce.cost.sync_cycles == 2 * BOW.sync_cycles
+@pytest.mark.parametrize(
+    ("depth", "stages"), [(1, 0), (2, 1), (15, 1), (16, 2), (124, 2), (125, 3)]
+)
+def test_deep_reductions_take_stages(depth, stages):
+    shape = MatMulShape(m=16, k=16 * 128, n=16, dtype="float16")
+    phases = plan_phases(shape, MatMulPlan(reduction=depth), BOW)
+    (reduce,) = (phase for phase in phases if phase.name == "reduce")
+    assert reduce.cost.sync_cycles == stages * BOW.sync_cycles
+
+
+def test_stages_of_a_reduction_by_hand():
+    shape = MatMulShape(m=64, k=16 * 125, n=64, dtype="float16")
+    phases = plan_phases(shape, MatMulPlan(reduction=125, partials="float16"), BOW)
+    (reduce,) = (phase for phase in phases if phase.name == "reduce")
+    # Five partials three times, of 4096 elements, then of a fifth, then of a twenty-fifth.
+    shares = (820, 164, 33)
+    assert reduce.received_bytes == 2 * 4 * sum(shares)
+
+
+def test_operands_are_turned_where_the_other_one_waits():
+    kept, turned = (MatMulPlan(columns=8, method=m) for m in ("amp_1x1_swapped", "amp_1x1"))
+    assert names(MATMUL, kept) == names(MATMUL, turned)[1:]
+    (rearrange, *_) = plan_supersteps(MATMUL, turned, BOW)
+    elements = (256 * 512 + 512 * 128 + 256 * 128) // 8
+    assert rearrange.name == "rearrange"
+    assert rearrange.compute_cycles == elements * 5 // 4
+    assert rearrange.exchange_cycles == BOW.exchange_fixed_cycles + elements * 2 // 4
+    both_bytes = (256 * 512 + 512 * 128) // 8 * 2
+    assert plan_memory(MATMUL, turned, BOW).rearranged_bytes == both_bytes
 
 
 def test_odd_channels_are_padded_on_the_tile():
@@ -110,9 +131,9 @@ def test_memory_of_a_plan_by_hand():
     assert memory.partial_bytes == 4 * 64 * 64
     assert memory.rearranged_bytes == memory.accumulator_bytes == memory.reduce_bytes == 0
     assert memory.scratch_bytes == memory.operand_bytes + memory.partial_bytes
-    assert set(memory.code) == {"amp_1x1_float16", "reduce_partials"}
-    # 16 groups of 16 inputs, 4 of outputs, and one work item for each of six workers.
-    assert memory.vertex_state_bytes == 28 + 4 * (16 + 4 + 16 * 4) + 6 * 6
+    assert set(memory.code) == {"amp_1x1_swapped_float16", "reduce_partials"}
+    # 16 groups of 16 inputs, 8 of 8 outputs, and one work item for each of six workers.
+    assert memory.vertex_state_bytes == 28 + 4 * (16 + 8 + 16 * 8) + 6 * 6
 
 
 def test_memory_of_steps():

@@ -140,6 +140,7 @@ class TestDataParallelism:
         assert model._pipeline() is None
         assert model._accumulation().steps_per_replica == 64
         assert model._replication_factor() == 4
+        assert estimated(model).cycles == decision.program.cycles
 
     def test_a_single_micro_batch_needs_no_accumulators(self, strategy):
         decision, _ = within(strategy, replicas=4)

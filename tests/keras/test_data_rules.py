@@ -204,6 +204,58 @@ def test_enough_data_for_the_steps(model):
     assert int(model.optimizer.iterations) == 4 + 6 + 4
 
 
+def test_arrays_are_read_again_only_between_epochs(model):
+    x, y = arrays(40)  # 5 batches.
+    message = r"2 steps in each of 3 epochs need 6 batches.*Received: 5 batches"
+    with pytest.raises(ValueError, match=message):
+        model.fit(x, y, batch_size=8, steps_per_epoch=2, epochs=3, verbose=0)
+    model.fit(x, y, batch_size=8, steps_per_epoch=2, epochs=2, verbose=0)
+    model.fit(x, y, batch_size=8, steps_per_epoch=5, epochs=3, verbose=0)
+    assert int(model.optimizer.iterations) == 4 + 15
+
+
+@pytest.mark.parametrize("as_dataset", [True, False])
+def test_validation_data_is_read_again_only_between_evaluations(model, as_dataset):
+    validation = static(count=40) if as_dataset else arrays(40)
+
+    def fit(epochs, steps, frequency=1):
+        model.fit(
+            static(),
+            epochs=epochs,
+            validation_data=validation,
+            validation_steps=steps,
+            validation_freq=frequency,
+            validation_batch_size=None if as_dataset else 8,
+            shuffle=False,
+            verbose=0,
+        )
+
+    message = r"validation data: Your input .* in each of 3 epochs need 6 batches.* 5 batches"
+    with pytest.raises(ValueError, match=message):
+        fit(epochs=3, steps=2)
+    fit(epochs=2, steps=2)
+    fit(epochs=3, steps=5)
+    fit(epochs=5, steps=2, frequency=2)
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 2])
+@pytest.mark.parametrize(
+    ("method", "steps"), [("fit", "steps_per_epoch"), ("evaluate", "steps"), ("predict", "steps")]
+)
+def test_data_of_unknown_size_that_ends_early(strategy, method, steps, steps_per_execution):
+    with strategy.scope():
+        model = compile_model(sequential(), steps_per_execution=steps_per_execution)
+    unknown = static(batch_size=8, count=24).filter(lambda *_: True)
+    if method == "predict":
+        unknown = unknown.map(lambda x, _: x)
+    message = (
+        rf"`{method}` of model '{model.name}': Your input does not have enough data: it ended "
+        "before the 4 steps of an epoch had run"
+    )
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(unknown, **{steps: 4}, verbose=0)
+
+
 @pytest.mark.parametrize(("method", "argument"), [("fit", "steps_per_epoch"), ("predict", "steps")])
 def test_endless_data_needs_steps(model, method, argument):
     message = rf"Could not infer the size of the data.*Pass `{argument}`"

@@ -5,10 +5,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_tf import config
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.keras.accumulation import GradientAccumulator
 from ipu_tf.keras.options import GradientAccumulationOptions
-from tests.keras.equivalence import BATCH, ScaledLoss, batches, check_weights, samples
+from tests.keras.equivalence import (
+    BATCH,
+    ScaledLoss,
+    batches,
+    check_weights,
+    samples,
+    strategy_of,
+)
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
 G = 4
@@ -178,11 +186,49 @@ def test_an_execution_is_a_number_of_updates(model):
     assert model.predict(data, verbose=0).shape == (BATCH * 8, CLASSES)
 
 
-def test_single_batches_make_no_update(model):
-    model.set_gradient_accumulation_options(G)
-    with pytest.raises(RuntimeError, match=r"`train_on_batch` of model .* takes 4: 4 micro-batch"):
-        model.train_on_batch(*samples(BATCH))
+@pytest.mark.parametrize("method", ["sum", "mean", "running_mean"])
+def test_a_single_batch_is_that_of_an_update(model, method):
+    model.set_gradient_accumulation_options(G, method)
+    x, y = samples(BATCH * G * 2)
+    for begin in (0, BATCH * G):
+        rows = slice(begin, begin + BATCH * G)
+        logs = model.train_on_batch(x[rows], y[rows], return_dict=True)
+    check_weights(model, stock_after(factor=float(G) if method == "sum" else 1.0))
+    assert int(model.optimizer.iterations) == 2
+    assert set(logs) == {"loss", "accuracy"}
     assert np.isfinite(model.test_on_batch(*samples(BATCH))[0])
+
+
+def test_a_single_batch_is_the_micro_batches_of_all_replicas(strategy):
+    config.reset_ipu_configuration()
+    keras.utils.set_random_seed(7)
+    with strategy_of(2).scope():
+        model = compile_model(sequential(), loss=ScaledLoss(0.5), steps_per_execution=2 * G)
+    model.set_gradient_accumulation_options(G, "mean")
+    stock = stock_after(updates=1)
+    loss, accuracy = model.train_on_batch(*samples(BATCH * G))
+    config.reset_ipu_configuration()
+    check_weights(model, stock)
+    assert np.isfinite(loss)
+    assert 0 <= accuracy <= 1
+
+
+def test_the_loss_of_a_single_batch_is_that_of_all_its_micro_batches(model):
+    model.set_gradient_accumulation_options(G)
+    x, y = samples(BATCH * G)
+    expected = model.evaluate(x, y, batch_size=BATCH * G, verbose=0, return_dict=True)["loss"]
+    model.reset_metrics()
+    assert model.train_on_batch(x, y)[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_single_batch_has_whole_micro_batches(model):
+    model.set_gradient_accumulation_options(G)
+    message = (
+        r"`train_on_batch` of model .* takes 4 micro-batches of one size, 4 on each of 1 replicas. "
+        r"Pass a batch of a multiple of 4 samples. Received: 6 samples"
+    )
+    with pytest.raises(ValueError, match=message):
+        model.train_on_batch(*samples(6))
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -198,6 +244,8 @@ def test_optimizers_with_a_minimize_of_their_own_are_refused(model, wrapped):
     message = "must not override OptimizerV2.minimize.*Received: Own"
     with pytest.raises(ValueError, match=message):
         fit(model)
+    with pytest.raises(ValueError, match=message):
+        model.train_on_batch(*samples(BATCH))
 
 
 @pytest.mark.parametrize("steps", [0, -1, 1.5, "4", True])
@@ -251,7 +299,7 @@ def test_the_dtype_is_checked(model, dtype):
 
 
 def test_the_method_is_checked(model):
-    with pytest.raises(ValueError, match="Cannot parse 'max' as one of GradientAccumulationReduc"):
+    with pytest.raises(ValueError, match="Cannot parse max as one of GradientAccumulationReduc"):
         model.set_gradient_accumulation_options(G, "max")
 
 

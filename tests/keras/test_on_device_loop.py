@@ -261,6 +261,19 @@ def test_overridden_functions_run_without_the_extensions(data):
     assert history["custom"][1] < history["custom"][0]
 
 
+def test_stock_models_run_in_the_scope(strategy, data):
+    x, y = data
+    dataset = batches(data, 16)
+    with IPUStrategy(enable_keras_extensions=False).scope():
+        model = compile_model(sequential(), steps_per_execution=1)
+        assert type(model) is keras.Sequential
+        model.fit(dataset, validation_data=dataset, epochs=2, shuffle=False, verbose=0)
+        model.fit(x, y, batch_size=16, verbose=0)
+        model.evaluate(dataset, verbose=0)
+        assert model.predict(dataset, verbose=0).shape == (48, CLASSES)
+    assert int(model.optimizer.iterations) == 2 * 3 + 3
+
+
 class Batches(keras.callbacks.Callback):
     """Notes what callbacks are told, and the losses."""
 

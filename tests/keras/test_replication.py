@@ -153,7 +153,7 @@ def test_lists_of_metrics_are_printed_as_their_mean(capsys):
 
 
 def test_the_method_is_checked():
-    with pytest.raises(ValueError, match="Cannot parse 'max' as a ReplicatedMetricReductionMethod"):
+    with pytest.raises(ValueError, match="Cannot parse max as a ReplicatedMetricReductionMethod"):
         replicated(1).set_replication_options("max")
 
 
@@ -319,10 +319,12 @@ def test_loaded_weights_reach_every_replica():
     np.testing.assert_allclose(fit(model, 4)["loss"], first, rtol=1e-6)
 
 
-def test_single_batches_make_no_update():
+def test_single_batches():
     model = replicated(2)
-    with pytest.raises(RuntimeError, match="takes 2: 1 micro-batches on each of 2 replicas"):
-        model.train_on_batch(*samples(BATCH))
+    with pytest.raises(ValueError, match="takes 2 micro-batches of one size, 1 on each of 2 repl"):
+        model.train_on_batch(*samples(BATCH - 1))
+    model.train_on_batch(*samples(BATCH))
+    assert int(model.optimizer.iterations) == 1
     x, y = samples(BATCH)
     np.testing.assert_allclose(model.predict_on_batch(x), model(x), rtol=1e-5, atol=1e-6)
     loss = float(model.compute_loss(y=y, y_pred=model(x)))

@@ -304,14 +304,16 @@ def test_fit_before_compile_is_refused_as_by_keras(strategy, data):
         model.fit(*data, batch_size=16)
 
 
-def test_a_subclass_without_call_is_refused_as_by_keras(strategy, data):
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+def test_a_subclass_without_call_is_refused(strategy, data, method):
     class Empty(keras.Model):
         pass
 
     with strategy.scope():
         model = compile_model(Empty())
-    with pytest.raises((NotImplementedError, RuntimeError), match="call"):
-        model.fit(*data, batch_size=16, verbose=0)
+    x, y = data
+    with pytest.raises(NotImplementedError, match="'empty.*' does not implement `call`.*Empty"):
+        getattr(model, method)(x, *([] if method == "predict" else [y]), batch_size=16, verbose=0)
 
 
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict", "train_on_batch"])

@@ -13,10 +13,12 @@ from ipu_tf.machine.contractions import (
     amp_nx1_cycles,
     horizontal_mac_cycles,
     outer_product_cycles,
+    pass_columns,
     reduce_cycles,
     slic_cycles,
     vertical_mac_cycles,
 )
+from ipu_tf.machine.contractions.amp import weight_load_cycles
 
 BOW = target("bow")
 C600 = target("c600")
@@ -50,7 +52,12 @@ def test_amp_1x1_as_measured(positions, cycles):
     [("float16", BOW, 4), ("float32", BOW, 8), ("float16", GC2, 4), ("float8", C600, 4)],
 )
 def test_amp_streams_a_position_past_all_units(dtype, machine, slots):
-    one_pass = work(dtype=dtype, in_channels=AMP_GRAINS[dtype], out_channels=machine.amp_columns)
+    one_pass = work(
+        dtype=dtype,
+        partials="float32" if dtype == "float32" else "float16",
+        in_channels=AMP_GRAINS[dtype],
+        out_channels=machine.amp_columns,
+    )
     more = dataclasses.replace(one_pass, positions=606)
     # Float32 zeroes its partials in memory: eight bytes a slot, 16 columns of four bytes.
     zeroing = machine.amp_columns * 4 // 8 if dtype == "float32" else 0
@@ -58,8 +65,35 @@ def test_amp_streams_a_position_past_all_units(dtype, machine, slots):
     assert grown == 6 * (slots + zeroing)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "partials", "machine", "columns"),
+    [
+        ("float16", "float16", BOW, 16),
+        ("float16", "float32", BOW, 8),
+        ("float32", "float32", BOW, 16),
+        ("float8", "float32", C600, 16),
+        ("float16", "float32", GC2, 8),
+        ("float16", "float16", GC2, 8),
+    ],
+)
+def test_a_pass_is_as_wide_as_its_partials_can_be_stored(dtype, partials, machine, columns):
+    assert pass_columns(dtype, partials, machine) == columns
+
+
+def test_wide_partials_halve_the_rate_of_float16():
+    half, wide = (
+        amp_1x1_cycles(work(positions=60_000, partials=p), BOW) for p in ("float16", "float32")
+    )
+    assert wide / half == pytest.approx(2, rel=0.01)
+
+
+def test_weights_load_64_bits_at_a_time():
+    # 16 float16 channels for 16 columns.
+    assert weight_load_cycles("float16", 16, BOW) == 16 * 16 * 2 // 8
+
+
 def test_amp_fills_up_passes():
-    narrow = work(in_channels=3, out_channels=1)
+    narrow = work(in_channels=3, out_channels=9)
     assert amp_1x1_cycles(narrow, BOW) == amp_1x1_cycles(work(), BOW)
     assert amp_1x1_cycles(work(out_channels=17), BOW) > amp_1x1_cycles(work(), BOW)
     assert amp_1x1_cycles(work(in_channels=17), BOW) > amp_1x1_cycles(work(), BOW)
@@ -67,7 +101,8 @@ def test_amp_fills_up_passes():
 
 def test_amp_counts_the_slowest_worker():
     one, most, all_ = (
-        amp_1x1_cycles(work(positions=positions), BOW) for positions in (601, 605, 606)
+        amp_1x1_cycles(work(positions=positions, partials="float16"), BOW)
+        for positions in (601, 605, 606)
     )
     # The supervisor's 14 cycles show where no worker is ahead of another.
     assert one == most == all_ - 14
@@ -81,9 +116,10 @@ def test_amp_expanded_takes_taps_for_channels():
 def test_amp_nx1_by_hand():
     # A worker: 17, one item of 3 + 34 + 4 * 97, less 9. A tap: 12 + 32 + 15 + 3 and the workers.
     tap = 12 + 32 + 15 + 3 + 6 * (17 + 3 + 34 + 4 * 97 - 9)
-    # 600 x 16 float32 are 4800 vectors of 8 bytes: 800 a worker.
-    zeroing = 17 + 6 * (15 + 800)
-    group = 16 + zeroing + 14 + 14 + 14 * 3 + 9 * tap
+    # Two passes of 8 columns, for float32 partials: 600 x 8 are 2400 vectors of 8 bytes, 400 a
+    # worker.
+    zeroing = 2 * (17 + 6 * (15 + 400))
+    group = 16 + zeroing + 14 + 2 * (14 + 14 * 3 + 9 * tap)
     assert amp_nx1_cycles(work(taps=9, tap_rows=3), BOW) == 109 + 6 * 19 + group
 
 
@@ -176,7 +212,7 @@ def test_more_work_never_costs_less(method, name):
     block = work(**{"positions": 48, "row_positions": 12, name: sizes})
     cycles = METHODS[method].cycles(block, BOW)
     # A horizontal MAC reads rows narrower than a vector element by element.
-    if (method, name) == ("horizontal_mac", "in_channels"):
+    if method.startswith("horizontal_mac") and name == "in_channels":
         cycles = cycles[3:]
     # An AMP worker's loop starts at its third position and has less to set up.
     if name == "positions":
@@ -198,11 +234,9 @@ def test_arrays_and_integers_agree(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_no_method_is_faster_than_its_peak(method):
     block = work(groups=8, positions=480, row_positions=24, taps=9, tap_rows=3)
-    dtype = block.dtype
     macs = 8 * 480 * 9 * 16 * 16
-    assert (
-        METHODS[method].cycles(block, BOW) * METHODS[method].peak_macs_per_cycle(dtype, BOW) >= macs
-    )
+    peak = METHODS[method].peak_macs_per_cycle(block.dtype, block.partials, BOW)
+    assert METHODS[method].cycles(block, BOW) * peak >= macs
 
 
 def test_only_the_c600_multiplies_float8():

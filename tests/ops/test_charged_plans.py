@@ -73,7 +73,12 @@ def test_ops_in_a_graph_execute_the_plans_whose_cost_is_charged(dtype):
 
 def test_methods_and_steps_reach_the_op():
     plan = MatMulPlan(
-        rows=4, columns=2, reduction=2, serial_rows=2, serial_reduction=2, method="horizontal_mac"
+        rows=4,
+        columns=2,
+        reduction=2,
+        serial_rows=2,
+        serial_reduction=2,
+        method="horizontal_mac_swapped",
     )
     a, b = tf.TensorSpec([8, 64], tf.float16), tf.TensorSpec([64, 32], tf.float16)
     assert ops.plan_of(ops.matmul, a, b, plan=plan) == plan

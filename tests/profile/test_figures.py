@@ -43,7 +43,14 @@ def test_layers_come_by_cost_with_their_phases():
     dense, rest = figures.layers(device_program())
     assert (dense.layer, dense.cycles, dense.flops) == ("net/dense", 900, 2880)
     assert dense.by_phase == {"forward": 600, "backward": 200, "update": 100}
-    assert (rest.layer, rest.by_phase) == ("", {"forward": 100})
+    assert (rest.layer, rest.by_phase) == (figures.HOST, {"forward": 100})
+
+
+def test_what_is_in_no_layer_is_told_from_transfers_of_the_host():
+    first, *steps = device_program().steps
+    of_none = dataclasses.replace(first, opcode="add")
+    found = figures.layers(device_program(steps=(first, of_none, *steps)))
+    assert {layer.layer for layer in found} == {"net/dense", figures.HOST, ""}
 
 
 def test_what_is_live_at_the_peak():

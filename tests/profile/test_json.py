@@ -126,6 +126,10 @@ CORRUPTIONS = {
         lambda e: device_of(e)["steps"][1]["plan"].update(type="os.system"),
         r"plan: expected an object with .type. 'MatMulPlan' or 'ConvPlan'. Received: 'os.system'",
     ),
+    "class in a list": (
+        lambda e: device_of(e)["steps"][1]["plan"].update(type=["MatMulPlan"]),
+        r"plan: expected an object with .type. 'MatMulPlan' or 'ConvPlan'. Received: \[",
+    ),
     "invalid value": (
         lambda e: device_of(e)["target"].update(tiles=-1),
         r"target: Target.tiles must be positive. Received: -1",

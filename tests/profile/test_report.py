@@ -47,6 +47,20 @@ def test_memory_has_the_limit_and_the_verdict():
     assert "OUT OF MEMORY by 0.0 KiB" in summary(overflowing())
 
 
+def test_what_does_not_fit_is_explained():
+    lines = [line.strip() for line in summary(overflowing()).splitlines()]
+    (table,) = [n for n, line in enumerate(lines) if line.startswith("largest on tile 2, KiB")]
+    assert lines[table].endswith("layer")
+    assert lines[table + 1].split() == ["net/dense/kernel", "0.0", "weights", "net/dense"]
+    advice = lines[lines.index("to make room:") + 1]
+    assert advice.startswith("split the model over several IPUs (pipelining)")
+    assert "to make room" not in summary(device_program())
+
+
+def test_transfers_with_the_host_have_a_name():
+    assert "(host)" in summary(device_program())
+
+
 def test_what_is_missing_is_said():
     device = device_program(unsupported={"fft": ("net/dense", "")}, notes=("a loop",))
     text = summary(device)
@@ -58,7 +72,21 @@ def test_programs_that_are_not_compiled_say_so():
     text = summary()
     assert "is not compiled for the machine" in text
     assert "2 tile ops, 1 native contractions" in text
-    assert "native, no tile op: net/volume (Conv3D)" in text
+    assert "native, no tile op: Conv3D in net" in text
+
+
+def test_native_contractions_are_counted_by_layer():
+    one = program()
+    native = [*one.native_ops, *one.native_ops]
+    text = Report(programs=(dataclasses.replace(one, native_ops=native),)).summary()
+    assert "native, no tile op: 2 Conv3D in net" in text
+
+
+def test_programs_that_cannot_be_compiled_say_why():
+    reason = "it cannot be compiled: " + "of many words " * 12
+    text = Report(programs=(dataclasses.replace(program(), refusal=reason),)).summary()
+    assert "it cannot be compiled: of many words" in text
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_plans_are_listed_on_request():

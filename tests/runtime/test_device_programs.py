@@ -207,6 +207,7 @@ class TestUnsupported:
         assert "AsString" in caplog.text
         assert not strategy.report().complete
         assert "is not compiled for the machine" in strategy.report().summary()
+        assert "AsString" in strategy.report().programs[0].refusal
 
 
 def test_samples_are_the_shared_leading_dimension(configured):

@@ -30,10 +30,10 @@ def kernels():
     }
 
 
-def sampled(kernel):
+def sampled(kernel, **options):
     def fn(x):
         return tfp.mcmc.sample_chain(
-            num_results=5, current_state=x, kernel=kernel, trace_fn=None, seed=[1, 2]
+            num_results=5, current_state=x, kernel=kernel, trace_fn=None, seed=[1, 2], **options
         )
 
     module = pipeline.simplify(traced(fn, X).module)
@@ -51,8 +51,26 @@ def test_chains(kernel):
     assert any(5 in bound.values() for bound in bounds)
 
 
-def test_leapfrog_steps_are_counted():
-    counts = [
-        i.attributes.get("trip_count") for i in sampled(kernels()["hmc"]) if i.opcode == "while"
+def trip_counts(kernel, **options):
+    counted = ("trip_count", "mean_trip_count")
+    return [
+        next((i.attributes[key] for key in counted if key in i.attributes), None)
+        for i in sampled(kernel, **options)
+        if i.opcode == "while"
     ]
-    assert {3, 5} <= set(counts)
+
+
+def test_all_loops_of_hmc_are_counted():
+    """The chain of 5, the steps to the next result, and the leapfrog steps."""
+    assert set(trip_counts(kernels()["hmc"])) == {1, 3, 5}
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"num_burnin_steps": 7}, 8 + 4),
+        ({"num_burnin_steps": 7, "num_steps_between_results": 1}, 8 + 4 * 2),
+    ],
+)
+def test_steps_without_results_are_counted(options, steps):
+    assert set(trip_counts(kernels()["hmc"], **options)) == {3, 5, (steps, 5)}

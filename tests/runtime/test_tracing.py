@@ -222,6 +222,19 @@ class TestForeignFunctions:
         assert op_types(function) & STOCK_OF.keys()
         np.testing.assert_allclose(function(x), module.product(x), rtol=1e-5, atol=1e-6)
 
+    def test_functions_of_v1(self, strategy):
+        """`tf.nn.ctc_loss` loops over functions that are no graphs of TensorFlow 2."""
+        logits = random(4, 3, 5)
+        labels, lengths = tf.constant([[1, 2], [3, 4], [2, 2]]), tf.constant([4, 4, 3])
+
+        def loss(logits):
+            return tf.nn.ctc_loss(
+                labels, logits, label_length=[2, 2, 2], logit_length=lengths, blank_index=0
+            )
+
+        function = traced(strategy, loss, logits)
+        np.testing.assert_allclose(function(logits), loss(logits), rtol=1e-5)
+
     def test_a_function_of_any_batch_takes_the_shapes_of_its_call(self, strategy):
         any_batch = tf.TensorSpec([None, 4])
         concrete = tf.function(straight).get_concrete_function(any_batch, tf.TensorSpec([4, 4]))
@@ -331,3 +344,12 @@ def test_layers_and_programs_are_named_as_keras_names_them():
         layers = {op.layer for op in program.tile_ops}
         assert layers == {layer.path for layer in model.layers}
         assert len(program.tile_ops) == 5  # two forward, two for the weights, one for the input
+
+
+def test_gradients_in_loops_are_of_their_layers():
+    strategy = IPUStrategy()
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((3, 4)), keras.layers.GRU(5)], name="net")
+    model.compile(loss="mse", optimizer="sgd")
+    model.fit(np.zeros((2, 3, 4)), np.zeros((2, 5)), batch_size=2, verbose=0)
+    assert {op.layer for op in strategy.report().tile_ops} == {"net/gru/gru_cell"}

@@ -96,8 +96,10 @@ class Instruction:
         attributes: HLO's other fields by their name, as plain values: "dimensions" (tuple of int),
             "window", "dot_dimension_numbers" and so on as frozen dataclasses or dicts of
             `ipu_tf.compiler.hlo.attributes`; "parameter_number", "tuple_index",
-            "trip_count" (of a while, where known; "max_trip_count" is a bound), "literal" (a
-            NumPy array, small ones only).
+            "trip_count" (of a while, where known; "mean_trip_count" is how often it runs in how
+            many runs of the program around it, "max_trip_count" is a bound), "gradient_of" (of a
+            while that is the gradient of another: the body of that one), "literal" (a NumPy array,
+            small ones only).
         op_name: Name of the TensorFlow op it comes from.
         op_type: Type of that op, such as "Conv2DBackpropInput".
         layer: Path of the Keras layer it works for, such as "sequential/dense"; "" for none.

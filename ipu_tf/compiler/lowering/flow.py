@@ -5,7 +5,9 @@ The computations that it calls are lowered instruction by instruction by whoever
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
@@ -20,6 +22,15 @@ _BRANCH_CYCLES = 12
 """Two supervisor instructions, a load and a branch taken, of six cycles each (ISA)."""
 
 
+def trips_of(instruction: Instruction) -> int | Fraction | None:
+    """Returns how often a loop runs, in the mean if that differs; None where it is not known."""
+    if "mean_trip_count" in instruction.attributes:
+        total, runs = instruction.attributes["mean_trip_count"]
+        return Fraction(total, runs) if total % runs else total // runs
+    trips: int | None = instruction.attributes.get("trip_count")
+    return trips
+
+
 def loop(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> Lowered:
@@ -27,8 +38,8 @@ def loop(
 
     A loop of unknown length counts as one iteration, as its body does.
     """
-    trips = instruction.attributes.get("trip_count")
-    tests = 1 + (1 if trips is None else trips)
+    trips = trips_of(instruction)
+    tests = 1 + (1 if trips is None else math.ceil(trips))
     return Lowered(
         supersteps=(_decision("test the condition", tests, context.target),),
         results=tuple(operands),

@@ -24,9 +24,10 @@ def run(module: Module) -> Module:
     its layer is that of the weight. backward: what TensorFlow made as a gradient, and what is
     computed of nothing but gradients. forward: all else. What has no op of its own follows what
     reads it, then what it reads; sums of gradients, which TensorFlow makes outside of all layers,
-    do so, too. The instructions of a loop or branch follow its caller.
+    do so, too. The instructions of a loop or branch follow its caller. Accumulators belong to the
+    backward pass.
     """
-    computations = dict(module.computations)
+    computations = {**module.computations, module.entry: _with_accumulators(module)}
     # A caller comes before its callees, which take over what they do not know.
     callers: dict[str, Instruction] = {}
     updated: dict[str, dict[int, str]] = {module.entry: _updated_results(module)}
@@ -40,6 +41,23 @@ def run(module: Module) -> Module:
                 if instruction.phase == "update":
                     updated.setdefault(callee, _parts(read_by[instruction.name]))
     return module.replace(computations=computations)
+
+
+def _with_accumulators(module: Module) -> Computation:
+    """Returns the entry, its sums of gradients attributed: what is added to them follows."""
+    entry = module.entry_computation
+    if all(parameter.role != "accumulator" for parameter in module.parameters):
+        return entry
+
+    def attributed(instruction: Instruction) -> Instruction:
+        if instruction.opcode != "parameter":
+            return instruction
+        parameter = module.parameters[instruction.attributes["parameter_number"]]
+        if parameter.role != "accumulator":
+            return instruction
+        return instruction.replace(phase="backward", layer=parameter.layer)
+
+    return with_instructions(entry, [attributed(instruction) for instruction in entry])
 
 
 def _updated_results(module: Module) -> dict[int, str]:

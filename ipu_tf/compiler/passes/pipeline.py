@@ -15,7 +15,7 @@ from ipu_tf.compiler.passes import (
     trip_counts,
 )
 
-_PASSES = (
+_UNTIL_COUNTED = (
     inline.run,
     dead_code.run,
     # Before anything takes the arithmetic of a generator apart.
@@ -27,6 +27,10 @@ _PASSES = (
     common_subexpressions.run,
     dead_code.run,
     trip_counts.run,
+)
+
+_PASSES = (
+    *_UNTIL_COUNTED,
     # Fusions keep to a layer and a part of the step.
     attribution.run,
     fusion.run,
@@ -43,5 +47,12 @@ def simplify(module: Module) -> Module:
     and instructions their layers and phases. Simplifying it again changes nothing.
     """
     for run in _PASSES:
+        module = run(module)
+    return module
+
+
+def count_loops(module: Module) -> Module:
+    """Returns a module as `simplify` has it when loops know their trip counts, without fusions."""
+    for run in _UNTIL_COUNTED:
         module = run(module)
     return module

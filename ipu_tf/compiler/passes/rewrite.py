@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
@@ -60,9 +61,9 @@ def programs(module: Module) -> list[str]:
     The others are applied to elements: by a reduce, a sort, a fusion.
     """
     found: dict[str, None] = {module.entry: None}
-    waiting = [module.entry]
+    waiting = deque([module.entry])
     while waiting:
-        for instruction in module.computations[waiting.pop()]:
+        for instruction in module.computations[waiting.popleft()]:
             if instruction.opcode in _CONTROL:
                 new = [name for name in instruction.computations if name not in found]
                 found.update(dict.fromkeys(new))

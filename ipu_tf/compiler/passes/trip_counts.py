@@ -2,79 +2,130 @@
 
 A loop that counts has a condition such as `i < n` where the body adds a constant to `i`, and `n` is
 a constant or is carried through the loop unchanged. Conditions joined by `and` end the loop at the
-first that fails.
+first that fails. The gradient of a loop runs as often as the loop.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import TypeAlias
 
-from ipu_tf.compiler.hlo import Computation, Instruction, Module
+import numpy as np
+
+from ipu_tf.compiler.hlo import Instruction, Module
+from ipu_tf.compiler.passes.known_values import Known, kept_parts, known_values
 from ipu_tf.compiler.passes.rewrite import programs, with_instructions
+
+Count: TypeAlias = "int | tuple[int, ...]"
+"""A number, or one for each iteration of the loop around it."""
+
+GRADIENT_OF = "gradient_of"
+"""Attribute of a loop that is the gradient of another: the body of that one."""
 
 
 def run(module: Module) -> Module:
     """Returns the module whose `while`s have the attribute "trip_count" where it is known.
 
-    Where only some of the conditions are counters, "max_trip_count" is a bound.
+    Where it differs between the iterations of the loop around it, "mean_trip_count" is the total
+    and the number of these. Where only some of the conditions are counters, "max_trip_count" is a
+    bound.
     """
     computations = dict(module.computations)
+    values = known_values(module)
+    counter = _Counter(module=module, values=values)
     for name in programs(module):
         computation = computations[name]
         if any(instruction.opcode == "while" for instruction in computation):
-            computations[name] = with_instructions(computation, _counted(computation, module))
+            computations[name] = with_instructions(computation, counter.counted(name))
     return module.replace(computations=computations)
 
 
-def _counted(computation: Computation, module: Module) -> list[Instruction]:
-    """Returns the instructions of a computation, its loops with their counts."""
-    counted: list[Instruction] = []
-    defined = computation.by_name()
-    numbers: dict[str, int] = {}
-    loops: dict[str, tuple[_Loop, int]] = {}
-    for instruction in computation:
-        number = _integer(instruction)
-        if instruction.opcode == "get-tuple-element" and instruction.operands[0] in loops:
-            # The gradient of a loop counts up to the counter of the loop.
-            loop, count = loops[instruction.operands[0]]
-            number = loop.final(instruction.attributes["tuple_index"], count)
-        if number is not None:
-            numbers[instruction.name] = number
-        if instruction.opcode == "while":
-            loop = _loop(instruction, defined, numbers, module)
-            instruction = _with_count(instruction, loop)
-            if "trip_count" in instruction.attributes:
-                loops[instruction.name] = loop, instruction.attributes["trip_count"]
-        counted.append(instruction)
-    return counted
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Counter:
+    """Counts the loops of a module, outer ones first.
 
+    Attributes:
+        module: The module.
+        values: Known values of its programs.
+        outer: By the body of a loop of known length, the loop and its length.
+        known: What is known of loops so far, by their bodies.
+    """
 
-def _loop(
-    instruction: Instruction,
-    defined: Mapping[str, Instruction],
-    numbers: Mapping[str, int],
-    module: Module,
-) -> _Loop:
-    body, condition = (module.computations[name] for name in instruction.computations)
-    initial = defined[instruction.operands[0]]
-    state = initial.operands if initial.opcode == "tuple" else ()
-    return _Loop(
-        initial=tuple(numbers.get(name) for name in state),
-        body=body.by_name(),
-        result=body.by_name()[body.root],
-        condition=condition.by_name(),
-        condition_root=condition.root,
-    )
+    module: Module
+    values: Mapping[str, Mapping[str, Known]]
+    outer: dict[str, tuple[_Loop, int]] = dataclasses.field(default_factory=dict)
+    known: dict[str, Mapping[str, Count]] = dataclasses.field(default_factory=dict)
 
+    def counted(self, name: str) -> list[Instruction]:
+        """Returns the instructions of a computation, its loops with their counts."""
+        counted: list[Instruction] = []
+        computation = self.module.computations[name]
+        defined = computation.by_name()
+        numbers: dict[str, Count] = {}
+        loops: dict[str, tuple[_Loop, int]] = {}
+        for instruction in computation:
+            number = self._number(instruction, name, numbers)
+            if instruction.opcode == "get-tuple-element" and instruction.operands[0] in loops:
+                # The gradient of a loop counts up to the counter of the loop.
+                loop, count = loops[instruction.operands[0]]
+                number = loop.final(instruction.attributes["tuple_index"], count)
+            if number is not None:
+                numbers[instruction.name] = number
+            if instruction.opcode == "while":
+                loop = self._loop(instruction, defined, numbers)
+                found = loop.counts() or self.known.get(
+                    instruction.attributes.get(GRADIENT_OF, ""), {}
+                )
+                instruction = instruction.replace(attributes={**instruction.attributes, **found})
+                self.known[instruction.computations[0]] = found
+                trips = found.get("trip_count")
+                if isinstance(trips, int):
+                    loops[instruction.name] = loop, trips
+                    self.outer[instruction.computations[0]] = loop, trips
+            counted.append(instruction)
+        return counted
 
-def _with_count(instruction: Instruction, loop: _Loop) -> Instruction:
-    counts = [loop.trip_count(term) for term in loop.conjuncts()]
-    known = [count for count in counts if count is not None]
-    if not known:
-        return instruction
-    key = "trip_count" if len(known) == len(counts) else "max_trip_count"
-    return instruction.replace(attributes={**instruction.attributes, key: min(known)})
+    def _number(
+        self, instruction: Instruction, name: str, numbers: Mapping[str, Count]
+    ) -> Count | None:
+        """Returns the integer that an instruction is, None where it is not known or none."""
+        number = _integer(self.values[name][instruction.name])
+        if number is not None or not instruction.operands:
+            return number
+        if instruction.opcode in ("reshape", "copy"):
+            return numbers.get(instruction.operands[0])
+        if instruction.opcode == "dynamic-slice" and name in self.outer:
+            # A table of numbers, of which every iteration of the loop around it reads one.
+            table = self.values[name][instruction.operands[0]]
+            index = self.module.computations[name].by_name()[instruction.operands[1]]
+            loop, count = self.outer[name]
+            if (
+                isinstance(table, np.ndarray)
+                and table.shape == (count,)
+                and loop.is_number_of_iteration(index)
+            ):
+                return tuple(map(int, table)) if table.dtype.kind in "iu" else None
+        return None
+
+    def _loop(
+        self,
+        instruction: Instruction,
+        defined: Mapping[str, Instruction],
+        numbers: Mapping[str, Count],
+    ) -> _Loop:
+        body, condition = (self.module.computations[name] for name in instruction.computations)
+        initial = defined[instruction.operands[0]]
+        state = initial.operands if initial.opcode == "tuple" else ()
+        return _Loop(
+            initial=tuple(numbers.get(name) for name in state),
+            kept=kept_parts(body),
+            body=body.by_name(),
+            result=body.by_name()[body.root],
+            condition=condition.by_name(),
+            condition_root=condition.root,
+            module=self.module,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,19 +134,46 @@ class _Loop:
 
     Attributes:
         initial: The parts of the state before it, None for those that are not known integers.
+        kept: The parts that its body leaves alone.
         body: Its body's instructions.
         result: The body's root.
         condition: Its condition's instructions.
         condition_root: Name of the root among them.
+        module: The module.
     """
 
-    initial: tuple[int | None, ...]
+    initial: tuple[Count | None, ...]
+    kept: frozenset[int]
     body: Mapping[str, Instruction]
     result: Instruction
     condition: Mapping[str, Instruction]
     condition_root: str
+    module: Module
 
-    def conjuncts(self) -> list[Instruction]:
+    def counts(self) -> dict[str, Count]:
+        """Returns the attributes that say how often it runs."""
+        counts = [self._trip_count(term) for term in self._conjuncts()]
+        single = [count for count in counts if isinstance(count, int)]
+        if len(counts) == 1 and isinstance(counts[0], tuple):
+            return {"mean_trip_count": (sum(counts[0]), len(counts[0]))}
+        if not single:
+            return {}
+        return {"trip_count" if len(single) == len(counts) else "max_trip_count": min(single)}
+
+    def final(self, index: int, trip_count: int) -> int | None:
+        """Returns what a part of the state is after the loop, None where that is not known."""
+        first = self.initial[index] if self.initial else None
+        step = 0 if index in self.kept else self._step(index)
+        return first + trip_count * step if isinstance(first, int) and step is not None else None
+
+    def is_number_of_iteration(self, value: Instruction) -> bool:
+        """Whether a value in the body counts its iterations, from 0."""
+        index = _part(value)
+        if index is None or not self.initial or not self._is_part_of_body(value, index):
+            return False
+        return self.initial[index] == 0 and self._step(index) == 1
+
+    def _conjuncts(self) -> list[Instruction]:
         """Returns the terms that all have to be true for the loop to go on."""
         waiting, terms = [self.condition[self.condition_root]], []
         while waiting:
@@ -104,11 +182,29 @@ class _Loop:
                 waiting += [self.condition[name] for name in term.operands]
             elif term.opcode in ("reshape", "copy"):
                 waiting.append(self.condition[term.operands[0]])
+            elif (first := self._first_of_two(term)) is not None:
+                waiting.append(first)
+                terms.append(term)
             else:
                 terms.append(term)
         return terms
 
-    def trip_count(self, term: Instruction) -> int | None:
+    def _first_of_two(self, term: Instruction) -> Instruction | None:
+        """Returns `a` of what AutoGraph makes of `a and b`: a conditional, False without `a`."""
+        index = _part(term)
+        source = self.condition[term.operands[0]] if index is not None else term
+        if source.opcode != "conditional" or len(source.computations) != 2:
+            return None
+        branch = self.module.computations[source.computations[1]]
+        instructions = branch.by_name()
+        result = instructions[branch.root]
+        if index is not None and result.opcode == "tuple":
+            result = instructions[result.operands[index]]
+        literal = result.attributes.get("literal")
+        is_false = result.opcode == "constant" and literal is not None and not np.any(literal)
+        return self.condition[source.operands[0]] if is_false else None
+
+    def _trip_count(self, term: Instruction) -> Count | None:
         """Returns how often a term of the condition is true, None where that is not known."""
         direction = term.attributes.get("comparison_direction")
         if term.opcode != "compare" or direction not in _MIRRORED:
@@ -117,23 +213,15 @@ class _Loop:
         if self._step_of(left) is None:
             left, right, direction = right, left, _MIRRORED[direction]
         first, step, limit = self._initial_of(left), self._step_of(left), self._invariant_of(right)
-        if first is None or step is None or limit is None:
+        if not isinstance(first, int) or step is None or limit is None:
             return None
-        if direction in ("GT", "GE"):
-            first, step, limit = -first, -step, -limit
-        if direction in ("LE", "GE"):
-            limit += 1
-        if first >= limit:
-            return 0
-        return -((first - limit) // step) if step > 0 else None
+        if isinstance(limit, int):
+            return _iterations(first, step, limit, direction)
+        each = [_iterations(first, step, one, direction) for one in limit]
+        known = tuple(count for count in each if count is not None)
+        return known if len(known) == len(each) else None
 
-    def final(self, index: int, trip_count: int) -> int | None:
-        """Returns what a part of the state is after the loop, None where that is not known."""
-        first = self.initial[index] if self.initial else None
-        step = 0 if self._is_kept(index) else self._step(index)
-        return None if first is None or step is None else first + trip_count * step
-
-    def _initial_of(self, value: Instruction) -> int | None:
+    def _initial_of(self, value: Instruction) -> Count | None:
         index = _part(value)
         return self.initial[index] if index is not None and self.initial else None
 
@@ -141,34 +229,27 @@ class _Loop:
         index = _part(value)
         return None if index is None else self._step(index)
 
-    def _invariant_of(self, value: Instruction) -> int | None:
+    def _invariant_of(self, value: Instruction) -> Count | None:
         """Returns the value of a constant, or of a part of the state that the body leaves alone."""
         index = _part(value)
         if index is None:
-            return _integer(value)
-        return self._initial_of(value) if self._is_kept(index) else None
-
-    def _next(self, index: int) -> Instruction | None:
-        """Returns what the body makes of a part of the state."""
-        is_tuple = self.result.opcode == "tuple"
-        return self.body[self.result.operands[index]] if is_tuple else None
-
-    def _is_kept(self, index: int) -> bool:
-        new = self._next(index)
-        return new is not None and self._is_part_of_body(new, index)
+            return _integer(value.attributes.get("literal"))
+        return self._initial_of(value) if index in self.kept else None
 
     def _is_part_of_body(self, value: Instruction, index: int) -> bool:
         return _part(value) == index and self.body[value.operands[0]].opcode == "parameter"
 
     def _step(self, index: int) -> int | None:
         """Returns what the body adds to a part of the state."""
-        new = self._next(index)
-        if new is None or new.opcode not in ("add", "subtract"):
+        if self.result.opcode != "tuple":
+            return None
+        new = self.body[self.result.operands[index]]
+        if new.opcode not in ("add", "subtract"):
             return None
         left, right = (self.body[name] for name in new.operands)
         if new.opcode == "add" and self._is_part_of_body(right, index):
             left, right = right, left
-        amount = _integer(right)
+        amount = _integer(right.attributes.get("literal"))
         if amount is None or not self._is_part_of_body(left, index):
             return None
         return amount if new.opcode == "add" else -amount
@@ -177,14 +258,24 @@ class _Loop:
 _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 
 
+def _iterations(first: int, step: int, limit: int, direction: str) -> int | None:
+    """Returns how often a counter is below (or above) a limit, None where that never ends."""
+    if direction in ("GT", "GE"):
+        first, step, limit = -first, -step, -limit
+    if direction in ("LE", "GE"):
+        limit += 1
+    if first >= limit:
+        return 0
+    return -((first - limit) // step) if step > 0 else None
+
+
 def _part(value: Instruction) -> int | None:
     """Returns which part of a tuple a value is."""
     is_part = value.opcode == "get-tuple-element"
     return value.attributes["tuple_index"] if is_part else None
 
 
-def _integer(value: Instruction) -> int | None:
-    literal = value.attributes.get("literal")
-    if value.opcode != "constant" or literal is None or literal.size != 1:
+def _integer(value: Known) -> int | None:
+    if not isinstance(value, np.ndarray | np.generic) or value.size != 1:
         return None
-    return int(literal.flat[0]) if literal.dtype.kind in "iu" else None
+    return int(value.flat[0]) if value.dtype.kind in "iu" else None

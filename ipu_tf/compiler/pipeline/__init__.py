@@ -9,9 +9,10 @@ Does not model the copies into and out of FIFOs, nor the setting to zero of accu
 """
 
 from ipu_tf.compiler.pipeline.compile import build_pipeline, compile_pipeline
-from ipu_tf.compiler.pipeline.options import PipelineOptions, Schedule
+from ipu_tf.compiler.pipeline.options import Offload, PipelineOptions, Schedule
 from ipu_tf.compiler.pipeline.program import (
     Crossing,
+    Moves,
     PipelineIpu,
     PipelineProgram,
     PipelineStage,
@@ -20,6 +21,8 @@ from ipu_tf.compiler.pipeline.program import (
 
 __all__ = [
     "Crossing",
+    "Moves",
+    "Offload",
     "PipelineIpu",
     "PipelineOptions",
     "PipelineProgram",

@@ -21,7 +21,7 @@ from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.fifo import stashed
-from ipu_tf.compiler.pipeline.options import Schedule
+from ipu_tf.compiler.pipeline.options import ALL_ON_TILES, Offload, Schedule
 from ipu_tf.compiler.pipeline.schedule import waiting_micro_batches
 from ipu_tf.compiler.pipeline.split import cut, prepared
 from ipu_tf.compiler.plan import OpShape, Plan
@@ -29,7 +29,7 @@ from ipu_tf.compiler.rules import RULES
 from ipu_tf.machine.links import Route, bytes_per_second
 from ipu_tf.machine.system import System
 
-_KEPT = frozenset[Category]({"weights", "optimizer_state", "state", "constants"})
+_KEPT = frozenset[Category]({"weights", "optimizer_state", "accumulators", "state", "constants"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,14 +61,16 @@ def layer_figures(
     places: Mapping[str, int],
     options: CompilerOptions,
     plans: Mapping[str, tuple[OpShape, Plan]],
+    offload: Offload = ALL_ON_TILES,
 ) -> LayerFigures:
     """Returns what the layers of a simplified step need on one IPU.
 
     Args:
-        module: The step.
+        module: The step, with its accumulators if it has any.
         places: Place of each layer, from 0, in the order in which they run, by its path.
         options: The chip, and how to plan.
         plans: Plans that tile ops run.
+        offload: What is not on the tiles; shares of weights count as whole weights.
     """
     module = prepared(module)
     count = max(places.values()) + 1
@@ -80,13 +82,14 @@ def layer_figures(
         if place is not None and step.opcode not in ("infeed", "outfeed"):
             cycles[step.phase][place] += step.cycles
     kept, waiting = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    on_tiles = _KEPT - _offloaded(offload)
     for tensor in program.tensors:
         place = layer_stage(tensor.layer, places)
-        if tensor.always_live and tensor.category in _KEPT and place is not None:
-            accumulators = 2 if tensor.category == "weights" else 1
-            kept[place] += accumulators * tensor.bytes
-    for place, waiting_bytes in stashed(module, assignment).items():
-        waiting[place] += waiting_bytes
+        if tensor.always_live and tensor.category in on_tiles and place is not None:
+            kept[place] += tensor.bytes
+    if not offload.activations:
+        for place, waiting_bytes in stashed(module, assignment).items():
+            waiting[place] += waiting_bytes
     crossing = np.zeros(count + 1, np.int64)
     furthest: dict[str, tuple[int, int, int]] = {}
     for value in cut(module, assignment).crossings:
@@ -102,6 +105,16 @@ def layer_figures(
         waiting_bytes=waiting,
         crossing_bytes=crossing,
     )
+
+
+def _offloaded(offload: Offload) -> frozenset[Category]:
+    """Returns the categories that are in streaming memory."""
+    flags: dict[Category, bool] = {
+        "optimizer_state": offload.optimizer_state,
+        "accumulators": offload.accumulators,
+        "weights": offload.weights,
+    }
+    return frozenset(category for category, is_away in flags.items() if is_away)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

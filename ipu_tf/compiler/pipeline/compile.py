@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -13,13 +13,14 @@ from ipu_tf.compiler.cache import ProgramCache, fingerprint
 from ipu_tf.compiler.compile import build_program
 from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, out_of_memory
-from ipu_tf.compiler.hlo import Module
+from ipu_tf.compiler.hlo import Module, Parameter
 from ipu_tf.compiler.memory import CATEGORIES
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes.pipeline import simplify
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
 from ipu_tf.compiler.pipeline.fifo import Fifo, fifos, recomputes
+from ipu_tf.compiler.pipeline.off_chip import leaves_tiles, off_chip
 from ipu_tf.compiler.pipeline.options import PipelineOptions
 from ipu_tf.compiler.pipeline.program import (
     Crossing,
@@ -29,6 +30,7 @@ from ipu_tf.compiler.pipeline.program import (
 )
 from ipu_tf.compiler.pipeline.split import (
     Cut,
+    accumulated,
     cut,
     gradients,
     prepared,
@@ -38,6 +40,7 @@ from ipu_tf.compiler.pipeline.split import (
 from ipu_tf.compiler.pipeline.timeline import Wiring, timeline
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.compiler.rules import RULES
+from ipu_tf.machine import streaming
 from ipu_tf.machine.system import system_of
 
 _LOG = logging.getLogger(__name__)
@@ -102,7 +105,16 @@ def build_pipeline(
     found = _cut(module, pipeline)
     waiting = fifos(found.module, found.assignment, pipeline, training=training)
     stages = tuple(
-        _stage(found, number, waiting.get(number, ()), options, pipeline, plans, samples_per_run)
+        _stage(
+            found,
+            number,
+            waiting.get(number, ()),
+            options,
+            pipeline,
+            wiring,
+            plans,
+            samples_per_run,
+        )
         for number in range(pipeline.stages)
     )
     cycles: dict[tuple[int, schedule.Pass], int] = {}
@@ -129,9 +141,10 @@ def build_pipeline(
         ipus=_ipus(stages),
         timeline=timeline(played, cycles, found.crossings, wiring),
         update_cycles=_update_cycles(stages, found.crossings, wiring),
-        all_reduce_cycles=wiring.all_reduce_cycles(_reduced_bytes(found, pipeline)),
+        all_reduce_cycles=_reduction_cycles(found, pipeline, wiring),
         samples_per_run=samples_per_run,
         notes=tuple(dict.fromkeys(note for stage in stages for note in stage.program.notes)),
+        streaming_limit_bytes=_streaming_limit(wiring),
     )
 
 
@@ -147,6 +160,11 @@ def check_memory(program: PipelineProgram, when_over: str) -> None:
     """
     if when_over == "report":
         return
+    if program.streaming_bytes > program.streaming_limit_bytes:
+        error = _out_of_streaming_memory(program)
+        if when_over == "raise":
+            raise error
+        _LOG.warning("%s", error)
     for ipu in program.ipus:
         if ipu.memory.fits:
             continue
@@ -160,6 +178,17 @@ def check_memory(program: PipelineProgram, when_over: str) -> None:
         _LOG.warning("%s", error)
 
 
+def _out_of_streaming_memory(program: PipelineProgram) -> IPUOutOfMemoryError:
+    return IPUOutOfMemoryError(
+        f"Program '{program.name}': the streaming memory of {program.system} does not hold what is "
+        f"offloaded. Use a larger system, or keep more on the tiles. Received: "
+        f"{program.streaming_bytes:,} bytes of {program.replicas} replicas, for "
+        f"{program.streaming_limit_bytes:,}.",
+        program=program.name,
+        chip=program.target.chip,
+    )
+
+
 def _cut(module: Module, pipeline: PipelineOptions) -> Cut:
     """Returns the step, cut between its stages.
 
@@ -167,7 +196,7 @@ def _cut(module: Module, pipeline: PipelineOptions) -> Cut:
         ValueError: Stages on different IPUs share a weight.
     """
     assignment: Assignment = assign(module, pipeline.stage_of_layers, pipeline.stages)
-    if pipeline.micro_batches > 1:
+    if pipeline.micro_batches > 1 and not accumulated(module):
         module, assignment = with_accumulators(module, assignment)
     found = cut(module, assignment)
     by_name = module.entry_computation.by_name()
@@ -193,13 +222,16 @@ def _stage(
     waiting: Sequence[Fifo],
     options: CompilerOptions,
     pipeline: PipelineOptions,
+    wiring: Wiring,
     plans: Mapping[str, tuple[OpShape, Plan]],
     samples_per_run: int,
 ) -> PipelineStage:
     """Returns one stage, compiled for its IPU."""
+    on_tiles = [fifo for fifo in waiting if not leaves_tiles(fifo, pipeline.offload)]
+    module = stage_module(found, stage, on_tiles)
     try:
         program = build_program(
-            stage_module(found, stage, waiting),
+            module,
             options=options,
             plans=plans,
             samples_per_run=samples_per_run,
@@ -210,17 +242,23 @@ def _stage(
         error.args = (f"IPU {error.ipu}, stage {stage}: {error}",)
         raise
     forward, backward = _cycles(program, "forward"), _cycles(program, "backward")
-    again = forward - _host_cycles(program) if recomputes(pipeline, stage) and backward else 0
+    repeats = recomputes(pipeline, stage) and backward > 0
+    again = forward - _host_cycles(program) if repeats else 0
+    away = off_chip(module, program, pipeline.offload, wiring, fifos=waiting, recomputes=repeats)
+    moves = away.streamed + away.gathered
     return PipelineStage(
         index=stage,
         ipu=pipeline.ipus[stage],
-        program=program,
-        forward_cycles=forward,
-        backward_cycles=backward + again,
+        program=away.program,
+        forward_cycles=forward + moves.forward,
+        backward_cycles=backward + again + moves.backward,
         recomputed_cycles=again,
-        update_cycles=_cycles(program, "update"),
+        update_cycles=_cycles(program, "update") + moves.update,
         fifo_bytes=sum(fifo.bytes for fifo in waiting),
         fifo_depth=max((fifo.depth for fifo in waiting), default=0),
+        streamed=away.streamed,
+        gathered=away.gathered,
+        streaming_bytes=away.streaming_bytes,
     )
 
 
@@ -240,6 +278,7 @@ def _ipus(stages: Sequence[PipelineStage]) -> tuple[PipelineIpu, ...]:
             ipu=ipu,
             stages=tuple(stage.index for stage in stages if stage.ipu == ipu),
             memory=_together([s.program.memory for s in stages if s.ipu == ipu]),
+            streaming_bytes=sum(s.streaming_bytes for s in stages if s.ipu == ipu),
         )
         for ipu in numbers
     )
@@ -280,10 +319,41 @@ def _update_cycles(
     return max(of_ipus.values()) + wiring.transfer_cycles(sent)
 
 
-def _reduced_bytes(found: Cut, pipeline: PipelineOptions) -> int:
-    """Returns the bytes of gradients on the IPU that has most of them."""
+def _reduction_cycles(found: Cut, pipeline: PipelineOptions, wiring: Wiring) -> int:
+    """Returns the cycles in which replicas add up their gradients, for what each of them updates.
+
+    Where they share out the optimizer state or the weights, each gets a share of the sums; a whole
+    weight is then put together again, a shared one by the passes that use it.
+    """
+    summed = _most_bytes(gradients(found.module), found, pipeline)
+    offload = pipeline.offload
+    if not offload.shard_optimizer_state and not offload.shard_weights:
+        return wiring.all_reduce_cycles(summed)
+    cycles = wiring.reduce_scatter_cycles(summed)
+    if offload.shard_weights:
+        return cycles
+    updated = [
+        instruction.name
+        for instruction in found.module.entry_computation
+        if instruction.opcode == "parameter"
+        and _is_updated_weight(found.module.parameters[instruction.attributes["parameter_number"]])
+    ]
+    return cycles + wiring.all_gather_cycles(_most_bytes(updated, found, pipeline))
+
+
+def _is_updated_weight(parameter: Parameter) -> bool:
+    return parameter.role == "weight" and parameter.updated_by is not None
+
+
+def _most_bytes(names: Iterable[str], found: Cut, pipeline: PipelineOptions) -> int:
+    """Returns the bytes of values on the IPU that has most of them."""
     by_name = found.module.entry_computation.by_name()
     of_ipus = dict.fromkeys(pipeline.ipus, 0)
-    for name in gradients(found.module):
+    for name in names:
         of_ipus[pipeline.ipus[found.assignment.stage_of[name]]] += by_name[name].type.bytes
     return max(of_ipus.values())
+
+
+def _streaming_limit(wiring: Wiring) -> int:
+    ipus = wiring.replica_ipus * wiring.replicas
+    return streaming.capacity_bytes(wiring.system, 1 << (ipus - 1).bit_length())

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from ipu_tf.compiler.hlo import Instruction, Module
 from ipu_tf.compiler.pipeline.assignment import Assignment
 from ipu_tf.compiler.pipeline.options import PipelineOptions
+from ipu_tf.compiler.pipeline.residence import VIEWS
 from ipu_tf.compiler.pipeline.schedule import Pass, waiting_micro_batches
 
 _STREAMED = frozenset({"input", "host"})
-_VIEWS = frozenset({"bitcast", "broadcast", "reshape", "transpose"})
-"""What is made again from its operand rather than kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +22,21 @@ class Fifo:
     Attributes:
         value: Name of the instruction.
         depth: How many micro-batches of it wait at most, besides the one at hand.
-        bytes: Bytes of all of them.
+        value_bytes: Bytes of one of them.
+        made_in: The pass that makes it.
+        read_in: The pass of the stage that reads it last.
     """
 
     value: str
     depth: int
-    bytes: int
+    value_bytes: int
+    made_in: Pass
+    read_in: Pass
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all that wait."""
+        return self.depth * self.value_bytes
 
 
 def fifos(
@@ -46,22 +54,22 @@ def fifos(
         options: The pipeline.
         training: Whether there is a backward pass.
     """
-    depths: dict[int, dict[str, int]] = defaultdict(dict)
+    of_stages: dict[int, dict[str, Fifo]] = defaultdict(dict)
     by_name = module.entry_computation.by_name()
     for value, made, read in _waits(module, assignment, options):
         depth = waiting_micro_batches(
             options.schedule, stages=options.stages, training=training, made=made, read=read
         )
-        known = depths[read[0]].get(value, 0)
-        if depth > known:
-            depths[read[0]][value] = depth
-    return {
-        stage: tuple(
-            Fifo(value=value, depth=depth, bytes=depth * by_name[value].type.bytes)
-            for value, depth in of_stage.items()
-        )
-        for stage, of_stage in depths.items()
-    }
+        known = of_stages[read[0]].get(value)
+        if depth > (known.depth if known else 0):
+            of_stages[read[0]][value] = Fifo(
+                value=value,
+                depth=depth,
+                value_bytes=by_name[value].type.bytes,
+                made_in=made[1],
+                read_in=read[1],
+            )
+    return {stage: tuple(of_stage.values()) for stage, of_stage in of_stages.items()}
 
 
 def stashed(module: Module, assignment: Assignment) -> Mapping[int, int]:
@@ -110,7 +118,7 @@ def _stored(
     name: str, stage: int, by_name: Mapping[str, Instruction], assignment: Assignment
 ) -> str:
     """Returns the value in memory that a value is a view of, within a stage."""
-    while by_name[name].opcode in _VIEWS and assignment.stage_of.get(name) == stage:
+    while by_name[name].opcode in VIEWS and assignment.stage_of.get(name) == stage:
         name = by_name[name].operands[0]
     return name
 

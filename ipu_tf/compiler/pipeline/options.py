@@ -12,6 +12,46 @@ the stages run forward, the other half backward. sequential: one stage at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offload:
+    """What is not whole on the tiles all the time.
+
+    Attributes:
+        optimizer_state: Whether the optimizer state is in streaming memory.
+        shard_optimizer_state: Whether replicas share it out; it has to be in streaming memory.
+        accumulators: Whether sums of gradients are in streaming memory.
+        activations: Whether what waits between passes is.
+        shard_weights: Whether replicas share the weights out.
+        weights: Whether such shares are in streaming memory.
+    """
+
+    optimizer_state: bool = False
+    shard_optimizer_state: bool = False
+    accumulators: bool = False
+    activations: bool = False
+    shard_weights: bool = False
+    weights: bool = False
+
+    def __post_init__(self) -> None:
+        for shares, needs in (
+            ("shard_optimizer_state", "optimizer_state"),
+            ("weights", "shard_weights"),
+        ):
+            if getattr(self, shares) and not getattr(self, needs):
+                raise ValueError(
+                    f"Offload.{shares} needs Offload.{needs}: set both. Received: {self!r}."
+                )
+
+    @property
+    def streams(self) -> bool:
+        """Whether anything is in streaming memory."""
+        return self.optimizer_state or self.accumulators or self.activations or self.weights
+
+
+ALL_ON_TILES = Offload()
+"""Nothing is offloaded or shared out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineOptions:
     """Stages and how they run.
 
@@ -22,6 +62,7 @@ class PipelineOptions:
         micro_batches: Micro-batches of a weight update on each replica.
         recompute: Whether stages keep their inputs alone and compute their activations again.
         replicas: Copies of the pipeline.
+        offload: What is not whole on the tiles all the time.
     """
 
     stage_of_layers: Mapping[str, int]
@@ -30,6 +71,7 @@ class PipelineOptions:
     micro_batches: int = 1
     recompute: bool = False
     replicas: int = 1
+    offload: Offload = ALL_ON_TILES
 
     def __post_init__(self) -> None:
         numbers = sorted(set(self.stage_of_layers.values()))

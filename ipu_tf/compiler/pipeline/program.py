@@ -34,6 +34,44 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """Something that passes do, counted, or in cycles.
+
+    Attributes:
+        forward: In the forward pass of a micro-batch.
+        backward: In its backward pass, what is computed again included.
+        update: In the weight update.
+    """
+
+    forward: int = 0
+    backward: int = 0
+    update: int = 0
+
+    @classmethod
+    def of(cls, phase: Phase, amount: int) -> Moves:
+        """Returns what is done in one phase alone."""
+        return cls(**{phase: amount})
+
+    def __add__(self, other: Moves) -> Moves:
+        return Moves(
+            forward=self.forward + other.forward,
+            backward=self.backward + other.backward,
+            update=self.update + other.update,
+        )
+
+    def times(self, factor: int) -> Moves:
+        """Returns each so many times as much."""
+        return Moves(
+            forward=factor * self.forward,
+            backward=factor * self.backward,
+            update=factor * self.update,
+        )
+
+
+_NO_MOVES = Moves()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStage:
     """One stage.
 
@@ -47,6 +85,9 @@ class PipelineStage:
         update_cycles: Cycles of its share of the weight update.
         fifo_bytes: Bytes that wait between its passes.
         fifo_depth: Micro-batches that wait at most, besides the one at hand.
+        streamed: Cycles, of those above, of transfers from and to streaming memory.
+        gathered: Cycles, of those above, in which replicas put weights together that they share.
+        streaming_bytes: Bytes that it has in streaming memory, FIFOs included.
     """
 
     index: int
@@ -58,6 +99,9 @@ class PipelineStage:
     update_cycles: int
     fifo_bytes: int
     fifo_depth: int
+    streamed: Moves = _NO_MOVES
+    gathered: Moves = _NO_MOVES
+    streaming_bytes: int = 0
 
     @property
     def micro_batch_cycles(self) -> int:
@@ -106,11 +150,13 @@ class PipelineIpu:
         ipu: Its number within the replica.
         stages: The stages that it runs.
         memory: Bytes of every tile.
+        streaming_bytes: Bytes that it has in streaming memory.
     """
 
     ipu: int
     stages: tuple[int, ...]
     memory: TileMemory
+    streaming_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,9 +177,11 @@ class PipelineProgram:
         ipus: The IPUs of a replica that have stages.
         timeline: The micro-batches of a weight update.
         update_cycles: Cycles of the weight update, transfers between stages included.
-        all_reduce_cycles: Cycles in which the replicas add up their gradients.
+        all_reduce_cycles: Cycles in which the replicas add up their gradients, and hand out the
+            weights of which each has updated a share.
         samples_per_run: Samples of a micro-batch; 0 if unknown.
         notes: What a reader of its figures has to know.
+        streaming_limit_bytes: Bytes of streaming memory that all of its IPUs have.
     """
 
     name: str
@@ -152,6 +200,7 @@ class PipelineProgram:
     all_reduce_cycles: int
     samples_per_run: int = 0
     notes: tuple[str, ...] = ()
+    streaming_limit_bytes: int = 0
 
     @property
     def cycles(self) -> int:
@@ -169,9 +218,15 @@ class PipelineProgram:
         return max(self.stages, key=lambda stage: stage.micro_batch_cycles)
 
     @property
+    def streaming_bytes(self) -> int:
+        """Bytes of all replicas in streaming memory."""
+        return self.replicas * sum(ipu.streaming_bytes for ipu in self.ipus)
+
+    @property
     def fits(self) -> bool:
-        """Whether no tile of any IPU needs more than it has."""
-        return all(ipu.memory.fits for ipu in self.ipus)
+        """Whether no tile of any IPU, nor streaming memory, has to hold more than it can."""
+        fit = self.streaming_bytes <= self.streaming_limit_bytes
+        return fit and all(ipu.memory.fits for ipu in self.ipus)
 
     @property
     def complete(self) -> bool:

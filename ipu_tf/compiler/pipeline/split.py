@@ -282,8 +282,23 @@ def with_accumulators(module: Module, assignment: Assignment) -> tuple[Module, A
     )
 
 
+def accumulated(module: Module) -> tuple[str, ...]:
+    """Returns the new values of a step's own accumulators, names of instructions."""
+    results = _results(module.entry_computation)
+    return tuple(
+        results[parameter.updated_by]
+        for parameter in module.parameters
+        if parameter.role == "accumulator" and parameter.updated_by is not None
+    )
+
+
 def gradients(module: Module) -> tuple[str, ...]:
-    """Returns what the update of a step reads of its backward pass: names of instructions."""
+    """Returns what replicas add up for the update of a step: names of instructions.
+
+    That are its accumulators, else what the update reads of the backward pass.
+    """
+    if sums := accumulated(module):
+        return sums
     read_by = users(module.entry_computation)
     return tuple(i.name for i in module.entry_computation if _is_gradient(i, read_by[i.name]))
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ipu_tf.compiler.pipeline.program import Crossing, Timeline
 from ipu_tf.compiler.pipeline.schedule import Pass, Slot
-from ipu_tf.machine import links, sync
+from ipu_tf.machine import links, streaming, sync
 from ipu_tf.machine.system import System
 
 PassCycles: TypeAlias = Mapping[tuple[int, Pass], int]
@@ -54,24 +54,44 @@ class Wiring:
         )
         return self._cycles(seconds) + sync.cross_ipu_cycles(self.system, self.replica_ipus)
 
+    def streaming_cycles(self, transfer_bytes: int) -> int:
+        """Returns the cycles of a transfer between an IPU and its streaming memory.
+
+        Raises:
+            ValueError: The system has no streaming memory.
+        """
+        return self._cycles(streaming.transfer_seconds(self.system, transfer_bytes))
+
     def all_reduce_cycles(self, operand_bytes: int) -> int:
         """Returns the cycles in which replicas add up what each of their IPUs has.
 
         A ring of equal IPUs of all replicas: shares are handed on, then sums. Rings of the other
         IPUs of a replica use the same rails at the same time.
         """
-        if self.replicas == 1 or not operand_bytes:
+        return self._ring_cycles(operand_bytes, rounds=2)
+
+    def reduce_scatter_cycles(self, operand_bytes: int) -> int:
+        """Returns the cycles after which each replica has a share of the sums, in the same ring."""
+        return self._ring_cycles(operand_bytes, rounds=1)
+
+    def all_gather_cycles(self, result_bytes: int) -> int:
+        """Returns the cycles after which each replica has what they have shares of."""
+        return self._ring_cycles(result_bytes, rounds=1)
+
+    def _ring_cycles(self, whole_bytes: int, *, rounds: int) -> int:
+        """Returns the cycles in which shares go round the ring of replicas so many times."""
+        if self.replicas == 1 or not whole_bytes:
             return 0
         ring = [replica * self.replica_ipus for replica in range(self.replicas)]
         ways = [
             links.route(self.system, ipu, following)
             for ipu, following in zip(ring, ring[1:] + ring[:1], strict=True)
         ]
-        share = operand_bytes / self.replicas
+        share = whole_bytes / self.replicas
         slowest = max(
             links.transfer_seconds(self.system, way, share * max(1, way.rail_hops)) for way in ways
         )
-        seconds = 2 * (self.replicas - 1) * slowest
+        seconds = rounds * (self.replicas - 1) * slowest
         everyone = self.replica_ipus * self.replicas
         return self._cycles(seconds) + sync.cross_ipu_cycles(self.system, everyone)
 

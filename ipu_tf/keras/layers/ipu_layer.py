@@ -21,12 +21,25 @@ def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: Any
     """
     for name, value in arguments.items():
         if value is not None and (not isinstance(value, bool | int | float | str) or value):
-            kind = type(layer).__name__
-            raise NotImplementedError(
-                f"ipu_tensorflow_addons.keras.layers.{kind} does not support {method} argument "
-                f"{name}: it is there for scripts that pass its default. Leave it out, or use the "
-                f"layer of keras.layers. Received: {name}={value!r}."
-            )
+            raise unsupported(layer, name, value, method)
+
+
+def unsupported(
+    layer: keras.layers.Layer, name: str, value: Any, method: str = "__init__"
+) -> NotImplementedError:
+    """Returns the error that an argument has another value than the only one that there is.
+
+    Args:
+        layer: The layer.
+        name: Name of the argument.
+        value: Its value.
+        method: The method that has the argument.
+    """
+    return NotImplementedError(
+        f"ipu_tensorflow_addons.keras.layers.{type(layer).__name__} does not support {method} "
+        f"argument {name}: it is there for scripts that pass its default. Leave it out, or use the "
+        f"layer of keras.layers. Received: {name}={value!r}."
+    )
 
 
 def seed_pair(owner: str, seed: Any) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from keras import ops
 
 from ipu_tf import scopes
 from ipu_tf.config.poplar_options import parse_partials
-from ipu_tf.keras.layers.ipu_layer import drop, refuse, seed_pair
+from ipu_tf.keras.layers.ipu_layer import drop, refuse, seed_pair, unsupported
 
 ACTIVATIONS = ("tanh", "relu", "softmax", "sigmoid", "hard_sigmoid")
 RECURRENT_ACTIVATIONS = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
@@ -98,7 +98,7 @@ def check_arguments(layer: keras.layers.Layer, implementation: int, others: Any)
     refuse(layer, implementation=implementation not in (1, 2) and implementation)
     refuse(layer, **{name: value for name, value in given.items() if name != "use_bias"})
     if not given.get("use_bias", True):
-        refuse(layer, use_bias="False")
+        raise unsupported(layer, "use_bias", given["use_bias"])
 
 
 def activation_name(owner: str, argument: str, activation: Any, accepted: tuple[str, ...]) -> str:

@@ -106,6 +106,10 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         """Returns a loss times the loss scaling factor, in its own dtype."""
         return self.als_optimizer.scale_loss(loss)
 
+    def count_captured(self, captured_grads: CapturedGradients) -> tf.Tensor:
+        """Returns counts of captured gradients; see `ALSOptimizer.count_captured`."""
+        return self.als_optimizer.count_captured(captured_grads)
+
     def get_gradients(self, loss: tf.Tensor, params: Sequence[Any]) -> list[Any]:
         """Returns the gradients of the scaled loss; see `ALSOptimizer.get_gradients`."""
         return self.als_optimizer.get_gradients(loss, params)
@@ -115,6 +119,7 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         grads: Sequence[Any],
         trainable_variables: Sequence[Any] | None = None,
         captured_grads: CapturedGradients | None = None,
+        captured_counts: tf.Tensor | None = None,
     ) -> None:
         """Counts the scaled gradients of a micro-batch and accumulates them unscaled.
 
@@ -122,10 +127,11 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
             grads: Gradients of the scaled loss.
             trainable_variables: Their variables; those that it was built with if None.
             captured_grads: See `ALSOptimizer.apply`.
+            captured_counts: See `ALSOptimizer.apply`.
         """
         if not self.built:
             self.build(list(trainable_variables or ()))
-        unscaled = self.als_optimizer.unscaled(grads, captured_grads)
+        unscaled = self.als_optimizer.unscaled(grads, captured_grads, captured_counts)
         self.inner_optimizer.apply(unscaled, trainable_variables)
 
     def apply_gradients(
@@ -134,6 +140,7 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         captured_grads: CapturedGradients | None = None,
         name: str | None = None,
         experimental_aggregate_gradients: bool = True,
+        captured_counts: tf.Tensor | None = None,
     ) -> Any:
         """Counts and accumulates gradients; see `apply`.
 
@@ -142,13 +149,14 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
             captured_grads: See `ALSOptimizer.apply`.
             name: Accepted for compatibility; has no effect.
             experimental_aggregate_gradients: Accepted for compatibility; has no effect.
+            captured_counts: See `ALSOptimizer.apply`.
 
         Returns:
             The number of updates.
         """
         del name, experimental_aggregate_gradients
         grads, variables = zip(*grads_and_vars, strict=True)
-        self.apply(grads, variables, captured_grads)
+        self.apply(grads, variables, captured_grads, captured_counts)
         return self.iterations
 
     def get_config(self) -> dict[str, Any]:

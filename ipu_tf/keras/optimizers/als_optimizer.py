@@ -135,6 +135,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
         grads: Sequence[Any],
         trainable_variables: Sequence[Any] | None = None,
         captured_grads: CapturedGradients | None = None,
+        captured_counts: tf.Tensor | None = None,
     ) -> None:
         """Counts scaled gradients, applies them unscaled, and updates the factor when it is due.
 
@@ -143,10 +144,11 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
             trainable_variables: Their variables; those that it was built with if None.
             captured_grads: Captured gradients of the scaled loss. Those captured in the program
                 since the last step if None.
+            captured_counts: What `count_captured` returned for captured gradients, in their place.
         """
         if not self.built:
             self.build(list(trainable_variables or ()))
-        unscaled = self.unscaled(grads, captured_grads)
+        unscaled = self.unscaled(grads, captured_grads, captured_counts)
         self.inner_optimizer.apply(unscaled, trainable_variables)
 
     def apply_gradients(
@@ -155,6 +157,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
         captured_grads: CapturedGradients | None = None,
         global_step: Any = None,
         name: str | None = None,
+        captured_counts: tf.Tensor | None = None,
     ) -> Any:
         """Counts and applies gradients; see `apply`.
 
@@ -163,19 +166,34 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
             captured_grads: Captured gradients of the scaled loss.
             global_step: A variable that counts the steps, None if there is none.
             name: Accepted for compatibility; has no effect.
+            captured_counts: See `apply`.
 
         Returns:
             The number of steps of the wrapped optimizer.
         """
         del name
         grads, variables = zip(*grads_and_vars, strict=True)
-        self.apply(grads, variables, captured_grads)
+        self.apply(grads, variables, captured_grads, captured_counts)
         if global_step is not None:
             global_step.assign_add(1)
         return self.iterations
 
+    def count_captured(self, captured_grads: CapturedGradients) -> tf.Tensor:
+        """Returns how many small and large elements captured gradients have, float32 of shape [2].
+
+        Counts of several micro-batches add up to those of the step that they are for.
+
+        Args:
+            captured_grads: Captured gradients of the scaled loss.
+        """
+        halves = _half_precision(tf.nest.flatten(dict(captured_grads)))
+        return tf.add_n([tf.zeros((2,)), *map(self._counts, halves)])
+
     def unscaled(
-        self, grads: Sequence[Any], captured_grads: CapturedGradients | None = None
+        self,
+        grads: Sequence[Any],
+        captured_grads: CapturedGradients | None = None,
+        captured_counts: tf.Tensor | None = None,
     ) -> list[Any]:
         """Returns gradients divided by the factor, after which they have counted for the next one.
 
@@ -183,6 +201,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
             grads: Gradients of the scaled loss, None for variables without.
             captured_grads: Captured gradients of the scaled loss. Those captured in the program
                 since the last step if None.
+            captured_counts: What `count_captured` returned for captured gradients, in their place.
 
         Returns:
             float32 gradients.
@@ -191,9 +210,11 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
             ValueError: Only captured gradients are to count, and there are none.
         """
         scale = tf.convert_to_tensor(self.dynamic_scale.value)
-        if captured_grads is None:
+        if captured_grads is None and captured_counts is None:
             captured_grads = grad_util_ops.take_captured_gradients()
-        if self.captured_grads_only and not captured_grads:
+        if captured_grads:
+            captured_counts = self.count_captured(captured_grads)
+        if self.captured_grads_only and captured_counts is None:
             raise ValueError(
                 f"Optimizer '{self.name}' counts captured gradients alone (captured_grads_only), "
                 "and there are none in this step. Wrap layers in CaptureUpstreamGradients or "
@@ -202,21 +223,28 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
                 "gradients."
             )
         counted = [] if self.captured_grads_only else [grad for grad in grads if grad is not None]
-        self._count([*counted, *tf.nest.flatten(dict(captured_grads))], scale)
+        self._count(counted, captured_counts, scale)
         return [
             None if grad is None else keras.ops.divide(tf.cast(grad, tf.float32), scale)
             for grad in grads
         ]
 
-    def _count(self, grads: list[Any], scale: tf.Tensor) -> None:
-        """Adds scaled gradients to the histogram, and updates the factor if that is due."""
+    def _count(self, grads: list[Any], captured: tf.Tensor | None, scale: tf.Tensor) -> None:
+        """Adds to the histogram, and updates the factor if that is due.
+
+        Args:
+            grads: Scaled gradients.
+            captured: Counts of captured gradients, None if there are none.
+            scale: The factor that they were scaled by.
+        """
         settings = self._settings
         step = self._counter.value + 1
         due = tf.equal(step, settings.update_frequency)
         before = tf.convert_to_tensor(self._histogram.value)
 
         def counted() -> tf.Tensor:
-            counts = tf.add_n([before, *map(self._counts, _half_precision(grads))])
+            known = [before] if captured is None else [before, captured]
+            counts = tf.add_n([*known, *map(self._counts, _half_precision(grads))])
             alpha = settings.lpf_alpha
             return alpha * before + (1.0 - alpha) * counts if alpha else counts
 

@@ -165,6 +165,14 @@ class PipelineExtensions(IPUExtensions):
         if any(stage is not None for stage in stages):
             stage_rules.check_complete(graph, stages)
 
+    def _post_build(self) -> None:
+        """Takes the types of inputs that `build` was given as `keras.Input`, and their shapes."""
+        super()._post_build()
+        given = self._build_shapes_dict
+        if len(given or ()) == 1 and symbolic.has_tensors(given):
+            (self._seen_inputs,) = given.values()
+            self._build_shapes_dict = symbolic.shapes_of(given)
+
     def _layer_graph(self) -> LayerGraph:
         """Returns the calls of layers that the model is made of."""
         if isinstance(self, keras.Sequential | KerasFunctional):

@@ -183,8 +183,8 @@ def _device_mapping(mapping: Any) -> tuple[int, ...] | None:
         type(ipu) is not int or ipu < 0 for ipu in mapping
     ):
         raise ValueError(
-            "Expected `device_mapping` to be a list of integers, the number of the IPU of each "
-            f"stage. Received: {mapping!r}."
+            "Expected `device_mapping` to be a list of integers. They are the numbers of the IPUs "
+            f"of the stages. Received: {mapping!r}."
         )
     return tuple(mapping)
 

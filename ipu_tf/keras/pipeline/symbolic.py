@@ -55,6 +55,18 @@ def call_graph(model: keras.Model, seen: Any, known: CallGraph | None) -> CallGr
     return CallGraph(inputs=inputs, graph=graph)
 
 
+def has_tensors(structure: Any) -> bool:
+    """Returns whether there are symbolic tensors in a structure."""
+    return any(isinstance(leaf, keras.KerasTensor) for leaf in keras.tree.flatten(structure))
+
+
+def shapes_of(structure: Any) -> Any:
+    """Returns a structure with the shapes of symbolic tensors in their places."""
+    return keras.tree.map_structure(
+        lambda leaf: tuple(leaf.shape) if isinstance(leaf, keras.KerasTensor) else leaf, structure
+    )
+
+
 def _symbolic_inputs(model: keras.Model, seen: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of the last symbolic call of a model, or what it was built with."""
     if model._inbound_nodes:

@@ -1,6 +1,6 @@
 """Vertices that multiply and add: AMP, SLIC and MAC loops, and the addition of their partials."""
 
-from ipu_tf.machine.contractions.amp import amp_1x1_cycles, amp_nx1_cycles
+from ipu_tf.machine.contractions.amp import amp_1x1_cycles, amp_nx1_cycles, pass_columns
 from ipu_tf.machine.contractions.mac import (
     horizontal_mac_cycles,
     outer_product_cycles,
@@ -22,6 +22,7 @@ __all__ = [
     "amp_nx1_cycles",
     "horizontal_mac_cycles",
     "outer_product_cycles",
+    "pass_columns",
     "reduce_cycles",
     "slic_cycles",
     "vertical_mac_cycles",

@@ -1,9 +1,9 @@
 """AMP vertices: weights wait in the units, positions stream past them.
 
 Cycles after poplibs' estimators (lib/poplin/PerformanceEstimation.hpp, release 3.4). A pass holds
-`AMP_GRAINS` input channels x `target.amp_columns` output channels of weights. Models weights that
-load at the rate of 128-bit loads and one pass for each group of output channels. Does not model
-filters four rows high, which read four input rows in one pass.
+`AMP_GRAINS` input channels x `pass_columns` output channels of weights. Models weights that load 64
+bits at a time, poplibs' default (option `use128BitConvUnitLoad`), and one pass for each group of
+output channels. Does not model filters four rows high, which read four input rows in one pass.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.workers import barrel_cycles
 
-_CALL_CYCLES = 37
+CALL_1X1_CYCLES = 5
 """Entry and exit of a 1x1 vertex that poplibs' estimate leaves out: the constant by which it was
-low on a Bow (tessellate-ipu, notebook "IPU Peak Flops": N x 16 x 16, float16)."""
+low on a Bow (tessellate-ipu, notebook "IPU Peak Flops": N x 16 x 16, float16, 64-bit loads)."""
 
 _VERTEX_1X1_CYCLES = 50
 _VERTEX_NX1_CYCLES = 109
@@ -37,28 +37,30 @@ def amp_1x1_cycles(work: ContractionWork, target: Target) -> Count:
     """
     channels = work.in_channels * work.taps
     in_groups = ceil_div(channels, AMP_GRAINS[work.dtype])
-    out_groups = ceil_div(work.out_channels, target.amp_columns)
-    load = weight_load_cycles(work.dtype, target)
+    columns = pass_columns(work.dtype, work.partials, target)
+    out_groups = ceil_div(work.out_channels, columns)
+    load = weight_load_cycles(work.dtype, columns, target)
     zeroing = out_groups * (18 + 7 + load + _inner_1x1(work, target, zeroing=True))
     adding = out_groups * (19 + 6 + load + _inner_1x1(work, target, zeroing=False))
     groups = work.groups * (13 + (in_groups - 1) * (15 + adding) + 11 + zeroing)
     zero_list = barrel_cycles(7 + 3 * (in_groups * work.groups - 1), target)
     start = _F8_VERTEX_CYCLES if work.dtype == "float8" else _VERTEX_1X1_CYCLES
-    return _CALL_CYCLES + start + zero_list + groups
+    return CALL_1X1_CYCLES + start + zero_list + groups
 
 
 def amp_nx1_cycles(work: ContractionWork, target: Target) -> Count:
     """Returns the cycles of a tile for filters of many positions, one after the other."""
     in_groups = ceil_div(work.in_channels, AMP_GRAINS[work.dtype])
-    out_groups = ceil_div(work.out_channels, target.amp_columns)
+    columns = pass_columns(work.dtype, work.partials, target)
+    out_groups = ceil_div(work.out_channels, columns)
     items, positions = work.items_of_slowest_worker(target)
     start = 18 if work.partials == "float16" else 17
     worker = start + items * (3 + _item_nx1(positions, work.dtype)) - _RETENTION_NX1_SLOTS
-    load = weight_load_cycles(work.dtype, target)
+    load = weight_load_cycles(work.dtype, columns, target)
     tap = 12 + load + 15 + 3 + barrel_cycles(worker, target)
     inner = 14 * work.tap_rows + work.taps * tap
     partial_bytes = 2 if work.partials == "float16" else 4
-    outputs = work.positions * target.amp_columns
+    outputs = work.positions * columns
     vectors = ceil_div(
         ceil_div(outputs * partial_bytes, target.store_bytes_per_cycle), target.workers
     )
@@ -67,10 +69,23 @@ def amp_nx1_cycles(work: ContractionWork, target: Target) -> Count:
     return _VERTEX_NX1_CYCLES + barrel_cycles(9 + 10, target) + work.groups * groups
 
 
-def weight_load_cycles(dtype: str, target: Target) -> int:
-    """Returns the cycles in which the weights of one pass are loaded."""
-    pass_bytes = target.amp_columns * AMP_GRAINS[dtype] * INPUT_BYTES[dtype]
-    return pass_bytes // target.load_bytes_per_cycle
+def pass_columns(dtype: str, partials: str, target: Target) -> int:
+    """Returns the output channels that one pass computes side by side.
+
+    The partial results of a position have to be stored in the slots in which it passes the units.
+    Mk2 stores 16 float16 in the four slots of a float16 position, but only 8 float32: the ISA's
+    `f16v4sisoamp` takes two partials an instruction, `f16v4hihov4amp` four.
+    """
+    # The units add up products of float8 in float16, and those of float32 in float32.
+    wide = dtype == "float32" or (dtype == "float16" and partials == "float32")
+    storable = position_slots(dtype, target) * target.store_bytes_per_cycle // (4 if wide else 2)
+    return min(target.amp_columns, storable)
+
+
+def weight_load_cycles(dtype: str, columns: int, target: Target) -> int:
+    """Returns the cycles in which the weights of one pass of so many columns are loaded."""
+    pass_bytes = columns * AMP_GRAINS[dtype] * INPUT_BYTES[dtype]
+    return pass_bytes // target.narrow_load_bytes_per_cycle
 
 
 def position_slots(dtype: str, target: Target) -> int:

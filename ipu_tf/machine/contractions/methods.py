@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ipu_tf.machine.contractions.amp import amp_1x1_cycles, amp_nx1_cycles
+from ipu_tf.machine.contractions.amp import amp_1x1_cycles, amp_nx1_cycles, pass_columns
 from ipu_tf.machine.contractions.mac import (
     horizontal_mac_cycles,
     outer_product_cycles,
@@ -41,9 +41,12 @@ class Method:
     macs_per_cycle: Mapping[str, int] = field(default_factory=dict)
     code_bytes: int
 
-    def peak_macs_per_cycle(self, dtype: str, target: Target) -> int:
+    def peak_macs_per_cycle(self, dtype: str, partials: str, target: Target) -> int:
         """Returns the multiply-accumulates per cycle and tile that it cannot exceed."""
-        return self.macs_per_cycle.get(dtype) or target.macs_per_cycle(dtype)
+        if dtype in self.macs_per_cycle:
+            return self.macs_per_cycle[dtype]
+        columns = pass_columns(dtype, partials, target)
+        return target.macs_per_cycle(dtype) * columns // target.amp_columns
 
 
 _AMP_DTYPES = ("float32", "float16", "float8")
@@ -71,6 +74,13 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             macs_per_cycle={"float32": 2, "float16": 4},
             code_bytes=700,
         ),
+        "horizontal_mac_swapped": Method(
+            cycles=horizontal_mac_cycles,
+            dtypes=("float32", "float16"),
+            swapped=True,
+            macs_per_cycle={"float32": 2, "float16": 4},
+            code_bytes=700,
+        ),
         "vertical_mac": Method(
             cycles=vertical_mac_cycles,
             dtypes=("float16",),
@@ -80,6 +90,13 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "outer_product": Method(
             cycles=outer_product_cycles,
             dtypes=("float32", "float16"),
+            macs_per_cycle={"float32": 1, "float16": 2},
+            code_bytes=300,
+        ),
+        "outer_product_swapped": Method(
+            cycles=outer_product_cycles,
+            dtypes=("float32", "float16"),
+            swapped=True,
             macs_per_cycle={"float32": 1, "float16": 2},
             code_bytes=300,
         ),

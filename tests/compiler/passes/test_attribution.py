@@ -57,6 +57,22 @@ def test_what_has_no_name_follows_what_reads_it():
     assert entry["count"].layer == ""
 
 
+def test_accumulators_belong_to_the_backward_pass_and_the_layer_of_their_weight():
+    text = STEP.replace(
+        "ENTRY",
+        'parameter 3 accumulator "net/dense/kernel_sum" layer="net/dense" updated_by=3\n\nENTRY',
+    )
+    text = text.replace(
+        "  rate =",
+        '  s = f32[8,2] parameter(3)\n  sum = f32[8,2] add(s, g), op_name="AssignAdd"\n  rate =',
+    )
+    text = text.replace("multiply(g, scale)", "multiply(sum, scale)")
+    text = text.replace("f32[]) tuple(y, new, count)", "f32[], f32[8,2]) tuple(y, new, count, sum)")
+    entry = attributed(text).entry_computation.by_name()
+    assert (entry["sum"].phase, entry["sum"].layer) == ("backward", "net/dense")
+    assert entry["scaled"].phase == "update"
+
+
 def test_what_is_read_for_an_output_too_is_no_update():
     text = STEP.replace("tuple(y, new", "tuple(scaled, new").replace(
         "ROOT t = (f32[4,2]", "ROOT t = (f32[8,2]"

@@ -2,7 +2,9 @@
 
 import pytest
 
+from ipu_tf.compiler.compile import compile_module
 from ipu_tf.compiler.hlo import parse, verify
+from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes import pipeline, trip_counts
 from tests.compiler import modules
 
@@ -95,6 +97,99 @@ def test_another_condition_makes_it_a_bound():
     text = loop("i1, k1").replace("compare(i1, k1)", "compare(i1, k1), comparison_direction=LT")
     attributes = counts(text.replace("copy(less)", "copy(both)"))
     assert attributes == {"max_trip_count": 10}
+
+
+def test_a_condition_may_be_two_in_a_branch():
+    """What AutoGraph makes of `i < k and ok`: `ok` is looked at only where `i < k`."""
+    text = loop("i1, k1").replace("compare(i1, k1)", "compare(i1, k1), comparison_direction=LT")
+    branches = """
+    yes {
+      p = (pred[]) parameter(0)
+      ROOT a1 = pred[] get-tuple-element(p), tuple_index=0
+    }
+    no {
+      p2 = (pred[]) parameter(0)
+      ROOT a2 = pred[] constant(false)
+    }
+    condition {"""
+    chosen = """t1 = (pred[]) tuple(ok)
+      ROOT q = pred[] conditional(less, t1, t1), calls={yes, no}"""
+    text = text.replace("condition {", branches).replace("ROOT q = pred[] copy(less)", chosen)
+    assert counts(text) == {"max_trip_count": 10}
+    assert counts(text.replace("constant(false)", "constant(true)")) == {}
+
+
+def nested(table, *, inner_limit="limit", keeps_table=True):
+    """A loop of three iterations with another in it, up to what the iteration finds in a table."""
+    kept = "table" if keeps_table else "other"
+    return f"""
+    body {{
+      s = (s32[], s32[]) parameter(0)
+      i = s32[] get-tuple-element(s), tuple_index=0
+      n = s32[] get-tuple-element(s), tuple_index=1
+      c = s32[] constant(1)
+      j = s32[] add(i, c)
+      ROOT r = (s32[], s32[]) tuple(j, n)
+    }}
+    condition {{
+      s1 = (s32[], s32[]) parameter(0)
+      i1 = s32[] get-tuple-element(s1), tuple_index=0
+      n1 = s32[] get-tuple-element(s1), tuple_index=1
+      ROOT less = pred[] compare(i1, n1), comparison_direction=LT
+    }}
+    outer {{
+      s2 = (s32[], (s32[3]), s32[]) parameter(0)
+      i2 = s32[] get-tuple-element(s2), tuple_index=0
+      table = (s32[3]) get-tuple-element(s2), tuple_index=1
+      data = s32[3] get-tuple-element(table), tuple_index=0
+      one = s32[1] dynamic-slice(data, i2), dynamic_slice_sizes={{1}}
+      limit = s32[] reshape(one)
+      zero = s32[] constant(0)
+      t = (s32[], s32[]) tuple(zero, {inner_limit})
+      w = (s32[], s32[]) while(t), calls={{body, condition}}
+      done = s32[] get-tuple-element(w), tuple_index=0
+      c2 = s32[] constant(1)
+      j2 = s32[] add(i2, c2)
+      other = (s32[3]) tuple(data)
+      ROOT r2 = (s32[], (s32[3]), s32[]) tuple(j2, {kept}, done)
+    }}
+    outer_condition {{
+      s3 = (s32[], (s32[3]), s32[]) parameter(0)
+      i3 = s32[] get-tuple-element(s3), tuple_index=0
+      k3 = s32[] constant(3)
+      ROOT less3 = pred[] compare(i3, k3), comparison_direction=LT
+    }}
+    ENTRY main {{
+      x = s32[3] constant({{{table}}})
+      first = s32[] constant(0)
+      array = (s32[3]) tuple(x)
+      t3 = (s32[], (s32[3]), s32[]) tuple(first, array, first)
+      ROOT z = (s32[], (s32[3]), s32[]) while(t3), calls={{outer, outer_condition}}
+    }}
+    """
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "expected"),
+    [
+        ("4, 4, 4", {}, {"trip_count": 4}),
+        ("5, 1, 1", {}, {"mean_trip_count": (7, 3)}),
+        ("5, 1, 1", {"inner_limit": "i2"}, {}),
+        ("4, 4, 4", {"keeps_table": False}, {}),
+    ],
+)
+def test_limits_from_a_table_that_the_outer_loop_carries(table, options, expected):
+    module = trip_counts.run(parse(nested(table, **options)))
+    verify(module)
+    (inner,) = (i for i in module.computations["outer"] if i.opcode == "while")
+    assert inner.attributes == expected
+
+
+def test_a_mean_is_charged_exactly():
+    program = compile_module(parse(nested("5, 1, 1")), CompilerOptions(), {}, 0)
+    assert program.notes == ()
+    repeats = {step.name: step.repeats for step in program.steps}
+    assert (repeats["j"], repeats["less"]) == (7, 7 + 3)  # The condition fails three times.
 
 
 def test_the_gradient_of_a_loop_runs_as_often():

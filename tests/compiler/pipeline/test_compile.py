@@ -8,38 +8,11 @@ import pytest
 from ipu_tf.compiler.compile import compile_module
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import verify
-from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.pipeline import PipelineOptions, compile_pipeline
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.split import cut, prepared, stage_module, with_accumulators
 from ipu_tf.machine.target import target
 from tests.compiler import modules
-
-LAYERS = (
-    "conv2d",
-    "conv2d_1",
-    "max_pooling2d",
-    "conv2d_2",
-    "conv2d_3",
-    "max_pooling2d_1",
-    "flatten",
-    "dense",
-    "dense_1",
-)
-OPTIONS = CompilerOptions(target=target("bow", 64), out_of_memory="report")
-
-
-def stages_at(*cuts):
-    """The stage of every layer of the CIFAR-10 network, with stages beginning at `cuts`."""
-    return {
-        f"sequential/{layer}": sum(place >= begin for begin in cuts)
-        for place, layer in enumerate(LAYERS)
-    }
-
-
-def compiled(*cuts, options=OPTIONS, **changes):
-    pipeline = PipelineOptions(stage_of_layers=stages_at(*cuts), **changes)
-    return compile_pipeline(modules.text("cifar10"), options, pipeline)
+from tests.compiler.pipeline.networks import OPTIONS, compiled, stages_at
 
 
 def bytes_of(program, category):

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_tf import config
 from ipu_tf.keras.layers import CaptureActivationGradients, CaptureUpstreamGradients
-from ipu_tf.keras.optimizers import ALSOptimizer
+from ipu_tf.keras.optimizers import ALSGradientAccumulationOptimizer, ALSOptimizer
 from ipu_tf.ops.grad_util_ops import take_captured_gradients
+from tests.keras.equivalence import strategy_of
 
 X = np.random.default_rng(4).normal(size=(5, 3)).astype("float32")
 
@@ -119,3 +121,94 @@ def test_loss_scaling_counts_the_captured_gradients_of_a_mixed_model(strategy, k
     x, y = np.ones((40, 3), "float32"), np.ones((40, 1), "float32")
     model.fit(x, y, batch_size=20, verbose=0)
     assert float(tf.reduce_sum(optimizer.histogram)) == 2 * 20 * 4
+
+
+def mixed_model(optimizer, **options):
+    """A model with float32 gradients of variables, and 4 captured float16 ones a sample."""
+    keras.utils.set_random_seed(3)
+    policy = "mixed_float16"
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            CaptureUpstreamGradients(keras.layers.Dense(4, activation="relu", dtype=policy)),
+            keras.layers.Dense(1, dtype=policy),
+        ]
+    )
+    model.compile(optimizer=optimizer, loss="mse", **options)
+    return model
+
+
+def frozen(**settings):
+    """Weights stay as they are: what is counted does not depend on when they are updated."""
+    settings = {"captured_grads_only": True, "histogram_bin_edge": 0.01} | settings
+    return ALSOptimizer(keras.optimizers.SGD(0.0), update_frequency=100, **settings)
+
+
+MICRO_BATCHES = 4
+
+
+def counted(strategy, *, micro_batches, updates=2, replicas=1, **settings):
+    """Returns the histogram after training on the same data in so many micro-batches."""
+    with strategy.scope():
+        optimizer = frozen(**settings)
+        model = mixed_model(optimizer, steps_per_execution=micro_batches)
+    model.set_gradient_accumulation_options(micro_batches)
+    random = np.random.default_rng(5)
+    count = 5 * MICRO_BATCHES * updates
+    x, y = random.normal(size=(count, 3)), random.normal(size=(count, 1))
+    model.fit(x.astype("float32"), y.astype("float32"), batch_size=5, shuffle=False, verbose=0)
+    assert int(optimizer.update_counter) == count // (5 * micro_batches * replicas)
+    return np.asarray(optimizer.histogram)
+
+
+@pytest.mark.parametrize("captured_only", [False, True])
+def test_accumulation_counts_the_captured_gradients_of_every_micro_batch(strategy, captured_only):
+    settings = {"captured_grads_only": captured_only}
+    every = counted(strategy, micro_batches=1, **settings)
+    assert every.min() > 0
+    assert every.sum() == 2 * MICRO_BATCHES * 5 * 4
+    np.testing.assert_array_equal(counted(strategy, micro_batches=MICRO_BATCHES, **settings), every)
+
+
+def test_replicas_count_the_captured_gradients_of_all(strategy):
+    every = counted(strategy, micro_batches=1)
+    config.reset_ipu_configuration()
+    several = counted(strategy_of(2), micro_batches=2, replicas=2)
+    config.reset_ipu_configuration()
+    np.testing.assert_array_equal(several, every)
+
+
+def test_accumulation_counts_for_the_last_update_alone_where_that_is_wanted(strategy):
+    settings = {"accumulate_statistics_over_update_period": False}
+    assert counted(strategy, micro_batches=MICRO_BATCHES, **settings).sum() == 0
+
+
+def test_accumulation_moves_the_factor(strategy):
+    with strategy.scope():
+        optimizer = ALSOptimizer(
+            keras.optimizers.SGD(0.0), update_frequency=1, captured_grads_only=True
+        )
+        model = mixed_model(optimizer, steps_per_execution=MICRO_BATCHES)
+    model.set_gradient_accumulation_options(MICRO_BATCHES)
+    x, y = np.ones((5 * MICRO_BATCHES, 3), "float32"), np.ones((5 * MICRO_BATCHES, 1), "float32")
+    model.fit(x, y, batch_size=5, verbose=0)
+    assert float(optimizer.loss_scaling_factor) == 2.0
+
+
+def test_accumulation_wants_captured_gradients_where_they_alone_count(strategy):
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        model.compile(optimizer=frozen(), loss="mse", steps_per_execution=2)
+    model.set_gradient_accumulation_options(2)
+    with pytest.raises(ValueError, match="counts captured .* Received: no captured"):
+        model.fit(np.ones((4, 3), "float32"), np.ones((4, 1), "float32"), batch_size=2, verbose=0)
+
+
+def test_accumulation_in_the_optimizer_and_in_the_loop(strategy):
+    with strategy.scope():
+        optimizer = ALSGradientAccumulationOptimizer(frozen(), num_mini_batches=2)
+        model = mixed_model(optimizer, steps_per_execution=4)
+    model.set_gradient_accumulation_options(2)
+    model.fit(np.ones((20, 3), "float32"), np.ones((20, 1), "float32"), batch_size=5, verbose=0)
+    assert float(tf.reduce_sum(optimizer.histogram)) == 20 * 4
+    assert int(optimizer.iterations) == 1

@@ -212,7 +212,7 @@ def test_both_spellings():
 def test_arguments_without_support(kind, argument, value):
     message = (
         f"ipu_tensorflow_addons.keras.layers.{kind.__name__} does not support __init__ argument "
-        f"{argument}"
+        rf"{argument}.* Received: {argument}={value!r}\."
     )
     with pytest.raises(NotImplementedError, match=message):
         kind(UNITS, **{argument: value})

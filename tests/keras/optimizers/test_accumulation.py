@@ -190,7 +190,7 @@ def test_the_number_of_mini_batches_is_checked(wrong):
 
 
 def test_method_and_type_are_checked():
-    with pytest.raises(ValueError, match="Cannot parse 'most' as one of"):
+    with pytest.raises(ValueError, match="Cannot parse most as one of"):
         GradientAccumulationOptimizer(keras.optimizers.SGD(0.1), 2, reduction_method="most")
     with pytest.raises(ValueError, match="must be tf.float16 or tf.float32. Received: 'int8'"):
         GradientAccumulationOptimizer(keras.optimizers.SGD(0.1), 2, dtype="int8")

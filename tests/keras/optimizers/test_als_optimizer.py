@@ -119,6 +119,14 @@ def test_captured_gradients_count_too():
     assert step(make(captured_grads_only=True), SMALL, captured_grads=captured)[1] == [1, 2]
 
 
+def test_captured_gradients_may_be_counted_before():
+    optimizer = make(captured_grads_only=True)
+    captured = {"one": [tf.constant([SMALL, LARGE], "float16")], "two": [tf.constant([LARGE])]}
+    counts = optimizer.count_captured(captured)
+    assert list(counts.numpy()) == [1, 1]
+    assert step(optimizer, SMALL, captured_counts=counts + counts)[1] == [2, 2]
+
+
 def test_captured_gradients_alone_have_to_be_there():
     with pytest.raises(ValueError, match="'ALSOptimizer' counts captured .* Received: no captured"):
         step(make(captured_grads_only=True), SMALL)

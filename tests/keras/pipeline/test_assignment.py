@@ -382,6 +382,41 @@ class Switching(keras.Model):
         return second(first(inputs))
 
 
+class Lookup(keras.Model):
+    """Takes whole numbers alone."""
+
+    def __init__(self):
+        super().__init__(name="lookup")
+        self.table = ipu.layers.Embedding(10, 4)
+        self.head = keras.layers.Dense(CLASSES)
+
+    def call(self, inputs):
+        return self.head(self.table(inputs))
+
+
+# Keras' words for every subclass with a `call` alone.
+UNBUILT = pytest.mark.filterwarnings(r"ignore:`build\(\)` was called on layer 'lookup")
+
+
+@UNBUILT
+def test_build_tells_the_types_of_inputs(strategy):
+    with strategy.scope():
+        model = Lookup()
+        model.build(keras.Input((5,), dtype="int32", batch_size=2))
+        assign(model, [0, 1])
+    assert model.get_build_config() == {"input_shape": (2, 5)}
+    assert sorted(stage_of_layers(model).values()) == [0, 1]
+
+
+@UNBUILT
+def test_plain_shapes_stand_for_floating_point_inputs(strategy):
+    with strategy.scope():
+        model = Lookup()
+        model.build((2, 5))
+        with pytest.raises(ValueError, match=r"are no floating point numbers.*\(2, 5\), 'float32'"):
+            model.get_pipeline_stage_assignment()
+
+
 def test_stages_of_other_calls_are_stale(strategy):
     with strategy.scope():
         model = Switching()

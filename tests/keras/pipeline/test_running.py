@@ -175,10 +175,13 @@ def test_single_batches_go_through_a_sequential_schedule(model):
     assert int(model.optimizer.iterations) == updates + 1
 
 
-def test_train_on_batch_has_too_few_batches(model):
+def test_a_single_batch_is_that_of_an_update(model):
     fit(model)
-    with pytest.raises(RuntimeError, match="`train_on_batch` of model .* takes 8: 8 micro-batches"):
-        model.train_on_batch(*samples(BATCH))
+    updates = int(model.optimizer.iterations)
+    model.train_on_batch(*samples(2 * G))
+    assert int(model.optimizer.iterations) == updates + 1
+    with pytest.raises(ValueError, match="`train_on_batch` of model .* takes 8 micro-batches"):
+        model.train_on_batch(*samples(G + 1))
 
 
 def test_an_optimizer_that_computes_gradients(model):

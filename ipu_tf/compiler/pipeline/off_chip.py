@@ -1,0 +1,124 @@
+"""What a stage keeps in streaming memory, or shares out over replicas, and the time to move it.
+
+Each variable is a transfer of its own, while the tiles wait. Does not model transfers beside the
+computation, nor an update that is computed on shares alone: every replica pays for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.hlo import Module
+from ipu_tf.compiler.pipeline.fifo import Fifo
+from ipu_tf.compiler.pipeline.options import Offload
+from ipu_tf.compiler.pipeline.program import Moves
+from ipu_tf.compiler.pipeline.residence import Place, Share, Variable, moved, variables
+from ipu_tf.compiler.pipeline.timeline import Wiring
+from ipu_tf.machine.cost import ceil_div
+
+_LEAST_BYTES = 128
+"""Bytes from which on tensors leave the tiles: the default of the machine's option
+`optimizations.minimum_remote_tensor_size`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OffChip:
+    """What is off the tiles of a stage.
+
+    Attributes:
+        program: The program of the stage, without it.
+        streamed: Cycles of transfers from and to streaming memory.
+        gathered: Cycles in which replicas put weights together that they share out.
+        streaming_bytes: Bytes in streaming memory, of one replica.
+    """
+
+    program: DeviceProgram
+    streamed: Moves
+    gathered: Moves
+    streaming_bytes: int
+
+
+def leaves_tiles(fifo: Fifo, offload: Offload) -> bool:
+    """Returns whether the values of a FIFO wait in streaming memory."""
+    return offload.activations and fifo.value_bytes >= _LEAST_BYTES
+
+
+def off_chip(
+    module: Module,
+    program: DeviceProgram,
+    offload: Offload,
+    wiring: Wiring,
+    *,
+    fifos: Sequence[Fifo],
+    recomputes: bool,
+) -> OffChip:
+    """Returns a stage with what is not on its tiles taken away, and what moving it costs.
+
+    Args:
+        module: The module of the stage.
+        program: The module, compiled.
+        offload: What is not on the tiles.
+        wiring: The IPUs.
+        fifos: The FIFOs of the stage, those that stay on the tiles included.
+        recomputes: Whether the backward pass begins with the forward pass.
+    """
+    shares: dict[str, Share] = {}
+    streamed, gathered, streaming_bytes = Moves(), Moves(), 0
+    for variable in variables(module, program):
+        where = _where(variable, offload, wiring.replicas)
+        if where is None:
+            continue
+        shares[variable.parameter.name] = Share(variable=variable, place=where)
+        if where.streams:
+            part_bytes = ceil_div(variable.bytes, where.parts)
+            streaming_bytes += part_bytes
+            streamed += _transfers(variable, recomputes).times(wiring.streaming_cycles(part_bytes))
+        if where.parts > 1:
+            whole_cycles = wiring.all_gather_cycles(variable.bytes)
+            gathered += _gathers(variable, recomputes).times(whole_cycles)
+    for fifo in fifos:
+        if leaves_tiles(fifo, offload):
+            streaming_bytes += fifo.bytes
+            cycles = wiring.streaming_cycles(fifo.value_bytes)
+            streamed += Moves.of(fifo.made_in, cycles) + Moves.of(fifo.read_in, cycles)
+    return OffChip(
+        program=moved(program, shares),
+        streamed=streamed,
+        gathered=gathered,
+        streaming_bytes=streaming_bytes,
+    )
+
+
+def _where(variable: Variable, offload: Offload, replicas: int) -> Place | None:
+    """Returns where a variable is, None for on the tiles, whole, all the time."""
+    role = variable.parameter.role
+    if variable.bytes < _LEAST_BYTES:
+        return None
+    place = {
+        "optimizer_state": Place(
+            streams=offload.optimizer_state,
+            parts=replicas if offload.shard_optimizer_state else 1,
+        ),
+        "accumulator": Place(streams=offload.accumulators),
+        "weight": Place(streams=offload.weights, parts=replicas if offload.shard_weights else 1),
+    }.get(role, Place())
+    return None if place == Place() else place
+
+
+def _transfers(variable: Variable, recomputes: bool) -> Moves:
+    """Returns how often each pass loads and stores a variable."""
+    counts = {phase: use.loads + use.stores for phase, use in variable.uses.items()}
+    return _with_recomputation(Moves(**counts), recomputes)
+
+
+def _gathers(variable: Variable, recomputes: bool) -> Moves:
+    """Returns how often each pass puts a variable together: the update has its share alone."""
+    counts = {phase: 1 for phase in variable.uses if phase != "update"}
+    return _with_recomputation(Moves(**counts), recomputes)
+
+
+def _with_recomputation(counts: Moves, recomputes: bool) -> Moves:
+    """Returns how often things are done if the backward pass begins with the forward pass."""
+    return counts + Moves(backward=counts.forward) if recomputes else counts

@@ -1,0 +1,216 @@
+"""When the variables of a stage are on its tiles: all the time, or around what uses them.
+
+A variable in streaming memory, or shared out over replicas, is whole on the tiles from the first
+step of a pass that reads or writes it to the last. Does not model transfers that run beside the
+computation, nor buffers for the next variable.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ipu_tf.compiler.device_program import DeviceProgram, Tensor
+from ipu_tf.compiler.hlo import Instruction, Module, Parameter, Phase
+from ipu_tf.compiler.memory import add_footprint, tile_memory
+from ipu_tf.compiler.passes.rewrite import users
+from ipu_tf.compiler.placement import Footprint
+from ipu_tf.machine.cost import ceil_div
+
+VIEWS = frozenset({"bitcast", "broadcast", "reshape", "transpose"})
+"""What is made again from its operand rather than kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What one pass does with a variable.
+
+    Attributes:
+        loads: Whether it reads the value that an earlier pass has left.
+        stores: Whether it makes a new value.
+        steps: The first and the last step of the program that use it.
+    """
+
+    loads: bool
+    stores: bool
+    steps: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A variable of a stage.
+
+    Attributes:
+        parameter: The parameter of the stage's module.
+        bytes: Its bytes.
+        uses: What passes do with it.
+    """
+
+    parameter: Parameter
+    bytes: int
+    uses: Mapping[Phase, Use]
+
+
+def variables(module: Module, program: DeviceProgram) -> tuple[Variable, ...]:
+    """Returns the parameters of a stage and how its passes use them, by parameter number.
+
+    Args:
+        module: The module of the stage.
+        program: The module, compiled.
+    """
+    entry = module.entry_computation
+    by_name = entry.by_name()
+    read_by = users(entry)
+    results = by_name[entry.root].operands
+    steps = _Steps(program)
+    found: dict[int, Variable] = {}
+    for instruction in entry:
+        if instruction.opcode != "parameter":
+            continue
+        number = instruction.attributes["parameter_number"]
+        parameter = module.parameters[number]
+        new = "" if parameter.updated_by is None else results[parameter.updated_by]
+        while new and by_name[new].opcode in VIEWS:
+            new = by_name[new].operands[0]
+        made = by_name[new] if new != instruction.name and new else None
+        old_readers = list(_readers(instruction.name, read_by, entry.root))
+        new_readers = list(_readers(new, read_by, entry.root)) if made else []
+        found[number] = Variable(
+            parameter=parameter,
+            bytes=instruction.type.bytes,
+            uses=_uses(old_readers, made, new_readers, steps),
+        )
+    return tuple(found[number] for number in sorted(found))
+
+
+def _readers(
+    name: str, read_by: Mapping[str, Sequence[Instruction]], root: str
+) -> Iterator[Instruction]:
+    """Yields what reads a value, or a view of it."""
+    for reader in read_by[name]:
+        if reader.name == root:
+            continue
+        if reader.opcode in VIEWS:
+            yield from _readers(reader.name, read_by, root)
+        else:
+            yield reader
+
+
+def _uses(
+    old_readers: Sequence[Instruction],
+    made: Instruction | None,
+    new_readers: Sequence[Instruction],
+    steps: _Steps,
+) -> dict[Phase, Use]:
+    """Returns what passes do with a variable, given who reads its old value, who makes its new one,
+    and who reads that."""
+    touching: dict[Phase, list[str]] = {}
+    loads: set[Phase] = {reader.phase for reader in old_readers}
+    for reader in (*old_readers, *new_readers, *([made] if made else [])):
+        touching.setdefault(reader.phase, []).append(reader.name)
+    if made is not None:
+        loads |= {reader.phase for reader in new_readers if reader.phase != made.phase}
+    return {
+        phase: Use(
+            loads=phase in loads,
+            stores=made is not None and made.phase == phase,
+            steps=steps.around(names, phase),
+        )
+        for phase, names in touching.items()
+    }
+
+
+class _Steps:
+    """Finds the steps of instructions."""
+
+    def __init__(self, program: DeviceProgram) -> None:
+        self._of_names: dict[str, list[int]] = {}
+        self._of_phases: dict[Phase, list[int]] = {}
+        for index, step in enumerate(program.steps):
+            self._of_names.setdefault(step.name, []).append(index)
+            self._of_phases.setdefault(step.phase, []).append(index)
+
+    def around(self, names: Iterable[str], phase: Phase) -> tuple[int, int]:
+        """Returns the first and the last step of instructions.
+
+        What is no step itself, such as a loop, stands for the whole phase.
+        """
+        whole = self._of_phases.get(phase, [0])
+        found = [index for name in names for index in self._of_names.get(name, whole)]
+        return min(found), max(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a variable is while nothing uses it.
+
+    Attributes:
+        streams: Whether it is in streaming memory; otherwise on the tiles.
+        parts: In how many parts it is shared out. The update works on parts, other passes on the
+            whole.
+    """
+
+    streams: bool = False
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A variable that is not always on the tiles as a whole.
+
+    Attributes:
+        variable: The variable.
+        place: Where it is.
+    """
+
+    variable: Variable
+    place: Place
+
+
+def moved(program: DeviceProgram, shares: Mapping[str, Share]) -> DeviceProgram:
+    """Returns a program that has variables on its tiles only in part, or only around their uses.
+
+    Args:
+        program: The program.
+        shares: The variables, by the names of their parameters.
+    """
+    if not shares:
+        return program
+    rest = {category: bytes_.copy() for category, bytes_ in program.memory.always_live.items()}
+    tensors: list[Tensor] = []
+    for tensor in program.tensors:
+        if tensor.always_live:
+            add_footprint(rest[tensor.category], tensor.footprint, -1)
+        known = shares.get(tensor.name) if tensor.always_live else None
+        tensors += [tensor] if known is None else _at_times(tensor, known)
+    memory = tile_memory(
+        tensors, steps=len(program.steps), target=program.target, program_bytes=rest
+    )
+    return dataclasses.replace(program, tensors=tuple(tensors), memory=memory)
+
+
+def _at_times(tensor: Tensor, share: Share) -> Iterator[Tensor]:
+    """Yields what is left of a tensor that was always live."""
+    place = share.place
+    if not place.streams:
+        yield _part(tensor, place.parts)
+    for phase, use in share.variable.uses.items():
+        parts = place.parts if phase == "update" else 1
+        if not place.streams and parts == place.parts:
+            continue  # That part is there in any case.
+        first, last = use.steps
+        yield dataclasses.replace(
+            _part(tensor, parts), first_step=first, last_step=last, always_live=False
+        )
+
+
+def _part(tensor: Tensor, parts: int) -> Tensor:
+    """Returns one of so many equal parts of a tensor."""
+    whole = tensor.footprint
+    footprint = Footprint(
+        first_tile=whole.first_tile,
+        tiles=whole.tiles,
+        tile_bytes=ceil_div(whole.tile_bytes, parts),
+    )
+    return dataclasses.replace(tensor, footprint=footprint, bytes=ceil_div(tensor.bytes, parts))

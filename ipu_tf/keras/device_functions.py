@@ -1,0 +1,216 @@
+"""The functions of Keras' training loop, and the replicas that they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf import config, scopes
+from ipu_tf.ipu_strategy import IPUStrategy
+from ipu_tf.keras import functions, replication
+from ipu_tf.keras.functions import ExecutionFunction
+from ipu_tf.keras.loop import Loop
+from ipu_tf.keras.saving import SavedExtensions
+from ipu_tf.keras.steps import Replicas, replicas_of, run_with
+from ipu_tf.keras.training_steps import TrainingSteps
+
+
+class DeviceFunctions(SavedExtensions):
+    """Makes the functions that Keras' loop calls, one execution of the device each.
+
+    A step is Keras' `train_step`, `test_step` or `predict_step`; `strategy.run` makes it a program
+    of the device. Functions are made anew for another configuration of it.
+
+    `jit_compile=True` is accepted and makes no difference: the step is a program of the device.
+    """
+
+    _made_for: tuple[Any, ...] | None = None
+    _replicas: Replicas | None = None
+    _replicated_for: tuple[Any, ...] | None = None
+
+    def reset_metrics(self) -> None:
+        """Resets the metrics, those of every replica."""
+        super().reset_metrics()
+        if self._replicas is not None and self._replicas.metrics is not None:
+            self._replicas.metrics.broadcast()
+
+    def make_train_function(self, force: bool = False) -> Callable[[Any], Any]:
+        """Returns the function that runs one execution of training, made if needed or forced."""
+        if not self._runs_on_ipu():
+            return super().make_train_function(force)
+        self._drop_stale_functions()
+        if self.train_function is None or force:
+            self.train_function = functions.iterator_function(
+                self._execution(self._training_loop(), self._last_training_logs()),
+                parts_of_batch=self._parts_of_batch,
+            )
+        return self.train_function
+
+    def make_test_function(self, force: bool = False) -> Callable[[Any], Any]:
+        """Returns the function that runs one execution of evaluation, made if needed or forced."""
+        if not self._runs_on_ipu():
+            return super().make_test_function(force)
+        self._drop_stale_functions()
+        if self.test_function is None or force:
+            loop = Loop(run_with(self.distribute_strategy, self.test_step), self._replicated())
+            self.test_function = functions.iterator_function(
+                self._execution(loop, self._last_logs())
+            )
+        return self.test_function
+
+    def make_predict_function(self, force: bool = False) -> Callable[[list[Any]], Any]:
+        """Returns the function that runs one execution of prediction, made if needed or forced."""
+        if not self._runs_on_ipu():
+            return super().make_predict_function(force)
+        self._drop_stale_functions()
+        if self.predict_function is None or force:
+            loop = Loop(run_with(self.distribute_strategy, self.predict_step), self._replicated())
+            self.predict_function = functions.predict_function(
+                self._execution(loop, functions.concatenated)
+            )
+        return self.predict_function
+
+    def _training_loop(self) -> Loop:
+        strategy, replicas = self.distribute_strategy, self._replicated()
+        accumulation = self._accumulation()
+        if accumulation.steps_per_replica == 1 and replicas.count == 1:
+            return Loop(run_with(strategy, self.train_step), replicas)
+        training = TrainingSteps(strategy, self, accumulation, replicas)
+        return Loop(
+            training.step,
+            replicas,
+            training=training,
+            micro_batches=accumulation.steps_per_replica,
+        )
+
+    def _batches_of_update(self) -> int:
+        """Returns how many batches a weight update takes, those of all replicas."""
+        return self._accumulation().steps_per_replica * self._replication_factor()
+
+    def _parts_of_batch(self, samples: int) -> int | None:
+        """Returns into how many steps a single batch is split to train on it, None for none.
+
+        Args:
+            samples: Those of the batch.
+
+        Raises:
+            ValueError: The micro-batches of an update would not be of one size.
+        """
+        steps, replicas = self._accumulation().steps_per_replica, self._replication_factor()
+        if steps * replicas == 1:
+            return None
+        if samples % (steps * replicas):
+            raise ValueError(
+                f"`train_on_batch` of model '{self.name}': a weight update takes "
+                f"{steps * replicas} micro-batches of one size, {steps} on each of {replicas} "
+                f"replicas. Pass a batch of a multiple of {steps * replicas} samples. Received: "
+                f"{samples} samples."
+            )
+        return steps
+
+    def _execution(self, loop: Loop, summarise: Callable[[Any], Any]) -> ExecutionFunction:
+        return ExecutionFunction(
+            loop,
+            replicas=self._replicated().count,
+            steps=lambda: self.steps_per_execution,
+            summarise=summarise,
+        )
+
+    def _last_logs(self) -> Callable[[Any], Any]:
+        return functions.last_logs(self._replication_options.metric_reduction)
+
+    def _last_training_logs(self) -> Callable[[Any], Any]:
+        last_logs = self._last_logs()
+        pipeline = self._pipeline()
+        if pipeline is None or not pipeline.options.accumulate_outfeed:
+            return last_logs
+        return lambda logs: last_logs(pipeline.accumulated_logs(logs))
+
+    def _replication_factor(self) -> int:
+        """Returns the number of replicas of this model on its device."""
+        pipeline = self._pipeline()
+        ipus = 1 if pipeline is None else pipeline.ipus_of_replica
+        return replication.replication_factor(self.distribute_strategy, ipus)
+
+    def _replicated(self) -> Replicas:
+        """Returns how the model is replicated; the replicas' state lasts as long as its variables.
+
+        Raises:
+            ValueError: The replicas cannot be parted into groups of the configured size.
+        """
+        count = self._replication_factor()
+        group = config.device_configuration().batch_norm_replica_group_size if count > 1 else 1
+        replication.check_group(count, group)
+        variables = tuple(id(variable) for variable in self.non_trainable_variables)
+        metrics = tuple(id(variable) for variable in self.metrics_variables)
+        key = (count, group, variables, metrics)
+        if self._replicas is None or self._replicated_for != key:
+            self._replicas, self._replicated_for = replicas_of(self, count, group), key
+        return self._replicas
+
+    def _drop_stale_functions(self) -> None:
+        """Drops functions that were made for another configuration of the device."""
+        numerics = config.device_configuration(), scopes.current()
+        if self._made_for not in (None, numerics):
+            self._drop_functions()
+        self._made_for = numerics
+
+    def _runs_on_ipu(self) -> bool:
+        """Returns whether the strategy is an IPU's.
+
+        Raises:
+            RuntimeError: If so, but functions are to run eagerly.
+        """
+        if not isinstance(self.distribute_strategy, IPUStrategy):
+            return False
+        for cause, eager in (
+            ("`run_eagerly` is True", self.run_eagerly),
+            ("`tf.config.run_functions_eagerly(True)` is set", tf.config.functions_run_eagerly()),
+        ):
+            if eager:
+                raise RuntimeError(
+                    "Keras models cannot run eagerly when using `IPUStrategy`: the IPU runs "
+                    f"compiled programs. For model '{self.name}', {cause}. To debug a step, use "
+                    "`tf.print`, or make the model outside of the strategy's scope."
+                )
+        return True
+
+    def _get_metrics_result_or_logs(self, logs: Any) -> Any:
+        """Returns the logs of an epoch.
+
+        With replicas or means over micro-batches these are the reduced ones: the model's metrics
+        are those of the last replica after the last of them.
+        """
+        if (self._replicas is not None and self._replicas.count > 1) or self._means_logs():
+            return logs
+        return super()._get_metrics_result_or_logs(logs)
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Builds what is not built yet.
+
+        Keras would read the first batch of `iterator` only for its shapes, which the specification
+        of the dataset tells without losing a batch.
+        """
+        strategy = self.distribute_strategy
+        if isinstance(strategy, IPUStrategy):
+            _adopt(self.optimizer, strategy)
+            if iterator is not None:
+                data_batch = functions.batch_spec(iterator._get_iterator().element_spec)
+                iterator = None
+            if data_batch is not None:
+                self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data_batch)
+        super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+def _adopt(optimizer: Any, strategy: IPUStrategy) -> None:
+    """Makes an optimizer one of `strategy`, also where it was made outside of the scope.
+
+    An optimizer holds on to the strategy that it was made under. The variables of an IPU strategy
+    are plain ones, so what it has made so far fits in.
+    """
+    while optimizer is not None:
+        optimizer._distribution_strategy = strategy
+        optimizer = getattr(optimizer, "inner_optimizer", None)

@@ -1,0 +1,229 @@
+"""The programs of training with accumulation or replicas.
+
+The host runs a program for each micro-batch, which adds its gradients to the accumulator that all
+replicas share, and one that updates the weights. An IPU runs both in one program, on the
+micro-batches of its replica alone; `DeviceStep` traces that for its figures.
+"""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.keras.accumulation import CapturedGradientCounts, GradientAccumulator
+from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.steps import Replicas, run_with
+from ipu_tf.runtime import device_programs
+from ipu_tf.runtime.untouched import untouched_variables
+
+
+class WeightUpdate:
+    """What a weight update is made of: the gradients of micro-batches, added up and applied.
+
+    Args:
+        model: A built and compiled model.
+        accumulation: Micro-batches of an update, and how their gradients are reduced.
+        replicas: How the model is replicated.
+    """
+
+    def __init__(
+        self, model: keras.Model, accumulation: GradientAccumulationOptions, replicas: Replicas
+    ) -> None:
+        self._model = model
+        self._replicas = replicas
+        self._weights = list(model.trainable_weights)
+        self.accumulator = GradientAccumulator(
+            [weight.value for weight in self._weights], accumulation
+        )
+        counts = getattr(model.optimizer, "supports_captured_grads", False)
+        self._captured = CapturedGradientCounts(model.optimizer) if counts else None
+
+    def reset(self) -> None:
+        """Begins a new update."""
+        self.accumulator.reset()
+        if self._captured is not None:
+            self._captured.reset()
+
+    def add(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
+        """Adds the gradients of a group's micro-batches; see `TrainingSteps.step`."""
+        model = self._model
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        logs = []
+        with tf.GradientTape() as tape:
+            outputs = model(x, training=True) if model._call_has_training_arg else model(x)
+            losses = []
+            for member in range(self._replicas.group):
+                replica = group * self._replicas.group + member
+                loss, replica_logs = self._loss_and_logs(tape, batch, outputs, replica, member)
+                losses.append(loss)
+                logs.append(replica_logs)
+            loss = model.optimizer.scale_loss(tf.add_n(losses) if len(losses) > 1 else losses[0])
+        gradients = tape.gradient(loss, [weight.value for weight in self._weights])
+        self.accumulator.add(gradients, micro_batch, new_step=tf.equal(group, 0))
+        if self._captured is not None:
+            self._captured.add()
+        return keras.tree.map_structure(lambda *values: tf.stack(values), *logs)
+
+    def apply(self) -> None:
+        """Gives the accumulated gradients to the optimizer."""
+        if not self._weights:
+            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+            return
+        pairs = zip(self.accumulator.gradients(), self._weights, strict=True)
+        captured = {} if self._captured is None else self._captured.arguments()
+        self._model.optimizer.apply_gradients(pairs, **captured)
+
+    def _loss_and_logs(
+        self, tape: tf.GradientTape, batch: Any, outputs: Any, replica: tf.Tensor, member: int
+    ) -> tuple[tf.Tensor, Any]:
+        """Returns the loss of a member of the group on its part of the batch, and its logs."""
+        model, metrics = self._model, self._replicas.metrics
+        part = keras.tree.map_structure(lambda leaf: self._part(leaf, member), (batch, outputs))
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(part[0])
+        if metrics is not None:
+            metrics.load(replica)
+        arguments = {"x": x, "y": y, "y_pred": part[1], "sample_weight": weights}
+        loss = model._compute_loss(**arguments, training=True)
+        with tape.stop_recording():
+            samples = next(leaf for leaf in keras.tree.flatten(x) if leaf is not None).shape[0]
+            model._loss_tracker.update_state(loss, sample_weight=tf.constant(samples))
+            logs = model.compute_metrics(**arguments)
+            if metrics is not None:
+                metrics.store(replica)
+        return loss, logs
+
+    def _part(self, leaf: Any, member: int) -> Any:
+        """Returns a member's rows of a tensor of the whole group."""
+        if leaf is None or self._replicas.group == 1:
+            return leaf
+        rows = leaf.shape[0] // self._replicas.group
+        return leaf[member * rows : (member + 1) * rows]
+
+
+class TrainingSteps:
+    """What the host runs to train with accumulation or replicas.
+
+    Args:
+        strategy: Runs the programs.
+        model: A built and compiled model.
+        accumulation: Micro-batches of an update, and how their gradients are reduced.
+        replicas: How the model is replicated.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: keras.Model,
+        accumulation: GradientAccumulationOptions,
+        replicas: Replicas,
+    ) -> None:
+        self._strategy = strategy
+        self._model = model
+        self._group = replicas.group
+        self._weight_update = WeightUpdate(model, accumulation, replicas)
+        self._device_step = DeviceStep(strategy, model, accumulation)
+
+    def reset(self) -> None:
+        """Begins a new weight update."""
+        self._weight_update.reset()
+
+    @tf.autograph.experimental.do_not_convert
+    def step(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
+        """Adds the gradients of a group's micro-batches to the accumulator.
+
+        Args:
+            batch: The batches of the group's replicas, one after the other on the first axis.
+            group: int32 scalar, number of the group.
+            micro_batch: int32 scalar, number of the micro-batch within its update.
+
+        Returns:
+            The logs of each of the group's replicas, stacked on a new first axis.
+        """
+        # A trace of this is the first of its shapes: nothing has run yet if it does not fit.
+        of_one_replica = keras.tree.map_structure(self._spec_of_one_replica, batch)
+        self._device_step.trace(of_one_replica)
+        return self._run(lambda batch: self._weight_update.add(batch, group, micro_batch), batch)
+
+    @tf.autograph.experimental.do_not_convert
+    def update(self) -> None:
+        """Gives the accumulated gradients to the optimizer."""
+        self._run(self._weight_update.apply)
+
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        with device_programs.on_host():
+            return self._strategy.run(_train_step(self._model, function), args=arguments)
+
+    def _spec_of_one_replica(self, leaf: tf.Tensor | None) -> tf.TensorSpec | None:
+        if leaf is None:
+            return None
+        return tf.TensorSpec([leaf.shape[0] // self._group, *leaf.shape[1:]], leaf.dtype)
+
+
+class DeviceStep:
+    """What the IPUs of one replica run in training: micro-batches, and the weight update.
+
+    It never runs: it is traced for its figures, with accumulators where there are several
+    micro-batches. How often a micro-batch is run, and on how many replicas, the compiler is told
+    apart.
+
+    Args:
+        strategy: An IPU strategy.
+        model: A built and compiled model.
+        accumulation: Micro-batches of an update, and how their gradients are reduced.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: keras.Model,
+        accumulation: GradientAccumulationOptions,
+    ) -> None:
+        self._strategy = strategy
+        self._model = model
+        self._accumulation = accumulation
+        with untouched_variables():
+            self._weight_update = WeightUpdate(model, accumulation, Replicas())
+
+    def trace(self, batch_spec: Any) -> None:
+        """Traces the step; the strategy keeps its program.
+
+        Args:
+            batch_spec: Shapes and types of a micro-batch.
+
+        Raises:
+            IPUOutOfMemoryError: The program does not fit on a tile.
+            UnsupportedOpcodeError: An operation has no cost on the machine.
+            UncompilableProgram: The step cannot be compiled at all.
+        """
+        if self._accumulation.steps_per_replica == 1:
+            step = run_with(self._strategy, self._model.train_step)
+            tf.function(step, autograph=False).get_concrete_function(batch_spec)
+            return
+        number = tf.TensorSpec((), tf.int32)
+        tf.function(self._run, autograph=False).get_concrete_function(batch_spec, number)
+
+    def _run(self, batch: Any, micro_batch: tf.Tensor) -> Any:
+        weight_update = self._weight_update
+
+        def step_and_update(batch: Any) -> Any:
+            logs = weight_update.add(batch, tf.constant(0), micro_batch)
+            weight_update.apply()
+            return logs
+
+        with device_programs.accumulating_in(weight_update.accumulator.sums):
+            return self._strategy.run(_train_step(self._model, step_and_update), args=(batch,))
+
+
+def _train_step(model: keras.Model, function: Callable[..., Any]) -> types.MethodType:
+    """Returns a function as a train step of a model, whose program it becomes."""
+
+    def train_step(model: keras.Model, *arguments: Any) -> Any:
+        del model
+        return function(*arguments)
+
+    return types.MethodType(train_step, model)

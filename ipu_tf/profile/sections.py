@@ -1,0 +1,108 @@
+"""Parts of reports that programs of one IPU and of several have in common: values to lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ipu_tf.compiler import errors
+from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
+from ipu_tf.profile import figures
+from ipu_tf.profile.table import Row, table
+from ipu_tf.profile.units import kib, percent
+
+LAYER_WIDTH = 44
+_SHORT = 26
+NO_LAYER = "(no layer)"
+_TOP_LAYERS = 10
+
+
+def memory_line(memory: TileMemory) -> str:
+    """Returns how full the fullest tile and the mean tile are."""
+    tiles = figures.tile_bytes(memory)
+    fullest = int(tiles.argmax()) if tiles.size else 0
+    most, mean = (int(tiles.max()), float(tiles.mean())) if tiles.size else (0, 0.0)
+    over = most - memory.limit_bytes
+    verdict = "fits" if over <= 0 else f"OUT OF MEMORY by {kib(over)} KiB"
+    return (
+        f"max {kib(most)} KiB (tile {fullest}), mean {kib(mean)} KiB "
+        f"of {kib(memory.limit_bytes)} KiB: {verdict}"
+    )
+
+
+def layer_lines(layers: Sequence[figures.LayerCycles]) -> Iterator[str]:
+    """Yields a table of the layers that take most cycles.
+
+    Args:
+        layers: All layers, the most expensive one first.
+    """
+    shown = layers[:_TOP_LAYERS]
+    whole = max(1, sum(layer.cycles for layer in layers))
+
+    def row(layer: figures.LayerCycles) -> Row:
+        parts = [f"{layer.by_phase.get(phase, 0):,}" for phase in figures.PHASES]
+        return (shortened(layer.layer), f"{layer.cycles:,}", percent(layer.cycles / whole), *parts)
+
+    title = f"cycles by layer ({len(shown)} of {len(layers)})"
+    yield from table((title, "all", "share", *figures.PHASES), map(row, shown))
+
+
+def memory_lines(memory: TileMemory) -> Iterator[str]:
+    """Yields a table of what tile memory is used for."""
+    tiles = figures.tile_bytes(memory)
+    if not tiles.size:
+        return
+    fullest = int(tiles.argmax())
+    kinds: dict[str, figures.ByCategory] = {
+        "always live": memory.always_live,
+        "at the peak": memory.not_always_live_peak,
+    }
+    rows = [
+        (f"{category.replace('_', ' ')}, {kind}", kib(values[fullest]), kib(values.mean()))
+        for kind, by_category in kinds.items()
+        for category, values in by_category.items()
+        if values.any()
+    ]
+    total = ("all", kib(tiles[fullest]), kib(tiles.mean()))
+    yield from table(("tile memory, KiB", f"fullest tile ({fullest})", "mean tile"), [*rows, total])
+
+
+def peak_lines(device: DeviceProgram) -> Iterator[str]:
+    """Yields when memory is fullest, and a table of the layers that hold most of it then."""
+    layers = figures.live_at_peak(device)
+    shown = layers[:_TOP_LAYERS]
+    peak = device.memory.peak_step
+    if peak < len(device.steps):
+        step = device.steps[peak]
+        yield f"peak at step {peak} of {len(device.steps)}: {step.name}, {step.layer or NO_LAYER}"
+    title = f"live at the peak, KiB on all tiles ({len(shown)} of {len(layers)})"
+    rows = [
+        (shortened(layer.layer), kib(layer.always_live_bytes), kib(layer.other_bytes))
+        for layer in shown
+    ]
+    yield from table((title, "always live", "rest"), rows)
+
+
+def overflow_lines(device: DeviceProgram) -> Iterator[str]:
+    """Yields what takes most of the fullest tile of a program that does not fit, and what helps."""
+    title = f"largest on tile {device.memory.fullest_tile}, KiB"
+    rows = [
+        (
+            _cut(live.tensor.name, LAYER_WIDTH),
+            kib(live.tile_bytes),
+            live.tensor.category.replace("_", " "),
+            shortened(live.tensor.layer, _SHORT),
+        )
+        for live in errors.largest_on_fullest_tile(device)
+    ]
+    yield from table((title, "there", "what for", "layer"), rows)
+    yield "to make room:"
+    yield from (f"  {remedy}" for remedy in errors.advice(device))
+
+
+def shortened(layer: str, width: int = LAYER_WIDTH) -> str:
+    """Returns the end of a layer's path, as long as tables have room for."""
+    return _cut(layer or NO_LAYER, width)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else "..." + text[3 - width :]

@@ -1,0 +1,228 @@
+"""What a weight update of several batches costs: one program, in reports and in estimates."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ipu_tf
+from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config
+from ipu_tf.profile import figures, pipeline_figures
+from tests.keras.equivalence import BATCH, batches, samples, strategy_of
+from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration_is_left():
+    yield
+    config.reset_ipu_configuration()
+
+
+def fitted(replicas=1, micro_batches=1, *, build=sequential, updates=1, **options):
+    """Returns a model and the report of its fit."""
+    strategy = strategy_of(replicas)
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        model = compile_model(
+            build(),
+            optimizer=keras.optimizers.SGD(0.05, momentum=0.9),
+            steps_per_execution=micro_batches * updates,
+        )
+    model.set_gradient_accumulation_options(micro_batches, **options)
+    data = batches(samples(BATCH * micro_batches * replicas * updates), BATCH)
+    model.fit(data, shuffle=False, verbose=0)
+    return model, strategy.report()
+
+
+def step_of(report):
+    """Returns the only program of a report, which is one of several batches."""
+    (program,) = report.programs
+    assert program.device is None
+    return program.pipeline
+
+
+def bytes_of(step, category):
+    return int(step.ipus[0].memory.always_live[category].sum())
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    ("micro_batches", "method", "dtype"),
+    [(4, "sum", None), (4, "mean", tf.float16), (2, "running_mean", None), (1, "sum", None)],
+)
+def test_an_estimate_equals_the_report_of_a_fit(replicas, micro_batches, method, dtype):
+    model, report = fitted(
+        replicas, micro_batches, gradient_accumulation_reduction_method=method, dtype=dtype
+    )
+    estimate = ipu_tf.estimate(model, batch_size=BATCH)
+    if replicas == micro_batches == 1:
+        (one,), (other,) = report.programs, estimate.programs
+        assert one.device.cycles == other.device.cycles
+        return
+    one, other = step_of(report), step_of(estimate)
+    assert one.cycles == other.cycles
+    assert one.samples_per_update == other.samples_per_update
+    for mine, others in zip(one.ipus, other.ipus, strict=True):
+        np.testing.assert_array_equal(mine.memory.peak_tile_bytes, others.memory.peak_tile_bytes)
+        np.testing.assert_array_equal(mine.memory.live_bytes, others.memory.live_bytes)
+
+
+def test_a_fit_is_one_program_named_after_the_step():
+    model, report = fitted(2, 4)
+    (program,) = report.programs
+    assert program.name == f"{model.name}.train_step"
+    assert report.complete
+    assert len(program.tile_ops) == 5
+
+
+def test_the_cycles_are_those_of_all_micro_batches_the_all_reduce_and_the_update():
+    step = step_of(fitted(2, 4)[1])
+    (stage,) = step.stages
+    assert step.timeline.cycles == 4 * stage.micro_batch_cycles
+    assert step.all_reduce_cycles > 0
+    assert step.update_cycles > 0
+    assert step.cycles == step.timeline.cycles + step.all_reduce_cycles + step.update_cycles
+    assert step.samples_per_update == 8 * BATCH
+    assert step.timeline.bubble_share == 0
+
+
+def test_one_replica_has_nothing_to_reduce():
+    alone, four = (step_of(fitted(replicas, 4)[1]) for replicas in (1, 4))
+    assert alone.all_reduce_cycles == 0
+    assert four.all_reduce_cycles > 0
+    assert alone.timeline.cycles == four.timeline.cycles
+    np.testing.assert_array_equal(
+        alone.ipus[0].memory.peak_tile_bytes, four.ipus[0].memory.peak_tile_bytes
+    )
+
+
+@pytest.mark.parametrize(("dtype", "share"), [(None, 1), (tf.float16, 2)])
+def test_memory_has_the_accumulators_in_their_type(dtype, share):
+    model, report = fitted(1, 4, dtype=dtype)
+    step = step_of(report)
+    size = sum(int(np.prod(weight.shape)) * 4 for weight in model.trainable_weights)
+    assert bytes_of(step, "accumulators") == size // share
+    assert bytes_of(step, "weights") == size
+    (stage,) = step.stages
+    layers = {each.layer for each in stage.program.tensors if each.category == "accumulators"}
+    assert layers == {layer.path for layer in model.layers}
+
+
+def test_replicas_alone_need_no_accumulators():
+    assert bytes_of(step_of(fitted(2, 1)[1]), "accumulators") == 0
+
+
+def test_accumulators_of_embeddings_are_as_large_as_the_table():
+    def build():
+        return keras.Sequential(
+            [
+                keras.Input((FEATURES,)),
+                keras.layers.Lambda(lambda x: keras.ops.cast(keras.ops.abs(x), "int32")),
+                keras.layers.Embedding(1000, 4),
+                keras.layers.Flatten(),
+                keras.layers.Dense(CLASSES),
+            ]
+        )
+
+    step = step_of(fitted(1, 4, build=build)[1])
+    assert bytes_of(step, "accumulators") >= 1000 * 4 * 4
+
+
+def test_a_batch_norm_group_is_charged_as_single_replicas():
+    def build():
+        return keras.Sequential(
+            [
+                keras.Input((FEATURES,)),
+                keras.layers.BatchNormalization(),
+                keras.layers.Dense(CLASSES),
+            ]
+        )
+
+    def group_of(size):
+        cfg = IPUConfig()
+        cfg.auto_select_ipus = 4
+        cfg.ipu_model.tiles_per_ipu = 16
+        cfg.norms.experimental.distributed_batch_norm_replica_group_size = size
+        cfg.configure_ipu_system()
+        strategy = IPUStrategy()
+        with strategy.scope():
+            model = compile_model(build(), steps_per_execution=2)
+        model.set_gradient_accumulation_options(2)
+        model.fit(batches(samples(8 * BATCH), BATCH), verbose=0)
+        return step_of(strategy.report())
+
+    alone, grouped = group_of(1), group_of(2)
+    assert alone.cycles == grouped.cycles
+    assert alone.samples_per_update == grouped.samples_per_update == 8 * BATCH
+
+
+def test_evaluation_and_prediction_count_all_replicas():
+    model, _ = fitted(2, 4)
+    x, y = samples(BATCH * 8)
+    model.evaluate(x, y, batch_size=BATCH, verbose=0)
+    model.predict(x, batch_size=BATCH, verbose=0)
+    programs = {program.name: program for program in model.distribute_strategy.report().programs}
+    for name in ("test_step", "predict_step"):
+        step = programs[f"{model.name}.{name}"].pipeline
+        assert (step.micro_batches, step.replicas) == (1, 2)
+        assert step.samples_per_update == 2 * BATCH
+        assert step.all_reduce_cycles == 0
+    (estimated,) = ipu_tf.estimate(model, batch_size=BATCH, training=False).programs
+    assert estimated.pipeline.cycles == programs[f"{model.name}.predict_step"].pipeline.cycles
+
+
+def test_the_text_says_what_an_update_is_made_of():
+    model, report = fitted(2, 4, updates=3)
+    text, step = report.summary(), step_of(report)
+    assert "2 replicas of one bow IPU, 16 tiles" in text
+    assert "weight update 4 x micro-batch, all-reduce over 2 replicas, update" in text
+    assert f"{step.cycles:,} cycles a weight update" in text
+    assert "32 samples an update (4 x 4 x 2)" in text
+    assert "a call from the host runs 12 steps in" in text
+    assert "accumulators, always live" in text
+    row = next(line for line in text.splitlines() if line.startswith(f"  {model.layers[0].path}"))
+    _, cycles, share, forward, backward, update = row.split()
+    numbers = [int(number.replace(",", "")) for number in (cycles, forward, backward, update)]
+    assert numbers[0] == sum(numbers[1:])
+    assert share.endswith("%")
+
+
+def test_layers_count_every_micro_batch():
+    step = step_of(fitted(1, 4)[1])
+    (stage,) = step.stages
+    once = {layer.layer: layer for layer in figures.layers(stage.program)}
+    for layer in pipeline_figures.layers(step):
+        assert layer.by_phase.get("forward", 0) == 4 * once[layer.layer].by_phase.get("forward", 0)
+        assert layer.by_phase.get("update", 0) == once[layer.layer].by_phase.get("update", 0)
+    assert sum(layer.cycles for layer in pipeline_figures.layers(step)) == step.cycles
+
+
+def test_a_file_gives_the_report_back(tmp_path):
+    _, report = fitted(2, 4)
+    path = tmp_path / "report.json"
+    report.to_json(path)
+    assert ipu_tf.Report.from_json(path).summary() == report.summary()
+
+
+def test_a_step_that_does_not_fit_is_refused_before_anything_runs():
+    strategy = strategy_of(2)
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(2**20)])
+        model.compile("sgd", "mse", steps_per_execution=2)
+    model.set_gradient_accumulation_options(2)
+    before = model.get_weights()
+    x = np.ones((4 * BATCH, FEATURES), "float32")
+    with pytest.raises(IPUOutOfMemoryError, match="train_step"):
+        model.fit(x, np.zeros((4 * BATCH, 2**20), "float32"), batch_size=BATCH, verbose=0)
+    for mine, kept in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(mine, kept)
+
+
+def test_options_of_an_uncompiled_model_count():
+    strategy = strategy_of(1)
+    with strategy.scope():
+        model = sequential()
+    model.set_gradient_accumulation_options(4)
+    report = ipu_tf.estimate(model, batch_size=BATCH)
+    assert step_of(report).micro_batches == 4
+    assert "is not compiled" in report.notes[0]

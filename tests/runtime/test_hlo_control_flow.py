@@ -1,0 +1,248 @@
+"""Gradients through branches and loops: the numbers of stock TensorFlow, and a report."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf.compiler.passes import pipeline
+from ipu_tf.runtime import loop_bounds
+from ipu_tf.runtime.hlo import UncompilableProgram
+from tests.compiler.modules import traced
+
+X = np.linspace(-1, 1, 12).reshape(3, 4).astype("float32")
+W = tf.Variable(np.linspace(-1, 1, 16).reshape(4, 4).astype("float32"))
+
+
+def positive(x):
+    return x[0, 0] > 0
+
+
+def loop(x, body, iterations=3, **options):
+    condition = lambda i, _: i < iterations  # noqa: E731
+    return tf.while_loop(condition, lambda i, y: (i + 1, body(y)), (0, x), **options)[1]
+
+
+def dense(x):
+    return tf.tanh(x @ W)
+
+
+@tf.function
+def by_autograph(x):
+    if x[0, 0] > 0:  # noqa: SIM108 - a statement of AutoGraph's
+        y = dense(x)
+    else:
+        y = tf.sin(x @ W)
+    for i in tf.range(4):
+        y = dense(y) + tf.cast(i, tf.float32)
+    count = 0
+    while count < 3:
+        if y[0, 0] > 0:
+            y = tf.sin(y)
+        count += 1
+    return y
+
+
+@tf.function
+def rows(x):
+    total = tf.zeros(4)
+    for row in x:
+        total = tf.tanh(total + row * W[0])
+    return total
+
+
+@tf.function
+def arrays(x):
+    results = tf.TensorArray(tf.float32, size=3)
+    for i in tf.range(3):
+        results = results.write(i, tf.tanh(x[i] * W[0]))
+    return results.stack()
+
+
+@tf.function
+def with_break(x):
+    for _ in tf.range(4):
+        x = dense(x)
+        if x[0, 0] > 5:
+            break
+    return x
+
+
+FUNCTIONS = {
+    "cond": lambda x: tf.cond(positive(x), lambda: dense(x), lambda: tf.sin(x) @ W * x),
+    "nested cond": lambda x: tf.cond(
+        positive(x),
+        lambda: x @ W,
+        lambda: tf.cond(positive(-x), lambda: dense(tf.exp(x)), lambda: tf.sin(x @ W)),
+    ),
+    "case": lambda x: tf.case(
+        [(positive(x), lambda: dense(x)), (positive(-x), lambda: tf.sin(x @ W))],
+        default=lambda: x * x,
+    ),
+    "switch_case": lambda x: tf.switch_case(
+        tf.cast(positive(x), tf.int32) + 1, [lambda: dense(x), lambda: tf.exp(x), lambda: x * x]
+    ),
+    "keras cond": lambda x: keras.ops.cond(positive(x), lambda: dense(x), lambda: x),
+    "while_loop": lambda x: loop(x, dense),
+    "nested while_loop": lambda x: loop(x, lambda y: loop(y, dense, iterations=2)),
+    "cond in a loop": lambda x: loop(
+        x, lambda y: tf.cond(positive(y), lambda: dense(y), lambda: tf.sin(y))
+    ),
+    "keras while_loop": lambda x: keras.ops.while_loop(
+        lambda i, _: i < 3, lambda i, y: (i + 1, keras.ops.tanh(y @ W)), (0, x)
+    )[1],
+    "keras fori_loop": lambda x: keras.ops.fori_loop(0, 3, lambda _, y: dense(y), x),
+    "keras scan": lambda x: keras.ops.scan(
+        lambda carry, row: (keras.ops.tanh(carry + row), carry * row), keras.ops.zeros(4), x
+    )[1],
+    "map_fn": lambda x: tf.map_fn(lambda row: tf.tanh(row * W[0]), x),
+    "AutoGraph": by_autograph,
+    "AutoGraph over rows": rows,
+    "AutoGraph with arrays": arrays,
+    "AutoGraph with break": with_break,
+}
+
+
+def with_gradients(fn):
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(fn(x) ** 2)
+        return total, *tape.gradient(total, [x, W], unconnected_gradients="zero")
+
+    return step
+
+
+def run(fn, x=X):
+    """Returns what a function gives in a strategy, and its report."""
+    strategy = IPUStrategy()
+    return strategy.run(tf.function(fn), args=(tf.constant(x),)), strategy.report()
+
+
+class TestGradients:
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    @pytest.mark.parametrize("sign", [1, -1])
+    def test_numbers_are_those_of_tensorflow(self, name, sign):
+        fn = with_gradients(FUNCTIONS[name])
+        expected = tf.function(fn)(tf.constant(sign * X))
+        results, report = run(fn, sign * X)
+        for result, wanted in zip(results, expected, strict=True):
+            np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=1e-6)
+        (program,) = report.programs
+        assert program.device.complete
+
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    def test_a_function_is_traced_once(self, name):
+        traces = []
+
+        def fn(x):
+            traces.append(x)
+            return FUNCTIONS[name](x)
+
+        run(with_gradients(fn))
+        assert len(traces) == 1
+
+    def test_other_gradients_keep_optionals(self):
+        """On this thread, too, once the trace is over."""
+        run(with_gradients(FUNCTIONS["cond"]))
+        graph = tf.function(with_gradients(FUNCTIONS["cond"])).get_concrete_function(X).graph
+        functions = graph.as_graph_def().library.function
+        assert "OptionalFromValue" in {n.op for function in functions for n in function.node_def}
+
+    def test_floats_are_checked_where_a_branch_is_not_taken(self):
+        machine = IPUConfig()
+        machine.floating_point_behaviour.div0 = True
+        machine.floating_point_behaviour.inv = True
+        machine.configure_ipu_system()
+        try:
+            results, _ = run(with_gradients(FUNCTIONS["cond"]))
+        finally:
+            config.reset_ipu_configuration()
+        assert np.isfinite(results[0])
+
+    def test_a_tape_outside_of_the_run(self):
+        strategy, x = IPUStrategy(), tf.constant(X)
+        fn = tf.function(FUNCTIONS["cond"])
+        gradients = []
+        for call in (fn, lambda x: strategy.run(fn, args=(x,))):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                total = tf.reduce_sum(call(x) ** 2)
+            gradients.append(tape.gradient(total, x))
+        np.testing.assert_allclose(*gradients, rtol=2e-5, atol=1e-6)
+
+
+class TestTripCounts:
+    @pytest.mark.parametrize(
+        ("name", "expected"),
+        [
+            ("while_loop", [3, 3]),
+            ("nested while_loop", [2, 2, 3, 3]),
+            ("AutoGraph over rows", [3, 3]),
+            ("keras scan", [3, 3]),
+        ],
+    )
+    def test_gradients_run_as_often_as_their_loops(self, name, expected):
+        module = pipeline.simplify(traced(with_gradients(FUNCTIONS[name]), X).module)
+        loops = [i for c in module.computations.values() for i in c if i.opcode == "while"]
+        assert sorted(i.attributes.get("trip_count", 0) for i in loops) == expected
+
+    def test_stacks_are_as_long_as_the_loop_is(self):
+        fn = with_gradients(lambda x: loop(loop(x, dense, 7), dense, 2))
+        module = traced(fn, X).module
+        types = {str(i.type) for c in module.computations.values() for i in c}
+        assert {"f32[7,3,4]", "f32[2,3,4]"} <= types
+
+    def test_unknown_counts_are_noted(self):
+        def fn(x):
+            return tf.while_loop(lambda y: y[0, 0] < 9, lambda y: (y + 1,), (x,))[0]
+
+        (program,) = run(fn)[1].programs
+        (note,) = program.device.notes
+        assert note == "The loop 'while' runs an unknown number of times; one is counted."
+
+    def test_bounds_are_noted(self):
+        def fn(x):
+            return tf.while_loop(
+                lambda y: y[0, 0] < 9, lambda y: (y * y + 2,), (x,), maximum_iterations=20
+            )[0]
+
+        (program,) = run(with_gradients(fn))[1].programs
+        assert program.device.notes[0] == (
+            "The loop 'while' runs an unknown number of times, at most 20; one is counted."
+        )
+
+
+class TestErrors:
+    @pytest.mark.filterwarnings("ignore:.*is built:UserWarning")
+    def test_loops_without_a_bound_are_named_with_their_layers(self):
+        class Settle(keras.layers.Layer):
+            def call(self, x):
+                return keras.ops.while_loop(lambda y: y[0, 0] < 9, lambda y: (y * y + 2,), (x,))[0]
+
+        message = (
+            r"(?s)'step' cannot be compiled.*nothing tells how many iterations.*"
+            r"Give them `maximum_iterations`.*keras.ops.while_loop.*set_loop_options.*"
+            r"layer 'settle': settle(_1)?/while \(While\)"
+        )
+        with pytest.raises(UncompilableProgram, match=message) as caught:
+            traced(with_gradients(Settle(name="settle")), X)
+        assert [op.layer for op in caught.value.refused] == ["settle"]
+
+
+class TestBounds:
+    def test_a_body_of_two_loops_has_the_larger_bound(self):
+        module = traced(lambda x: loop(loop(x, tf.tanh, 7), tf.tanh, 2), X).module
+        found = loop_bounds.trip_bounds(module, "$")
+        assert sorted(found.values()) == [2, 7]
+        assert loop_bounds.trip_bounds(module, "(?s)^.*") == {"": 7}
+
+    def test_a_body_of_an_endless_loop_has_none(self):
+        def fn(x):
+            x = loop(x, tf.tanh, 7)
+            return tf.while_loop(lambda y: y[0, 0] < 9, lambda y: (y + 1,), (x,))[0]
+
+        module = traced(fn, X).module
+        assert list(loop_bounds.trip_bounds(module, "$").values()) == [7]
+        assert loop_bounds.trip_bounds(module, "(?s)^.*") == {}
