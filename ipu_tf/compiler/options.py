@@ -45,7 +45,7 @@ class CompilerOptions:
         unsupported: "raise" or "warn" where an opcode has no cost.
         out_of_memory: "raise", "warn", or "report" (an estimate: neither raises nor warns)
             where the program does not fit.
-        share_code: Whether equal operations on the same tiles share vertices and exchange code
+        share_code: Whether equal operations, on whichever tiles, share vertices and exchange code
             (Poplar's graph outlining). What it costs to copy their operands to where the shared
             code expects them is not modelled.
     """

@@ -446,6 +446,24 @@ def test_weights_lie_where_their_dot_wants_them_and_their_slots_with_them():
     assert step.cycles == 1 + 2 * weight.footprint.tile_bytes
 
 
+@pytest.mark.parametrize("opcode", ["reshape", "bitcast"])
+def test_weights_that_are_reshaped_first_lie_where_their_dot_wants_them(opcode):
+    made = program(
+        f"""
+        ENTRY main {{
+          x = f32[3,4] parameter(0)
+          w = f32[2,2,2] parameter(1)
+          v = f32[4,2] {opcode}(w)
+          ROOT y = f32[3,2] dot(x, v)
+        }}
+        """,
+        'parameter 1 weight "w"',
+    )
+    (weight,) = (tensor for tensor in made.tensors if tensor.name == "w")
+    # Spread without a wish, it would lie on two tiles.
+    assert weight.footprint.tiles == CHIP.tiles
+
+
 def test_a_weight_that_a_loop_multiplies_lies_as_the_loop_wants_it():
     made = program(
         LOOP.replace("f32[16]", "f32[4,4]").format(
