@@ -14,6 +14,9 @@ from ipu_tf.machine.contractions import METHODS, ContractionWork, pass_columns
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 
+_FOUR_TURNED_CYCLES = 5
+"""Cycles in which four elements are copied to another layout (poplibs' ConvModel.cpp)."""
+
 ACCUMULATOR_BYTES = 4
 """Steps of a reduction add up in float32 (docs/numerics.md)."""
 
@@ -116,6 +119,17 @@ def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWo
 def turned(shape: OpShape, plans: Candidates) -> bool:
     """Returns whether plans stream the other input than layouts are made for."""
     return METHODS[plans.method].swapped != shape.left_waits
+
+
+def turn_cycles(shape: OpShape, plans: Candidates) -> Count:
+    """Returns the cycles in which tiles copy operands and result element by element."""
+    return ceil_div(turned_elements(shape, plans) * _FOUR_TURNED_CYCLES, 4)
+
+
+def turned_elements(shape: OpShape, plans: Candidates) -> Count:
+    """Returns a tile's even share of the elements of both operands and of the result."""
+    whole = home_elements(shape)
+    return ceil_div(whole.left + whole.right + whole.output, plans.tiles)
 
 
 def home_elements(shape: OpShape) -> Operands:

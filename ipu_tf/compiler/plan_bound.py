@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.plan import largest_block, partial_dtype
-from ipu_tf.compiler.plan_blocks import block_work
+from ipu_tf.compiler.plan_blocks import block_work, turn_cycles, turned
 from ipu_tf.compiler.shapes import DTYPE_BYTES, OpShape
 from ipu_tf.machine.contractions import METHODS, pass_columns
 from ipu_tf.machine.cost import Count, ceil_div
@@ -14,8 +14,8 @@ from ipu_tf.machine.target import Target
 def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     """Returns cycles that plans cannot go below.
 
-    They count the bytes that a tile receives at the highest rate, and its multiply-accumulates at
-    the peak of the method, channels filled up where the method does that.
+    They count the bytes that a tile receives at the highest rate, its multiply-accumulates at the
+    peak of the method, channels filled up where the method does that, and the turn of operands.
     """
     block = largest_block(shape, plans.splits, plans.grain)
     operands = shape.operands(block)
@@ -37,7 +37,11 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     peak = METHODS[plans.method].peak_macs_per_cycle(shape.dtype, plans.partials, target)
     multiplying = macs // peak
     reducing = _reduction(shape, plans, operands.output, target)
-    return plans.steps * (moving + multiplying + reducing)
+    return _turning(shape, plans) + plans.steps * (moving + multiplying + reducing)
+
+
+def _turning(shape: OpShape, plans: Candidates) -> Count:
+    return turn_cycles(shape, plans) if turned(shape, plans) else 0
 
 
 def _reduction(shape: OpShape, plans: Candidates, outputs: Count, target: Target) -> Count:

@@ -20,7 +20,9 @@ from ipu_tf.compiler.plan_blocks import (
     block_work,
     home_elements,
     plan_blocks,
+    turn_cycles,
     turned,
+    turned_elements,
 )
 from ipu_tf.compiler.shapes import DTYPE_BYTES, OpShape
 from ipu_tf.machine.contractions import METHODS, add_in_place_cycles, reduce_cycles
@@ -29,9 +31,6 @@ from ipu_tf.machine.exchange import paired_phase_cycles, phase_cycles
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.convert import convert
 from ipu_tf.machine.vertices.movement import copy, dynamic_slice, dynamic_update, transpose
-
-_FOUR_TURNED_CYCLES = 5
-"""Cycles in which four elements are copied to another layout (poplibs' ConvModel.cpp)."""
 
 STAGED_DEPTHS = (16, 125)
 """Partials from which on they are added in one more stage: fewer messages, and less code for them
@@ -77,15 +76,18 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
     """
     plans = plan if isinstance(plan, Candidates) else Candidates.of(plan)
     blocks = plan_blocks(shape, plans, target)
-    return (
-        _rearrange(shape, plans, target),
-        _slice(shape, plans, blocks, target),
-        _multiply(shape, plans, blocks, target),
-        _reduce(shape, plans, blocks, target),
-        _accumulate(shape, plans, blocks, target),
-        _update(shape, plans, blocks, target),
-        _cast(shape, plans, blocks, target),
-    )
+    multiply = _multiply(shape, plans, blocks, target)
+    reduce = _reduce(shape, plans, blocks, target)
+    step: tuple[Phase, ...] = (multiply, reduce)
+    if np.any(plans.steps > 1):
+        step = (
+            _slice(shape, plans, blocks, target),
+            multiply,
+            reduce,
+            _accumulate(shape, plans, blocks, target),
+            _update(shape, plans, blocks, target),
+        )
+    return (_rearrange(shape, plans, target), *step, _cast(shape, plans, blocks, target))
 
 
 def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
@@ -110,11 +112,10 @@ def _turn(shape: OpShape, plans: Candidates, target: Target) -> Cost:
 
     Their elements are copied one by one where they lie, and sent. Charged as poplibs' planner does.
     """
-    whole = home_elements(shape)
-    elements = ceil_div(whole.left + whole.right + whole.output, plans.tiles)
+    sent_bytes = turned_elements(shape, plans) * DTYPE_BYTES[shape.dtype]
     return Cost(
-        compute_cycles=ceil_div(elements * _FOUR_TURNED_CYCLES, 4),
-        exchange_cycles=phase_cycles(elements * DTYPE_BYTES[shape.dtype], target),
+        compute_cycles=turn_cycles(shape, plans),
+        exchange_cycles=phase_cycles(sent_bytes, target),
         sync_cycles=target.sync_cycles,
     )
 

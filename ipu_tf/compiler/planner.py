@@ -23,17 +23,20 @@ from ipu_tf.compiler.plan_bound import least_cycles
 from ipu_tf.compiler.plan_check import check_proportion
 from ipu_tf.compiler.plan_cost import plan_cost
 from ipu_tf.compiler.releases import CURRENT, Release
-from ipu_tf.compiler.search_space import parallel_splits, with_serial_steps
+from ipu_tf.compiler.search_space import Splits, parallel_splits, with_serial_steps
 from ipu_tf.compiler.shapes import AMP_GRAINS, ConvShape, MatMulShape, OpShape
+from ipu_tf.machine.contractions import METHODS, pass_columns
 from ipu_tf.machine.target import Target
 
 _CACHED_PLANS = 4096
-_PRICED_FIRST = 64
+_PRICED_FIRST = 256
 """Plans of the lowest bounds; the best of them rules most others out."""
 
-_PRICED_GROWTH = 4
-_STEPPED = 256
-"""Splits for which serial steps are tried: those of the lowest bounds, and of the least memory."""
+_PRICED_GROWTH = 8
+_STEPPED = 64
+_STEPPED_FOR_MEMORY = 256
+"""Splits for which serial steps are tried: those of the lowest bounds, and of the least memory.
+More are tried where cycles are given up for memory, and where nothing fits else."""
 
 PlanT = TypeVar("PlanT", MatMulPlan, ConvPlan)
 
@@ -99,10 +102,17 @@ def _search(
     """Returns the best plan of a type, for the two public planners."""
     search = _Search(shape, target, limits)
     partials = partial_dtype(shape.dtype, partials)
-    splits = parallel_splits(shape, target, plan_type.serial_names(), partials)
+    width = pass_columns(shape.dtype, partials, target)
+    by_filled: dict[str, Splits] = {}
     for method in methods_for(shape):
         if method not in limits.release.methods:
             continue
+        filled = "rows" if METHODS[method].swapped else shape.column_split
+        if filled not in by_filled:
+            by_filled[filled] = parallel_splits(
+                shape, target, plan_type.serial_names(), filled=filled, width=width
+            )
+        splits = by_filled[filled]
         search.add(
             Candidates(
                 splits=splits.splits,
@@ -140,24 +150,29 @@ class _Search:
 
     def add(self, plans: Candidates) -> None:
         """Looks for a better plan among candidates without serial steps, and their serial ones."""
-        bound = least_cycles(self._shape, plans, self._target)
-        self._price(plans, bound)
-        if self._best is None:
-            needed = scratch_bytes(self._shape, plans, self._target)
-            self._keep_least(plans, needed)
-        else:
-            plans, bound = _under(plans, bound, self._most_cycles)
-            needed = scratch_bytes(self._shape, plans, self._target)
-        large = needed > self._limit_bytes
+        plans, bound, needed = self._of_interest(plans)
+        self._price(plans, bound, needed)
+        large = (needed > self._limit_bytes) & (bound < self._most_cycles)
         if not large.any():
             return
-        plans, bound, needed = plans.take(large), bound[large], needed[large]
-        chosen = np.union1d(_smallest(bound, _STEPPED), _smallest(needed, _STEPPED))
+        bound, needed = bound[large], needed[large]
+        plans = plans.take(np.flatnonzero(large))
+        if not self._backoff:
+            self._add_stepped(plans, bound, needed, _STEPPED)
+        if self._backoff or self._best is None:
+            self._add_stepped(plans, bound, needed, _STEPPED_FOR_MEMORY)
+
+    def _add_stepped(
+        self,
+        plans: Candidates,
+        bound: NDArray[np.int64],
+        needed: NDArray[np.int64],
+        count: int,
+    ) -> None:
+        """Looks for a better plan in serial steps, of so many of the splits."""
+        chosen = np.union1d(_smallest(bound, count), _smallest(needed, count))
         stepped = with_serial_steps(self._shape, plans.take(chosen))
-        bound = least_cycles(self._shape, stepped, self._target)
-        self._price(stepped, bound)
-        if self._best is None:
-            self._keep_least(stepped, scratch_bytes(self._shape, stepped, self._target))
+        self._price(*self._of_interest(stepped))
 
     def result(self, plan_type: type[PlanT]) -> PlanT:
         """Returns the cheapest plan that fits, else the one of least memory."""
@@ -181,27 +196,38 @@ class _Search:
         """Above these cycles no plan is of interest."""
         return np.inf if self._best is None else self._best.cycles * (1 + self._backoff)
 
+    def _of_interest(
+        self, plans: Candidates
+    ) -> tuple[Candidates, NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the candidates that can be of interest, their bounds and the bytes they need."""
+        bound = least_cycles(self._shape, plans, self._target)
+        if self._best is not None:
+            interesting = np.flatnonzero(bound <= self._most_cycles)
+            plans, bound = plans.take(interesting), bound[interesting]
+        return plans, bound, scratch_bytes(self._shape, plans, self._target)
+
+    def _price(
+        self, plans: Candidates, bound: NDArray[np.int64], needed: NDArray[np.int64]
+    ) -> None:
+        """Prices candidates that fit, in the order of bounds, until none can be of interest."""
+        fits = np.flatnonzero(needed <= self._limit_bytes)
+        if self._best is None and len(fits) == 0:
+            self._keep_least(plans, needed)
+        priced, count = 0, _PRICED_FIRST
+        while True:
+            fits = fits[bound[fits] <= self._most_cycles]
+            order = fits[_smallest(bound[fits], count)][priced:]
+            if len(order) == 0:
+                return
+            self._keep_best(plans.take(order), needed[order])
+            priced, count = priced + len(order), count * _PRICED_GROWTH
+
     def _keep_least(self, plans: Candidates, needed: NDArray[np.int64]) -> None:
         if len(needed) == 0:
             return
         index = int(np.argmin(needed))
         if self._least is None or needed[index] < self._least.needed_bytes:
             self._least = _Found(plans=plans, index=index, needed_bytes=int(needed[index]))
-
-    def _price(self, plans: Candidates, bound: NDArray[np.int64]) -> None:
-        """Prices candidates that fit, in the order of bounds, until none can be of interest."""
-        order = _smallest(bound, _PRICED_FIRST)
-        begin = 0
-        while begin < len(order) and bound[order[begin]] <= self._most_cycles:
-            batch = plans.take(order[begin:])
-            needed = scratch_bytes(self._shape, batch, self._target)
-            fits = needed <= self._limit_bytes
-            if fits.any():
-                self._keep_best(batch.take(fits), needed[fits])
-            begin = len(order)
-            interesting = np.flatnonzero(bound <= self._most_cycles)
-            within = _smallest(bound[interesting], _PRICED_GROWTH * begin)
-            order = interesting[within]
 
     def _keep_best(self, plans: Candidates, needed: NDArray[np.int64]) -> None:
         cycles = plan_cost(self._shape, plans, self._target)
@@ -234,14 +260,6 @@ def _first(*keys: NDArray[np.int64]) -> int:
     long contiguous rows.
     """
     return int(np.lexsort(keys[::-1])[0])
-
-
-def _under(
-    plans: Candidates, bound: NDArray[np.int64], most: float
-) -> tuple[Candidates, NDArray[np.int64]]:
-    """Returns the candidates whose bound is below a number of cycles, and their bounds."""
-    under = bound < most
-    return plans.take(under), bound[under]
 
 
 def _smallest(values: NDArray[np.int64], count: int) -> NDArray[np.intp]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
 from ipu_tf.compiler.hlo import Phase
-from ipu_tf.compiler.pipeline import PipelineIpu, PipelineProgram, PipelineStage
+from ipu_tf.compiler.pipeline import Moves, PipelineIpu, PipelineProgram, PipelineStage
 from ipu_tf.profile import figures
 
 

@@ -21,9 +21,7 @@ from ipu_tf.profile.units import count, duration, kib, percent
 _KEPT: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fifos")
 """Categories that a pipeline's split decides on; the table of IPUs has a column for each."""
 
-_MOVES = tuple(
-    (kind, phase) for kind in ("streamed", "gathered") for phase in figures.PHASES
-)
+_MOVES = tuple((kind, phase) for kind in ("streamed", "gathered") for phase in figures.PHASES)
 """What moves to the tiles besides the steps of a program, and when."""
 
 _A = {"weight update": "an update", "step": "a step"}

@@ -9,6 +9,7 @@ import ipu_tf
 from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config
 from ipu_tf.profile import figures, pipeline_figures
 from tests.keras.equivalence import BATCH, batches, samples, strategy_of
+from tests.keras.pipelined_models import KINDS
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
 
@@ -65,6 +66,26 @@ def test_an_estimate_equals_the_report_of_a_fit(replicas, micro_batches, method,
     for mine, others in zip(one.ipus, other.ipus, strict=True):
         np.testing.assert_array_equal(mine.memory.peak_tile_bytes, others.memory.peak_tile_bytes)
         np.testing.assert_array_equal(mine.memory.live_bytes, others.memory.live_bytes)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_estimate_of_a_pipeline_equals_the_report_of_its_fit(kind, replicas):
+    strategy = strategy_of(2 * replicas)
+    with strategy.scope():
+        model = compile_model(KINDS[kind](2), steps_per_execution=4)
+    model.set_pipelining_options(4, gradient_accumulation_reduction_method="mean")
+    model.fit(batches(samples(BATCH * 4 * replicas), BATCH), verbose=0)
+    inputs = tf.TensorSpec((BATCH, FEATURES))
+    one, other = map(
+        step_of, (strategy.report(), ipu_tf.estimate(model, batch_size=BATCH, inputs=inputs))
+    )
+    assert len(one.stages) == 2
+    assert one.replicas == replicas
+    assert one.cycles == other.cycles
+    for mine, others in zip(one.ipus, other.ipus, strict=True):
+        np.testing.assert_array_equal(mine.memory.peak_tile_bytes, others.memory.peak_tile_bytes)
+    assert sum(bytes_of(step, "accumulators") for step in (one, other)) > 0
 
 
 def test_a_fit_is_one_program_named_after_the_step():

@@ -187,9 +187,10 @@ def test_outer_product_by_hand():
 
 
 def test_reduction_by_hand():
-    # 100 float32 are 25 rows of 16 bytes: 5 on the slowest worker, each 9 + one slot a partial.
+    # 100 float32 are 25 rows of 16 bytes: 5 on the slowest worker, each 9 + two slots a partial
+    # that was received.
     cycles = reduce_cycles(elements=100, depth=8, partial_bytes=4, target=BOW)
-    assert cycles == 33 + 6 * (20 + 5 * (8 + 9))
+    assert cycles == 33 + 6 * (20 + 5 * (2 * 7 + 9))
 
 
 def test_one_partial_needs_no_reduction():

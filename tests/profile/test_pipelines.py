@@ -1,11 +1,13 @@
 """Reports of pipelines: their text, their file, their figures."""
 
+import dataclasses
 import json
+import re
 
 import pytest
 
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.pipeline import PipelineOptions, compile_pipeline
+from ipu_tf.compiler.pipeline import Offload, PipelineOptions, compile_pipeline
 from ipu_tf.machine.target import target
 from ipu_tf.profile.json_format import ReportFileError
 from ipu_tf.profile.program import Program
@@ -69,3 +71,59 @@ def test_arrays_of_every_ipu_are_checked(report, tmp_path):
     path.write_text(json.dumps(data))
     with pytest.raises(ReportFileError, match=r"pipeline.ipus\[1\].memory.always_live.weights"):
         Report.from_json(path)
+
+
+class TestOffChip:
+    """What is in streaming memory, or shared out, is told with its cycles."""
+
+    OFFLOAD = Offload(optimizer_state=True, shard_weights=True)
+
+    def report_of(self, **changes):
+        chip = CompilerOptions(target=target("bow", 64), out_of_memory="report")
+        options = PipelineOptions(**({"stage_of_layers": {}, "replicas": 2} | changes))
+        program = compile_pipeline(modules.text("cifar10"), chip, options, samples_per_run=4)
+        return program, Report(programs=(Program(name="net.train_step", pipeline=program),))
+
+    @pytest.mark.parametrize("stages", [1, 2])
+    def test_a_table_says_what_moves(self, stages):
+        layers = {"sequential": 0, "sequential/dense": stages - 1}
+        program, report = self.report_of(stage_of_layers=layers, offload=self.OFFLOAD)
+        lines = report.summary().split("\n")
+        (header,) = [n for n, line in enumerate(lines) if "off the tiles" in line]
+        rows = lines[header + 1 : header + 1 + stages]
+        for row, stage in zip(rows, program.stages, strict=True):
+            assert f"stage {stage.index}" in row
+            assert f"{stage.streamed.update:,}" in row
+            assert f"{stage.gathered.forward:,}" in row
+            assert stage.streamed.update > 0
+            assert stage.gathered.forward > 0
+
+    def test_shares_of_one_stage_add_up(self):
+        _, report = self.report_of(stage_of_layers={"sequential": 0}, offload=self.OFFLOAD)
+        (line,) = [line for line in report.summary().split("\n") if "spent on" in line]
+        shares = [float(share) for share in re.findall(r"([\d.]+)%", line)]
+        assert "streaming" in line
+        assert "gathering" in line
+        assert sum(shares) == pytest.approx(100, abs=0.5)
+
+    def test_nothing_is_said_where_all_is_on_the_tiles(self, report):
+        assert "off the tiles" not in report.summary()
+
+    def test_streaming_memory_that_is_too_small_is_told(self):
+        program, _ = self.report_of(stage_of_layers={"sequential": 0}, offload=self.OFFLOAD)
+        small = dataclasses.replace(program, streaming_limit_bytes=1000)
+        report = Report(programs=(Program(name="net.train_step", pipeline=small),))
+        assert "OUT OF STREAMING MEMORY: " in report.summary()
+        assert not small.fits
+
+    def test_a_file_has_the_figures(self, tmp_path):
+        layers = {"sequential": 0, "sequential/dense": 1}
+        program, report = self.report_of(stage_of_layers=layers, offload=self.OFFLOAD)
+        path = tmp_path / "report.json"
+        report.to_json(path)
+        (figures,) = json.loads(path.read_text())["figures"]
+        assert figures["streaming_bytes"] == program.streaming_bytes > 0
+        first = figures["stages"][0]
+        assert first["streamed_cycles"]["update"] == program.stages[0].streamed.update
+        assert first["gathered_cycles"]["backward"] == program.stages[0].gathered.backward
+        assert Report.from_json(path).summary() == report.summary()

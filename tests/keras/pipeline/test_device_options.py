@@ -1,0 +1,212 @@
+"""Options that place things, or run them in another order, change the device program so."""
+
+import keras
+import pytest
+
+import ipu_tf
+from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from tests.keras.small_models import CLASSES, FEATURES
+
+BATCH = 16
+UNITS = 256
+
+
+@pytest.fixture
+def strategy():
+    configured()
+    yield IPUStrategy()
+    config.reset_ipu_configuration()
+
+
+def configured(**options):
+    cfg = IPUConfig()
+    cfg.auto_select_ipus = 4
+    for name, value in options.items():
+        setattr(cfg, name, value)
+    cfg.configure_ipu_system()
+
+
+def wide_model(stages):
+    """Layers that are large enough to leave the tiles; a stage a layer, the last has the rest."""
+    sizes = [UNITS, UNITS, UNITS, CLASSES]
+    layers = [keras.layers.Dense(size, activation="relu") for size in sizes]
+    model = keras.Sequential([keras.Input((FEATURES,)), *layers], name="wide")
+    model.compile(
+        optimizer=keras.optimizers.SGD(0.1, momentum=0.9),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    if stages > 1:
+        model.set_pipeline_stage_assignment([min(n, stages - 1) for n in range(len(layers))])
+    return model
+
+
+def pipelined(strategy, stages=2, micro_batches=8, training=True, **options):
+    """The estimate of a model with these options of its pipeline."""
+    with strategy.scope():
+        model = wide_model(stages)
+        model.steps_per_execution = micro_batches
+        model.set_pipelining_options(micro_batches, **options)
+        report = ipu_tf.estimate(model, batch_size=BATCH, training=training)
+    (program,) = report.programs
+    return program.pipeline
+
+
+def accumulating(strategy, micro_batches=4, **options):
+    """The estimate of a model without stages with these options of its accumulation."""
+    with strategy.scope():
+        model = wide_model(1)
+        model.set_gradient_accumulation_options(micro_batches, **options)
+        report = ipu_tf.estimate(model, batch_size=BATCH)
+    (program,) = report.programs
+    return program.pipeline
+
+
+KEPT = ("weights", "optimizer_state", "accumulators", "fifos")
+
+
+def kept_bytes(program):
+    """Bytes that variables and FIFOs always take, on all tiles of a replica."""
+    memories = [ipu.memory.always_live for ipu in program.ipus]
+    return sum(int(memory[category].sum()) for memory in memories for category in KEPT)
+
+
+def fifos(program):
+    return [stage.fifo_bytes for stage in program.stages]
+
+
+class TestOffloading:
+    @pytest.mark.parametrize(
+        ("flags", "phase"),
+        [
+            ({"offload_weight_update_variables": True}, "update"),
+            ({"offload_gradient_accumulation_buffers": True}, "backward"),
+            ({"offload_activations": True}, "forward"),
+            ({"replicated_weight_sharding": True, "offload_weights": True}, "forward"),
+        ],
+    )
+    def test_a_flag_trades_tile_memory_for_cycles(self, strategy, flags, phase):
+        kept, gone = pipelined(strategy), pipelined(strategy, **flags)
+        assert gone.streaming_bytes > kept.streaming_bytes == 0
+        assert gone.cycles > kept.cycles
+        assert kept_bytes(gone) < kept_bytes(kept)
+        assert all(getattr(stage.streamed, phase) > 0 for stage in gone.stages[:1])
+
+    def test_false_and_none_leave_all_on_the_tiles(self, strategy):
+        kept = pipelined(strategy)
+        for value in (False, None):
+            same = pipelined(strategy, offload_activations=value, offload_weights=value)
+            assert same.cycles == kept.cycles
+            assert same.streaming_bytes == 0
+
+    def test_sharing_the_state_takes_streaming_memory_and_cycles_away(self, strategy):
+        whole = pipelined(strategy, offload_weight_update_variables=True)
+        shared = pipelined(
+            strategy,
+            offload_weight_update_variables=True,
+            replicated_optimizer_state_sharding=True,
+        )
+        assert shared.replicas == 2
+        assert shared.streaming_bytes < 0.6 * whole.streaming_bytes
+        assert shared.update_cycles < whole.update_cycles
+
+    def test_weights_are_offloaded_where_they_are_shared_out(self, strategy):
+        kept = pipelined(strategy)
+        alone = pipelined(strategy, offload_weights=True)
+        shared = pipelined(strategy, replicated_weight_sharding=True)
+        assert alone.cycles == kept.cycles
+        assert alone.streaming_bytes == shared.streaming_bytes == 0
+        assert shared.cycles > kept.cycles
+        assert shared.stages[0].gathered.forward > 0
+
+    def test_a_model_without_stages_offloads_the_state_of_its_optimizer(self, strategy):
+        kept = accumulating(strategy)
+        gone = accumulating(strategy, offload_weight_update_variables=True)
+        shared = accumulating(
+            strategy,
+            offload_weight_update_variables=True,
+            replicated_optimizer_state_sharding=True,
+        )
+        assert kept.streaming_bytes == 0
+        assert kept.update_cycles < shared.update_cycles < gone.update_cycles
+        assert shared.streaming_bytes < gone.streaming_bytes
+
+    def test_one_batch_on_one_ipu_offloads_too(self, strategy):
+        configured(auto_select_ipus=1)
+        plain = accumulating(strategy, 1)
+        assert plain is None  # A program of its own.
+        gone = accumulating(strategy, 1, offload_weight_update_variables=True)
+        assert gone.streaming_bytes > 0
+        assert (gone.micro_batches, gone.replicas) == (1, 1)
+
+    def test_prediction_has_no_state_to_offload(self, strategy):
+        flags = {"offload_weight_update_variables": True, "training": False}
+        assert pipelined(strategy, **flags).streaming_bytes == 0
+
+
+class TestRecomputation:
+    MODES = (
+        RecomputationMode.RecomputeThenBackpropagate,
+        RecomputationMode.RecomputeAndBackpropagateInterleaved,
+    )
+
+    @pytest.mark.parametrize("mode", MODES)
+    @pytest.mark.parametrize("schedule", PipelineSchedule)
+    def test_every_mode_recomputes_under_every_schedule(self, strategy, schedule, mode):
+        kept = pipelined(strategy, 3, 12, pipeline_schedule=schedule)
+        again = pipelined(strategy, 3, 12, pipeline_schedule=schedule, recomputation_mode=mode)
+        assert again.recompute
+        assert again.cycles > kept.cycles
+        assert again.stages[0].recomputed_cycles == kept.stages[0].forward_cycles - host(kept)
+        assert again.stages[-1].recomputed_cycles == 0
+        if schedule is not PipelineSchedule.Sequential:  # Where nothing waits, nothing is saved.
+            assert sum(fifos(again)) < sum(fifos(kept))
+
+    def test_the_configuration_recomputes_what_the_options_leave_open(self, strategy):
+        kept = pipelined(strategy)
+        by_options = pipelined(strategy, recomputation_mode=self.MODES[0])
+        configured(allow_recompute=True)
+        by_configuration = pipelined(strategy)
+        assert not kept.recompute
+        assert by_configuration.recompute
+        assert by_configuration.cycles == by_options.cycles > kept.cycles
+
+    def test_prediction_recomputes_nothing(self, strategy):
+        kept = pipelined(strategy, training=False)
+        again = pipelined(strategy, training=False, recomputation_mode=self.MODES[0])
+        assert again.cycles == kept.cycles
+
+
+def host(program):
+    """Cycles in which the first stage waits for the host: a second forward pass does not."""
+    steps = program.stages[0].program.steps
+    return sum(step.cycles for step in steps if step.opcode in ("infeed", "outfeed"))
+
+
+class TestSchedules:
+    def test_grouped_keeps_most_and_sequential_nothing(self, strategy):
+        grouped, interleaved, sequential = (
+            pipelined(strategy, 4, 16, pipeline_schedule=schedule) for schedule in PipelineSchedule
+        )
+        assert sum(fifos(grouped)) > sum(fifos(interleaved)) > sum(fifos(sequential)) == 0
+        assert kept_bytes(grouped) > kept_bytes(interleaved) > kept_bytes(sequential)
+        assert grouped.cycles < sequential.cycles
+        assert interleaved.cycles < sequential.cycles
+        for program in (grouped, interleaved):
+            assert program.timeline.bubble_share < sequential.timeline.bubble_share
+
+    @pytest.mark.parametrize("schedule", PipelineSchedule)
+    def test_more_micro_batches_cost_less_each(self, strategy, schedule):
+        few = pipelined(strategy, 2, 4, pipeline_schedule=schedule)
+        many = pipelined(strategy, 2, 32, pipeline_schedule=schedule)
+        assert many.cycles / 32 < few.cycles / 4
+        assert many.timeline.bubble_share <= few.timeline.bubble_share + 1e-12
+        assert kept_bytes(many) == kept_bytes(few)
+
+    @pytest.mark.parametrize("schedule", PipelineSchedule)
+    def test_all_work_is_done_once_whatever_the_schedule(self, strategy, schedule):
+        program = pipelined(strategy, 3, 12, pipeline_schedule=schedule)
+        for stage, busy in zip(program.stages, program.timeline.busy_cycles, strict=True):
+            assert busy == 12 * stage.micro_batch_cycles
+        longest = max(program.stages, key=lambda stage: stage.micro_batch_cycles)
+        assert program.limiting_stage is longest
