@@ -55,7 +55,7 @@ class Candidates:
 
     def tile_parts(self, names: Iterable[str]) -> Count:
         """Returns over how many tiles the named extents are split together."""
-        return math.prod(self.splits[name] // self.serial.get(name, 1) for name in names)
+        return math.prod(self._tile_parts(name) for name in names)
 
     def serial_steps(self, names: Iterable[str]) -> Count:
         """Returns in how many steps the named extents are taken together."""
@@ -65,8 +65,17 @@ class Candidates:
         """Returns the plans at some indices, or under a mask."""
         return Candidates(
             splits={name: parts[chosen] for name, parts in self.splits.items()},
-            serial={name: steps[chosen] for name, steps in self.serial.items()},
+            serial={
+                name: steps if isinstance(steps, int) else steps[chosen]
+                for name, steps in self.serial.items()
+            },
             method=self.method,
             grain=self.grain,
             partials=self.partials,
         )
+
+    def _tile_parts(self, name: str) -> Count:
+        steps = self.serial.get(name, 1)
+        if isinstance(steps, int) and steps == 1:
+            return self.splits[name]
+        return self.splits[name] // steps

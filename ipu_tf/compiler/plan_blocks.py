@@ -92,7 +92,7 @@ def scratch_parts(shape: OpShape, plans: Candidates, target: Target) -> dict[str
     outputs = ceil_div(blocks.operands.output * output_steps, depth)
     return {
         "rearranged": _home_bytes(
-            shape, plans, (True, True) if turned(shape, plans) else shape.rearranged
+            shape, plans, (True, True) if turned(shape, plans.method) else shape.rearranged
         ),
         "sliced": ceil_div(sliced, _sharing_tiles(shape, plans)),
         "operands": blocks.padded_bytes,
@@ -116,20 +116,20 @@ def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWo
     )
 
 
-def turned(shape: OpShape, plans: Candidates) -> bool:
-    """Returns whether plans stream the other input than layouts are made for."""
-    return METHODS[plans.method].swapped != shape.left_waits
+def turned(shape: OpShape, method: str) -> bool:
+    """Returns whether a method streams the other input than layouts are made for."""
+    return METHODS[method].swapped != shape.left_waits
 
 
-def turn_cycles(shape: OpShape, plans: Candidates) -> Count:
-    """Returns the cycles in which tiles copy operands and result element by element."""
-    return ceil_div(turned_elements(shape, plans) * _FOUR_TURNED_CYCLES, 4)
-
-
-def turned_elements(shape: OpShape, plans: Candidates) -> Count:
+def turned_elements(shape: OpShape, tiles: Count) -> Count:
     """Returns a tile's even share of the elements of both operands and of the result."""
     whole = home_elements(shape)
-    return ceil_div(whole.left + whole.right + whole.output, plans.tiles)
+    return ceil_div(whole.left + whole.right + whole.output, tiles)
+
+
+def turn_cycles(shape: OpShape, tiles: Count) -> Count:
+    """Returns the cycles in which tiles copy operands and result element by element."""
+    return ceil_div(turned_elements(shape, tiles) * _FOUR_TURNED_CYCLES, 4)
 
 
 def home_elements(shape: OpShape) -> Operands:

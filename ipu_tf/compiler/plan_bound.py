@@ -37,11 +37,17 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     peak = METHODS[plans.method].peak_macs_per_cycle(shape.dtype, plans.partials, target)
     multiplying = macs // peak
     reducing = _reduction(shape, plans, operands.output, target)
-    return _turning(shape, plans) + plans.steps * (moving + multiplying + reducing)
+    turning = turn_cycles(shape, plans.tiles) if turned(shape, plans.method) else 0
+    return turning + plans.steps * (moving + multiplying + reducing)
 
 
-def _turning(shape: OpShape, plans: Candidates) -> Count:
-    return turn_cycles(shape, plans) if turned(shape, plans) else 0
+def least_cycles_by(method: str, shape: OpShape, partials: str, target: Target) -> int:
+    """Returns cycles that no plan by a method can go below: all tiles multiply at its peak."""
+    work = shape.work(shape.extents, partials)
+    macs = work.groups * work.positions * work.in_channels * work.taps * work.out_channels
+    peak = METHODS[method].peak_macs_per_cycle(shape.dtype, partials, target)
+    turning = turn_cycles(shape, target.tiles) if turned(shape, method) else 0
+    return int(turning + macs // (peak * target.tiles))
 
 
 def _reduction(shape: OpShape, plans: Candidates, outputs: Count, target: Target) -> Count:

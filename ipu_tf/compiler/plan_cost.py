@@ -92,7 +92,7 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
 
 def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
     """The transposition of inputs where they lie, or the turn of operands and result."""
-    if turned(shape, plans):
+    if turned(shape, plans.method):
         return Phase(name="rearrange", cost=_turn(shape, plans, target))
     whole = home_elements(shape)
     dtype = _XLA_NAMES[shape.dtype]
@@ -112,9 +112,9 @@ def _turn(shape: OpShape, plans: Candidates, target: Target) -> Cost:
 
     Their elements are copied one by one where they lie, and sent. Charged as poplibs' planner does.
     """
-    sent_bytes = turned_elements(shape, plans) * DTYPE_BYTES[shape.dtype]
+    sent_bytes = turned_elements(shape, plans.tiles) * DTYPE_BYTES[shape.dtype]
     return Cost(
-        compute_cycles=turn_cycles(shape, plans),
+        compute_cycles=turn_cycles(shape, plans.tiles),
         exchange_cycles=phase_cycles(sent_bytes, target),
         sync_cycles=target.sync_cycles,
     )

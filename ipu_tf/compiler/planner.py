@@ -19,7 +19,7 @@ from ipu_tf.compiler.candidates import Candidates
 from ipu_tf.compiler.methods import methods_for
 from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, PlanDoesNotFit, partial_dtype
 from ipu_tf.compiler.plan_blocks import scratch_bytes
-from ipu_tf.compiler.plan_bound import least_cycles
+from ipu_tf.compiler.plan_bound import least_cycles, least_cycles_by
 from ipu_tf.compiler.plan_check import check_proportion
 from ipu_tf.compiler.plan_cost import plan_cost
 from ipu_tf.compiler.releases import CURRENT, Release
@@ -105,7 +105,7 @@ def _search(
     width = pass_columns(shape.dtype, partials, target)
     by_filled: dict[str, Splits] = {}
     for method in methods_for(shape):
-        if method not in limits.release.methods:
+        if method not in limits.release.methods or search.rules_out(method, partials):
             continue
         filled = "rows" if METHODS[method].swapped else shape.column_split
         if filled not in by_filled:
@@ -147,6 +147,11 @@ class _Search:
         self._best: _Found | None = None
         self._least: _Found | None = None
         self._priced: list[_Found] = []
+
+    def rules_out(self, method: str, partials: str) -> bool:
+        """Returns whether no plan by a method can be of interest."""
+        least = least_cycles_by(method, self._shape, partials, self._target)
+        return least > self._most_cycles
 
     def add(self, plans: Candidates) -> None:
         """Looks for a better plan among candidates without serial steps, and their serial ones."""
@@ -273,7 +278,10 @@ def _smallest(values: NDArray[np.int64], count: int) -> NDArray[np.intp]:
 def _plan(plan_type: type[PlanT], found: _Found) -> PlanT:
     plans, index = found.plans, found.index
     splits = {name: int(parts[index]) for name, parts in plans.splits.items()}
-    serial = {f"serial_{name}": int(steps[index]) for name, steps in plans.serial.items()}
+    serial = {
+        f"serial_{name}": steps if isinstance(steps, int) else int(steps[index])
+        for name, steps in plans.serial.items()
+    }
     return plan_type(
         **splits, **serial, grain=plans.grain, partials=plans.partials, method=plans.method
     )

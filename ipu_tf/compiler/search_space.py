@@ -34,7 +34,7 @@ class Splits:
     """
 
     splits: dict[str, NDArray[np.int64]]
-    serial: dict[str, NDArray[np.int64]]
+    serial: dict[str, int]
 
 
 def parallel_splits(
@@ -58,9 +58,8 @@ def parallel_splits(
         row, part = np.nonzero(tiles <= target.tiles)
         rows = np.column_stack([rows[row, :-1], parts[part], tiles[row, part]])
     columns = np.ascontiguousarray(rows.T[:-1])
-    ones = np.ones(len(rows), dtype=np.int64)
     return Splits(
-        splits=dict(zip(names, columns, strict=True)), serial=dict.fromkeys(serial_names, ones)
+        splits=dict(zip(names, columns, strict=True)), serial=dict.fromkeys(serial_names, 1)
     )
 
 

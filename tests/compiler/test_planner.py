@@ -16,6 +16,7 @@ from ipu_tf.compiler.plan import (
     PlanDoesNotFit,
 )
 from ipu_tf.compiler.plan_blocks import scratch_bytes
+from ipu_tf.compiler.plan_bound import least_cycles_by
 from ipu_tf.compiler.plan_bound import least_cycles
 from ipu_tf.compiler.plan_check import check
 from ipu_tf.compiler.plan_cost import plan_cost
@@ -336,3 +337,22 @@ def test_a_plan_takes_milliseconds(plan, shape):
         return time.perf_counter() - begin
 
     assert min(seconds() for _ in range(5)) < 0.1
+
+
+@pytest.mark.parametrize("pass_", CONV_PASSES)
+def test_no_conv_plan_is_below_the_bound_of_its_method(pass_):
+    shape = image_conv(pass_=pass_, strides=(2, 2), out_rows=15, out_columns=15)
+    for method in methods_for(shape):
+        bound = least_cycles_by(method, shape, "float32", BOW)
+        for plan in (ConvPlan(method=method), ConvPlan(batch=2, field_rows=8, method=method)):
+            assert 0 < bound <= cycles(shape, plan)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_no_matmul_plan_is_below_the_bound_of_its_method(dtype):
+    shape = MatMulShape(m=512, k=256, n=320, dtype=dtype)
+    for method in methods_for(shape):
+        bound = least_cycles_by(method, shape, "float32", BOW)
+        for rows, reduction in itertools.product((1, 8, 32), (1, 4, 16)):
+            plan = MatMulPlan(rows=rows, columns=2, reduction=reduction, grain=16, method=method)
+            assert 0 < bound <= cycles(shape, plan)
