@@ -16,8 +16,7 @@ from ipu_tf.compiler.plan import (
     PlanDoesNotFit,
 )
 from ipu_tf.compiler.plan_blocks import scratch_bytes
-from ipu_tf.compiler.plan_bound import least_cycles_by
-from ipu_tf.compiler.plan_bound import least_cycles
+from ipu_tf.compiler.plan_bound import least_cycles, least_cycles_by
 from ipu_tf.compiler.plan_check import check
 from ipu_tf.compiler.plan_cost import plan_cost
 from ipu_tf.compiler.planner import plan_conv, plan_matmul
