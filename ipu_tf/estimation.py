@@ -48,6 +48,8 @@ def estimate(
 
     A program that does not fit is reported, not raised.
 
+    It may be called in a strategy's scope, whose `report()` does not have what is estimated.
+
     Args:
         model: A model, or a function that makes one. A given model is left as it is; its weights
             have been allocated by whoever made it, those of a function's model never are.
@@ -61,7 +63,8 @@ def estimate(
     Raises:
         TypeError: `model` is no Keras model and makes none.
         ValueError: The batch size is not positive, a shape is not static, the model is a subclass
-            that is not compiled, or `config` is invalid.
+            that is not compiled, `config` is invalid, or the call is in the scope of a strategy
+            that is no IPUStrategy.
         UnsupportedOpcodeError: An operation has no cost and `cfg.simulator.unsupported` is
             "raise".
 
@@ -71,8 +74,11 @@ def estimate(
     """
     _check_batch_size(batch_size)
     with configuration.borrowed_device(_device(config)):
-        strategy = IPUStrategy()
-        with strategy.scope(), untouched_variables(), contextlib.ExitStack() as stack:
+        strategy = _strategy()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(strategy.scope())
+            stack.enter_context(strategy.programs_apart())
+            stack.enter_context(untouched_variables())
             made = _made(model)
             specs = step_data.input_specs(made, batch_size, inputs)
             function = "train_step" if training else "predict_step"
@@ -87,7 +93,8 @@ def estimate(
             else:
                 notes = ()
                 _trace(strategy, made.predict_step, specs)
-    return dataclasses.replace(strategy.report(), notes=notes)
+            report = strategy.report()
+    return dataclasses.replace(report, notes=notes)
 
 
 def trace_training(
@@ -119,6 +126,19 @@ def trace_training(
 def _check_batch_size(batch_size: Any) -> None:
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"`batch_size` must be a positive int. Received: {batch_size!r}.")
+
+
+def _strategy() -> IPUStrategy:
+    """Returns the strategy around the call, or a new one where there is none."""
+    if not tf.distribute.has_strategy():
+        return IPUStrategy()
+    around = tf.distribute.get_strategy()
+    if not isinstance(around, IPUStrategy):
+        raise ValueError(
+            "`estimate` is called in the scope of a strategy that is no IPUStrategy. Call it "
+            f"outside of that scope. Received: {around!r}."
+        )
+    return around
 
 
 def _device(config: IPUConfig | None) -> DeviceConfiguration:

@@ -141,6 +141,15 @@ class IPUStrategyV1(tf.distribute.Strategy):
         """Returns what the programs traced so far cost, and what of them runs on tiles."""
         return Report(programs=tuple(self._programs.values()))
 
+    @contextlib.contextmanager
+    def programs_apart(self) -> Iterator[None]:
+        """Keeps the programs that are traced inside apart: there `report` has them alone."""
+        own, self._programs = self._programs, {}
+        try:
+            yield
+        finally:
+            self._programs = own
+
     def _trace(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls `fn` in the graph that is being built, its contractions made tile ops.
 

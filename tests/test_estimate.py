@@ -153,6 +153,41 @@ class TestGivenModels:
         assert losses[0] == losses[1]
 
 
+class TestInAScope:
+    def test_it_gives_what_it_gives_outside(self):
+        outside = ipu_tf.estimate(sample_models.compiled, batch_size=8)
+        strategy = ipu_tf.IPUStrategy()
+        with strategy.scope():
+            inside = ipu_tf.estimate(sample_models.compiled, batch_size=8)
+        layers = [figures.layers(report.programs[0].device) for report in (inside, outside)]
+        assert layers[0] == layers[1]
+        assert strategy.report().programs == ()
+
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_models_of_the_scope(self, compiled):
+        strategy = ipu_tf.IPUStrategy()
+        with strategy.scope():
+            model = sample_models.compiled() if compiled else sample_models.mlp()
+            report = ipu_tf.estimate(model, batch_size=8)
+        assert [program.name for program in report.programs] == ["mlp.train_step"]
+        assert model.compiled == compiled
+
+    def test_the_model_trains_afterwards_and_is_reported(self):
+        strategy = ipu_tf.IPUStrategy()
+        with strategy.scope():
+            model = sample_models.compiled()
+            ipu_tf.estimate(model, batch_size=8)
+            model.fit(np.ones((8, 16), "float32"), np.zeros((8, 4), "float32"), 8, verbose=0)
+        assert len(strategy.report().programs) == 1
+
+    def test_scopes_of_others_are_refused(self):
+        with (
+            tf.distribute.OneDeviceStrategy("/cpu:0").scope(),
+            pytest.raises(ValueError, match="no IPUStrategy.*Received: <.*OneDeviceStrategy"),
+        ):
+            ipu_tf.estimate(sample_models.compiled, batch_size=8)
+
+
 class TestInference:
     def test_only_the_forward_pass_is_traced(self):
         report = ipu_tf.estimate(sample_models.mlp, batch_size=8, training=False)
