@@ -34,6 +34,10 @@ class PlanningOptions:
             )
 
 
+DEFAULT_BLOCK = 64
+"""Columns of a block of a factorisation. Modelled: poplibs' default."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilerOptions:
     """Options of a compilation; equal options and equal modules give equal programs.
@@ -48,6 +52,8 @@ class CompilerOptions:
         share_code: Whether equal operations, on whichever tiles, share vertices and exchange code
             (Poplar's graph outlining). What it costs to copy their operands to where the shared
             code expects them is not modelled.
+        cholesky_block: Columns of a block of a Cholesky factorisation.
+        triangular_solve_block: Columns of a block of a triangular solver.
     """
 
     target: Target = CHIPS["bow"]
@@ -56,6 +62,8 @@ class CompilerOptions:
     unsupported: str = "raise"
     out_of_memory: str = "raise"
     share_code: bool = True
+    cholesky_block: int = DEFAULT_BLOCK
+    triangular_solve_block: int = DEFAULT_BLOCK
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -63,3 +71,7 @@ class CompilerOptions:
             if value not in choices:
                 known = ", ".join(repr(choice) for choice in choices)
                 raise ValueError(f"CompilerOptions.{name} must be {known}. Received: {value!r}.")
+        for name in ("cholesky_block", "triangular_solve_block"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ValueError(f"CompilerOptions.{name} must be positive. Received: {value!r}.")

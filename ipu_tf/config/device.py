@@ -30,7 +30,7 @@ class DeviceConfiguration:
 
     Attributes:
         chip: Name of the chip, a key of `ipu_tf.machine.CHIPS`.
-        tiles_per_ipu: Number of tiles of each IPU, never 0.
+        tiles_per_ipu: Number of tiles of each IPU that compute, never 0.
         num_ipus: Number of IPUs of each TensorFlow device, at least one device.
         numerics: Whether matmuls and convolutions run as tile ops or as TensorFlow's own.
         out_of_memory: Whether a program that does not fit is an error, a warning, or (in
@@ -43,6 +43,9 @@ class DeviceConfiguration:
         stochastic_rounding: Where float16 results are rounded stochastically.
         matmul: Options of the matmul planner.
         conv: Options of the convolution planner.
+        share_code: Whether equal operations share their code.
+        cholesky_block: Rows of a block of the Cholesky factorisation, 0 for the default.
+        triangular_solve_block: Rows of a block of the triangular solver, 0 for the default.
         batch_norm_replica_group_size: Replicas that take the statistics of batch norm together.
         connection: When the process attaches to its IPUs.
         allow_recompute: Whether pipelines compute activations again, whatever their own options.
@@ -63,6 +66,9 @@ class DeviceConfiguration:
     stochastic_rounding: Literal["off", "on", "replica_identical_only"] = "off"
     matmul: PlannerOptions = PlannerOptions()
     conv: PlannerOptions = PlannerOptions()
+    share_code: bool = True
+    cholesky_block: int = 0
+    triangular_solve_block: int = 0
     batch_norm_replica_group_size: int = 1
     connection: Literal["always", "on_demand", "never", "pre_compile"] = "always"
     allow_recompute: bool = False

@@ -22,7 +22,11 @@ class Optimizations(Category):
     prefetch_data_streams: bool = option(True, "Fetch streamed data ahead of its use.")
     combine_embedding_lookups: bool = option(False, "Combine look-ups in the same table.")
     combine_matmuls: bool = option(False, "Combine matmuls that share an operand.")
-    enable_graph_outlining: bool = option(True, "Share the code of equal operations.")
+    enable_graph_outlining: bool = option(
+        True,
+        "Share the code of equal operations.",
+        "Equal operations share vertices and exchange code in the memory of a program.",
+    )
     merge_infeed_io_copies: bool = option(True, "Copy the tensors of an infeed in one go.")
     maximum_cross_replica_sum_buffer_size: int = option(
         0, "Bytes of cross-replica sums that are gathered into one."
@@ -51,10 +55,14 @@ class Optimizations(Category):
     )
     enable_gather_simplifier: bool = option(True, "Simplify look-ups in embeddings.")
     triangular_solve_expander_block_size: int = option(
-        0, "Rows of a block of the triangular solver; 0 leaves the choice to the compiler."
+        0,
+        "Rows of a block of the triangular solver; 0 leaves the choice to the compiler.",
+        "Sets the blocks whose cycles are counted; by default 64.",
     )
     cholesky_block_size: int = option(
-        0, "Rows of a block of the Cholesky factorisation; 0 leaves the choice to the compiler."
+        0,
+        "Rows of a block of the Cholesky factorisation; 0 leaves the choice to the compiler.",
+        "Sets the blocks whose cycles are counted; by default 64.",
     )
     enable_fast_math: bool = option(False, "Old name of `optimizations.math.fast`.")
     enable_dynamic_slice_replacement: bool = option(

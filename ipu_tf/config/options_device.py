@@ -75,7 +75,12 @@ class Simulator(Category):
 class IoTiles(Category):
     """Tiles set aside for input and output beside the computation."""
 
-    num_io_tiles: int = option(0, "Number of tiles of each IPU set aside; 0 sets none aside.")
+    num_io_tiles: int = option(
+        0,
+        "Number of tiles of each IPU set aside; 0 sets none aside.",
+        "Plans use that many tiles less. Input and output themselves cost the same: that they run "
+        "beside the computation is not modelled.",
+    )
     place_ops_on_io_tiles: bool = option(
         False, "Place the operations of input and output on these tiles."
     )

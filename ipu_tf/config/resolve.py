@@ -46,7 +46,7 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
     set_all = floating_point.set_all
     return DeviceConfiguration(
         chip=chip,
-        tiles_per_ipu=tiles,
+        tiles_per_ipu=tiles - config.io_tiles.num_io_tiles,
         num_ipus=num_ipus,
         numerics=_choice(config, "simulator.numerics", "tiles", "native"),
         out_of_memory=_choice(config, "simulator.out_of_memory", "raise", "warn"),
@@ -58,6 +58,9 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
         stochastic_rounding="on" if set_all else _word(floating_point.esr),
         matmul=planner_options(config.matmuls.poplar_options, "matmuls.poplar_options"),
         conv=planner_options(config.convolutions.poplar_options, "convolutions.poplar_options"),
+        share_code=config.optimizations.enable_graph_outlining,
+        cholesky_block=_block(config, "optimizations.cholesky_block_size"),
+        triangular_solve_block=_block(config, "optimizations.triangular_solve_expander_block_size"),
         batch_norm_replica_group_size=(
             config.norms.experimental.distributed_batch_norm_replica_group_size
         ),
@@ -88,6 +91,15 @@ def _choice(config: IPUConfig, name: str, *choices: str) -> Any:
     if value not in choices:
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}. Received: {value!r}.")
     return value
+
+
+def _block(config: IPUConfig, name: str) -> int:
+    size: int = _value(config, name)
+    if size < 0:
+        raise ValueError(
+            f"{name} must be a number of rows, or 0 for the compiler's choice. Received: {size}."
+        )
+    return size
 
 
 def _num_ipus(config: IPUConfig, on_model: bool) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from ipu_tf.compiler.compile import compile_module
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.options import CompilerOptions, PlanningOptions
+from ipu_tf.compiler.options import DEFAULT_BLOCK, CompilerOptions, PlanningOptions
 from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, compile_pipeline
 from ipu_tf.compiler.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
@@ -168,6 +168,9 @@ def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
         conv=_planning(configuration.conv),
         unsupported=configuration.unsupported,
         out_of_memory=configuration.out_of_memory,
+        share_code=configuration.share_code,
+        cholesky_block=configuration.cholesky_block or DEFAULT_BLOCK,
+        triangular_solve_block=configuration.triangular_solve_block or DEFAULT_BLOCK,
     )
 
 

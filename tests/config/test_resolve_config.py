@@ -59,11 +59,15 @@ def test_every_option_that_acts_reaches_the_device():
         matmuls__poplar_options={"partialsType": "half", "availableMemoryProportion": "0.3"},
         convolutions__poplar_options={"availableMemoryProportion": 1},
         device_connection__type=DeviceConnectionType.ON_DEMAND,
+        io_tiles__num_io_tiles=4,
+        optimizations__enable_graph_outlining=False,
+        optimizations__cholesky_block_size=32,
+        optimizations__triangular_solve_expander_block_size=16,
     )
     device = resolve(config)
     assert device == DeviceConfiguration(
         chip="gc2",
-        tiles_per_ipu=16,
+        tiles_per_ipu=12,
         num_ipus=(2, 4),
         numerics="native",
         out_of_memory="warn",
@@ -73,10 +77,13 @@ def test_every_option_that_acts_reaches_the_device():
         stochastic_rounding="replica_identical_only",
         matmul=PlannerOptions(partials="float16", available_memory_proportion=0.3),
         conv=PlannerOptions(available_memory_proportion=1.0),
+        share_code=False,
+        cholesky_block=32,
+        triangular_solve_block=16,
         connection="on_demand",
     )
     assert hash(device) == hash(resolve(config))
-    assert (device.target.chip, device.target.tiles) == ("gc2", 16)
+    assert (device.target.chip, device.target.tiles) == ("gc2", 12)
 
 
 def test_set_all_turns_everything_on_and_changes_no_option():
@@ -265,6 +272,11 @@ NEVER, PRE_COMPILE = DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPIL
         (
             {"device_connection.type": PRE_COMPILE},
             "device_connection.version must be set when device_connection.type is PRE_COMPILE",
+        ),
+        (
+            {"optimizations.cholesky_block_size": -1},
+            "optimizations.cholesky_block_size must be a number of rows, or 0 for the compiler's "
+            "choice. Received: -1.",
         ),
         ({"io_tiles.num_io_tiles": -1}, "an IPU has 1472. Received: -1."),
         (

@@ -9,8 +9,10 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf.config.resolve import resolve
 from ipu_tf.profile import figures
 from ipu_tf.profile.report import Report
+from ipu_tf.runtime import device_programs
 from ipu_tf.runtime.hlo import UncompilableProgram
 
 
@@ -208,6 +210,37 @@ class TestUnsupported:
         assert not strategy.report().complete
         assert "is not compiled for the machine" in strategy.report().summary()
         assert "AsString" in strategy.report().programs[0].refusal
+
+
+class TestOptions:
+    def code_bytes(self, **optimizations):
+        machine = IPUConfig()
+        machine.ipu_model.tiles_per_ipu = 16
+        for name, value in optimizations.items():
+            setattr(machine.optimizations, name, value)
+
+        def model():
+            layers = [keras.layers.Dense(16, activation="relu") for _ in range(4)]
+            return keras.Sequential([keras.Input((16,)), *layers])
+
+        report = ipu_tf.estimate(model, batch_size=8, training=False, config=machine)
+        memory = report.programs[0].device.memory
+        return sum(memory.always_live[name].sum() for name in ("vertex_code", "exchange_code"))
+
+    def test_outlining_shares_code(self):
+        assert self.code_bytes(enable_graph_outlining=False) > self.code_bytes()
+
+    def test_blocks_of_factorisations(self):
+        machine = IPUConfig()
+        machine.optimizations.cholesky_block_size = 32
+        machine.optimizations.triangular_solve_expander_block_size = 16
+        options = device_programs.compiler_options(resolve(machine))
+        assert (options.cholesky_block, options.triangular_solve_block) == (32, 16)
+
+    def test_tiles_for_io_do_not_compute(self):
+        machine = IPUConfig()
+        machine.io_tiles.num_io_tiles = 32
+        assert device_programs.compiler_options(resolve(machine)).target.tiles == 1472 - 32
 
 
 def test_samples_are_the_shared_leading_dimension(configured):

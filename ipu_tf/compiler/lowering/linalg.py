@@ -25,9 +25,6 @@ from ipu_tf.compiler.shapes import MatMulShape
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
 
-_BLOCK = 64
-"""Columns of a block. Modelled: poplibs' default block size of these operations."""
-
 _PIECES = 4
 """Sizes of the trailing matrix that are planned; blocks between them are charged like the larger
 one."""
@@ -40,7 +37,7 @@ def cholesky(
     array = array_of(instruction)
     dtype = dtype_of(instruction, array)
     size, batch = array.dims[-1], product(array.dims[:-2])
-    block = min(size, _BLOCK)
+    block = min(size, context.options.cholesky_block)
     blocks = ceil_div(size, block)
     result = spread(array, context)
     panel = _panel_stages(array.dtype, block, size, blocks, batch, result, context)
@@ -64,7 +61,7 @@ def triangular_solve(
     dtype = dtype_of(instruction, matrix)
     size, batch = matrix.dims[-1], product(matrix.dims[:-2])
     sides = array.dims[-1 if options.left_side else -2]
-    block = min(size, _BLOCK)
+    block = min(size, context.options.triangular_solve_block)
     blocks = ceil_div(size, block)
     result = spread(array, context)
     panel = _panel_stages(array.dtype, block, sides, blocks, batch, result, context)

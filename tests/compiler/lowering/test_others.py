@@ -2,6 +2,9 @@
 
 import pytest
 
+from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.hlo import parse
+from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine import links
 from ipu_tf.machine.system import system_of
 from tests.compiler.lowering.programs import run
@@ -32,6 +35,24 @@ def test_a_solution_is_blocked():
     assert sum(step.name == "multiply" for step in solved(130, 8).lowered["r"].supersteps) == 2
     assert solved(130, 8).lowered["r"].flops == 130**2 * 8
     assert solved(130, 64).cycles("r") > solved(130, 8).cycles("r")
+
+
+def test_smaller_blocks_are_more_blocks():
+    module = parse("ENTRY main {\nx = f32[64,64] parameter(0)\nROOT r = f32[64,64] cholesky(x)\n}")
+    steps = [
+        sum(
+            superstep.name == "multiply"
+            for step in compile_module(module, CompilerOptions(cholesky_block=block), {}, 0).steps
+            for superstep in step.supersteps
+        )
+        for block in (16, 64)
+    ]
+    assert steps == [3, 0]
+
+
+def test_blocks_have_a_size():
+    with pytest.raises(ValueError, match="CompilerOptions.cholesky_block must be positive. Rec"):
+        CompilerOptions(cholesky_block=0)
 
 
 def reduced_over(ipus, elements=4096):
