@@ -103,6 +103,9 @@ def _search(
     search = _Search(shape, target, limits)
     partials = partial_dtype(shape.dtype, partials)
     width = pass_columns(shape.dtype, partials, target)
+    serial_names = tuple(
+        name for name in plan_type.serial_names() if name not in limits.release.whole
+    )
     by_filled: dict[str, Splits] = {}
     for method in methods_for(shape):
         if method not in limits.release.methods or search.rules_out(method, partials):
@@ -110,7 +113,7 @@ def _search(
         filled = "rows" if METHODS[method].swapped else shape.column_split
         if filled not in by_filled:
             by_filled[filled] = parallel_splits(
-                shape, target, plan_type.serial_names(), filled=filled, width=width
+                shape, target, serial_names, filled=filled, width=width
             )
         splits = by_filled[filled]
         search.add(

@@ -15,11 +15,13 @@ class Release:
         name: What it is called.
         cycle_backoff: Share of the fewest cycles that is given up for less memory.
         methods: The methods that it knows, keys of `METHODS`.
+        whole: Extents that it never takes in serial steps.
     """
 
     name: str
     cycle_backoff: float = 0.0
     methods: frozenset[str] = frozenset(METHODS)
+    whole: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.cycle_backoff < 0:
@@ -43,5 +45,7 @@ FIRST = Release(
     cycle_backoff=0.2,
     # Before SLIC and vertical MAC vertices.
     methods=frozenset(METHODS) - {"slic", "vertical_mac"},
+    # Steps are of channels alone: of a matmul, of its rows and of its reduction.
+    whole=frozenset({"batch", "columns"}),
 )
 """As the first public SDKs (1.x)."""

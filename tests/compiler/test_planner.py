@@ -338,6 +338,14 @@ def test_a_plan_takes_milliseconds(plan, shape):
     assert min(seconds() for _ in range(5)) < 0.1
 
 
+def test_the_first_release_takes_channels_alone_in_steps():
+    machine = target("gc2", 64)
+    shape = image_conv(batch=32, in_channels=64, out_channels=64)
+    now, then = plan_conv(shape, machine), plan_conv(shape, machine, release=FIRST)
+    assert now.serial_batch > 1
+    assert then.steps > then.serial_batch == 1
+
+
 @pytest.mark.parametrize("pass_", CONV_PASSES)
 def test_no_conv_plan_is_below_the_bound_of_its_method(pass_):
     shape = image_conv(pass_=pass_, strides=(2, 2), out_rows=15, out_columns=15)
