@@ -12,6 +12,7 @@ from ipu_tf.compiler.passes import (
     identities,
     inline,
     random_generators,
+    recomputation,
     trip_counts,
 )
 
@@ -33,6 +34,7 @@ _PASSES = (
     *_UNTIL_COUNTED,
     # Fusions keep to a layer and a part of the step.
     attribution.run,
+    recomputation.run,
     fusion.run,
     # Equal fusions share a computation.
     common_subexpressions.run,

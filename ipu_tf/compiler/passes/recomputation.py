@@ -1,0 +1,117 @@
+"""Computes again in the backward pass what is cheap, rather than to keep it from the forward pass.
+
+A value that both passes read is in memory all the time between. One that a single pass over its
+elements makes of values which are there anyway need not be: the difference of a batch and its mean,
+for one, or a float32 copy of a float16 array. What is computed again joins the fusion of its reader
+and costs a few cycles an element. The library's normalisations keep no such values either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from ipu_tf.compiler.hlo import Computation, Instruction, Module
+from ipu_tf.compiler.passes.rewrite import each_program, rename_operands, users, with_instructions
+
+_CHEAP = frozenset({"add", "convert", "multiply", "negate", "subtract"})
+"""Opcodes of a few cycles for a vector of elements."""
+
+_VIEWS = frozenset({"broadcast", "reshape"})
+_LASTING = frozenset({"constant", "iota"})
+"""Opcodes of what is there all the time, or in no memory."""
+
+_LASTING_ROLES = frozenset({"weight", "optimizer_state", "state", "constant", "accumulator"})
+"""Roles of parameters that are there all the time."""
+
+
+def run(module: Module) -> Module:
+    """Returns the module in which the backward pass reads fewer values of the forward pass.
+
+    Phases are known. A cheap value that both passes read is computed again for its readers in the
+    backward pass, where that keeps fewer bytes.
+    """
+    lasting = {
+        instruction.name
+        for instruction in module.entry_computation
+        if instruction.opcode == "parameter"
+        and module.parameters[instruction.attributes["parameter_number"]].role in _LASTING_ROLES
+    }
+    return each_program(module, lambda computation: _Recomputer(computation, lasting).computation())
+
+
+class _Recomputer:
+    """Rewrites one computation.
+
+    Args:
+        computation: The computation.
+        lasting: Names of parameters that are there all the time.
+    """
+
+    def __init__(self, computation: Computation, lasting: Collection[str]) -> None:
+        self._lasting = lasting
+        self._original = computation
+        self._defined = computation.by_name()
+        self._read_by = users(computation)
+        self._again: set[str] = set()
+        for instruction in computation:
+            if self._is_worth_it(instruction):
+                self._again.add(instruction.name)
+
+    def computation(self) -> Computation:
+        """Returns the computation that computes values again."""
+        if not self._again:
+            return self._original
+        instructions: list[Instruction] = []
+        for instruction in self._original:
+            if instruction.phase == "backward":
+                aliases: dict[str, str] = {}
+                instructions += self._copies(instruction, instruction, aliases)
+                instruction = rename_operands(instruction, aliases)
+            instructions.append(instruction)
+        return with_instructions(self._original, instructions)
+
+    def _is_worth_it(self, instruction: Instruction) -> bool:
+        readers = self._read_by[instruction.name]
+        if instruction.phase != "forward" or instruction.opcode not in _CHEAP:
+            return False
+        if len({reader.phase == "backward" for reader in readers}) < 2:
+            return False
+        operands = dict.fromkeys(instruction.operands)
+        return sum(map(self._kept_bytes, operands)) < instruction.type.bytes
+
+    def _kept_bytes(self, name: str) -> int:
+        """Returns the bytes that are kept until the backward pass for its sake alone."""
+        value = self._defined[name]
+        if value.opcode in _VIEWS:
+            return self._kept_bytes(value.operands[0])
+        if value.opcode in _LASTING or name in self._lasting or value.phase == "backward":
+            return 0
+        if name in self._again:
+            # Longer chains would be computed from their beginning, for every reader of every link.
+            return 0 if value.opcode == "convert" else value.type.bytes
+        is_kept = any(reader.phase == "backward" for reader in self._read_by[name])
+        return 0 if is_kept else value.type.bytes
+
+    def _copies(
+        self, reader: Instruction, instruction: Instruction, aliases: dict[str, str]
+    ) -> Iterator[Instruction]:
+        """Yields copies, for a reader, of what an instruction needs and is computed again.
+
+        Args:
+            reader: The reader in the backward pass.
+            instruction: The reader itself, or the original of a copy.
+            aliases: Gets the names of the copies, by those of the originals.
+        """
+        for name in dict.fromkeys(instruction.operands):
+            value = self._defined[name]
+            if name in aliases or not self._needs_copy(value):
+                continue
+            yield from self._copies(reader, value, aliases)
+            aliases[name] = f"{name}.again.{reader.name}"
+            copy = rename_operands(value, aliases)
+            yield copy.replace(name=aliases[name], phase="backward", layer=reader.layer)
+
+    def _needs_copy(self, value: Instruction) -> bool:
+        if value.opcode in _VIEWS and value.phase != "backward":
+            return self._needs_copy(self._defined[value.operands[0]])
+        return value.name in self._again
