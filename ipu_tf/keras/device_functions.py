@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from ipu_tf.keras import functions, replication
 from ipu_tf.keras.functions import ExecutionFunction
 from ipu_tf.keras.loop import Loop
 from ipu_tf.keras.saving import SavedExtensions
+from ipu_tf.keras.step_results import StepResults
 from ipu_tf.keras.steps import Replicas, replicas_of, run_with
 from ipu_tf.keras.training_steps import TrainingSteps
 
@@ -86,6 +88,15 @@ class DeviceFunctions(SavedExtensions):
             micro_batches=accumulation.steps_per_replica,
         )
 
+    @functools.cached_property
+    def _step_results(self) -> StepResults:
+        """Brings the results of steps to callbacks that are called once a step."""
+        return StepResults()
+
+    def _calls_back_for_steps(self) -> bool:
+        """Returns whether callbacks are called once a step; means are of executions."""
+        return self._asynchronous_callbacks and not self._means_logs()
+
     def _batches_of_update(self) -> int:
         """Returns how many batches a weight update takes, those of all replicas."""
         return self._accumulation().steps_per_replica * self._replication_factor()
@@ -117,6 +128,7 @@ class DeviceFunctions(SavedExtensions):
             replicas=self._replicated().count,
             steps=lambda: self.steps_per_execution,
             summarise=summarise,
+            results=self._step_results if self._calls_back_for_steps() else None,
         )
 
     def _last_logs(self) -> Callable[[Any], Any]:

@@ -84,7 +84,8 @@ class IPUExtensions(keras.Model):
         """Sets whether callbacks are called once a step instead of once an execution.
 
         They are then called on a thread of their own while the device goes on, for each
-        step and, where the metrics of replicas are not reduced, for each replica.
+        step and, where the metrics of replicas are not reduced, for each replica. Weights are
+        those of whatever step the device has come to.
 
         Args:
             asynchronous: True for once a step.
@@ -95,6 +96,7 @@ class IPUExtensions(keras.Model):
         if not isinstance(asynchronous, bool):
             raise TypeError(f"`asynchronous` must be True or False. Received: {asynchronous!r}.")
         self._asynchronous_callbacks = asynchronous
+        self._drop_functions()
 
     def set_infeed_queue_options(self, **kwargs: Any) -> None:
         """Sets how data is brought to the device.

@@ -17,6 +17,7 @@ from ipu_tf.keras import jitting, lengths
 from ipu_tf.keras.infeed import InfeedIterator, split_batch, stack_batch
 from ipu_tf.keras.loop import Loop
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
+from ipu_tf.keras.step_results import StepResults
 
 
 class ExecutionFunction:
@@ -28,6 +29,8 @@ class ExecutionFunction:
         steps: Returns the steps of an execution of the method that is running.
         summarise: The results of all steps, with leading axes `[steps, replicas]`, to what is
             returned beside them; it becomes a part of the program.
+        results: Gets the results of every step while the others run, as far as XLA does not
+            compile the loop: then it gets them when the execution ends.
     """
 
     def __init__(
@@ -36,11 +39,13 @@ class ExecutionFunction:
         replicas: int,
         steps: Callable[[], int],
         summarise: Callable[[Any], Any],
+        results: StepResults | None = None,
     ) -> None:
         self._loop = loop
         self._replicas = replicas
         self._steps = steps
         self._summarise = summarise
+        self._results = results
         self._by_steps: dict[int, Callable[[Any], Any]] = {}
         self._jitted = tf.function(self._run_stacked, jit_compile=True)
         self._stacked = tf.function(self._run_stacked)
@@ -64,7 +69,10 @@ class ExecutionFunction:
         spec = batch_spec(iterator.infeed.element_spec)
         try:
             if self._runs_jitted(spec):
-                return self._jitted(iterator.next_execution(steps), tf.constant(steps))
+                summary, results = self._jitted(iterator.next_execution(steps), tf.constant(steps))
+                if self._results is not None:
+                    self._results.put_execution(results)
+                return summary, results
             if steps not in self._by_steps:
                 self._by_steps[steps] = self._graph_function(steps)
             return self._by_steps[steps](iterator.steps)
@@ -94,7 +102,8 @@ class ExecutionFunction:
         @tf.autograph.experimental.do_not_convert
         def run(iterator: Any) -> tuple[Any, Any]:
             spec = batch_spec(iterator.element_spec, skipped=0 if self._replicas == 1 else 1)
-            results = self._loop.run(steps, steps, lambda _: iterator.get_next(), spec)
+            publish = None if self._results is None else self._results.publish
+            results = self._loop.run(steps, steps, lambda _: iterator.get_next(), spec, publish)
             return self._summarise(results), results
 
         return tf.function(run)
@@ -114,16 +123,6 @@ class ExecutionFunction:
         return self._summarise(results), results
 
 
-class StepLogs(dict[str, Any]):
-    """The logs of an execution.
-
-    Attributes:
-        steps: The logs of every step and replica: `[steps, replicas]`.
-    """
-
-    steps: Any = None
-
-
 def iterator_function(
     execution: ExecutionFunction,
     *,
@@ -141,15 +140,13 @@ def iterator_function(
         step.
     """
 
-    def function(iterator: Iterable[Any]) -> StepLogs:
+    def function(iterator: Iterable[Any]) -> dict[str, Any]:
         if isinstance(iterator, InfeedIterator):
-            last, results = execution.next_execution(iterator)
+            last, _ = execution.next_execution(iterator)
         else:
             for data in itertools.islice(iterator, execution.steps):
-                last, results = _run_batch(execution, data, parts_of_batch)
-        logs = StepLogs(last)
-        logs.steps = results
-        return logs
+                last, _ = _run_batch(execution, data, parts_of_batch)
+        return dict(last)
 
     return function
 

@@ -82,7 +82,7 @@ def schedule(batches: int | None, use: Use) -> Schedule:
     """
     if use.steps:
         if batches is not None:
-            _check_whole_epochs(batches, use)
+            _check_whole_epochs(batches, use.steps, use)
         steps = use.steps
     elif batches is None:
         raise ValueError(
@@ -113,16 +113,16 @@ def schedule(batches: int | None, use: Use) -> Schedule:
     return Schedule(steps=steps, steps_per_execution=per_execution)
 
 
-def _check_whole_epochs(batches: int, use: Use) -> None:
-    """Checks that no epoch ends before its last step.
+def _check_whole_epochs(batches: int, steps: int, use: Use) -> None:
+    """Checks that no epoch ends before the last of its steps.
 
     Arrays are read again from their beginning once they end with an epoch.
 
     Raises:
         ValueError: One does.
     """
-    steps = batches // use.replicas
-    if not steps or steps < use.steps or (steps < use.steps * use.epochs and steps % use.steps):
+    available = batches // use.replicas
+    if available < steps or (available < steps * use.epochs and available % steps):
         _raise_not_enough(batches, use)
 
 

@@ -18,6 +18,9 @@ from ipu_tf.keras.training_steps import TrainingSteps
 Read = Callable[[tf.Tensor], Any]
 """The number of a step within its execution (int32 scalar) to the batches of its replicas."""
 
+Publish = Callable[[Any], None]
+"""Takes the results of one step of one replica."""
+
 Carry = tuple[tf.TensorArray, ...]
 
 
@@ -62,7 +65,14 @@ class Loop:
         )
         return self.step.get_concrete_function(whole, scalar, scalar)
 
-    def run(self, steps: int | tf.Tensor, length: int, read: Read, batch_spec: Any) -> Any:
+    def run(
+        self,
+        steps: int | tf.Tensor,
+        length: int,
+        read: Read,
+        batch_spec: Any,
+        publish: Publish | None = None,
+    ) -> Any:
         """Builds the loop in the graph of the caller.
 
         Args:
@@ -70,11 +80,13 @@ class Loop:
             length: Steps for which there is room in the results.
             read: Reads the batches of a step; called once for each step, in order.
             batch_spec: Shapes and types of one replica's batch.
+            publish: Called for the results of each step of each replica, in order, to add to the
+                program what becomes of them before the loop ends.
 
         Returns:
             The results of the steps, with leading axes `[length, replicas]`.
         """
-        outfeed = _Outfeed(self._result_spec(batch_spec), length * self._replicas.count)
+        outfeed = _Outfeed(self._result_spec(batch_spec), length * self._replicas.count, publish)
         for state in (self._replicas.group_state, self._replicas.metrics):
             if state is not None:
                 state.broadcast_changes()
@@ -163,11 +175,13 @@ class _Outfeed:
     Args:
         spec: Structure of the results of one step of one replica.
         size: How many there will be.
+        publish: Called for each of them, if given.
     """
 
-    def __init__(self, spec: Any, size: int) -> None:
+    def __init__(self, spec: Any, size: int, publish: Publish | None) -> None:
         self._spec = spec
         self._size = size
+        self._publish = publish
 
     def empty(self) -> Carry:
         """Returns room for all results."""
@@ -178,6 +192,8 @@ class _Outfeed:
 
     def write(self, carry: Carry, index: tf.Tensor, results: Any) -> Carry:
         """Returns `carry` with the results of one step of one replica in it."""
+        if self._publish is not None:
+            self._publish(results)
         leaves = keras.tree.flatten(results)
         return tuple(array.write(index, leaf) for array, leaf in zip(carry, leaves, strict=True))
 

@@ -20,7 +20,7 @@ from ipu_tf.keras.callbacks import StepwiseCallbackList
 from ipu_tf.keras.data import Data
 from ipu_tf.keras.device_functions import DeviceFunctions
 from ipu_tf.keras.infeed import Infeed
-from ipu_tf.keras.lengths import Schedule, Use
+from ipu_tf.keras.lengths import Use
 from ipu_tf.keras.pipeline.pipeline import Pipeline
 
 logger = logging.getLogger(__name__)
@@ -287,12 +287,13 @@ class IPUTrainer(DeviceFunctions):
     @contextlib.contextmanager
     def _executing(self, call: _Call) -> Iterator[dict[str, Any]]:
         """Sets the steps of an execution for the time of a call; gives its arguments."""
+        self._check_not_in_callback()
         compiled_steps = self.steps_per_execution
         schedule = call.infeed.schedule if call.infeed is not None else lengths.SINGLE_STEP
         callbacks = None
         arguments = call.arguments
-        if self._asynchronous_callbacks and call.infeed is not None and not self._means_logs():
-            callbacks = self._stepwise_callbacks(arguments, schedule)
+        if call.infeed is not None and self._calls_back_for_steps():
+            callbacks = self._stepwise_callbacks(arguments, call.infeed)
             arguments = arguments | {"callbacks": callbacks or arguments["callbacks"]}
         self.steps_per_execution = schedule.steps_per_execution
         try:
@@ -302,20 +303,35 @@ class IPUTrainer(DeviceFunctions):
             if callbacks is not None:
                 callbacks.close()
 
+    def _check_not_in_callback(self) -> None:
+        """Checks that the model is not run by a callback of its steps, while it runs.
+
+        Raises:
+            RuntimeError: It is.
+        """
+        if self._step_results.is_read_here():
+            raise RuntimeError(
+                f"Model '{self.name}' is busy: a callback that is called once a step runs beside "
+                "the device, and cannot run the model, too. Run it at the end of an epoch, or call "
+                "`set_asynchronous_callbacks(False)`."
+            )
+
     def _stepwise_callbacks(
-        self, arguments: dict[str, Any], schedule: Schedule
+        self, arguments: dict[str, Any], infeed: Infeed
     ) -> StepwiseCallbackList | None:
         """Returns callbacks that are called once a step; None where they are those of `fit`."""
         if isinstance(arguments["callbacks"], keras.callbacks.CallbackList):
             return None
         return StepwiseCallbackList(
             arguments["callbacks"],
+            results=self._step_results,
             steps_per_execution=lambda: self.steps_per_execution,
+            replicas=infeed.replicas,
             reduction=self._replication_options.metric_reduction,
             add_history="epochs" in arguments,
             add_progbar=arguments["verbose"] != 0,
             verbose=arguments["verbose"],
             epochs=arguments.get("epochs", 1),
-            steps=schedule.steps,
+            steps=infeed.schedule.steps,
             model=self,
         )

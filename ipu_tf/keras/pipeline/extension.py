@@ -56,6 +56,7 @@ class PipelineExtensions(IPUExtensions):
     _set_stages: SetStages | None = None
     _call_graph: symbolic.CallGraph | None = None
     _seen_inputs: Any = None
+    _build_shapes_dict: dict[str, Any] | None
 
     def set_pipelining_options(
         self,
@@ -168,8 +169,8 @@ class PipelineExtensions(IPUExtensions):
     def _post_build(self) -> None:
         """Takes the types of inputs that `build` was given as `keras.Input`, and their shapes."""
         super()._post_build()
-        given = self._build_shapes_dict
-        if len(given or ()) == 1 and symbolic.has_tensors(given):
+        given = self._build_shapes_dict or {}
+        if len(given) == 1 and symbolic.has_tensors(given):
             (self._seen_inputs,) = given.values()
             self._build_shapes_dict = symbolic.shapes_of(given)
 
