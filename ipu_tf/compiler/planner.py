@@ -221,14 +221,14 @@ class _Search:
         fits = np.flatnonzero(needed <= self._limit_bytes)
         if self._best is None and len(fits) == 0:
             self._keep_least(plans, needed)
-        priced, count = 0, _PRICED_FIRST
-        while True:
+        order, count = _smallest(bound[fits], _PRICED_FIRST), _PRICED_FIRST
+        while len(order) and bound[fits[order[0]]] <= self._most_cycles:
+            chosen = fits[order]
+            self._keep_best(plans.take(chosen), needed[chosen])
+            fits = np.delete(fits, order)
             fits = fits[bound[fits] <= self._most_cycles]
-            order = fits[_smallest(bound[fits], count)][priced:]
-            if len(order) == 0:
-                return
-            self._keep_best(plans.take(order), needed[order])
-            priced, count = priced + len(order), count * _PRICED_GROWTH
+            count *= _PRICED_GROWTH
+            order = _smallest(bound[fits], count)
 
     def _keep_least(self, plans: Candidates, needed: NDArray[np.int64]) -> None:
         if len(needed) == 0:
