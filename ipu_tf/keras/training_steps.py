@@ -7,6 +7,7 @@ micro-batches of its replica alone; `DeviceStep` traces that for its figures.
 
 from __future__ import annotations
 
+import functools
 import types
 import warnings
 from collections.abc import Callable
@@ -185,9 +186,10 @@ class DeviceStep:
     ) -> None:
         self._strategy = strategy
         self._model = model
-        self._accumulation = accumulation
-        with untouched_variables():
-            self._weight_update = WeightUpdate(model, accumulation, Replicas())
+        self._weight_update: WeightUpdate | None = None
+        if accumulation.steps_per_replica > 1:
+            with untouched_variables():
+                self._weight_update = WeightUpdate(model, accumulation, Replicas())
 
     def trace(self, batch_spec: Any) -> None:
         """Traces the step; the strategy keeps its program.
@@ -200,16 +202,15 @@ class DeviceStep:
             UnsupportedOpcodeError: An operation has no cost on the machine.
             UncompilableProgram: The step cannot be compiled at all.
         """
-        if self._accumulation.steps_per_replica == 1:
+        if self._weight_update is None:
             step = run_with(self._strategy, self._model.train_step)
             tf.function(step, autograph=False).get_concrete_function(batch_spec)
             return
+        run = functools.partial(self._run, self._weight_update)
         number = tf.TensorSpec((), tf.int32)
-        tf.function(self._run, autograph=False).get_concrete_function(batch_spec, number)
+        tf.function(run, autograph=False).get_concrete_function(batch_spec, number)
 
-    def _run(self, batch: Any, micro_batch: tf.Tensor) -> Any:
-        weight_update = self._weight_update
-
+    def _run(self, weight_update: WeightUpdate, batch: Any, micro_batch: tf.Tensor) -> Any:
         def step_and_update(batch: Any) -> Any:
             logs = weight_update.add(batch, tf.constant(0), micro_batch)
             weight_update.apply()
