@@ -92,6 +92,7 @@ class Blocks:
     elements: int = field(init=False, compare=False)
     tiles: int = field(init=False, compare=False)
     tile_elements: int = field(init=False, compare=False)
+    _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         elements = math.prod(axis.extent for axis in self.axes)
@@ -101,6 +102,10 @@ class Blocks:
         object.__setattr__(self, "elements", elements)
         object.__setattr__(self, "tiles", tiles)
         object.__setattr__(self, "tile_elements", min(elements, steps * piece))
+        object.__setattr__(self, "_hash", hash((self.axes, self.order, self.share)))
+
+    def __hash__(self) -> int:
+        return self._hash  # Asked for by every cache of costs.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
