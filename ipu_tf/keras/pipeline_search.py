@@ -21,6 +21,7 @@ from ipu_tf.compiler.pipeline.balance import (
     LayerFigures,
     Wanted,
     balanced_stages,
+    corrected,
     cycles_per_byte,
     even_stages,
     layer_figures,
@@ -35,6 +36,12 @@ from ipu_tf.runtime.device_programs import TracedStep
 _FOR_LAYERS = 0.8
 """Share of a chip's memory that layers are first cut for; code and what is live only for a moment
 take the rest. What is chosen in the end is compiled and fits, or does not."""
+
+_ROUNDS = 3
+"""How often layers of a shape are cut, each time by what the last cut has shown."""
+
+_ROUNDS_TO_FIT = 6
+"""How often they are cut while no cut fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,12 +220,26 @@ class PipelineSearch:
         if shape.stages == 1:
             yield self._compile(shape, (0,) * len(self._paths), "whole")
             return
+        known: dict[tuple[int, ...], Compiled] = {}
         even = even_stages(len(self._paths), shape.stages)
-        balanced = balanced_stages(self._step(shape).figures, self._wanted(shape))
         if not self._together.intersection(_begins(even)):
-            yield self._compile(shape, even, "even")
-        if balanced != even:
-            yield self._compile(shape, balanced, "balanced")
+            known[even] = self._compile(shape, even, "even")
+            yield known[even]
+        wanted, figures = self._wanted(shape), self._step(shape).figures
+        for done in range(_ROUNDS_TO_FIT):
+            if done >= _ROUNDS and any(compiled.candidate.fits for compiled in known.values()):
+                return
+            cut = balanced_stages(figures, wanted)
+            is_new = cut not in known
+            if is_new:
+                known[cut] = self._compile(shape, cut, "balanced")
+                yield known[cut]
+            elif wanted.chip_bytes == self._chip_bytes(shape):
+                return
+            # From here on, figures have what the first cuts only guess: code, what is live for a
+            # moment, and what is not spread evenly.
+            figures = corrected(figures, wanted, cut, known[cut].program)
+            wanted = dataclasses.replace(wanted, chip_bytes=self._chip_bytes(shape))
 
     def _step(self, shape: PipelineShape) -> _Step:
         """Returns the train step of a shape; it depends on whether it accumulates, no more."""
@@ -238,10 +259,14 @@ class PipelineSearch:
             stages=shape.stages,
             schedule=shape.schedule,
             recompute=shape.recompute,
-            chip_bytes=int(_FOR_LAYERS * target.tiles * target.tile_bytes),
+            chip_bytes=int(_FOR_LAYERS * self._chip_bytes(shape)),
             cycles_per_byte=cycles_per_byte(dataclasses.replace(system, target=target)),
             together=self._together,
         )
+
+    def _chip_bytes(self, shape: PipelineShape) -> int:
+        target = self._step(shape).options.target
+        return target.tiles * target.tile_bytes
 
     def _compile(self, shape: PipelineShape, stages: tuple[int, ...], split: Split) -> Compiled:
         options = PipelineOptions(

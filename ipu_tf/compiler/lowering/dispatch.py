@@ -52,6 +52,7 @@ Calls, maps and parameters have none: whoever drives the lowering goes into comp
 """
 
 _TOO_WIDE = frozenset({"f64", "c64"})
+_FLOAT8 = frozenset({"f8e4m3", "f8e5m2"})
 
 
 def lower(
@@ -78,7 +79,24 @@ def lower(
                 instruction,
                 f"its result is {array.dtype}, an IPU has no such type; cast to 32 bits or less.",
             )
+    if not context.target.macs_per_cycle_f8:
+        _check_no_float8(instruction, context)
     return rule(instruction, operands, context)
+
+
+def _check_no_float8(instruction: Instruction, context: LoweringContext) -> None:
+    """Refuses to make float8 values, also within a fusion."""
+    made = [instruction]
+    if instruction.opcode == "fusion":
+        made += context.computations[instruction.computations[0]]
+    for inner in made:
+        for array in arrays(inner.type):
+            if array.dtype in _FLOAT8:
+                raise UnsupportedOpcode(
+                    inner.replace(layer=inner.layer or instruction.layer),
+                    f"it makes {array.dtype}, which the {context.target.chip} does not have; use "
+                    "float16, or the c600.",
+                )
 
 
 def preferred_placement(

@@ -8,8 +8,9 @@ between cuts compiles them.
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.fifo import stashed
 from ipu_tf.compiler.pipeline.options import ALL_ON_TILES, Offload, Schedule
+from ipu_tf.compiler.pipeline.program import PipelineProgram
 from ipu_tf.compiler.pipeline.schedule import waiting_micro_batches
 from ipu_tf.compiler.pipeline.split import cut, prepared
 from ipu_tf.compiler.plan import OpShape, Plan
@@ -42,6 +44,7 @@ class LayerFigures:
         kept_bytes: int64[layers], weights, their state and their accumulators.
         waiting_bytes: int64[layers], what the backward pass reads of the forward pass.
         crossing_bytes: int64[layers + 1], what crosses a cut before a layer, forward.
+        further_bytes: int64[layers], what is known to be needed besides all that.
     """
 
     forward_cycles: NDArray[np.int64]
@@ -49,6 +52,7 @@ class LayerFigures:
     kept_bytes: NDArray[np.int64]
     waiting_bytes: NDArray[np.int64]
     crossing_bytes: NDArray[np.int64]
+    further_bytes: NDArray[np.int64]
 
     @property
     def layers(self) -> int:
@@ -104,6 +108,7 @@ def layer_figures(
         kept_bytes=kept,
         waiting_bytes=waiting,
         crossing_bytes=crossing,
+        further_bytes=np.zeros(count, np.int64),
     )
 
 
@@ -186,6 +191,43 @@ def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
     return tuple(bisect.bisect_right(ends_of_stages, layer) for layer in range(layers))
 
 
+def corrected(
+    figures: LayerFigures, wanted: Wanted, stages: Sequence[int], program: PipelineProgram
+) -> LayerFigures:
+    """Returns the figures of layers with what a compiled pipeline has shown of them.
+
+    The cycles of a stage's layers are scaled to those of the stage, and what its fullest tile has
+    in use, on all tiles, beyond what the figures say is shared out among them.
+
+    Args:
+        figures: The layers.
+        wanted: What they were cut into.
+        stages: The stage of every layer.
+        program: The pipeline, every stage on an IPU of its own.
+    """
+    forward, backward = figures.forward_cycles.copy(), figures.backward_cycles.copy()
+    further = figures.further_bytes.copy()
+    for stage in program.stages:
+        begin, end = bisect.bisect_left(stages, stage.index), bisect.bisect(stages, stage.index)
+        costs = _Costs(figures, wanted, stage.index)
+        of_layers = slice(begin, end)
+        forward[of_layers] = _scaled(forward[of_layers], stage.forward_cycles)
+        alone = stage.backward_cycles - stage.recomputed_cycles
+        backward[of_layers] = _scaled(backward[of_layers], alone)
+        peak_bytes = int(program.ipus[stage.ipu].memory.peak_tile_bytes.max())
+        missing = peak_bytes * program.target.tiles - costs.bytes_of(begin, end)
+        further[of_layers] += missing // (end - begin)
+    return dataclasses.replace(
+        figures, forward_cycles=forward, backward_cycles=backward, further_bytes=further
+    )
+
+
+def _scaled(cycles: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Returns cycles that add up to a total, but for rounding."""
+    known = int(cycles.sum())
+    return (cycles * (total / known)).astype(np.int64) if known else cycles
+
+
 class _Costs:
     """Cost of each range of layers as a certain stage."""
 
@@ -199,21 +241,39 @@ class _Costs:
             made=(stage, "forward"),
             read=(stage, "backward"),
         )
-        passes = figures.forward_cycles * (2 if self._again else 1) + figures.backward_cycles
-        self._cycles = _before(passes)
+        backward = figures.backward_cycles
+        backward = backward + figures.forward_cycles if self._again else backward
+        self._forward, self._backward = _before(figures.forward_cycles), _before(backward)
         self._kept = _before(figures.kept_bytes)
         self._stash = _before(figures.waiting_bytes)
+        self._further = _before(figures.further_bytes)
 
     def of(self, begin: int, end: int) -> float:
         """Returns the cycles of layers `begin` to `end - 1`, links included."""
+        over = self.bytes_of(begin, end) / self._wanted.chip_bytes
+        if over > 1:
+            return math.ldexp(over, 60)
         crossing = self._figures.crossing_bytes
         links = float(crossing[begin] + crossing[end]) * self._wanted.cycles_per_byte
-        cycles = float(self._cycles[end] - self._cycles[begin]) + links
+        forward, backward = self.passes_of(begin, end)
+        if self._wanted.schedule == "interleaved":
+            # Some stages run forward while others run backward: all wait for the longer pass.
+            return 2 * max(forward, backward) + links
+        return forward + backward + links
+
+    def passes_of(self, begin: int, end: int) -> tuple[int, int]:
+        """Returns the cycles of the forward and of the backward pass of layers."""
+        forward = self._forward[end] - self._forward[begin]
+        return int(forward), int(self._backward[end] - self._backward[begin])
+
+    def bytes_of(self, begin: int, end: int) -> int:
+        """Returns the bytes that layers take on their IPU."""
         stash = int(self._stash[end] - self._stash[begin])
-        waits = self._waiting * (int(crossing[begin]) if self._again else stash)
-        needed = int(self._kept[end] - self._kept[begin]) + waits + (stash if self._again else 0)
-        over = needed / self._wanted.chip_bytes
-        return cycles if over <= 1 else math.ldexp(over, 60)
+        inputs = int(self._figures.crossing_bytes[begin])
+        waits = self._waiting * (inputs if self._again else stash)
+        kept = int(self._kept[end] - self._kept[begin])
+        further = int(self._further[end] - self._further[begin])
+        return kept + waits + (stash if self._again else 0) + further
 
 
 def _before(values: NDArray[np.int64]) -> NDArray[np.int64]:
