@@ -13,6 +13,7 @@ from ipu_tf.ops.apply import tile_op
 Padding = str | Sequence[Sequence[int]]
 
 
+@tf.autograph.experimental.do_not_convert
 def conv2d(
     input: Any,
     filters: Any,
@@ -47,6 +48,7 @@ def conv2d(
     return tile_op("Conv2D", [x, w], attributes, plan=plan, name=name)
 
 
+@tf.autograph.experimental.do_not_convert
 def depthwise_conv2d(
     input: Any,
     filter: Any,

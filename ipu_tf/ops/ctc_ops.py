@@ -12,6 +12,7 @@ from ipu_tf.ops.ctc_beam_search import IMPOSSIBLE
 Decoded = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
 
+@tf.autograph.experimental.do_not_convert
 def ctc_loss_v2(
     labels: Any,
     logits: Any,
@@ -31,6 +32,7 @@ def ctc_loss_v2(
     return tf.cast(losses, out_dtype or logits.dtype)
 
 
+@tf.autograph.experimental.do_not_convert
 def ctc_loss_with_log_probs(
     labels: Any,
     data: Any,
@@ -71,6 +73,7 @@ def ctc_loss_with_log_probs(
         return tf.cast(losses, out_dtype or data.dtype)
 
 
+@tf.autograph.experimental.do_not_convert
 def ctc_beam_search_decoder(
     logits: Any,
     logits_lengths: Any,
@@ -111,6 +114,7 @@ def ctc_beam_search_decoder(
         return -beams.total[:, :top_paths], beams.lengths[:, :top_paths], labels
 
 
+@tf.autograph.experimental.do_not_convert
 def ctc_beam_search_decoder_with_log_probs(
     log_probs: Any,
     input_lengths: Any,

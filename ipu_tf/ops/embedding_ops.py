@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 
+@tf.autograph.experimental.do_not_convert
 def embedding_lookup(
     params: Any,
     ids: Any,

@@ -11,6 +11,7 @@ import tensorflow as tf
 _COLLECTION = "ipu_tf.captured_gradients"
 
 
+@tf.autograph.experimental.do_not_convert
 def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     """Returns `args` as they are, and captures the gradients that flow into them.
 

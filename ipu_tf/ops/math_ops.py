@@ -10,6 +10,7 @@ import tensorflow as tf
 _SPLIT_EXTENT = {"a_columns": "m", "a_rows_b_columns": "k", "b_rows": "n"}
 
 
+@tf.autograph.experimental.do_not_convert
 def serialized_matmul(
     a: Any,
     b: Any,

@@ -10,6 +10,7 @@ from ipu_tf.compiler.plan import MatMulPlan
 from ipu_tf.ops.apply import tile_op
 
 
+@tf.autograph.experimental.do_not_convert
 def matmul(
     a: Any,
     b: Any,
@@ -43,6 +44,7 @@ def matmul(
     return tile_op("MatMul", [a, b], attributes, plan=plan, name=name)
 
 
+@tf.autograph.experimental.do_not_convert
 def batch_matmul(
     x: Any,
     y: Any,

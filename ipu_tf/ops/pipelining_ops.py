@@ -63,6 +63,7 @@ class PipelineStageOptions:
             object.__setattr__(self, name, dict(options))
 
 
+@tf.autograph.experimental.do_not_convert
 def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
     """Returns the tensors, which a pipeline stage keeps when it computes activations again.
 

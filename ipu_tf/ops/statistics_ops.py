@@ -9,6 +9,7 @@ import tensorflow as tf
 _FLOATS = (tf.float16, tf.float32)
 
 
+@tf.autograph.experimental.do_not_convert
 def fixed_width_bins(inputs: Any, n_bins: int) -> tf.Tensor:
     """Returns `n_bins` evenly spaced levels over the range of `inputs`.
 
@@ -23,6 +24,7 @@ def fixed_width_bins(inputs: Any, n_bins: int) -> tf.Tensor:
     return tf.linspace(tf.reduce_min(inputs), tf.reduce_max(inputs), n_bins)
 
 
+@tf.autograph.experimental.do_not_convert
 def histogram_normalize(hist: Any) -> tf.Tensor:
     """Returns a histogram divided by its sum, in its own dtype and shape.
 
@@ -35,6 +37,7 @@ def histogram_normalize(hist: Any) -> tf.Tensor:
     return hist / tf.reduce_sum(hist, axis=0)
 
 
+@tf.autograph.experimental.do_not_convert
 def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> tf.Tensor:
     """Returns how many values fall between neighbouring levels.
 
@@ -65,6 +68,7 @@ def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> tf.T
     return tf.concat([below, [count]], axis=0) - tf.concat([[0.0], below], axis=0)
 
 
+@tf.autograph.experimental.do_not_convert
 def histogram_update(
     hist: Any, inputs: Any, levels: Any, absolute_of_input: bool = False
 ) -> tf.Tensor:

@@ -24,6 +24,7 @@ from ipu_tf.compiler.lowering.steps import exchange_cycles
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, met_by, move
 from ipu_tf.compiler.placement import Footprint, Placement
 from ipu_tf.compiler.plan import Plan, largest_block
+from ipu_tf.compiler.plan_cost import STAGED_DEPTHS
 from ipu_tf.compiler.plan_memory import PlanMemory, plan_memory
 from ipu_tf.compiler.plan_steps import plan_supersteps
 from ipu_tf.compiler.planner import plan_conv, plan_matmul
@@ -34,10 +35,6 @@ from ipu_tf.machine.target import Target
 _FLOPS_PER_PRODUCT = 2
 _CACHED_PLANS = 1 << 12
 _SIDES = ("left", "right")
-
-_STAGED_FROM = (16, 125)
-"""Partial results from which on they are added up in two stages, and in three, so that exchange
-code stays short (poplibs 3.4, getNumReduceStages)."""
 
 
 def contraction(
@@ -190,7 +187,7 @@ def _operand_messages(
 def _partial_messages(shape: OpShape, plan: Plan) -> Traffic:
     """Returns the messages in which partials are added up, in stages where there are many."""
     depth = math.prod(plan.splits[n] // plan.serial.get(n, 1) for n in shape.reduction_splits)
-    stages = 1 + sum(depth >= least for least in _STAGED_FROM)
+    stages = 1 + sum(depth >= least for least in STAGED_DEPTHS)
     met = stages * math.ceil(depth ** (1 / stages)) if depth > 1 else 0
     return Traffic(received=met, sent=met)
 

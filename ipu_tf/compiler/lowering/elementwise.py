@@ -166,7 +166,8 @@ def _views_inside(
     views = list(operands)
     defined = body.by_name()
     for inner in body:
-        if inner.opcode != "broadcast":
+        # One to fewer elements than the result's (of a scalar, say) is broadcast once more.
+        if inner.opcode != "broadcast" or array_of(inner).elements != placement.elements:
             continue
         source = defined[inner.operands[0]]
         while source.opcode in ("reshape", "bitcast", "convert"):

@@ -5,6 +5,7 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipu_tf.compiler.layout import Axis, Blocks
 from ipu_tf.compiler.placement import Placement
 from tests.compiler.lowering.programs import run
 
@@ -124,6 +125,22 @@ def test_a_fusion_of_views_copies():
     )
     assert program.cycles("r") > 0
     assert program.lowered["r"].flops == 0
+
+
+def test_a_fusion_may_broadcast_in_two_steps():
+    layout = Blocks(axes=(Axis(extent=4, parts=2), Axis(extent=16, parts=4)), order=(0, 1))
+    matrix = lying(64, tiles=layout.tiles, layout=layout)
+    program = run(
+        "x = f32[4,16] parameter(0)\ns = f32[] parameter(1)\n"
+        "r = f32[4,16] fusion(x, s), calls={scaled}",
+        before="scaled {\na = f32[4,16] parameter(0)\nb = f32[] parameter(1)\n"
+        "rows = f32[4] broadcast(b), dimensions={}\nhalf = f32[4] negate(rows)\n"
+        "all = f32[4,16] broadcast(half), dimensions={0}\n"
+        "ROOT c = f32[4,16] multiply(a, all)\n}\n",
+        placed={"x": (matrix,)},
+    )
+    assert program.placements["r"] == (matrix,)
+    assert program.exchange_bytes("r") <= 4 * layout.tiles  # at most the scalar, to every tile
 
 
 def test_comparisons_are_no_flops():
