@@ -8,6 +8,7 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config
 from ipu_tf.profile import figures, pipeline_figures
+from ipu_tf.runtime import device_programs
 from tests.keras.equivalence import BATCH, batches, samples, strategy_of
 from tests.keras.pipelined_models import KINDS
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
@@ -247,3 +248,38 @@ def test_options_of_an_uncompiled_model_count():
     report = ipu_tf.estimate(model, batch_size=BATCH)
     assert step_of(report).micro_batches == 4
     assert "is not compiled" in report.notes[0]
+
+
+def test_the_step_of_the_device_is_traced_once(monkeypatch):
+    extracted = []
+    extract = device_programs.extract
+
+    def counted(*args, **kwargs):
+        extracted.append(kwargs["name"])
+        return extract(*args, **kwargs)
+
+    monkeypatch.setattr(device_programs, "extract", counted)
+    model, _ = fitted(2, 4, updates=2)
+    assert extracted == [f"{model.name}.train_step"]
+    model.fit(batches(samples(BATCH * 16), BATCH), verbose=0, epochs=2)
+    assert len(extracted) == 1
+    model.fit(batches(samples(2 * BATCH * 16), 2 * BATCH), verbose=0)
+    assert len(extracted) == 2
+
+
+def test_native_numerics_are_reported_too():
+    def report_of(numerics):
+        cfg = IPUConfig()
+        cfg.ipu_model.tiles_per_ipu = 16
+        cfg.simulator.numerics = numerics
+        cfg.configure_ipu_system()
+        strategy = IPUStrategy()
+        with strategy.scope():
+            model = compile_model(sequential(), steps_per_execution=4)
+        model.set_gradient_accumulation_options(4)
+        model.fit(batches(samples(4 * BATCH), BATCH), verbose=0)
+        return step_of(strategy.report())
+
+    tiles, native = report_of("tiles"), report_of("native")
+    assert native.micro_batches == tiles.micro_batches == 4
+    assert native.cycles > 0

@@ -1,6 +1,7 @@
 """What a strategy traces is compiled for the machine: once, and before it runs."""
 
 import logging
+import types
 
 import keras
 import numpy as np
@@ -251,3 +252,50 @@ def test_samples_are_the_shared_leading_dimension(configured):
     strategy.run(step, args=(tf.ones((4, 2)), tf.ones(())))
     programs = strategy.report().programs
     assert [program.device.samples_per_run for program in programs] == [4, 0, 0]
+
+
+class TestParts:
+    """What runs apart on the host and together on the device."""
+
+    def test_what_is_on_the_host_is_no_program(self, configured):
+        strategy = configured()
+
+        @tf.function
+        def run(x):
+            with device_programs.on_host():
+                return strategy.run(lambda y: tf.matmul(y, y), args=(x,))
+
+        np.testing.assert_array_equal(run(tf.eye(4)), np.eye(4))
+        assert strategy.report().programs == ()
+
+    def test_accumulators_are_known_by_their_variables(self, configured):
+        strategy = configured()
+        model = mlp(strategy)
+        name = f"{model.layers[0].kernel.path}_sum"
+        total = tf.Variable(tf.zeros((8, 16)), name=name)
+
+        def train_step(model, x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(model(x))
+            total.assign_add(tape.gradient(loss, model.layers[0].kernel.value))
+            return loss
+
+        @tf.function
+        def run(x):
+            with device_programs.accumulating_in([total]):
+                return strategy.run(types.MethodType(train_step, model), args=(x,))
+
+        run(tf.constant(X))
+        (program,) = strategy.report().programs
+        (kept,) = [t for t in program.device.tensors if t.category == "accumulators"]
+        assert (kept.name, kept.layer) == (name, model.layers[0].path)
+        assert kept.bytes == 8 * 16 * 4
+
+    def test_a_call_runs_the_steps_of_an_execution(self, configured):
+        strategy = configured()
+        model = mlp(strategy)
+        model.compile(loss="mse", optimizer="sgd", steps_per_execution=4)
+        model.fit(np.repeat(X, 2, 0), np.repeat(Y, 2, 0), batch_size=4, verbose=0)
+        (program,) = strategy.report().programs
+        assert program.steps_per_execution == 4
+        assert "a call from the host runs 4 steps in" in strategy.report().summary()
