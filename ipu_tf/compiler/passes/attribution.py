@@ -24,8 +24,8 @@ def run(module: Module) -> Module:
     its layer is that of the weight. backward: what TensorFlow made as a gradient, and what is
     computed of nothing but gradients. forward: all else. What has no op of its own follows what
     reads it, then what it reads; sums of gradients, which TensorFlow makes outside of all layers,
-    do so, too. The instructions of a loop or branch follow its caller. Accumulators belong to the
-    backward pass.
+    do so, too, and so does what an update asks of a gradient (whether it is finite). The
+    instructions of a loop or branch follow its caller. Accumulators belong to the backward pass.
     """
     computations = {**module.computations, module.entry: _with_accumulators(module)}
     # A caller comes before its callees, which take over what they do not know.
@@ -113,7 +113,9 @@ def _from_operands(
     if phase == "forward" and computed and all(i.phase == "backward" for i in computed):
         phase = "backward"
     is_known = _has_op(instruction)
-    if not layer and (phase == "backward" or not is_known):
+    if not layer and (phase != "forward" or not is_known):
+        if phase == "update" and is_known:  # Of a gradient, such as whether it is finite.
+            operands = [operand for operand in computed if operand.opcode != "parameter"]
         layers = dict.fromkeys(operand.layer for operand in operands if operand.layer)
         if len(layers) == 1 or (layers and phase == "backward"):
             layer = next(iter(layers))

@@ -93,6 +93,33 @@ def test_sums_of_gradients_are_gradients():
     assert (both.phase, both.layer) == ("backward", "net/dense")
 
 
+def test_what_an_update_asks_of_a_gradient_is_of_its_layer():
+    module = attributed(
+        """
+        parameter 0 weight "a/kernel" layer="a" updated_by=0
+        parameter 1 weight "b/kernel" layer="b" updated_by=1
+        parameter 2 input "x"
+
+        ENTRY main {
+          a = f32[8] parameter(0)
+          b = f32[8] parameter(1)
+          x = f32[8] parameter(2)
+          ga = f32[8] negate(x), layer="a", op_name="gradient_tape/a/Neg"
+          gb = f32[8] tanh(x), layer="b", op_name="gradient_tape/b/Tanh"
+          fa = pred[8] is-finite(ga), op_name="IsFinite"
+          fb = pred[8] is-finite(gb), op_name="IsFinite_1"
+          both = pred[8] and(fa, fb), op_name="All"
+          na = f32[8] select(both, ga, a), layer="sgd", op_name="sgd/sub"
+          nb = f32[8] select(both, gb, b), layer="sgd", op_name="sgd/sub_1"
+          ROOT t = (f32[8], f32[8]) tuple(na, nb)
+        }
+        """
+    )
+    found = {i.name: (i.phase, i.layer) for i in module.entry_computation}
+    assert [found[name] for name in ("fa", "fb")] == [("update", "a"), ("update", "b")]
+    assert found["both"] == ("update", "")
+
+
 def test_what_is_attributed_stays():
     module = attributed(STEP)
     assert to_text(attribution.run(module)) == to_text(module)
