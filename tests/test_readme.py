@@ -6,16 +6,35 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from ipu_tf import Report, cli
+
 README = Path(__file__).resolve().parent.parent / "README.md"
+
+
+def scripts():
+    return re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
 def test_script_runs(monkeypatch, capsys):
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (192, 28, 28), np.uint8), random.integers(0, 10, 192)
     monkeypatch.setattr(keras.datasets.mnist, "load_data", lambda: (images, images))
-    (script,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    script, _ = scripts()
     exec(compile(script, str(README), "exec"), {})
     assert "MatMul" in capsys.readouterr().out
+
+
+def test_commands_run(monkeypatch, capsys, tmp_path):
+    _, models = scripts()
+    (tmp_path / "models.py").write_text(models.replace("ResNet50(", "MobileNet(alpha=0.25, "))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^ipu-tf (estimate [^#\n]*)", README.read_text(), re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        assert cli.main(command.split()) == 0
+    assert len(re.findall("^Program '", capsys.readouterr().out, re.MULTILINE)) == 3
+    assert Report.from_json("report.json").programs[0].device.target.chip == "bow"
 
 
 def test_linked_files_exist():
