@@ -91,6 +91,17 @@ class UncompilableProgram(ValueError):
         )
 
     @classmethod
+    def by_branches(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
+        """Returns the error of a function with gradients of nested loops in a branch."""
+        return cls(
+            program,
+            refused,
+            "The gradient of a loop within a loop keeps stacks of stacks, which the branches of a "
+            "conditional cannot give out. Unroll the inner loop, or move the loops out of the "
+            "branch:",
+        )
+
+    @classmethod
     def by_loops(cls, program: str, loops: Sequence[RefusedOp]) -> Self:
         """Returns the error of a function with loops whose gradients have no bound."""
         return cls(
@@ -230,7 +241,11 @@ def _read(
             )
         except (ValueError, tf.errors.OpError) as error:
             reason = _NOISE.split(str(error))[0].strip()
-            raise UncompilableProgram.by_xla(name, _refused(str(error), scopes), reason) from error
+            refused = _refused(str(error), scopes)
+            # All others have a type that XLA knows.
+            if refused and all(op.op_type == loop_bounds.FAKE for op in refused):
+                raise UncompilableProgram.by_branches(name, refused) from error
+            raise UncompilableProgram.by_xla(name, refused, reason) from error
     return HloModuleProto.FromString(serialized), functions.unbounded
 
 

@@ -8,7 +8,7 @@ also in the functions that a function calls.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -16,7 +16,7 @@ import tensorflow as tf
 from ipu_tf._private import FunctionDef, op_def_registry
 from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import calls, loop_bounds
-from ipu_tf.runtime.loop_bounds import Loop
+from ipu_tf.runtime.loop_bounds import Loop, Stack
 
 HOST_CALL = "ipu_tf.host_call"
 """Target of the custom calls that stand for host ops."""
@@ -66,12 +66,14 @@ class StockFunctions:
         functions: What was converted, callees first.
         unbounded: Loops without a bound whose gradients keep values of each iteration. Their
             stacks have a size that is good for counting only.
+        stacks: Stacks that nodes of branches stand for, by the names of function and node.
     """
 
     def __init__(self, find: FindFunction, bounds: Mapping[str, int] | None = None) -> None:
         self._find = find
         self._bounds = bounds or {}
         self.unbounded: set[Loop] = set()
+        self.stacks: dict[tuple[str, str], Stack] = {}
         self._converted: dict[tuple[str, frozenset[int]], Any] = {}
         self.functions: list[Any] = []
 
@@ -98,6 +100,18 @@ class StockFunctions:
             self.unbounded.add(loop)
         return self._bounds.get(loop.body, loop_bounds.ANY_SIZE)
 
+    def branches(self, names: Sequence[str]) -> None:
+        """Notes the stacks that branches of one conditional give for each other."""
+        found = [self._find(name) for name in names]
+        for name, function in zip(names, found, strict=True):
+            nodes = {node.name: node for node in function.node_def}
+            for index, result in enumerate(function.signature.output_arg):
+                node = nodes.get(function.ret[result.name].partition(":")[0])
+                if node is not None and loop_bounds.stands_for_stack(node):
+                    stack = loop_bounds.stack_of(found, index, self._find)
+                    if stack is not None:
+                        self.stacks[name, node.name] = stack
+
     def callee(self, name: str, host_arguments: frozenset[int] = frozenset()) -> Any:
         """Returns the converted function `name`, for calls with these host arguments."""
         key = (name, host_arguments)
@@ -119,6 +133,7 @@ class _Body:
     """
 
     def __init__(self, function: Any, host: Iterable[str], functions: StockFunctions) -> None:
+        self._name = function.signature.name
         self.function = FunctionDef()
         self.function.CopyFrom(function)
         self.function.ClearField("node_def")
@@ -137,7 +152,12 @@ class _Body:
         host_inputs = frozenset(index for index, name in enumerate(inputs) if name in self.host)
         if node.op in _DROPPED:
             return
-        if node.op in calls.CALLS:
+        if (stack := self._functions.stacks.get((self._name, node.name))) is not None:
+            loop = stack.loop
+            size = stack.size if loop is None else self._functions.stack_size(loop)
+            handle = loop_bounds.add_stack(self.function, node.name, stack, size)
+            self.renamed[f"{node.name}:output:0"] = handle
+        elif node.op in calls.CALLS:
             self._add_call(node, host_inputs)
         elif host_inputs or node.op in _HOST_OPS or node.op in _INFEEDS or _is_text(node):
             self._add_host_op(node)
@@ -181,10 +201,12 @@ class _Body:
         new = self._copy(node)
         arguments = frozenset(index - calls.CALLS[node.op] for index in host_inputs)
         converted = None
-        for value in new.attr.values():
-            for callee in calls.functions_of(value):
-                converted = self._functions.callee(callee.name, arguments)
-                callee.name = converted.signature.name
+        callees = [callee for value in new.attr.values() for callee in calls.functions_of(value)]
+        if node.op in loop_bounds.CONDITIONALS:
+            self._functions.branches([callee.name for callee in callees])
+        for callee in callees:
+            converted = self._functions.callee(callee.name, arguments)
+            callee.name = converted.signature.name
         for index in host_inputs:
             new.input[index] = self._stand_in()
         names = [name for name, _ in _outputs(node)]

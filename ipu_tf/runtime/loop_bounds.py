@@ -12,7 +12,7 @@ names of ops where it inlines functions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +20,19 @@ import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.passes import pipeline
+from ipu_tf.runtime import calls
 
 LOOPS = frozenset({"While", "StatelessWhile"})
+CONDITIONALS = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 STACK = "EmptyTensorList"
+FAKE = "FakeParam"
+"""What a branch of a conditional gives for a tensor that only another one computes."""
+
 ANY_SIZE = 1
 """Of a stack in a function that is only read to count its loops."""
 
 _SIZE_INPUT = 1
+_VARIANT = tf.variant.as_datatype_enum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -40,6 +46,23 @@ class Loop:
 
     op_name: str
     body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A stack that a loop in a branch of a conditional fills.
+
+    Attributes:
+        node: The node that makes it.
+        shape: TensorProto of the shape of its values.
+        size: The largest number of values on it; -1 where the program does not say.
+        loop: The loop, where the program does not say.
+    """
+
+    node: Any
+    shape: Any
+    size: int
+    loop: Loop | None
 
 
 def trip_bounds(module: Module, suffix: str) -> dict[str, int]:
@@ -83,6 +106,76 @@ def unbounded_stacks(function: Any) -> Iterator[tuple[str, Loop]]:
                 yield source.name, loop
 
 
+def stands_for_stack(node: Any) -> bool:
+    """Whether a node stands for a stack that only another branch of a conditional fills."""
+    return bool(node.op == FAKE and node.attr["dtype"].type == _VARIANT)
+
+
+def stack_of(functions: Sequence[Any], index: int, find: Callable[[str], Any]) -> Stack | None:
+    """Returns the stack that one of the branches of a conditional gives as a result.
+
+    Args:
+        functions: The FunctionDefs of the branches.
+        index: Number of the result.
+        find: From the name of a function to its FunctionDef.
+    """
+    for function in functions:
+        nodes = {node.name: node for node in function.node_def}
+        name = function.ret[function.signature.output_arg[index].name]
+        while (node := nodes.get(name.partition(":")[0])) is not None and node.op != STACK:
+            if node.op == "Identity":
+                name = node.input[0]
+            elif node.op in LOOPS:
+                name = node.input[_number(name)]
+            else:
+                break
+        if node is not None and node.op in CONDITIONALS:
+            callees = [f for value in node.attr.values() for f in calls.functions_of(value)]
+            found = stack_of([find(callee.name) for callee in callees], _number(name), find)
+            if found is not None:
+                return found
+        if node is not None and node.op == STACK:
+            return _described(node, nodes, function)
+    return None
+
+
+def _described(stack: Any, nodes: Mapping[str, Any], function: Any) -> Stack | None:
+    if stack.attr["element_dtype"].type == _VARIANT:
+        return None  # Stacks of stacks have no type until they are filled.
+    shape, size = (nodes.get(name.partition(":")[0]) for name in stack.input[:2])
+    if shape is None or size is None or not shape.op == size.op == "Const":
+        return None
+    if (tf.make_ndarray(shape.attr["value"].tensor) < 0).any():
+        return None
+    return Stack(
+        node=stack,
+        shape=shape.attr["value"].tensor,
+        size=int(tf.make_ndarray(size.attr["value"].tensor)),
+        loop=dict(unbounded_stacks(function)).get(stack.name),
+    )
+
+
+def add_stack(function: Any, name: str, stack: Stack, size: int) -> str:
+    """Adds an empty stack to a function; returns the name of its handle.
+
+    Args:
+        function: The FunctionDef.
+        name: Name of the new node.
+        stack: Like which it is to be.
+        size: The largest number of values on it.
+    """
+    shape = function.node_def.add(name=f"{name}/element_shape", op="Const")
+    shape.attr["dtype"].type = stack.shape.dtype
+    shape.attr["value"].tensor.CopyFrom(stack.shape)
+    node = function.node_def.add()
+    node.CopyFrom(stack.node)
+    node.name = name
+    node.ClearField("input")
+    node.input.extend([f"{shape.name}:output:0", ""])
+    set_size(function, node, size)
+    return f"{name}:handle:0"
+
+
 def set_size(function: Any, stack: Any, size: int) -> None:
     """Gives a stack a size: the largest number of values on it.
 
@@ -95,6 +188,11 @@ def set_size(function: Any, stack: Any, size: int) -> None:
     constant.attr["dtype"].type = tf.int32.as_datatype_enum
     constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(max(size, 1), tf.int32))
     stack.input[_SIZE_INPUT] = f"{constant.name}:output:0"
+
+
+def _number(output: str) -> int:
+    """Returns which output of a node a FunctionDef calls `output`, as all are of one argument."""
+    return int(output.rpartition(":")[2])
 
 
 def _is_unbounded(stack: Any, nodes: Mapping[str, Any]) -> bool:

@@ -89,6 +89,23 @@ FUNCTIONS = {
     "cond in a loop": lambda x: loop(
         x, lambda y: tf.cond(positive(y), lambda: dense(y), lambda: tf.sin(y))
     ),
+    "loop in a cond": lambda x: tf.cond(positive(x), lambda: loop(x, dense), lambda: tf.sin(x)),
+    "loops in branches": lambda x: tf.switch_case(
+        tf.cast(positive(x), tf.int32),
+        [
+            lambda: loop(x, dense, 2),
+            lambda: loop(x, dense, maximum_iterations=3),
+            lambda: x * x,
+        ],
+    ),
+    "loop in a cond in a cond": lambda x: tf.cond(
+        positive(x),
+        lambda: x @ W,
+        lambda: tf.cond(positive(-x), lambda: loop(x, dense), lambda: tf.sin(x)),
+    ),
+    "loop in a cond in a loop": lambda x: loop(
+        x, lambda y: tf.cond(positive(y), lambda: loop(y, dense, 2), lambda: tf.sin(y))
+    ),
     "keras while_loop": lambda x: keras.ops.while_loop(
         lambda i, _: i < 3, lambda i, y: (i + 1, keras.ops.tanh(y @ W)), (0, x)
     )[1],
@@ -194,6 +211,18 @@ class TestTripCounts:
         types = {str(i.type) for c in module.computations.values() for i in c}
         assert {"f32[7,3,4]", "f32[2,3,4]"} <= types
 
+    def test_so_are_those_of_branches(self):
+        fn = with_gradients(
+            lambda x: tf.cond(positive(x), lambda: loop(x, dense, 7), lambda: tf.sin(x))
+        )
+        conditionals = [
+            str(i.type)
+            for c in traced(fn, X).module.computations.values()
+            for i in c
+            if i.opcode == "conditional"
+        ]
+        assert any("f32[7,3,4]" in types for types in conditionals)
+
     def test_unknown_counts_are_noted(self):
         def fn(x):
             return tf.while_loop(lambda y: y[0, 0] < 9, lambda y: (y + 1,), (x,))[0]
@@ -215,6 +244,18 @@ class TestTripCounts:
 
 
 class TestErrors:
+    def test_nested_loops_in_branches(self):
+        def fn(x):
+            inner = lambda y: loop(y, tf.tanh, 2)  # noqa: E731
+            return tf.cond(positive(x), lambda: loop(x, inner), lambda: x, name="choose")
+
+        message = (
+            r"(?s)'step' cannot be compiled.*keeps stacks of stacks.*out of the branch.*"
+            r"choose/FakeParam\S* \(FakeParam\)"
+        )
+        with pytest.raises(UncompilableProgram, match=message):
+            traced(with_gradients(fn), X)
+
     @pytest.mark.filterwarnings("ignore:.*is built:UserWarning")
     def test_loops_without_a_bound_are_named_with_their_layers(self):
         class Settle(keras.layers.Layer):
