@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf._private import gradient_registry
+from ipu_tf.ops import library
 from ipu_tf.ops.apply import tile_op
 from ipu_tf.ops.numerics import TileNumerics, numerics_for
 from ipu_tf.ops.twins import TWINS
@@ -117,6 +118,12 @@ def _register_conv(stock: str) -> None:
         _, w, dy = op.inputs
         return None, filter_gradient(op, grad, w, dy), run(op, stock, [grad, w], None)
 
+    @tf.RegisterGradient(f"Ipu{backprop_input}Relu")
+    def of_input_gradient_before_relu(op: Any, grad: tf.Tensor) -> Gradients:
+        _, w, dy, features = op.inputs
+        grad = tf.raw_ops.ReluGrad(gradients=grad, features=features)
+        return None, filter_gradient(op, grad, w, dy), run(op, stock, [grad, w], None), None
+
     @tf.RegisterGradient(f"Ipu{backprop_filter}")
     def of_filter_gradient(op: Any, grad: tf.Tensor) -> Gradients:
         x, _, dy = op.inputs
@@ -145,6 +152,23 @@ def _before_relu(op: Any, grad: tf.Tensor) -> tf.Tensor:
     return (
         tf.raw_ops.ReluGrad(gradients=grad, features=op.outputs[0]) if op.get_attr("relu") else grad
     )
+
+
+@tf.RegisterGradient("IpuMaxPoolGrad")
+def _max_pool_grad(op: Any, grad: tf.Tensor) -> Gradients:
+    if op.get_attr("relu"):
+        grad = tf.raw_ops.ReluGrad(gradients=grad, features=op.inputs[0])
+    return gradient_registry.lookup("MaxPoolGrad")(op, grad)
+
+
+@tf.RegisterGradient("IpuMaskedScale")
+def _masked_scale(op: Any, grad: tf.Tensor) -> Gradients:
+    x, mask, scale = op.inputs
+    of_scale = tf.reduce_sum(tf.where(mask, x * grad, 0.0))
+    return library.load().ipu_masked_scale(grad, mask, scale), None, of_scale
+
+
+tf.no_gradient("IpuDropoutMask")
 
 
 @tf.RegisterGradient("IpuEinsum")

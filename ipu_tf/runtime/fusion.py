@@ -1,70 +1,25 @@
-"""Joins a convolution or matmul with the bias and the ReLU after it, and their gradients.
+"""Joins ops that follow each other, so that a tensor is passed over once.
 
-TensorFlow's own graph optimiser does the same with stock ops, but knows none of ours. It runs at
-the end of a trace, in place: the fused op is added, and what read the last op of the chain reads
-the fused op. Values do not change: bias and ReLU are applied to the same rounded sums.
+A convolution or matmul takes the bias and the ReLU after it, and its gradients those of bias and
+ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of ours. The
+gradient of max pooling takes that of the ReLU before it; dropout has a module of its own. It runs
+at the end of a trace, in place: the fused op is added, and what read the last op of the chain
+reads the fused op. Values do not change: the same arithmetic is done on the same rounded sums.
 """
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf._private import FuncGraph
+from ipu_tf.runtime import dropout_fusion
+from ipu_tf.runtime.joined_graph import JoinedGraph, Use, attributes_of
 
 _BIASED = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
-_FILTER_GRADIENT = "IpuConv2DBackpropFilter"
-_FILTER_GRADIENT_WITH_BIAS = "IpuConv2DBackpropFilterWithBias"
-
-
-@dataclass(frozen=True, slots=True)
-class _Use:
-    """One input of an op that reads a tensor."""
-
-    op: tf.Operation
-    index: int
-
-
-class _Graph:
-    """A graph's ops by what they read, and the tensors that were replaced.
-
-    Args:
-        graph: The graph, after a trace.
-        outputs: The tensors that leave it.
-    """
-
-    def __init__(self, graph: FuncGraph, outputs: Sequence[Any]) -> None:
-        self.graph = graph
-        self.outputs = {id(value) for value in outputs}
-        self.replaced: dict[int, tf.Tensor] = {}
-        self.uses: dict[int, list[_Use]] = collections.defaultdict(list)
-        for op in graph.get_operations():
-            for index, tensor in enumerate(op.inputs):
-                self.uses[id(tensor)].append(_Use(op, index))
-
-    def only_use(self, tensor: tf.Tensor) -> _Use | None:
-        """Returns the one use of a tensor that has no other and does not leave the graph."""
-        uses = self.uses[id(tensor)]
-        return uses[0] if len(uses) == 1 and id(tensor) not in self.outputs else None
-
-    def replace(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
-        """Makes everything that reads `tensor` read `by`."""
-        for use in self.uses[id(tensor)]:
-            use.op._update_input(use.index, by)
-        self.replaced[id(tensor)] = by
-
-    def create(
-        self, op_type: str, like: tf.Operation, inputs: Sequence[tf.Tensor], **attributes: Any
-    ) -> tf.Operation:
-        """Creates an op with the attributes of `like` and more."""
-        attrs = {key: like.node_def.attr[key] for key in like.node_def.attr}
-        return self.graph._create_op_internal(
-            op_type, list(inputs), name=f"{like.name}_fused", attrs=attrs | attributes
-        )
 
 
 def fuse(graph: FuncGraph, outputs: Any) -> Any:
@@ -78,17 +33,15 @@ def fuse(graph: FuncGraph, outputs: Any) -> Any:
         `outputs` with the tensors of fused ops in it.
     """
     flat = tf.nest.flatten(outputs, expand_composites=True)
-    joined = _Graph(graph, flat)
+    joined = JoinedGraph(graph, flat)
     for op in graph.get_operations():
-        if op.type in _BIASED:
-            _fuse_bias(joined, op)
-        elif op.type == _FILTER_GRADIENT:
-            _fuse_bias_gradient(joined, op)
-    flat = [joined.replaced.get(id(value), value) for value in flat]
+        if op.type in _RULES:
+            _RULES[op.type](joined, op)
+    flat = [joined.current(value) for value in flat]
     return tf.nest.pack_sequence_as(outputs, flat, expand_composites=True)
 
 
-def _fuse_bias(joined: _Graph, op: tf.Operation) -> None:
+def _fuse_bias(joined: JoinedGraph, op: tf.Operation) -> None:
     use = joined.only_use(op.outputs[0])
     if use is None or not _is_bias_add(use):
         return
@@ -101,12 +54,13 @@ def _fuse_bias(joined: _Graph, op: tf.Operation) -> None:
         _BIASED[op.type],
         op,
         [*op.inputs, use.op.inputs[1]],
+        **attributes_of(op),
         relu=tf.compat.v1.AttrValue(b=is_relu),
     )
     joined.replace(last.outputs[0], fused.outputs[0])
 
 
-def _is_bias_add(use: _Use) -> bool:
+def _is_bias_add(use: Use) -> bool:
     return (
         use.op.type == "BiasAdd"
         and use.index == 0
@@ -115,14 +69,66 @@ def _is_bias_add(use: _Use) -> bool:
     )
 
 
-def _fuse_bias_gradient(joined: _Graph, op: tf.Operation) -> None:
+def _fuse_bias_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
     gradient = op.inputs[2]
-    for use in joined.uses[id(gradient)]:
+    for use in joined.uses(gradient):
         bias = use.op
         if bias.type == "BiasAddGrad" and bias.get_attr("data_format") == b"NHWC":
             if gradient.dtype != tf.float32:
                 return
-            fused = joined.create(_FILTER_GRADIENT_WITH_BIAS, op, op.inputs)
+            fused = joined.create(
+                "IpuConv2DBackpropFilterWithBias", op, op.inputs, **attributes_of(op)
+            )
             joined.replace(op.outputs[0], fused.outputs[0])
             joined.replace(bias.outputs[0], fused.outputs[1])
             return
+
+
+def _fuse_input_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
+    relu = _relu_gradient_of(joined, op)
+    if relu is None:
+        return
+    inputs = [*op.inputs, relu.inputs[1]]
+    fused = joined.create("IpuConv2DBackpropInputRelu", op, inputs, **attributes_of(op))
+    joined.replace(relu.outputs[0], fused.outputs[0])
+
+
+def _fuse_pool_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
+    is_plain = op.get_attr("data_format") == b"NHWC" and op.get_attr("padding") != b"EXPLICIT"
+    kernel, strides = op.get_attr("ksize"), op.get_attr("strides")
+    within_images = kernel[0] == kernel[3] == strides[0] == strides[3] == 1
+    if not is_plain or not within_images or op.inputs[0].dtype != tf.float32:
+        return
+    relu = _relu_gradient_of(joined, op)
+    is_relu = relu is not None and relu.inputs[1] is op.inputs[0]
+    fused = joined.create(
+        "IpuMaxPoolGrad",
+        op,
+        op.inputs,
+        **attributes_of(op),
+        relu=tf.compat.v1.AttrValue(b=is_relu),
+    )
+    last = relu if relu is not None and is_relu else op
+    joined.replace(last.outputs[0], fused.outputs[0])
+
+
+def _relu_gradient_of(joined: JoinedGraph, op: tf.Operation) -> tf.Operation | None:
+    """Returns the ReLU gradient that alone reads an op's float32 result as its gradients."""
+    use = joined.only_use(op.outputs[0])
+    if use is None or use.op.type != "ReluGrad" or use.index != 0:
+        return None
+    return use.op if op.outputs[0].dtype == tf.float32 else None
+
+
+_RULES: Mapping[str, Callable[[JoinedGraph, tf.Operation], None]] = MappingProxyType(
+    {
+        **dict.fromkeys(_BIASED, _fuse_bias),
+        "IpuConv2DBackpropFilter": _fuse_bias_gradient,
+        "IpuConv2DBackpropInput": _fuse_input_gradient,
+        "MaxPoolGrad": _fuse_pool_gradient,
+        "GreaterEqual": dropout_fusion.fuse_mask,
+        "SelectV2": dropout_fusion.fuse_product_then_selection,
+        "Mul": dropout_fusion.fuse_selection_then_product,
+    }
+)
+"""What an op may be joined with, by the type of the first op of a chain or its last."""

@@ -147,28 +147,8 @@ void PlannedForward(const ConvShape& shape, const ConvPlan& plan, const Numerics
   RunGemms(problems, kernels, parallel);
 }
 
-}  // namespace
-
-void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                 const float* x, const float* w, float* y, const Kernels& kernels,
-                 const Parallel& parallel, const Epilogue& epilogue) {
-  if (numerics.stochastic()) return TiledConvForward(shape, plan, numerics, x, w, y, parallel);
-  if (LinesPay(ConvPass::kForward, shape, numerics)) {
-    return LinesForward(shape, x, w, y, kernels, parallel, epilogue);
-  }
-  PlannedForward(shape, plan, numerics, x, w, y, kernels, parallel);
-  ApplyEpilogue(epilogue, y, shape.batch * shape.out_rows * shape.out_columns, shape.out_channels, kernels, parallel);
-}
-
-void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                       const float* w, const float* dy, float* dx, const Kernels& kernels,
-                       const Parallel& parallel) {
-  if (numerics.stochastic()) {
-    return TiledConvInputGradient(shape, plan, numerics, w, dy, dx, parallel);
-  }
-  if (LinesPay(ConvPass::kInputGradient, shape, numerics)) {
-    return LinesInputGradient(shape, w, dy, dx, kernels, parallel);
-  }
+void PlannedInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* w,
+                          const float* dy, float* dx, const Kernels& kernels, const Parallel& parallel) {
   std::deque<PixelRows> sources;
   std::vector<GemmProblem> problems;
   PixelRows::Grid grid;
@@ -211,6 +191,32 @@ void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numer
     }
   }
   if (!problems.empty()) RunGemms(problems, kernels, parallel);
+}
+
+}  // namespace
+
+void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
+                 const float* x, const float* w, float* y, const Kernels& kernels,
+                 const Parallel& parallel, const Epilogue& epilogue) {
+  if (numerics.stochastic()) return TiledConvForward(shape, plan, numerics, x, w, y, parallel);
+  if (LinesPay(ConvPass::kForward, shape, numerics)) {
+    return LinesForward(shape, x, w, y, kernels, parallel, epilogue);
+  }
+  PlannedForward(shape, plan, numerics, x, w, y, kernels, parallel);
+  ApplyEpilogue(epilogue, y, shape.batch * shape.out_rows * shape.out_columns, shape.out_channels, kernels, parallel);
+}
+
+void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
+                       const float* w, const float* dy, float* dx, const Kernels& kernels,
+                       const Parallel& parallel, const Epilogue& epilogue) {
+  if (numerics.stochastic()) {
+    return TiledConvInputGradient(shape, plan, numerics, w, dy, dx, parallel);
+  }
+  if (LinesPay(ConvPass::kInputGradient, shape, numerics)) {
+    return LinesInputGradient(shape, w, dy, dx, kernels, parallel, epilogue);
+  }
+  PlannedInputGradient(shape, plan, numerics, w, dy, dx, kernels, parallel);
+  ApplyEpilogue(epilogue, dx, shape.batch * shape.in_rows * shape.in_columns, shape.in_channels, kernels, parallel);
 }
 
 }  // namespace ipu_tf

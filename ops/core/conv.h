@@ -40,10 +40,10 @@ void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& n
                  const float* x, const float* w, float* y, const Kernels& kernels,
                  const Parallel& parallel, const Epilogue& epilogue = {});
 
-// dx, the forward convolution of dy with the flipped and transposed filter.
+// dx, the forward convolution of dy with the flipped and transposed filter, then the epilogue (float32 only).
 void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
                        const float* w, const float* dy, float* dx, const Kernels& kernels,
-                       const Parallel& parallel);
+                       const Parallel& parallel, const Epilogue& epilogue = {});
 
 // dw, a matmul over the pixels of dy; and, where `db` is not null, the sum of dy over its pixels.
 void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,

@@ -125,10 +125,21 @@ class Sliding {
       block.a = a.data() + pixel;
       block.c = c;
       kernels_.indirect(block);
-      if (epilogue_.bias == nullptr) continue;
-      for (int r = 0; r < block.rows; ++r) {
-        kernels_.add_bias(epilogue_.bias + column, epilogue_.relu, c[r], block.columns);
-      }
+      Finish(block, column);
+    }
+  }
+
+  // Applies the epilogue to a block, from column `column` on.
+  void Finish(const IndirectBlock& block, int64_t column) const {
+    for (int r = 0; r < block.rows && epilogue_.bias != nullptr; ++r) {
+      kernels_.add_bias(epilogue_.bias + column, epilogue_.relu, block.c[r], block.columns);
+    }
+    if (epilogue_.relu_output == nullptr) return;
+    const bool adjoin = block.columns == out_channels_;
+    const int runs = adjoin ? 1 : block.rows;
+    for (int r = 0; r < runs; ++r) {
+      kernels_.relu_gradient(epilogue_.relu_output + (block.c[r] - y_), block.c[r],
+                             adjoin ? block.rows * block.columns : block.columns);
     }
   }
 
@@ -194,7 +205,7 @@ void LinesForward(const ConvShape& shape, const float* x, const float* w, float*
 }
 
 void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy, float* dx, const Kernels& kernels,
-                        const Parallel& parallel) {
+                        const Parallel& parallel, const Epilogue& epilogue) {
   const Window window = InputGradientWindow(shape);
   const int64_t width = kernels.block_columns, panels = CeilDivide(shape.in_channels, width);
   const int64_t positions = shape.kernel_rows * shape.kernel_columns;
@@ -206,7 +217,7 @@ void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy,
     kernels.pack(from, 1, shape.out_channels, shape.out_channels, std::min(width, shape.in_channels - panel * width),
                  packed.data() + index * tap_floats);
   });
-  Sliding(window, shape.in_channels, dy, packed.data(), dx, kernels, {}).Run(parallel);
+  Sliding(window, shape.in_channels, dy, packed.data(), dx, kernels, epilogue).Run(parallel);
 }
 
 }  // namespace ipu_tf

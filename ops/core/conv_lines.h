@@ -18,7 +18,7 @@ void LinesForward(const ConvShape& shape, const float* x, const float* w, float*
 
 // Of strides 1.
 void LinesInputGradient(const ConvShape& shape, const float* w, const float* dy, float* dx, const Kernels& kernels,
-                        const Parallel& parallel);
+                        const Parallel& parallel, const Epilogue& epilogue);
 
 // `db` as for ConvFilterGradient.
 void LinesFilterGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, const Kernels& kernels,

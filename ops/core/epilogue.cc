@@ -13,6 +13,13 @@ constexpr int64_t kBlockFloats = int64_t{1} << 16;
 
 void ApplyEpilogue(const Epilogue& epilogue, float* y, int64_t rows, int64_t columns, const Kernels& kernels,
                    const Parallel& parallel) {
+  if (epilogue.relu_output != nullptr) {
+    const int64_t floats = rows * columns;
+    parallel(CeilDivide(floats, kBlockFloats), [&](int64_t i) {
+      const int64_t at = i * kBlockFloats;
+      kernels.relu_gradient(epilogue.relu_output + at, y + at, std::min(kBlockFloats, floats - at));
+    });
+  }
   if (epilogue.bias == nullptr) return;
   const int64_t block = std::max<int64_t>(1, kBlockFloats / columns);
   parallel(CeilDivide(rows, block), [&](int64_t i) {

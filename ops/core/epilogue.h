@@ -1,4 +1,5 @@
-// What may follow a product at once: a bias and a ReLU; and what may go with a filter gradient: that of the bias.
+// What may follow a product at once: a bias and a ReLU, or the gradient of a ReLU; and what may go with a filter
+// gradient: that of the bias.
 #ifndef IPU_TF_OPS_CORE_EPILOGUE_H_
 #define IPU_TF_OPS_CORE_EPILOGUE_H_
 
@@ -10,8 +11,10 @@
 namespace ipu_tf {
 
 struct Epilogue {
-  const float* bias = nullptr;  // One value a column; null: there is no epilogue.
-  bool relu = false;
+  const float* bias = nullptr;  // One value a column; null: there is none.
+  bool relu = false;            // After the bias.
+  // What left the ReLU whose gradient follows, in the layout of the product; null: no such gradient.
+  const float* relu_output = nullptr;
 };
 
 // Applies an epilogue to a matrix whose rows adjoin.

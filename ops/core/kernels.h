@@ -73,6 +73,25 @@ struct DepthwiseBlock {
   bool nanoo;
 };
 
+// What numbers of Philox4x32-10 are compared with, and where its counter starts.
+struct PhiloxThreshold {
+  uint64_t key;
+  uint64_t counter[2];  // The low word first.
+  uint32_t threshold;   // At most 2^23.
+};
+
+// The gradient of one window of a max pooling.
+struct PoolWindow {
+  const float* const* x;  // x[tap], channel 0.
+  float* const* dx;
+  const float* y;
+  const float* dy;
+  int taps;
+  int64_t channels;
+  bool relu;  // `x` came out of a ReLU, and `dx` is the gradient of what went into it.
+  bool add;   // Add to `dx` (else overwrite).
+};
+
 struct Kernels {
   const char* name;
   int block_rows;     // Rows of the register block.
@@ -93,6 +112,14 @@ struct Kernels {
   void (*add_bias)(const float* bias, bool relu, float* to, int64_t count);
   // sums[c] (+)= sum over rows of x[row * stride + c].
   void (*column_sums)(const float* x, int64_t stride, int64_t rows, int64_t columns, bool add, float* sums);
+  // to *= 1 where x > 0, else 0.
+  void (*relu_gradient)(const float* x, float* to, int64_t count);
+  // Calls `first`, ... of the generator, each of which gives four numbers: kept[i] tells whether the low 23 bits of
+  // number i reach the threshold.
+  void (*philox_at_least)(const PhiloxThreshold& random, uint64_t first, int64_t calls, uint8_t* kept);
+  // y = x * scale where kept, else 0.
+  void (*scale_kept)(const float* x, const uint8_t* kept, float scale, float* y, int64_t count);
+  void (*max_pool_gradient)(const PoolWindow& window);
 };
 
 const Kernels& Avx2Kernels();

@@ -39,6 +39,32 @@ inline Vector Saturate(Vector v) {
   return _mm256_max_ps(_mm256_set1_ps(-65504.0f), v);
 }
 
+inline Vector Multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
+inline Mask IsPositive(Vector v) {
+  return _mm256_castps_si256(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+inline Mask Equal(Vector a, Vector b) { return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)); }
+inline Mask And(Mask a, Mask b) { return _mm256_and_si256(a, b); }
+inline Mask AndNot(Mask a, Mask b) { return _mm256_andnot_si256(a, b); }
+inline bool Any(Mask m) { return !_mm256_testz_si256(m, m); }
+inline Vector Keep(Vector v, Mask m) { return _mm256_and_ps(v, _mm256_castsi256_ps(m)); }
+inline Mask MaskOfBytes(const uint8_t* p) {
+  const __m256i values = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_cmpgt_epi32(values, _mm256_setzero_si256());
+}
+
+// 32-bit values in the low halves of 64-bit lanes; what is in the high halves does not matter.
+using Words = unsigned long long __attribute__((vector_size(32)));
+constexpr int kWords = 4;
+inline Words MultiplyLow(Words a, Words b) {
+  return reinterpret_cast<Words>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+inline void StoreLow(uint8_t* p, Words w) {
+  const __m256i low = _mm256_setr_epi32(0, 2, 4, 6, 0, 0, 0, 0);
+  const __m256i even = _mm256_permutevar8x32_epi32(reinterpret_cast<__m256i>(w), low);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(even));
+}
+
 inline __m128i ToHalf(Vector v, bool nanoo) {
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT;
   if (!nanoo) return _mm256_cvtps_ph(Saturate(v), kNearest);
@@ -72,6 +98,8 @@ inline void TransposeBlock(const float* from, int64_t ldf, float* to, int64_t ld
     Store(to + (4 + j) * ldt, _mm256_permute2f128_ps(t[j], t[4 + j], 0x31));
   }
 }
+
+#include "kernels_elements.inc"
 
 #include "kernels.inc"
 

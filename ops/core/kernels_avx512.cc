@@ -39,6 +39,28 @@ inline Vector Saturate(Vector v) {
   return _mm512_max_ps(_mm512_set1_ps(-65504.0f), v);
 }
 
+inline Vector Multiply(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
+inline Mask IsPositive(Vector v) { return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GT_OQ); }
+inline Mask Equal(Vector a, Vector b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+inline Mask And(Mask a, Mask b) { return a & b; }
+inline Mask AndNot(Mask a, Mask b) { return Mask(~a & b); }
+inline bool Any(Mask m) { return m != 0; }
+inline Vector Keep(Vector v, Mask m) { return _mm512_maskz_mov_ps(m, v); }
+inline Mask MaskOfBytes(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm_test_epi8_mask(bytes, bytes);
+}
+
+// 32-bit values in the low halves of 64-bit lanes; what is in the high halves does not matter.
+using Words = unsigned long long __attribute__((vector_size(64)));
+constexpr int kWords = 8;
+inline Words MultiplyLow(Words a, Words b) {
+  return reinterpret_cast<Words>(_mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+inline void StoreLow(uint8_t* p, Words w) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi64_epi32(reinterpret_cast<__m512i>(w)));
+}
+
 inline __m256i ToHalf(Vector v, bool nanoo) {
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   if (!nanoo) return _mm512_cvtps_ph(Saturate(v), kNearest);
@@ -79,6 +101,8 @@ inline void TransposeBlock(const float* from, int64_t ldf, float* to, int64_t ld
     Store(to + (12 + j) * ldt, _mm512_shuffle_f32x4(c, d, 0xdd));
   }
 }
+
+#include "kernels_elements.inc"
 
 #include "kernels.inc"
 

@@ -78,6 +78,7 @@ class BiasedForwardKernel : public ForwardKernel<false> {
   }
 };
 
+// With a fourth input, the gradient of the ReLU that the image came out of.
 template <bool Depthwise>
 class InputGradientKernel : public ConvKernel<Depthwise> {
  public:
@@ -92,6 +93,14 @@ class InputGradientKernel : public ConvKernel<Depthwise> {
     ConvShape shape;
     IPU_TF_CHECK(context, this->Shape(ConvPass::kInputGradient, input, filter.shape(), &shape));
     IPU_TF_CHECK(context, CheckOutBackprop(shape, out_backprop.shape()));
+    Epilogue epilogue;
+    if (context->num_inputs() == 4) {
+      const Tensor& features = context->input(3);
+      OP_REQUIRES(context, features.shape() == input,
+                  Error("features must have the shape of the image, " + input.DebugString() + ". Received: " +
+                        features.shape().DebugString()));
+      epilogue.relu_output = features.flat<float>().data();
+    }
     Tensor* output = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, input, &output));
     const Kernels& kernels = ActiveKernels();
@@ -99,7 +108,7 @@ class InputGradientKernel : public ConvKernel<Depthwise> {
     const Operand w(filter, kernels, parallel), dy(out_backprop, kernels, parallel);
     Result dx(output);
     ConvInputGradient(shape, this->conv_plan_, this->CallNumerics(), w.data(), dy.data(), dx.data(),
-                      kernels, parallel);
+                      kernels, parallel, epilogue);
     dx.Round(this->numerics_.nanoo, kernels, parallel);
   }
 };
@@ -177,6 +186,15 @@ REGISTER_OP("IpuConv2DBackpropInput")
     .Attr("use_cudnn_on_gpu: bool = true")
     .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
 
+REGISTER_OP("IpuConv2DBackpropInputRelu")
+    .Input("input_sizes: int32")
+    .Input("filter: T")
+    .Input("out_backprop: T")
+    .Input("features: T")
+    .Output("output: T")
+    .Attr("use_cudnn_on_gpu: bool = true")
+    .IPU_TF_CONV_ATTRS.SetShapeFn(InputSizesShape);
+
 REGISTER_OP("IpuConv2DBackpropFilter")
     .Input("input: T")
     .Input("filter_sizes: int32")
@@ -237,6 +255,8 @@ IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropFilter", FilterGrad
 
 // Only float32: with float16 the sum is rounded before the bias is added.
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), BiasedForwardKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputRelu").Device(DEVICE_CPU).TypeConstraint<float>("T"),
+                        InputGradientKernel<false>);
 REGISTER_KERNEL_BUILDER(
     Name("IpuConv2DBackpropFilterWithBias").Device(DEVICE_CPU).TypeConstraint<float>("T"),
     FilterGradientKernel<false>);

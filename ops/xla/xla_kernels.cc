@@ -128,13 +128,17 @@ IPU_TF_REGISTER_HOST_CALL("IpuCast");
 IPU_TF_REGISTER_HOST_CALL("IpuConv2D");
 IPU_TF_REGISTER_HOST_CALL("IpuConv2DBias");
 IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropInput");
+IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropInputRelu");
 IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropFilter");
 IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropFilterWithBias");
 IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNative");
 IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNativeBackpropInput");
 IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNativeBackpropFilter");
+IPU_TF_REGISTER_HOST_CALL("IpuDropoutMask");
 IPU_TF_REGISTER_HOST_CALL("IpuEinsum");
 IPU_TF_REGISTER_HOST_CALL("IpuFloatingPointCheck");
+IPU_TF_REGISTER_HOST_CALL("IpuMaskedScale");
+IPU_TF_REGISTER_HOST_CALL("IpuMaxPoolGrad");
 
 }  // namespace
 }  // namespace ipu_tf

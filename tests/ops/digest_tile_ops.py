@@ -48,10 +48,29 @@ def digests(dtype):
                 yield hashlib.sha256(np.ascontiguousarray(result)).hexdigest()
 
 
+def joined_digests():
+    """Yields a digest of each of the joined element-wise ops."""
+    ops = library.load()
+    random = np.random.default_rng(2)
+    x = tf.nn.relu(random.normal(size=(9, 60, 46, 37)).astype(np.float32))
+    key, counter = tf.constant([2**40 + 3], tf.uint64), tf.constant([2**64 - 99, 1], tf.uint64)
+    kept = ops.ipu_dropout_mask(key, counter, rate=0.4, shape=x.shape)
+    pool = {"ksize": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "padding": "SAME"}
+    y = tf.nn.max_pool2d(x, 3, 2, "SAME")
+    results = (
+        kept,
+        ops.ipu_masked_scale(x, kept, 1.0 / 0.6),
+        ops.ipu_max_pool_grad(x, y, tf.sin(y + 1.0), relu=True, **pool),
+    )
+    for result in results:
+        yield hashlib.sha256(result.numpy().tobytes()).hexdigest()
+
+
 def main() -> None:
     """Prints the instruction set and the digests as JSON."""
     tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
     report = {dtype: list(digests(dtype)) for dtype in ("float16", "float32")}
+    report["joined"] = list(joined_digests())
     print(json.dumps(report | {"isa": library.isa()}))
 
 

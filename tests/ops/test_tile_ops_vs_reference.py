@@ -331,15 +331,16 @@ def digest_reports():
     return {key: json.loads(run.communicate()[0].splitlines()[-1]) for key, run in runs.items()}
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_results_do_not_depend_on_the_number_of_threads(digest_reports, dtype):
-    one, *others = (digest_reports["", threads][dtype] for threads in (1, 2, 5))
+@pytest.mark.parametrize("kind", ["float16", "float32", "joined"])
+def test_results_do_not_depend_on_the_number_of_threads(digest_reports, kind):
+    one, *others = (digest_reports["", threads][kind] for threads in (1, 2, 5))
     assert all(other == one for other in others)
 
 
-def test_float16_results_do_not_depend_on_the_instruction_set(digest_reports):
+@pytest.mark.parametrize("kind", ["float16", "joined"])
+def test_results_do_not_depend_on_the_instruction_set(digest_reports, kind):
     assert digest_reports["avx2", 2]["isa"] == "avx2"
-    assert digest_reports["avx2", 2]["float16"] == digest_reports["", 2]["float16"]
+    assert digest_reports["avx2", 2][kind] == digest_reports["", 2][kind]
 
 
 def test_digests_tell_results_apart(digest_reports):

@@ -13,6 +13,7 @@ from tests.ops.tile_cases import normals
 
 CONV = {"strides": [1, 2, 1, 1], "padding": "SAME", "plan": [1, 1, 2, 1, 1, 2, 1, 1, 16]}
 DEPTHWISE = {"strides": [1, 1, 1, 1], "padding": "VALID"}
+POOL = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
 MATMUL_PLAN = [1, 2, 2, 2, 16]
 IMAGES, FILTER, RESULT = (2, 9, 7, 33), (3, 3, 33, 24), (2, 5, 7, 24)
 DEPTHWISE_FILTER, DEPTHWISE_RESULT = (3, 3, 33, 2), (2, 7, 5, 66)
@@ -34,11 +35,14 @@ CASES = {
 FUSED_CASES = {
     "ipu_mat_mul_bias": ({"relu": True}, ((5, 40), (40, 7), (7,))),
     "ipu_conv2d_bias": (CONV | {"relu": True}, (IMAGES, FILTER, FILTER[3:])),
+    "ipu_conv2d_backprop_input_relu": (CONV, (FILTER, RESULT, IMAGES)),
     "ipu_conv2d_backprop_filter_with_bias": (CONV, (IMAGES, RESULT)),
+    "ipu_max_pool_grad": (POOL | {"relu": True}, ((2, 6, 4, 20), (2, 3, 2, 20), (2, 3, 2, 20))),
 }
 # The input of sizes, where an op has one, and its value.
 SIZES = {
     "ipu_conv2d_backprop_input": (0, IMAGES),
+    "ipu_conv2d_backprop_input_relu": (0, IMAGES),
     "ipu_conv2d_backprop_filter": (1, FILTER),
     "ipu_conv2d_backprop_filter_with_bias": (1, FILTER),
     "ipu_depthwise_conv2d_native_backprop_input": (0, IMAGES),
@@ -107,12 +111,27 @@ def test_bits_of_a_cast(rounding):
     np.testing.assert_array_equal(jitted(cast)(x), expected)
 
 
+def test_bits_of_dropout():
+    def dropout(x, key, counter):
+        mask = library.load().ipu_dropout_mask(key, counter, rate=0.3, shape=x.shape)
+        return library.load().ipu_masked_scale(x, mask, 1.0 / 0.7)
+
+    operands = (
+        tf.constant(normals(0, (31, 17))),
+        tf.constant([2**63 + 5], tf.uint64),
+        tf.constant([2**64 - 9, 4], tf.uint64),
+    )
+    np.testing.assert_array_equal(jitted(dropout)(*operands), dropout(*operands))
+
+
 def test_no_op_of_the_library_is_left_out():
     functions = {name for name in dir(library.load()) if name.startswith("ipu_")}
     ops_of_library = {name for name in functions if not name.endswith("_eager_fallback")}
     assert ops_of_library == CASES.keys() | FUSED_CASES.keys() | {
         "ipu_cast",
+        "ipu_dropout_mask",
         "ipu_floating_point_check",
+        "ipu_masked_scale",
     }
 
 

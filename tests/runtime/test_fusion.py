@@ -1,4 +1,4 @@
-"""Products joined with bias and ReLU, filter gradients with those of the bias: same values."""
+"""Ops that are joined, products with bias and ReLU for one: the same values."""
 
 import numpy as np
 import pytest
@@ -146,3 +146,142 @@ def test_the_report_lists_the_product(strategy):
     fn, operands = layer("conv", relu=True)
     traced(strategy, fn, operands)
     assert [op.op_type for op in strategy.report().tile_ops] == ["Conv2D"]
+
+
+SEED = tf.constant([3, 5])
+
+
+def dropout(x, rate=0.3, noise_shape=None):
+    return tf.nn.experimental.stateless_dropout(
+        x, rate, seed=SEED, rng_alg="philox", noise_shape=noise_shape
+    )
+
+
+def network(x, w):
+    """Dropout, a convolution, ReLU, pooling: every gradient has one to join with."""
+    hidden = tf.nn.relu(tf.nn.conv2d(dropout(x), w, 1, "SAME"))
+    return dropout(tf.nn.max_pool2d(tf.nn.relu(tf.nn.conv2d(hidden, w, 1, "SAME")), 2, 2, "SAME"))
+
+
+NETWORK_OPERANDS = (random(2, 6, 5, 4, seed=1), random(3, 3, 4, 4, seed=2))
+ELEMENT_WISE = {"ReluGrad", "MaxPoolGrad", "SelectV2", "GreaterEqual", "StatelessRandomUniformV2"}
+
+
+def gradients_of(fn, operands, weights=1.0):
+    with tf.GradientTape() as tape:
+        tape.watch(operands)
+        y = fn(*operands)
+    return tape.gradient(y, operands, output_gradients=weights * tf.ones_like(y))
+
+
+def test_dropout_has_the_bits_of_stock(strategy):
+    x = random(40, 33)
+    function = traced(strategy, dropout, [x])
+    types = set(live_types(function))
+    assert {"IpuDropoutMask", "IpuMaskedScale"} <= types
+    assert not ELEMENT_WISE & types
+    np.testing.assert_array_equal(function(x), dropout(x))
+
+
+def test_dropout_whose_mask_is_broadcast(strategy):
+    def fn(x):
+        return dropout(x, noise_shape=(40, 1))
+
+    x = random(40, 33)
+    function = traced(strategy, fn, [x])
+    assert "IpuDropoutMask" in live_types(function)
+    assert "IpuMaskedScale" not in live_types(function)
+    np.testing.assert_array_equal(function(x), fn(x))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda: tf.random.stateless_uniform([9], SEED, minval=-1.0, maxval=1.0, alg="philox"),
+        lambda: tf.random.stateless_uniform([9], SEED, maxval=2.0, alg="philox"),
+        lambda: tf.random.stateless_uniform([9], SEED, alg="threefry"),
+        lambda: tf.random.stateless_normal([9], SEED, alg="philox"),
+    ],
+)
+def test_other_random_numbers_are_not_joined(strategy, numbers):
+    function = traced(strategy, lambda: numbers() >= 0.3, [])
+    assert "IpuDropoutMask" not in live_types(function)
+
+
+def test_random_numbers_that_are_read_elsewhere_are_not_joined(strategy):
+    def fn():
+        numbers = tf.random.stateless_uniform([9], SEED, alg="philox")
+        return numbers, numbers >= 0.3
+
+    assert "IpuDropoutMask" not in live_types(traced(strategy, fn, []))
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.0, np.inf])
+def test_a_factor_that_does_not_keep_zeros_is_not_joined(strategy, factor):
+    def fn(x):
+        return tf.where(x > 0, x, 0.0) * factor
+
+    assert "IpuMaskedScale" not in live_types(traced(strategy, fn, [random(9)]))
+
+
+def test_gradients_of_dropout_relu_and_pooling(strategy):
+    function = traced(strategy, lambda *operands: gradients_of(network, operands), NETWORK_OPERANDS)
+    types = set(live_types(function))
+    assert {"IpuMaxPoolGrad", "IpuConv2DBackpropInputRelu", "IpuMaskedScale"} <= types
+    assert not ELEMENT_WISE & types
+    stock = gradients_of(network, NETWORK_OPERANDS)
+    for mine, theirs in zip(function(*NETWORK_OPERANDS), stock, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_by_a_tape_outside_of_dropout_and_pooling(strategy):
+    step = tf.function(network)
+    strategy.run(step, args=NETWORK_OPERANDS)
+    ours = gradients_of(lambda *a: strategy.run(step, args=a), NETWORK_OPERANDS)
+    for mine, stock in zip(ours, gradients_of(network, NETWORK_OPERANDS), strict=True):
+        np.testing.assert_allclose(mine, stock, rtol=1e-4, atol=1e-4)
+
+
+def test_second_order_gradients_through_joined_gradients(strategy):
+    x, w = NETWORK_OPERANDS
+    weights = random(2, 3, 3, 4, seed=4)
+
+    def first(x, w, weights):
+        return gradients_of(network, (x, w), weights)
+
+    def second(run):
+        with tf.GradientTape() as tape:
+            tape.watch((w, weights))
+            dx, dw = run(x, w, weights)
+            total = tf.reduce_sum(dx**2) + tf.reduce_sum(dw)
+        return tape.gradient(total, (w, weights))
+
+    step = tf.function(first)
+    strategy.run(step, args=(x, w, weights))
+    ours = second(lambda *a: strategy.run(step, args=a))
+    for mine, stock in zip(ours, second(first), strict=True):
+        np.testing.assert_allclose(mine, stock, rtol=1e-4, atol=1e-4 * float(tf.norm(stock)))
+
+
+def test_a_pooling_that_is_not_over_images_stays(strategy):
+    def fn(x):
+        pool = tf.raw_ops.MaxPool
+        return gradients_of(
+            lambda x: pool(input=x, ksize=[1, 1, 1, 2], strides=[1, 1, 1, 2], padding="VALID"), (x,)
+        )
+
+    assert "MaxPoolGrad" in live_types(traced(strategy, fn, [random(2, 3, 3, 4)]))
+
+
+def test_chains_that_end_in_an_output_are_joined(strategy):
+    def fn(x, w):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.nn.max_pool2d(x, 2, 2, "VALID")
+        return tape.gradient(y, x), dropout(x)
+
+    x, w = NETWORK_OPERANDS
+    function = traced(strategy, fn, [x, w])
+    assert not ELEMENT_WISE & set(live_types(function))
+    for mine, stock in zip(function(x, w), fn(x, w), strict=True):
+        np.testing.assert_array_equal(mine, stock)

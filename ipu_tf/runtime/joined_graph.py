@@ -1,0 +1,89 @@
+"""A graph in which ops are joined: who reads what, and what was replaced."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf._private import FuncGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One input of an op that reads a tensor."""
+
+    op: tf.Operation
+    index: int
+
+
+class JoinedGraph:
+    """A graph's ops by what they read, and the tensors that were replaced.
+
+    Args:
+        graph: The graph, after a trace.
+        outputs: The tensors that leave it.
+    """
+
+    def __init__(self, graph: FuncGraph, outputs: Sequence[Any]) -> None:
+        self._graph = graph
+        self._outputs = {id(value) for value in outputs}
+        self._replaced: dict[int, tf.Tensor] = {}
+        self._uses: dict[int, list[Use]] = collections.defaultdict(list)
+        for op in graph.get_operations():
+            self._note(op)
+
+    def uses(self, tensor: tf.Tensor) -> list[Use]:
+        """Returns what reads a tensor."""
+        return self._uses[id(tensor)]
+
+    def only_use(self, tensor: tf.Tensor) -> Use | None:
+        """Returns the one use of a tensor that has no other and does not leave the graph."""
+        uses = self.uses(tensor)
+        return uses[0] if len(uses) == 1 and id(tensor) not in self._outputs else None
+
+    def replace(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
+        """Makes everything that reads `tensor` read `by`."""
+        uses = self._uses.pop(id(tensor), [])
+        for use in uses:
+            use.op._update_input(use.index, by)
+        self._uses[id(by)] += uses
+        if id(tensor) in self._outputs:
+            self._outputs.add(id(by))
+        self._replaced[id(tensor)] = by
+
+    def current(self, tensor: Any) -> Any:
+        """Returns what a tensor was replaced by, or the tensor itself."""
+        while id(tensor) in self._replaced:
+            tensor = self._replaced[id(tensor)]
+        return tensor
+
+    def create(
+        self, op_type: str, like: tf.Operation, inputs: Sequence[tf.Tensor], **attributes: Any
+    ) -> tf.Operation:
+        """Creates an op.
+
+        Args:
+            op_type: Its type.
+            like: The op that it is named after.
+            inputs: What it reads.
+            attributes: Its attributes, `tf.compat.v1.AttrValue`.
+        """
+        op = self._graph._create_op_internal(
+            op_type, list(inputs), name=f"{like.name}_fused", attrs=attributes
+        )
+        self._note(op)
+        return op
+
+    def _note(self, op: tf.Operation) -> None:
+        for index, tensor in enumerate(op.inputs):
+            self._uses[id(tensor)].append(Use(op, index))
+
+
+def attributes_of(op: tf.Operation) -> dict[str, Any]:
+    """Returns the attributes of an op as `tf.compat.v1.AttrValue`."""
+    attributes = op.node_def.attr
+    return {key: attributes[key] for key in attributes}

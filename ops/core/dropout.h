@@ -1,0 +1,22 @@
+// What dropout does: draws which elements stay, and scales those.
+#ifndef IPU_TF_OPS_CORE_DROPOUT_H_
+#define IPU_TF_OPS_CORE_DROPOUT_H_
+
+#include <cstdint>
+
+#include "kernels.h"
+#include "parallel.h"
+
+namespace ipu_tf {
+
+// kept[i] = whether number i of the generator, uniform in [0, 1), is at least `rate`.
+void DrawKept(uint64_t key, const uint64_t counter[2], float rate, uint8_t* kept, int64_t count, const Kernels& kernels,
+              const Parallel& parallel);
+
+// y = x * scale where kept, else 0.
+void ScaleKept(const float* x, const uint8_t* kept, float scale, float* y, int64_t count, const Kernels& kernels,
+               const Parallel& parallel);
+
+}  // namespace ipu_tf
+
+#endif  // IPU_TF_OPS_CORE_DROPOUT_H_

@@ -1,0 +1,89 @@
+// IpuDropoutMask and IpuMaskedScale: the chain of ops of TensorFlow's stateless dropout, in two passes.
+#include "../core/dropout.h"
+
+#include "absl/strings/str_cat.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tile_kernel.h"
+
+namespace ipu_tf {
+namespace {
+
+using tensorflow::DEVICE_CPU;
+using tensorflow::OpKernelConstruction;
+using tensorflow::OpKernelContext;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+static_assert(sizeof(bool) == 1, "masks are read and written as bytes");
+
+class DropoutMask : public tensorflow::OpKernel {
+ public:
+  explicit DropoutMask(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("rate", &rate_));
+    OP_REQUIRES_OK(context, context->GetAttr("shape", &shape_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor& key = context->input(0);
+    const Tensor& counter = context->input(1);
+    OP_REQUIRES(context, key.shape() == TensorShape({1}) && counter.shape() == TensorShape({2}),
+                absl::InvalidArgumentError(absl::StrCat(
+                    type_string(), " '", std::string(name()), "': the generator takes a key of one word and a counter ",
+                    "of two. Received: ", key.shape().DebugString(), " and ", counter.shape().DebugString())));
+    Tensor* kept = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, shape_, &kept));
+    const auto words = counter.flat<tensorflow::uint64>();
+    const uint64_t start[2] = {words(0), words(1)};
+    DrawKept(key.flat<tensorflow::uint64>()(0), start, rate_, static_cast<uint8_t*>(kept->data()), kept->NumElements(),
+             ActiveKernels(), ParallelOf(context));
+  }
+
+ private:
+  float rate_ = 0.0f;
+  TensorShape shape_;
+};
+
+class MaskedScale : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    const Tensor& x = context->input(0);
+    const Tensor& mask = context->input(1);
+    const Tensor& scale = context->input(2);
+    OP_REQUIRES(context, x.shape() == mask.shape() && scale.dims() == 0,
+                absl::InvalidArgumentError(absl::StrCat(
+                    type_string(), " '", std::string(name()), "': values and mask have one shape, and the scale is a ",
+                    "scalar. Received: ", x.shape().DebugString(), ", ", mask.shape().DebugString(), " and ",
+                    scale.shape().DebugString())));
+    Tensor* y = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &y));
+    ScaleKept(x.flat<float>().data(), static_cast<const uint8_t*>(mask.data()), scale.scalar<float>()(),
+              y->flat<float>().data(), x.NumElements(), ActiveKernels(), ParallelOf(context));
+  }
+};
+
+REGISTER_OP("IpuDropoutMask")
+    .Input("key: uint64")
+    .Input("counter: uint64")
+    .Output("kept: bool")
+    .Attr("rate: float")
+    .Attr("shape: shape")
+    .SetShapeFn(tensorflow::shape_inference::ExplicitShape)
+    .Doc("StatelessRandomUniformV2 of Philox in [0, 1), of float32, then GreaterEqual than `rate`.");
+
+REGISTER_OP("IpuMaskedScale")
+    .Input("x: T")
+    .Input("mask: bool")
+    .Input("scale: T")
+    .Output("y: T")
+    .Attr("T: {float}")
+    .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
+    .Doc("SelectV2 of x * scale where `mask` is true, and of 0.");
+
+REGISTER_KERNEL_BUILDER(Name("IpuDropoutMask").Device(DEVICE_CPU), DropoutMask);
+REGISTER_KERNEL_BUILDER(Name("IpuMaskedScale").Device(DEVICE_CPU), MaskedScale);
+
+}  // namespace
+}  // namespace ipu_tf
