@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from ipu_tf.compiler.layout import LINEAR, Blocks, Layout, View, linear
+from ipu_tf.compiler.layout import LINEAR, Blocks, Layout, View
+from ipu_tf.compiler.layout_form import linear
 from ipu_tf.machine.cost import ceil_div
 
 

@@ -8,20 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.layout import (
-    Axis,
-    Blocks,
-    blocks,
+from ipu_tf.compiler.layout import Axis, Blocks, overlaps, tile_offsets, view
+from ipu_tf.compiler.layout_form import blocks, linear
+from ipu_tf.compiler.layout_views import (
     common_dims,
     keeps_reversed,
-    linear,
-    overlaps,
     reduced,
     resized,
     split,
-    tile_offsets,
     transposed,
-    view,
 )
 from ipu_tf.compiler.partition import partition
 

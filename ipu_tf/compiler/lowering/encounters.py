@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ipu_tf.compiler.layout import Axis, Blocks, common_dims, overlaps, split
+from ipu_tf.compiler.layout import Axis, Blocks, overlaps
+from ipu_tf.compiler.layout_views import common_dims, split
 from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine.cost import ceil_div
 

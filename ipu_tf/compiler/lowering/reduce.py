@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.layout import reduced, view
+from ipu_tf.compiler.layout import view
+from ipu_tf.compiler.layout_views import reduced
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.encounters import held_extents
 from ipu_tf.compiler.lowering.errors import UnsupportedOpcode

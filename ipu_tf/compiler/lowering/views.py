@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from ipu_tf.compiler import layout as layouts
 from ipu_tf.compiler.hlo import Array, Instruction, TupleType
-from ipu_tf.compiler.layout import LINEAR, keeps_reversed
+from ipu_tf.compiler.layout import LINEAR
+from ipu_tf.compiler.layout import view as layout_view
+from ipu_tf.compiler.layout_views import keeps_reversed, transposed
 from ipu_tf.compiler.lowering.elementwise import broadcast_view
 from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
@@ -39,7 +40,7 @@ def same_order(
     tiles = max(1, min(operand.tiles, result.elements))
     layout = operand.layout
     if layout != LINEAR and result.elements != operand.elements:
-        layout = layouts.view(layout, f"as {result.dtype}")
+        layout = layout_view(layout, f"as {result.dtype}")
     return view(
         Placement(
             elements=result.elements,
@@ -73,7 +74,7 @@ def reverse(
         return view(operands[0])
     how = f"reversed {turned} of {_written(dims)}"
     cut = operands[0].cut
-    turned_layout = layouts.view(operands[0].layout, how, undone_by=how, cut=cut)
+    turned_layout = layout_view(operands[0].layout, how, undone_by=how, cut=cut)
     return view(dataclasses.replace(operands[0], layout=turned_layout))
 
 
@@ -92,12 +93,12 @@ def _transposed(operand: Placement, dims: Sequence[int], permutation: Sequence[i
     if kept == order:
         return dataclasses.replace(operand, pattern=pattern)
     own = operand.cut
-    cut = layouts.transposed(own, dims, permutation) if own is not None else None
+    cut = transposed(own, dims, permutation) if own is not None else None
     if cut is not None and cut.share == 1 and operand.blocks is not None:
         return dataclasses.replace(operand, layout=cut, tiles=cut.tiles, pattern=pattern)
     ranks = [order.index(axis) for axis in kept]
     back = [ranks.index(axis) for axis in range(len(ranks))]
-    layout = layouts.view(
+    layout = layout_view(
         operand.layout,
         f"transposed {_written([dims[axis] for axis in order])}:{ranks}",
         undone_by=f"transposed {_written([dims[axis] for axis in kept])}:{back}",
@@ -154,7 +155,7 @@ def slice_(
         )
     )
     ranges = ",".join(f"{d.start}:{d.limit}:{d.stride}" for d in taken)
-    layout = layouts.view(operand.layout, f"slice {ranges} of {_written(dims)}")
+    layout = layout_view(operand.layout, f"slice {ranges} of {_written(dims)}")
     first, tiles = operand.first_tile, max(1, min(operand.tiles, result.elements))
     if is_run:
         begin = taken[outer].start * product(dims[outer + 1 :])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction, Window, WindowDimension
-from ipu_tf.compiler.layout import LINEAR, Blocks, resized, view
+from ipu_tf.compiler.layout import LINEAR, Blocks, view
+from ipu_tf.compiler.layout_views import resized
 from ipu_tf.compiler.lowering.encounters import held_extents
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, product, spread

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.layout import Axis, blocks, split, tile_offsets
+from ipu_tf.compiler.layout import Axis, tile_offsets
+from ipu_tf.compiler.layout_form import blocks
+from ipu_tf.compiler.layout_views import split
 from ipu_tf.compiler.lowering.encounters import (
     held_extents,
     pieces_met,
