@@ -270,7 +270,8 @@ class Tracer:
 def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
     """Returns the names of the ops of `graph` that its outputs or its side effects need."""
     flat = tf.nest.flatten(outputs, expand_composites=True)
-    waiting = [value.op for value in flat if tf.is_tensor(value) and value.graph is graph]
+    # Eager tensors and variables, which a function may return, too, are of no graph.
+    waiting = [value.op for value in flat if getattr(value, "graph", None) is graph]
     waiting += [op for op in graph.get_operations() if op.op_def.is_stateful]
     needed: set[str] = set()
     while waiting:

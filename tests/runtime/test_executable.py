@@ -99,3 +99,21 @@ def test_strategies_do_not_outlive_their_last_reference():
     gone = weakref.ref(IPUStrategy(enable_keras_extensions=False))
     gc.collect()
     assert gone() is None
+
+
+def test_variables_and_eager_tensors_may_be_returned(strategy):
+    variable, constant = tf.Variable([1.0, 2.0]), tf.constant([3.0])
+
+    def step(x):
+        return {"new": variable.assign_add(x), "old": constant, "nothing": None}
+
+    result = strategy.run(tf.function(step), args=(tf.ones([2]),))
+    assert result["new"].numpy().tolist() == [2.0, 3.0]
+    assert result["old"].numpy().tolist() == [3.0]
+    assert result["nothing"] is None
+
+
+def test_random_numbers_of_a_constant_seed_have_a_cost(strategy):
+    step = tf.function(lambda x: x + tf.random.stateless_normal([2], seed=[1, 2]))
+    strategy.run(step, args=(tf.ones([2]),))
+    assert strategy.report().complete

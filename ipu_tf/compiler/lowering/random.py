@@ -43,13 +43,15 @@ def rng(
 def rng_bit_generator(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> Lowered:
-    """Lowers random bits, with or without the next state of the generator before them."""
+    """Lowers random bits, with or without the next state of the generator before them.
+
+    A generator whose seed is a constant reads nothing.
+    """
     *states, bits = arrays(instruction.type)
     result = spread(bits, context)
     vertex = vertices.random_bits(result.tile_elements, bits.dtype, context.target)
-    stage = Stage(
-        name="draw bits", where=result, traffic=to_all(operands[0], result.tiles), vertex=vertex
-    )
+    traffic = sum((to_all(operand, result.tiles) for operand in operands), NOTHING)
+    stage = Stage(name="draw bits", where=result, traffic=traffic, vertex=vertex)
     return lowered((stage,), (*(operands[0].stored for _ in states), result), context.target)
 
 

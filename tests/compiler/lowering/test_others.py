@@ -109,6 +109,15 @@ def test_random_numbers_are_drawn_on_all_tiles(distribution):
     assert drawn(1 << 16).cycles("r") > drawn(4096).cycles("r")
 
 
+def test_a_generator_of_a_constant_seed_receives_nothing():
+    program = run(
+        "s = u64[2] parameter(0)\nq = u32[512] rng-bit-generator(s)\n"
+        "r = u32[512] rng-bit-generator()"
+    )
+    assert program.exchange_bytes("r") == 0
+    assert 0 < program.cycles("r") < program.cycles("q")
+
+
 def test_the_state_of_a_generator_stays_where_it_is():
     program = run(
         "s = u64[2] parameter(0)\nr = (u64[2], u32[512]) rng-bit-generator(s)\n"
