@@ -349,7 +349,7 @@ def test_layers_and_programs_are_named_as_keras_names_them():
 def test_gradients_in_loops_are_of_their_layers():
     strategy = IPUStrategy()
     with strategy.scope():
-        model = keras.Sequential([keras.Input((3, 4)), keras.layers.GRU(5)], name="net")
+        model = keras.Sequential([keras.Input((3, 4)), keras.layers.GRU(5, name="gru")], name="net")
     model.compile(loss="mse", optimizer="sgd")
     model.fit(np.zeros((2, 3, 4)), np.zeros((2, 5)), batch_size=2, verbose=0)
     assert {op.layer for op in strategy.report().tile_ops} == {"net/gru/gru_cell"}
