@@ -25,7 +25,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
 
     A step counts the scaled gradients of type float16 in two bins, those below
     `histogram_bin_edge` and the large ones. Every `update_frequency` steps the factor is divided
-    by `increase_factor` if the share of the large ones is above `ratio_threshold`, else multiplied
+    by `increase_factor` if the share of the large ones reaches `ratio_threshold`, else multiplied
     by it, as long as it stays at least 1 and below `max_loss_scaling_factor`; and the counts start
     anew. Factors are powers of two, so scaling itself rounds nothing. No step is skipped.
 
@@ -269,7 +269,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
         settings = self._settings
         share = tf.math.divide_no_nan(histogram[1], tf.reduce_sum(histogram))
         factor = tf.where(
-            share > settings.ratio_threshold, self.decrease_factor, float(self.increase_factor)
+            share < settings.ratio_threshold, float(self.increase_factor), self.decrease_factor
         )
         moved = scale * factor
         inside = tf.logical_and(moved >= 1.0, moved < settings.max_loss_scaling_factor)

@@ -17,7 +17,7 @@ class ALSSettings:
         max_loss_scaling_factor: The factor stays below this power of two.
         accumulate_statistics_over_update_period: Whether the gradients of all steps count, or of
             the last step before an update alone.
-        ratio_threshold: The share of large gradients above which the factor shrinks.
+        ratio_threshold: The share of large gradients from which the factor shrinks.
         captured_grads_only: Whether captured gradients alone count, not those of the variables.
         lpf_alpha: Share of the old histogram in the new one at every step, from 0 (counts add up)
             to 1 (nothing is counted).
