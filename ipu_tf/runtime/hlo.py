@@ -33,6 +33,8 @@ _UNSUPPORTED = re.compile(r"(\w+) \(No registered '\w+' OpKernel[^)]*\)?[^{]*\{\
 _NOISE = re.compile(
     r"\n\s*(?:The op is created at|Stack trace for op definition|tf2xla conversion)"
 )
+# What XLA says of a stack whose size comes from outside of the function that makes it.
+_UNSIZED = "requires a fixed tensor list size"
 # The handle of a variable is captured under the name of the op that reads it.
 _READ = re.compile(r"(/ReadVariableOp(_\d+)?)?(/resource)?$")
 # TensorFlow and XLA number functions through; a program's name is to be the same in every process.
@@ -245,6 +247,8 @@ def _read(
             # All others have a type that XLA knows.
             if refused and all(op.op_type == loop_bounds.FAKE for op in refused):
                 raise UncompilableProgram.by_branches(name, refused) from error
+            if _UNSIZED in reason:
+                raise UncompilableProgram.by_loops(name, refused) from error
             raise UncompilableProgram.by_xla(name, refused, reason) from error
     return HloModuleProto.FromString(serialized), functions.unbounded
 

@@ -69,6 +69,13 @@ def with_break(x):
     return x
 
 
+def gradient_of(fn, x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        total = tf.reduce_sum(fn(x))
+    return tape.gradient(total, x)
+
+
 FUNCTIONS = {
     "cond": lambda x: tf.cond(positive(x), lambda: dense(x), lambda: tf.sin(x) @ W * x),
     "nested cond": lambda x: tf.cond(
@@ -113,6 +120,9 @@ FUNCTIONS = {
     "keras scan": lambda x: keras.ops.scan(
         lambda carry, row: (keras.ops.tanh(carry + row), carry * row), keras.ops.zeros(4), x
     )[1],
+    "gradient of a gradient": lambda x: gradient_of(
+        lambda y: loop(y, dense, maximum_iterations=3), x
+    ),
     "map_fn": lambda x: tf.map_fn(lambda row: tf.tanh(row * W[0]), x),
     "AutoGraph": by_autograph,
     "AutoGraph over rows": rows,
@@ -244,6 +254,11 @@ class TestTripCounts:
 
 
 class TestErrors:
+    def test_gradients_of_gradients_need_a_bound_that_is_given(self):
+        message = r"(?s)cannot be compiled.*Give them `maximum_iterations`.*accumulator"
+        with pytest.raises(UncompilableProgram, match=message):
+            traced(with_gradients(lambda x: gradient_of(lambda y: loop(y, dense), x)), X)
+
     def test_nested_loops_in_branches(self):
         def fn(x):
             inner = lambda y: loop(y, tf.tanh, 2)  # noqa: E731
