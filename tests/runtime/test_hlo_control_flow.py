@@ -1,5 +1,7 @@
 """Gradients through branches and loops: the numbers of stock TensorFlow, and a report."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -198,6 +200,48 @@ class TestGradients:
                 total = tf.reduce_sum(call(x) ** 2)
             gradients.append(tape.gradient(total, x))
         np.testing.assert_allclose(*gradients, rtol=2e-5, atol=1e-6)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Branching(keras.layers.Layer):
+    """A branch, a loop and, through `keras.ops`, another loop."""
+
+    def call(self, x):
+        y = tf.cond(positive(x), lambda: keras.ops.tanh(x), lambda: keras.ops.sin(x))
+        y = keras.ops.while_loop(lambda i, _: i < 4, lambda i, z: (i + 1, z * z), (0, y))[1]
+        return loop(y, lambda z: keras.ops.cond(positive(z), lambda: tf.tanh(z), lambda: z))
+
+
+class TestKeras:
+    def losses(self, scope):
+        keras.utils.set_random_seed(1)
+        with scope:
+            layers = [keras.layers.Dense(4), Branching(name="branching"), keras.layers.Dense(2)]
+            model = keras.Sequential([keras.Input((4,)), *layers], name="net")
+            model.compile(loss="mse", optimizer="adam", steps_per_execution=2)
+            x, y = np.tile(X, (4, 1)), np.ones((12, 2), "float32")
+            return model.fit(x, y, batch_size=3, epochs=3, shuffle=False, verbose=0).history["loss"]
+
+    def test_layers_train_as_they_do_without_a_strategy(self):
+        strategy = IPUStrategy()
+        expected, found = self.losses(contextlib.nullcontext()), self.losses(strategy.scope())
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        (program,) = strategy.report().programs
+        assert program.device.complete
+        assert "net/branching" in {step.layer for step in program.device.steps}
+
+    @pytest.mark.parametrize("layer", ["LSTM", "GRU", "SimpleRNN"])
+    @pytest.mark.parametrize("unroll", [True, False])
+    def test_masked_recurrent_layers(self, layer, unroll):
+        recurrent = getattr(keras.layers, layer)(3, unroll=unroll)
+        recurrent.build((3, 2, 2))
+        mask = tf.constant([[True, True], [True, False], [True, True]])
+        fn = with_gradients(lambda x: recurrent(tf.reshape(x, (3, 2, 2)), mask=mask))
+        expected = tf.function(fn)(tf.constant(X))
+        results, report = run(fn)
+        for result, wanted in zip(results, expected, strict=True):
+            np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=1e-6)
+        assert report.programs[0].device.notes == ()
 
 
 class TestTripCounts:
