@@ -1,7 +1,8 @@
-"""Lets modelled cycles and memory cut a network into pipeline stages, and trains it so.
+"""Lets modelled cycles and memory choose how a network trains on two IPUs, and trains it so.
 
-`auto_pipeline` compiles pipelines of several shapes for the machine, keeps the fastest one that
-fits, and sets the stages and options of the model. Training then runs with them.
+`auto_pipeline` compiles the network as a whole for each IPU and as pipelines of several shapes,
+keeps the fastest that fits, and sets the stages and options of the model. The IPUs here have few
+tiles, so that one of them does not hold the whole network. Training then runs with the choice.
 
 python -m tutorials.auto_pipeline [--epochs N]
 """
@@ -15,13 +16,14 @@ from ipu_tf.keras import auto_pipeline
 from tutorials import digits
 
 IPUS = 2
+TILES = 12  # Of each IPU.
 MICRO_BATCH = 8
 UPDATES = 20  # Weight updates in an epoch.
 
 
 def make_model() -> keras.Sequential:
     """Small layers, then large ones."""
-    sizes = (64, 64, 64, 512, 512)
+    sizes = (64, 64, 512, 512, 512)
     hidden = [keras.layers.Dense(size, activation="relu") for size in sizes]
     outputs = keras.layers.Dense(digits.CLASSES)
     return keras.Sequential([keras.Input((digits.PIXELS,)), *hidden, outputs], name="wide")
@@ -32,6 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     epochs = digits.epochs(__doc__, arguments, default=8)
     cfg = IPUConfig()
     cfg.auto_select_ipus = IPUS
+    cfg.ipu_model.tiles_per_ipu = TILES
     cfg.configure_ipu_system()
     keras.utils.set_random_seed(1)
     with IPUStrategy().scope():
@@ -45,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
         decision = auto_pipeline(
             model, IPUS, batch_size=MICRO_BATCH, gradient_accumulation_steps=(2, 8)
         )
-        print(decision.reason)
+        print(decision)
         model.print_pipeline_stage_assignment_summary()
         micro_batches = decision.gradient_accumulation_steps
         model.steps_per_execution = micro_batches * UPDATES

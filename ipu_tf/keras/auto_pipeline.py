@@ -288,10 +288,12 @@ def _with_accumulation(
 
 
 def accumulation_to_keep(model: PipelineExtensions) -> GradientAccumulationOptions:
-    """Returns how a model accumulates, as it was last told: in its pipeline, or without one."""
-    if model._pipelining_options == PipeliningOptions():
-        return model._gradient_accumulation_options
-    return model._pipelining_options.accumulation
+    """Returns how a model accumulates: in its pipeline where it is one, else as it was told for
+    either case, so that the numbers of training do not depend on what is chosen."""
+    alone = model._gradient_accumulation_options
+    if model._may_be_pipelined() or alone == GradientAccumulationOptions():
+        return model._pipelining_options.accumulation
+    return alone
 
 
 def _reason(

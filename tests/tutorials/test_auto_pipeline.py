@@ -18,6 +18,7 @@ def test_what_is_chosen_trains(capsys):
     auto_pipeline.main(["--epochs", "4"])
     printed = capsys.readouterr().out
     assert "Model 'wide': 1 x 2 IPUs" in printed
-    assert "Limited by stage" in printed
+    assert "limits it; bubble" in printed
+    assert re.search(r"2 x 1 .* OUT OF MEMORY by", printed)
     (accuracy,) = re.findall(r"accuracy ([\d.]+)%", printed)
     assert float(accuracy) > 80
