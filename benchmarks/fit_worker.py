@@ -20,6 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.keras_worker import untuned
 from ipu_tf import IPUConfig, IPUStrategy
 from tutorials import cifar10
 
@@ -70,7 +71,7 @@ class Trainer:
 
     def __init__(self) -> None:
         images = generated_images()
-        self._dataset = cifar10.make_dataset(images, BATCH_SIZE, training=False).repeat()
+        self._dataset = untuned(cifar10.make_dataset(images, BATCH_SIZE, training=False).repeat())
         self._trains: dict[str, Callable[[int], float]] = {}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:

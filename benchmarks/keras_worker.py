@@ -138,7 +138,18 @@ def dataset_of(side: Side) -> tf.data.Dataset:
     x = random.random((count, *side.features), dtype=np.float32)
     y = np.eye(CLASSES, dtype=np.float32)[random.integers(0, CLASSES, count)]
     batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch, drop_remainder=True)
-    return batches.cache().repeat()
+    return untuned(batches.cache().repeat())
+
+
+def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """A dataset without automatic tuning, of which nothing is to be tuned here.
+
+    The tuner waits twice as long each time, and the end of `fit` may have to wait for it: up to as
+    long as the training itself took.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 class Trainer:
