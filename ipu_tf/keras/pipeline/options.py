@@ -73,7 +73,7 @@ class PipeliningOptions:
         offload_activations: Whether activations that wait lie in streaming memory.
         offload_gradient_accumulation_buffers: Whether the accumulators do.
         replicated_weight_sharding: Whether replicas share the weights out.
-        offload_weights: Whether the weights lie in streaming memory.
+        offload_weights: Whether the weights lie in streaming memory where replicas share them out.
         continuous_weight_updates: Not supported.
         accumulate_outfeed_dtype: Type in which metrics are averaged, None for their own.
         name: Name of the pipeline.
