@@ -4,6 +4,11 @@ from ipu_tf.keras.optimizers.adam_optimizer import AdamIpuOptimizer
 from ipu_tf.keras.optimizers.als_gradient_accumulation_optimizer import (
     ALSGradientAccumulationOptimizer,
 )
+from ipu_tf.keras.optimizers.als_named_optimizers import (
+    ALSOptimizerAdam,
+    ALSOptimizerRMSProp,
+    ALSOptimizerSGD,
+)
 from ipu_tf.keras.optimizers.als_optimizer import ALSDefaults, ALSOptimizer
 from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import GradientAccumulationOptimizer
 from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase
@@ -14,6 +19,9 @@ __all__ = [
     "ALSDefaults",
     "ALSGradientAccumulationOptimizer",
     "ALSOptimizer",
+    "ALSOptimizerAdam",
+    "ALSOptimizerRMSProp",
+    "ALSOptimizerSGD",
     "AdamIpuOptimizer",
     "GradientAccumulationOptimizer",
     "IpuOptimizerBase",

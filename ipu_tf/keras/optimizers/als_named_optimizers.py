@@ -1,0 +1,137 @@
+"""Automatic loss scaling of Adam, SGD and RMSProp, made from their own arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeAlias
+
+import keras
+
+from ipu_tf.keras.optimizers.als_optimizer import ALSOptimizer
+
+Rate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
+
+
+class _NamedALSOptimizer(ALSOptimizer):
+    """An `ALSOptimizer` whose configuration is that of the optimizer it makes.
+
+    It trains what `ALSOptimizer` around that optimizer trains.
+    """
+
+    _inner_arguments: ClassVar[tuple[str, ...]]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this optimizer."""
+        inner = self.inner_optimizer.get_config()
+        settings = super().get_config()
+        del settings["opt"]
+        return {**{name: inner[name] for name in self._inner_arguments}, **settings}
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Returns the optimizer that `get_config` describes."""
+        arguments = dict(config)
+        if isinstance(arguments["learning_rate"], dict):  # A schedule.
+            arguments["learning_rate"] = keras.saving.deserialize_keras_object(
+                arguments["learning_rate"], custom_objects=custom_objects
+            )
+        return cls(**arguments)
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class ALSOptimizerAdam(_NamedALSOptimizer):
+    """Adam with automatic loss scaling.
+
+    Args:
+        learning_rate: As in `keras.optimizers.Adam`, as for all arguments up to `epsilon`.
+        beta_1: See there.
+        beta_2: See there.
+        epsilon: See there.
+        *settings: Settings of `ALSOptimizer`, in its order.
+        name: Name of the optimizer.
+        **named_settings: Settings of `ALSOptimizer`, by their names.
+
+    Raises:
+        ValueError: A setting is out of its range.
+    """
+
+    _inner_arguments = ("learning_rate", "beta_1", "beta_2", "epsilon")
+
+    def __init__(
+        self,
+        learning_rate: Rate = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-07,
+        *settings: Any,
+        name: str = "ALSOptimizerAdam",
+        **named_settings: Any,
+    ) -> None:
+        inner = keras.optimizers.Adam(learning_rate, beta_1, beta_2, epsilon)
+        super().__init__(inner, *settings, **{"name": name, **named_settings})
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class ALSOptimizerSGD(_NamedALSOptimizer):
+    """SGD with automatic loss scaling.
+
+    Args:
+        learning_rate: As in `keras.optimizers.SGD`.
+        momentum: See there.
+        *settings: Settings of `ALSOptimizer`, in its order.
+        name: Name of the optimizer.
+        **named_settings: Settings of `ALSOptimizer`, by their names.
+
+    Raises:
+        ValueError: A setting is out of its range.
+    """
+
+    _inner_arguments = ("learning_rate", "momentum")
+
+    def __init__(
+        self,
+        learning_rate: Rate = 0.01,
+        momentum: float = 0.0,
+        *settings: Any,
+        name: str = "ALSOptimizerSGD",
+        **named_settings: Any,
+    ) -> None:
+        inner = keras.optimizers.SGD(learning_rate, momentum)
+        super().__init__(inner, *settings, **{"name": name, **named_settings})
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class ALSOptimizerRMSProp(_NamedALSOptimizer):
+    """RMSProp with automatic loss scaling.
+
+    Args:
+        learning_rate: As in `keras.optimizers.RMSprop`, as for all arguments up to `centered`.
+        rho: See there.
+        momentum: See there.
+        epsilon: See there.
+        centered: See there.
+        *settings: Settings of `ALSOptimizer`, in its order.
+        name: Name of the optimizer.
+        **named_settings: Settings of `ALSOptimizer`, by their names.
+
+    Raises:
+        ValueError: A setting is out of its range.
+    """
+
+    _inner_arguments = ("learning_rate", "rho", "momentum", "epsilon", "centered")
+
+    def __init__(
+        self,
+        learning_rate: Rate = 0.001,
+        rho: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float = 1e-07,
+        centered: bool = False,
+        *settings: Any,
+        name: str = "ALSOptimizerRMSProp",
+        **named_settings: Any,
+    ) -> None:
+        inner = keras.optimizers.RMSprop(learning_rate, rho, momentum, epsilon, centered)
+        super().__init__(inner, *settings, **{"name": name, **named_settings})
