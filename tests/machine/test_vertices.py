@@ -27,6 +27,7 @@ VERTICES = {
     "random_bits": lambda n: vertices.random_bits(n, "u32", BOW),
     "random_uniform": lambda n: vertices.random_uniform(n, "f32", BOW),
     "random_normal": lambda n: vertices.random_normal(n, "f16", BOW),
+    "random_truncated_normal": lambda n: vertices.random_truncated_normal(n, "f16", BOW),
     "scan": lambda n: vertices.scan(1, n, "f32", BOW),
     "sort": lambda n: vertices.sort(n, "f32", BOW, values=1),
     "compare_exchange": lambda n: vertices.compare_exchange(n, "f32", BOW),
@@ -189,6 +190,14 @@ def test_random_numbers_come_at_the_published_rate():
     gc2 = target("gc2")
     took = vertices.random_uniform(10_000, "f32", gc2).cycles
     assert 10_000 / took * gc2.tiles * gc2.clock_hz == pytest.approx(944e9, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cycles"), [("f32", 4 + 156 + 38 * 50), ("f16", 4 + 168 + 41 * 25)]
+)
+def test_truncated_normals_are_drawn_in_three_rounds(dtype, cycles):
+    # poplibs' estimate of its vertex of bounds of two deviations, 100 numbers.
+    assert vertices.random_truncated_normal(100, dtype, BOW).cycles == cycles
 
 
 def test_channels_fill_vectors_of_windows():

@@ -18,6 +18,7 @@ from ipu_tf.machine.vertices import Vertex
 
 _DRAW: Mapping[str, Callable[[int, str, Target], Vertex]] = {
     "normal": vertices.random_normal,
+    "truncated_normal": vertices.random_truncated_normal,
     "uniform": vertices.random_uniform,
 }
 
@@ -25,7 +26,7 @@ _DRAW: Mapping[str, Callable[[int, str, Target], Vertex]] = {
 def rng(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> Lowered:
-    """Lowers numbers of a distribution; its parameters are scalars that all tiles need."""
+    """Lowers numbers of a distribution; all tiles need its parameters (scalars) or seeds."""
     array = array_of(instruction)
     distribution = instruction.attributes["distribution"]
     if distribution not in _DRAW:

@@ -12,6 +12,7 @@ from ipu_tf.compiler.passes import (
     identities,
     inline,
     random_generators,
+    random_normals,
     recomputation,
     trip_counts,
 )
@@ -21,6 +22,7 @@ _UNTIL_COUNTED = (
     dead_code.run,
     # Before anything takes the arithmetic of a generator apart.
     random_generators.run,
+    random_normals.run,
     identities.run,
     constants.run,
     # Folded constants make new identities (a multiplication by one).

@@ -54,14 +54,16 @@ def _generators(
     arithmetic = {i.name: i for i in region if _is_integer(i) and not i.computations}
     if sum(i.opcode in _ROUNDS for i in arithmetic.values()) < _FEWEST_ROUNDS:
         return {}
-    seeds = _sources(arithmetic.values(), arithmetic)
     generators: dict[str, Instruction] = {}
     for name, bits in arithmetic.items():
         leaves = name == root or any(user.name not in arithmetic for user in read_by[name])
-        if leaves and _rounds_before(bits, arithmetic) >= _FEWEST_ROUNDS:
+        if not leaves:
+            continue
+        before = _leading_to(bits, arithmetic)
+        if sum(i.opcode in _ROUNDS for i in before) >= _FEWEST_ROUNDS:
             generators[name] = bits.replace(
                 opcode="rng-bit-generator",
-                operands=tuple(seeds),
+                operands=_sources(before, arithmetic),
                 attributes={"rng_algorithm": "default"},
             )
     return generators
@@ -72,14 +74,16 @@ def _is_integer(instruction: Instruction) -> bool:
     return isinstance(type_, Array) and type_.dtype in _INTEGERS
 
 
-def _sources(instructions: Iterable[Instruction], inside: dict[str, Instruction]) -> list[str]:
+def _sources(
+    instructions: Iterable[Instruction], inside: dict[str, Instruction]
+) -> tuple[str, ...]:
     """Returns what the instructions read from outside, in the order of their first use."""
     read = (operand for i in instructions for operand in i.operands)
-    return list(dict.fromkeys(name for name in read if name not in inside))
+    return tuple(dict.fromkeys(name for name in read if name not in inside))
 
 
-def _rounds_before(bits: Instruction, arithmetic: dict[str, Instruction]) -> int:
-    """Returns how many operations of generators lead to `bits`."""
+def _leading_to(bits: Instruction, arithmetic: dict[str, Instruction]) -> list[Instruction]:
+    """Returns the arithmetic that `bits` depend on, and they themselves, in order."""
     seen: set[str] = set()
     waiting = [bits.name]
     while waiting:
@@ -87,4 +91,4 @@ def _rounds_before(bits: Instruction, arithmetic: dict[str, Instruction]) -> int
         if name in arithmetic and name not in seen:
             seen.add(name)
             waiting += arithmetic[name].operands
-    return sum(arithmetic[name].opcode in _ROUNDS for name in seen)
+    return [i for name, i in arithmetic.items() if name in seen]

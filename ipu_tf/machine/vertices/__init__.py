@@ -20,7 +20,12 @@ from ipu_tf.machine.vertices.movement import (
     multi_update,
     transpose,
 )
-from ipu_tf.machine.vertices.random import random_bits, random_normal, random_uniform
+from ipu_tf.machine.vertices.random import (
+    random_bits,
+    random_normal,
+    random_truncated_normal,
+    random_uniform,
+)
 from ipu_tf.machine.vertices.reduction import reduce, reduce_passes
 from ipu_tf.machine.vertices.scan import scan
 from ipu_tf.machine.vertices.sorting import compare_exchange, sort, top_k
@@ -44,6 +49,7 @@ __all__ = [
     "multi_update",
     "random_bits",
     "random_normal",
+    "random_truncated_normal",
     "random_uniform",
     "reduce",
     "reduce_passes",

@@ -5,6 +5,8 @@ Cycles as in poplibs' `lib/poprand`: a start a worker, then loops of the tile as
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements, vertex
@@ -17,6 +19,17 @@ _START_SLOTS = {2: 24, 4: 22}
 _BITS_CYCLES_PER_VECTOR = 1  # a 64-bit word of the generator and its store, six workers at once
 _UNIFORM_CYCLES_PER_VECTOR = 4
 _NORMAL_CYCLES_PER_VECTOR = 4  # the generator sums uniform numbers in one instruction (f32v2grand)
+
+_TRUNCATED_STARTS = {2: 28, 4: 26}
+"""Slots of a worker, by the bytes of an element."""
+
+_TRUNCATED_ROUND_CYCLES = {2: 12, 4: 11}
+"""Of a vector, for drawing it again and keeping what is within the bounds of it."""
+
+_TRUNCATED_VECTOR_CYCLES = 5
+_TRUNCATED_ROUNDS = 3
+"""Until a number is outside of two deviations with a chance of at most 1e-4: erfc(sqrt(2)) is
+0.0455."""
 
 
 def random_bits(elements: Count, dtype: str, target: Target) -> Vertex:
@@ -34,10 +47,30 @@ def random_normal(elements: Count, dtype: str, target: Target) -> Vertex:
     return _draw("random_normal", elements, dtype, target, _NORMAL_CYCLES_PER_VECTOR, bundles=28)
 
 
+def random_truncated_normal(elements: Count, dtype: str, target: Target) -> Vertex:
+    """Returns the cost of normal numbers within two deviations of their mean."""
+    again = _of_type(_TRUNCATED_ROUND_CYCLES, dtype)
+    rate = _TRUNCATED_ROUNDS * again + _TRUNCATED_VECTOR_CYCLES
+    name, starts = "random_truncated_normal", _TRUNCATED_STARTS
+    return _draw(name, elements, dtype, target, rate, bundles=56, starts=starts)
+
+
+def _of_type(slots: Mapping[int, int], dtype: str) -> int:
+    """Returns the entry for the bytes of a type; what is neither has that of 32 bits."""
+    return slots.get(dtype_bytes(dtype), slots[4])
+
+
 def _draw(
-    name: str, elements: Count, dtype: str, target: Target, rate: int, *, bundles: int
+    name: str,
+    elements: Count,
+    dtype: str,
+    target: Target,
+    rate: int,
+    *,
+    bundles: int,
+    starts: Mapping[int, int] = _START_SLOTS,
 ) -> Vertex:
-    start = _START_SLOTS.get(dtype_bytes(dtype), _START_SLOTS[4])
+    start = _of_type(starts, dtype)
     loops = ceil_div(elements, vector_elements(dtype))
     cycles = _CALL_CYCLES + barrel_cycles(start, target) + rate * loops
     return vertex(name, dtype, elements, cycles, pointers=4, bundles=bundles)

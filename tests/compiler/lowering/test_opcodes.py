@@ -240,7 +240,7 @@ REFUSED = {
     ),
     "distribution": (
         'a = f32[] parameter(0)\nr = f32[8] rng(a, a), distribution="invalid"',
-        "tiles draw from normal, uniform, not from 'invalid'",
+        "tiles draw from normal, truncated_normal, uniform, not from 'invalid'",
     ),
     "replicas": (
         "x = f32[8] parameter(0)\nr = f32[8] all-reduce(x), replica_groups={}",

@@ -98,7 +98,7 @@ def test_a_loop_tests_its_condition_once_more_than_it_runs():
     assert loop("") == 2 * once
 
 
-@pytest.mark.parametrize("distribution", ["normal", "uniform"])
+@pytest.mark.parametrize("distribution", ["normal", "truncated_normal", "uniform"])
 def test_random_numbers_are_drawn_on_all_tiles(distribution):
     def drawn(elements):
         return run(

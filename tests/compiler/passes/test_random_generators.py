@@ -52,6 +52,24 @@ def test_other_arithmetic_stays(count, op_type):
     assert [i.opcode for i in run(text)] == [i.opcode for i in parse(text).entry_computation]
 
 
+def test_bits_read_the_seeds_they_depend_on():
+    # One op scrambles its seed, draws with it, and shifts what it has drawn.
+    named = 'op_name="draw", op_type="StatelessRandomNormal"'
+    lines = rounds(20, "StatelessRandomNormal").split("\n")[1:-2]
+    drawing = [
+        f"drawn = (u32[2], u32[8]) rng-bit-generator(b19), {named}",
+        f"part = u32[8] get-tuple-element(drawn), tuple_index=1, {named}",
+        f"nine = u32[8] iota(), iota_dimension=0, {named}",
+        f"ROOT shifted = u32[8] shift-right-logical(part, nine), {named}",
+    ]
+    lines = [line.replace("dropout/bits", "draw") for line in lines]
+    module = run("\n".join(["ENTRY main {", *lines, *drawing, "}"]))
+    assert [(i.opcode, i.operands) for i in module][1:3] == [
+        ("rng-bit-generator", ("seed",)),
+        ("rng-bit-generator", ("b19",)),
+    ]
+
+
 def test_two_ops_are_two_generators():
     one = rounds(20, "StatelessRandomGetKeyCounter").replace("ROOT u", "u")
     lines = one.replace("ENTRY main {\n", "").replace("\n}", "").split("\n")[1:]

@@ -1,0 +1,86 @@
+"""Recognises normal numbers that are computed from random bits.
+
+A tile draws them in one instruction (f32v2grand, f16v2grand); a program that takes pairs of bits
+through a sine, or bits through the inverse of the error function, would be charged for software.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
+from ipu_tf.compiler.passes.rewrite import each_program, users, with_instructions
+
+_DISTRIBUTIONS = {
+    "StatelessRandomNormal": "normal",
+    "StatelessRandomNormalV2": "normal",
+    "StatelessTruncatedNormal": "truncated_normal",
+    "StatelessTruncatedNormalV2": "truncated_normal",
+    "TruncatedNormal": "truncated_normal",
+}
+"""What TensorFlow's ops draw, with mean 0 and deviation 1, by their types. RandomStandardNormal is
+an `rng` already; truncated normals with other bounds than two deviations stay arithmetic."""
+
+_FLOATS = frozenset({"f32", "f16", "bf16"})
+_GENERATORS = frozenset({"rng", "rng-bit-generator"})
+
+
+def run(module: Module) -> Module:
+    """Returns the module in which normal numbers are `rng`s of their distribution.
+
+    Their operands are the seeds that the generators of the bits read, where there are any: they
+    have no parameters, their mean is 0 and their deviation 1.
+    """
+    return each_program(module, _replaced)
+
+
+def _replaced(computation: Computation) -> Computation:
+    regions: dict[tuple[str, str], list[Instruction]] = {}
+    for instruction in computation:
+        if instruction.op_type in _DISTRIBUTIONS:
+            key = instruction.op_type, instruction.op_name
+            regions.setdefault(key, []).append(instruction)
+    if not regions:
+        return computation
+    read_by = users(computation)
+    draws: dict[str, Instruction] = {}
+    for (op_type, _), region in regions.items():
+        draws |= _draws(region, _DISTRIBUTIONS[op_type], read_by, computation.root)
+    return with_instructions(computation, [draws.get(i.name, i) for i in computation])
+
+
+def _draws(
+    region: Sequence[Instruction],
+    distribution: str,
+    read_by: dict[str, list[Instruction]],
+    root: str,
+) -> dict[str, Instruction]:
+    """Returns what is to replace the numbers that others read, by their names."""
+    inside = {i.name for i in region}
+    seeds = _seeds(region)
+    return {
+        i.name: i.replace(
+            opcode="rng", operands=seeds[i.name], attributes={"distribution": distribution}
+        )
+        for i in region
+        if i.name in seeds
+        and i.opcode not in _GENERATORS
+        and isinstance(i.type, Array)
+        and i.type.dtype in _FLOATS
+        and (i.name == root or any(user.name not in inside for user in read_by[i.name]))
+    }
+
+
+def _seeds(region: Sequence[Instruction]) -> dict[str, tuple[str, ...]]:
+    """Returns the seeds behind every instruction that random bits lead to.
+
+    An `rng` has none: its operands are the parameters of its numbers.
+    """
+    seeds: dict[str, tuple[str, ...]] = {}
+    for i in region:
+        if i.opcode in _GENERATORS:
+            seeds[i.name] = i.operands if i.opcode == "rng-bit-generator" else ()
+        elif any(operand in seeds for operand in i.operands):
+            read = (seed for operand in i.operands for seed in seeds.get(operand, ()))
+            seeds[i.name] = tuple(dict.fromkeys(read))
+    return seeds
