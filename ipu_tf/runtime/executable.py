@@ -106,4 +106,7 @@ def _traceable(fn: Any, target: _Target, body: Body) -> tf.types.experimental.Po
         return body(python, args, kwargs)
 
     run.__name__ = getattr(python_function(fn), "__name__", None) or "program"
+    run.__qualname__ = run.__name__
+    # TensorFlow counts the traces of equal code to warn of a function that is traced too often.
+    run.__code__ = run.__code__.replace(co_name=run.__name__)
     return tf.function(run, autograph=False)

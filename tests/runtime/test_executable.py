@@ -117,3 +117,27 @@ def test_random_numbers_of_a_constant_seed_have_a_cost(strategy):
     step = tf.function(lambda x: x + tf.random.stateless_normal([2], seed=[1, 2]))
     strategy.run(step, args=(tf.ones([2]),))
     assert strategy.report().complete
+
+
+def test_many_functions_are_not_one_that_is_traced_often(strategy, caplog):
+    def named(index):
+        def fn(x):
+            return x + float(index)
+
+        fn.__name__ = f"fn_{index}"
+        return fn
+
+    for index in range(8):
+        strategy.run(tf.function(named(index)), args=(tf.ones((2,)),))
+    assert "retracing" not in caplog.text
+
+
+def test_a_function_that_is_traced_often_is_warned_of_by_its_name(strategy, caplog):
+    @tf.function
+    def grows(x):
+        return x + 1.0
+
+    for size in range(1, 9):
+        strategy.run(grows, args=(tf.ones((size,)),))
+    assert "retracing" in caplog.text
+    assert "grows" in caplog.text
