@@ -57,7 +57,7 @@ CASES = (
         name="cifar10",
         what="tutorials/cifar10.py at batch 64, dropout on, SGD",
         steps=50,
-        stock=_loops(1, 10, 50),
+        stock=[*_loops(1, 10, 50), *_loops(10, jit_compile=True)],
         ipu_tf=_loops(1, 10, 50),
         wanted=1.1,
     ),
@@ -79,7 +79,7 @@ CASES = (
     ),
 )
 MEMORY_STEPS = 8
-FIRST_STEP_ROUNDS = 5
+FIRST_STEP_ROUNDS = 3
 
 
 def measure(case: Case, rounds: int) -> dict[str, Any]:
