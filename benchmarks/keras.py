@@ -73,7 +73,7 @@ CASES = (
         name="accumulation",
         what="784-128-10 at batch 32, gradients of 8 micro-batches, SGD",
         steps=2000,
-        stock=_loops(1, 8, 40, 200),
+        stock=[*_loops(1, 8, 40, 200), *_loops(40, jit_compile=True)],
         ipu_tf=_loops(40, 200),
         wanted=1.1,
     ),
