@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering import reflections
 from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
 from ipu_tf.compiler.lowering.mapping import arrays, spread
@@ -63,7 +64,12 @@ def _system(instruction: Instruction, context: LoweringContext) -> System:
         raise UnsupportedOpcode(instruction, f"no host is known for it. {error}") from None
 
 
-CUSTOM_CALLS: Mapping[str, Rule] = {"Sharding": passed_on, "TopK": top_k}
+CUSTOM_CALLS: Mapping[str, Rule] = {
+    "ProductOfElementaryHouseholderReflectors": reflections.orthogonal,
+    "Qr": reflections.factor,
+    "Sharding": passed_on,
+    "TopK": top_k,
+}
 
 RULES: Mapping[str, Rule] = {
     "custom-call": custom_call,

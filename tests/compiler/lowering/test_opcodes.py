@@ -219,8 +219,9 @@ REFUSED = {
         "no rule knows its opcode. Received: opcode 'ragged-dot'",
     ),
     "custom call": (
-        'x = f32[8] parameter(0)\nr = f32[8] custom-call(x), custom_call_target="Qr"',
-        "custom calls of 'Qr' are not known; those of Sharding, TopK are.",
+        'x = f32[8] parameter(0)\nr = f32[8] custom-call(x), custom_call_target="Lu"',
+        "custom calls of 'Lu' are not known; those of ProductOfElementaryHouseholderReflectors, "
+        "Qr, Sharding, TopK are.",
     ),
     "wide": (
         "x = f32[8] parameter(0)\nr = f64[8] convert(x)",

@@ -7,6 +7,7 @@ from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine import links
 from ipu_tf.machine.system import system_of
+from ipu_tf.machine.target import target
 from tests.compiler.lowering.programs import run
 
 
@@ -53,6 +54,34 @@ def test_smaller_blocks_are_more_blocks():
 def test_blocks_have_a_size():
     with pytest.raises(ValueError, match="CompilerOptions.cholesky_block must be positive. Rec"):
         CompilerOptions(cholesky_block=0)
+
+
+def reflected(rows, columns, batch=1):
+    return run(
+        f"x = f32[{batch},{rows},{columns}] parameter(0)\n"
+        f"qr = (f32[{batch},{rows},{columns}], f32[{batch},{columns}]) custom-call(x), "
+        'custom_call_target="Qr"\n'
+        f"m = f32[{batch},{rows},{columns}] get-tuple-element(qr), tuple_index=0\n"
+        f"t = f32[{batch},{columns}] get-tuple-element(qr), tuple_index=1\n"
+        f"q = f32[{batch},{rows},{columns}] custom-call(m, t), "
+        'custom_call_target="ProductOfElementaryHouseholderReflectors"'
+    )
+
+
+def test_columns_are_reflected_one_after_the_other():
+    program = reflected(40, 8)
+    exchanging = [step for step in program.lowered["q"].supersteps if step.sync_cycles]
+    assert [step.sync_cycles for step in exchanging] == [8 * target("bow").sync_cycles]
+    # Reflectors have 40 to 33 elements, 37 in the mean (rounded up).
+    assert program.lowered["q"].flops == 4 * 8 * 37 * 8
+    assert program.cycles("qr") > program.cycles("q") > 0
+    assert program.placements["qr"][0] == program.placements["m"][0]
+
+
+def test_longer_columns_and_more_of_them_take_longer():
+    least = reflected(40, 8)
+    for more in (reflected(400, 8), reflected(40, 16), reflected(40, 8, batch=40)):
+        assert all(more.cycles(name) > least.cycles(name) for name in ("qr", "q"))
 
 
 def reduced_over(ipus, elements=4096):
