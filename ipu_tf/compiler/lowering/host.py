@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.lowering import reflections
+from ipu_tf.compiler.lowering import reflections, rotations
 from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
 from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
 from ipu_tf.compiler.lowering.mapping import arrays, spread
@@ -65,6 +65,7 @@ def _system(instruction: Instruction, context: LoweringContext) -> System:
 
 
 CUSTOM_CALLS: Mapping[str, Rule] = {
+    "Eigh": rotations.eigen,
     "ProductOfElementaryHouseholderReflectors": reflections.orthogonal,
     "Qr": reflections.factor,
     "Sharding": passed_on,

@@ -220,8 +220,14 @@ REFUSED = {
     ),
     "custom call": (
         'x = f32[8] parameter(0)\nr = f32[8] custom-call(x), custom_call_target="Lu"',
-        "custom calls of 'Lu' are not known; those of ProductOfElementaryHouseholderReflectors, "
-        "Qr, Sharding, TopK are.",
+        "custom calls of 'Lu' are not known; those of Eigh, "
+        "ProductOfElementaryHouseholderReflectors, Qr, Sharding, TopK are.",
+    ),
+    "sweeps": (
+        "x = f32[8,8] parameter(0)\n"
+        'r = (f32[8,8], f32[8]) custom-call(x), custom_call_target="Eigh", backend_config="1,1"',
+        "its backend_config must be 'lower,sorted,sweeps,tolerance', with a number of sweeps. "
+        "Received: '1,1'.",
     ),
     "wide": (
         "x = f32[8] parameter(0)\nr = f64[8] convert(x)",

@@ -84,6 +84,26 @@ def test_longer_columns_and_more_of_them_take_longer():
         assert all(more.cycles(name) > least.cycles(name) for name in ("qr", "q"))
 
 
+def rotated(size, sweeps=12, batch=1):
+    return run(
+        f"x = f32[{batch},{size},{size}] parameter(0)\n"
+        f"r = (f32[{batch},{size},{size}], f32[{batch},{size}]) custom-call(x), "
+        f'custom_call_target="Eigh", backend_config="1,1,{sweeps},0.000001"'
+    )
+
+
+def test_every_column_meets_every_other_in_a_sweep():
+    # Ten columns are five pairs: nine rounds, which rotate three matrices by three operations.
+    assert rotated(10, sweeps=2).lowered["r"].flops == 2 * 9 * 9 * 10 * 10
+    assert rotated(9, sweeps=2).lowered["r"].flops == 2 * 9 * 9 * 9 * 9
+
+
+def test_more_sweeps_and_matrices_take_longer():
+    least = rotated(16)
+    for more in (rotated(16, sweeps=13), rotated(18), rotated(16, batch=40)):
+        assert more.cycles("r") > least.cycles("r")
+
+
 def reduced_over(ipus, elements=4096):
     group = ",".join(map(str, range(ipus)))
     return run(
