@@ -15,16 +15,17 @@ from ipu_tf.keras import functions, replication
 from ipu_tf.keras.functions import ExecutionFunction
 from ipu_tf.keras.loop import Loop
 from ipu_tf.keras.saving import SavedExtensions
+from ipu_tf.keras.scoped_steps import ScopedSteps
 from ipu_tf.keras.step_results import StepResults
 from ipu_tf.keras.steps import Replicas, replicas_of, run_with
 from ipu_tf.keras.training_steps import TrainingSteps
 
 
-class DeviceFunctions(SavedExtensions):
+class DeviceFunctions(ScopedSteps, SavedExtensions):
     """Makes the functions that Keras' loop calls, one execution of the device each.
 
-    A step is Keras' `train_step`, `test_step` or `predict_step`; `strategy.run` makes it a program
-    of the device. Functions are made anew for another configuration of it.
+    A step is `train_step`, `test_step` or `predict_step`; `strategy.run` makes it a program of the
+    device. Functions are made anew for another configuration of it.
 
     `jit_compile=True` is accepted and makes no difference: the step is a program of the device.
     """

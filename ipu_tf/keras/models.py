@@ -8,12 +8,14 @@ What the IPU adds to Keras' training loop is in `IPUTrainer`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
 from ipu_tf._private import KerasFunctional, is_functional_call
 from ipu_tf.keras.identity import KerasIdentity, add_functional_base
+from ipu_tf.keras.scoped_steps import in_own_scope
 from ipu_tf.keras.training import IPUTrainer
 
 
@@ -49,6 +51,20 @@ class Functional(Model, KerasFunctional):
     def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
         KerasFunctional.__init__(self, inputs, outputs, name=name, **kwargs)
         self._check_recorded_stages()
+
+    def _run_through_graph(
+        self,
+        inputs: Any,
+        operation_fn: Callable[[Any], Callable[..., Any]] = lambda operation: operation,
+        call_fn: Callable[..., Any] | None = None,
+    ) -> Any:
+        if call_fn is not None:  # It takes the operations themselves, and calls none of them.
+            return super()._run_through_graph(inputs, operation_fn, call_fn)
+
+        def scoped(operation: Any) -> Callable[..., Any]:
+            return in_own_scope(operation, operation_fn(operation))
+
+        return super()._run_through_graph(inputs, scoped)
 
 
 class Sequential(Model, keras.Sequential):

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.keras import scoped_steps
 from ipu_tf.keras.accumulation import CapturedGradientCounts, GradientAccumulator
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.steps import Replicas, run_with
@@ -63,7 +64,7 @@ class WeightUpdate:
                 loss, replica_logs = self._loss_and_logs(tape, batch, outputs, replica, member)
                 losses.append(loss)
                 logs.append(replica_logs)
-            loss = model.optimizer.scale_loss(tf.add_n(losses) if len(losses) > 1 else losses[0])
+            loss = scoped_steps.scaled(model, tf.add_n(losses) if len(losses) > 1 else losses[0])
         gradients = tape.gradient(loss, [weight.value for weight in self._weights])
         self.accumulator.add(gradients, micro_batch, new_step=tf.equal(group, 0))
         if self._captured is not None:
@@ -77,7 +78,7 @@ class WeightUpdate:
             return
         pairs = zip(self.accumulator.gradients(), self._weights, strict=True)
         captured = {} if self._captured is None else self._captured.arguments()
-        self._model.optimizer.apply_gradients(pairs, **captured)
+        scoped_steps.apply_gradients(self._model, pairs, **captured)
 
     def _loss_and_logs(
         self, tape: tf.GradientTape, batch: Any, outputs: Any, replica: tf.Tensor, member: int
@@ -89,11 +90,10 @@ class WeightUpdate:
         if metrics is not None:
             metrics.load(replica)
         arguments = {"x": x, "y": y, "y_pred": part[1], "sample_weight": weights}
-        loss = model._compute_loss(**arguments, training=True)
+        loss = scoped_steps.loss_of(model, training=True, **arguments)
         with tape.stop_recording():
-            samples = next(leaf for leaf in keras.tree.flatten(x) if leaf is not None).shape[0]
-            model._loss_tracker.update_state(loss, sample_weight=tf.constant(samples))
-            logs = model.compute_metrics(**arguments)
+            scoped_steps.track_loss(model, loss, x)
+            logs = scoped_steps.metrics_of(model, **arguments)
             if metrics is not None:
                 metrics.store(replica)
         return loss, logs

@@ -78,6 +78,13 @@ class Program:
         return compiled is not None and compiled.complete
 
 
+LOSS = "loss"
+"""Stands for a layer in what computes the loss of a model."""
+
+METRICS = "metrics"
+"""Stands for a layer in what computes metrics."""
+
+
 def scope_of(op_name: str) -> str:
     """Returns the name scope of an op, "" at the top level.
 

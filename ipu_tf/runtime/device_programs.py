@@ -211,7 +211,8 @@ def _variables(trace: Trace) -> Variables:
     return Variables(
         weights=model.trainable_variables,
         optimizer_state=optimizer.variables if optimizer is not None else (),
-        states=[*model.variables, *model.metrics_variables],
+        states=model.variables,
+        metrics=model.metrics_variables,
         accumulators=_ACCUMULATORS.get(),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Parameter, Role
+from ipu_tf.profile.program import METRICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +19,15 @@ class Variables:
     Attributes:
         weights: Trainable variables: tf.Variables, or Keras variables, whose paths name layers.
         optimizer_state: Slots and counters of optimizers.
-        states: Others, such as metrics and moving averages, for their names.
+        states: Others, such as moving averages, for their names.
+        metrics: The states of metrics, which are of no layer.
         accumulators: Sums of gradients, named after the paths of their weights.
     """
 
     weights: Sequence[Any] = ()
     optimizer_state: Sequence[Any] = ()
     states: Sequence[Any] = ()
+    metrics: Sequence[Any] = ()
     accumulators: Sequence[Any] = ()
 
 
@@ -49,7 +52,7 @@ def variable_parameters(places: Sequence[Place], known: Variables) -> list[Param
     paths: dict[int, str] = {}
     names: dict[int, str] = {}
     kinds: tuple[tuple[Role, Sequence[Any]], ...] = (
-        ("state", known.states),
+        ("state", [*known.states, *known.metrics]),
         ("weight", known.weights),
         ("optimizer_state", known.optimizer_state),
         ("accumulator", known.accumulators),
@@ -63,12 +66,14 @@ def variable_parameters(places: Sequence[Place], known: Variables) -> list[Param
             if hasattr(variable, "path"):
                 paths[key] = variable.path
     layers = _Layers(paths[id(_tf_variable(v).handle)] for v in known.weights if hasattr(v, "path"))
+    metrics = {id(_tf_variable(variable).handle) for variable in known.metrics}
     parameters = []
     for place in places:
         key = id(place.handle)
         path = paths.get(key) or _path_at(place, names.get(key))
         role = roles.get(key, "state")
         layer = layers.of_slot(path) if role == "optimizer_state" else _layer_of(path)
+        layer = METRICS if key in metrics else layer
         parameters.append(Parameter(name=path, role=role, layer=layer))
     return parameters
 

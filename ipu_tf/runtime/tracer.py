@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ from ipu_tf.ops.twins import (
     plan_from_attributes,
     tile_attributes,
 )
-from ipu_tf.profile.program import NativeOp, Program, TileOp, scope_of
+from ipu_tf.profile.program import LOSS, NativeOp, Program, TileOp, scope_of
 from ipu_tf.runtime import attributes, calls, float_checks, list_sizes
 from ipu_tf.runtime.hlo import LayerScopes
 
@@ -43,6 +44,9 @@ _CONTRACTIONS_WITHOUT_TWIN = frozenset(
         "CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "BlockLSTM", "BlockLSTMV2", "GRUBlockCell",
     }
 )  # fmt: skip
+
+# Keras' object that adds up the losses of a model's outputs is no layer, nor are the losses in it.
+_COMPILED_LOSS = re.compile(rf"^({LOSS}/)?compile_loss(/.*)?$")
 
 _STREAMS_PER_PROGRAM = 1 << 20
 _programs = itertools.count(1)
@@ -249,7 +253,7 @@ class Tracer:
 
     def _note_layer(self, name: str) -> None:
         """Remembers the Keras layer of the scope of an op, which is known while it is called."""
-        path, scope = keras_layer_path(), scope_of(name)
+        path, scope = _COMPILED_LOSS.sub(LOSS, keras_layer_path()), scope_of(name)
         if path and scope:
             self.layers[scope] = path
 

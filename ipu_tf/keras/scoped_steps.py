@@ -1,0 +1,113 @@
+"""The steps of Keras' training loop, with names for what in them belongs to no layer.
+
+Reports list work by the scope of the Keras object that asks for it. Keras opens no scope for
+losses of a model and for metrics, nor for operations such as `x + y` in a functional model: here
+they are "loss", "metrics" and the name of the operation. A user's layer of that name shares it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.ipu_strategy import IPUStrategy
+from ipu_tf.profile.program import LOSS, METRICS
+
+
+def loss_of(model: keras.Model, *, training: bool, **batch: Any) -> tf.Tensor:
+    """Returns the loss of a model, in its scope.
+
+    Args:
+        model: A compiled model.
+        training: Whether the step trains.
+        **batch: `x`, `y`, `y_pred` and `sample_weight`.
+    """
+    with keras.name_scope(LOSS):
+        return model._compute_loss(**batch, training=training)
+
+
+def track_loss(model: keras.Model, loss: tf.Tensor, x: Any) -> None:
+    """Adds a loss to the mean that logs show, weighted with the samples of `x`."""
+    first = next(leaf for leaf in keras.tree.flatten(x) if leaf is not None)
+    with keras.name_scope(METRICS):
+        model._loss_tracker.update_state(loss, sample_weight=tf.shape(first)[0])
+
+
+def metrics_of(model: keras.Model, **batch: Any) -> Any:
+    """Returns the logs of a step, computed in the scope of metrics; see `loss_of`."""
+    with keras.name_scope(METRICS):
+        return model.compute_metrics(**batch)
+
+
+def scaled(model: keras.Model, loss: tf.Tensor) -> tf.Tensor:
+    """Returns the loss that gradients are taken of: the optimizer's multiple of it."""
+    if model.optimizer is None:
+        return loss
+    with keras.name_scope(LOSS):
+        return model.optimizer.scale_loss(loss)
+
+
+def apply_gradients(model: keras.Model, pairs: Iterable[Any], **arguments: Any) -> None:
+    """Updates the weights in the scope of the optimizer, its count of updates included.
+
+    Args:
+        model: A compiled model.
+        pairs: Gradients and their weights.
+        **arguments: Further arguments of the optimizer's `apply_gradients`.
+    """
+    with keras.name_scope(model.optimizer.name, caller=model.optimizer):
+        model.optimizer.apply_gradients(pairs, **arguments)
+
+
+def in_own_scope(operation: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a call of an operation, in a scope of its name unless it is a layer, which has one.
+
+    Args:
+        operation: A Keras operation.
+        call: What calls it.
+    """
+    if isinstance(operation, keras.Layer):
+        return call
+
+    def call_in_scope(*args: Any, **kwargs: Any) -> Any:
+        # Keras builds the layers of functional models at the top, too, not in the model's scope.
+        with keras.name_scope(operation.name, override_parent=""):
+            return call(*args, **kwargs)
+
+    return call_in_scope
+
+
+class ScopedSteps(keras.Model):
+    """Does in the steps of the IPU's loop what Keras' own do, in scopes."""
+
+    def train_step(self, data: Any) -> Any:
+        """Returns the logs of a training step; see `keras.Model.train_step`."""
+        if not isinstance(self.distribute_strategy, IPUStrategy):
+            return super().train_step(data)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=True) if self._call_has_training_arg else self(x)
+            batch = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
+            loss = loss_of(self, training=True, **batch)
+            track_loss(self, loss, x)
+            loss = scaled(self, loss)
+        weights = self.trainable_weights
+        if weights:
+            apply_gradients(self, zip(tape.gradient(loss, weights), weights, strict=True))
+        else:
+            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+        return metrics_of(self, **batch)
+
+    def test_step(self, data: Any) -> Any:
+        """Returns the logs of a step of evaluation; see `keras.Model.test_step`."""
+        if not isinstance(self.distribute_strategy, IPUStrategy):
+            return super().test_step(data)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        y_pred = self(x, training=False) if self._call_has_training_arg else self(x)
+        batch = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
+        track_loss(self, loss_of(self, training=False, **batch), x)
+        return metrics_of(self, **batch)
