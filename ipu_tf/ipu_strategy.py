@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
+from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.pipeline import PipelineProgram
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
@@ -138,7 +139,10 @@ class IPUStrategyV1(tf.distribute.Strategy):
         raise RuntimeError("`experimental_run_v2` is gone: call `IPUStrategy.run` instead.")
 
     def report(self) -> Report:
-        """Returns what the programs traced so far cost, and what of them runs on tiles."""
+        """Returns what the programs traced so far cost, and what of them runs on tiles.
+
+        It has a program that did not fit, too: what its memory is used for.
+        """
         return Report(programs=tuple(self._programs.values()))
 
     @contextlib.contextmanager
@@ -166,7 +170,11 @@ class IPUStrategyV1(tf.distribute.Strategy):
         tracer = Tracer(program, configuration)
         graph = tf.compat.v1.get_default_graph()
         first = len(graph.get_operations())
-        with _errors_as_they_are(program, configuration):
+        key = (id(owner), program.name, boundary.signature(args, kwargs), configuration)
+        with (
+            self._keeping_what_does_not_fit(key, program),
+            _errors_as_they_are(program, configuration),
+        ):
             with hooks.tracing(tracer):
                 outputs = super().run(fn, args=args, kwargs=kwargs)
             tracer.finish(outputs)
@@ -188,10 +196,25 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 program.device = compiled
         if not is_recording():
             outputs = fusion.fuse(graph, outputs)
-        key = (id(owner), program.name, boundary.signature(args, kwargs), configuration)
         if device_programs.is_reported():
             self._programs[key] = program
         return outputs
+
+    @contextlib.contextmanager
+    def _keeping_what_does_not_fit(self, key: tuple[Any, ...], program: Program) -> Iterator[None]:
+        """Keeps a program for reports although there is no memory for it."""
+        try:
+            yield
+        except IPUOutOfMemoryError as error:
+            if isinstance(error.compiled, PipelineProgram):
+                program.pipeline = error.compiled
+            else:
+                program.device = error.compiled
+            if error.compiled is None:
+                program.refusal = str(error)
+            if device_programs.is_reported():
+                self._programs[key] = program
+            raise
 
 
 IPUStrategy = IPUStrategyV1

@@ -186,6 +186,7 @@ def check_memory(program: DeviceProgram, when_over: str) -> None:
         return
     error = out_of_memory(program)
     if when_over == "raise":
+        error.compiled = program
         raise error
     _LOG.warning("%s", error)
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ipu_tf.compiler.device_program import Category, DeviceProgram
 from ipu_tf.compiler.liveness import LiveTensor, live_on_tile
+
+if TYPE_CHECKING:
+    from ipu_tf.compiler.pipeline import PipelineProgram  # It raises these errors.
 
 _LARGEST = 5
 """Tensors that an out-of-memory message names."""
@@ -70,7 +74,10 @@ class IPUOutOfMemoryError(MemoryError):
         overflow_bytes: Bytes over the limit of that tile.
         largest: What takes most of that tile, the largest first.
         ipu: Number of the IPU that it does not fit on; None where there is one.
+        compiled: The program, or the pipeline; None where a single op does not fit any plan.
     """
+
+    compiled: DeviceProgram | PipelineProgram | None = None
 
     def __init__(
         self,

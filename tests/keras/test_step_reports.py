@@ -238,6 +238,9 @@ def test_a_step_that_does_not_fit_is_refused_before_anything_runs():
         model.fit(x, np.zeros((4 * BATCH, 2**20), "float32"), batch_size=BATCH, verbose=0)
     for mine, kept in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(mine, kept)
+    (step,) = strategy.report().programs
+    assert not all(ipu.memory.fits for ipu in step.pipeline.ipus)
+    assert "OUT OF MEMORY by" in strategy.report().summary()
 
 
 def test_options_of_an_uncompiled_model_count():

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf
-from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf import IPUConfig, IPUStrategy, config, ops
 from ipu_tf.config.resolve import resolve
 from ipu_tf.profile import figures
 from ipu_tf.profile.report import Report
@@ -154,6 +154,27 @@ class TestOutOfMemory:
         big = tf.ones((2048, 2048))
         with pytest.raises(ipu_tf.IPUOutOfMemoryError, match="does not fit on a bow IPU"):
             strategy.run(tf.function(lambda x: x + 1.0), args=(big,))
+
+    def test_what_did_not_fit_is_reported(self, configured):
+        strategy = configured()
+        with pytest.raises(ipu_tf.IPUOutOfMemoryError) as raised:
+            strategy.run(tf.function(lambda x: x + 1.0), args=(tf.ones((2048, 2048)),))
+        (program,) = strategy.report().programs
+        assert program.device is raised.value.compiled
+        assert not program.device.memory.fits
+        assert "OUT OF MEMORY by" in strategy.report().summary()
+
+    def test_a_report_says_that_an_op_fits_in_no_way(self, configured):
+        strategy = configured()
+        strategy.run(tf.function(lambda x: x + 1.0), args=(tf.ones(4),))
+        big = tf.ones((2048, 2048))
+        unsplit = tf.function(lambda x: ops.matmul(x, x, plan=ops.MatMulPlan(grain=8)))
+        with pytest.raises(ipu_tf.IPUOutOfMemoryError) as raised:
+            strategy.run(unsplit, args=(big,))
+        assert raised.value.compiled is None
+        _, program = strategy.report().programs
+        assert program.refusal == str(raised.value)
+        assert not program.complete
 
     def test_functions_that_autograph_converts_raise_it_too(self, configured):
         strategy = configured()

@@ -163,6 +163,7 @@ def check_memory(program: PipelineProgram, when_over: str) -> None:
     if program.streaming_bytes > program.streaming_limit_bytes:
         error = _out_of_streaming_memory(program)
         if when_over == "raise":
+            error.compiled = program
             raise error
         _LOG.warning("%s", error)
     for ipu in program.ipus:
@@ -174,6 +175,7 @@ def check_memory(program: PipelineProgram, when_over: str) -> None:
         )
         error = out_of_memory(dataclasses.replace(fullest, memory=ipu.memory), ipu=ipu.ipu)
         if when_over == "raise":
+            error.compiled = program
             raise error
         _LOG.warning("%s", error)
 
