@@ -5,11 +5,14 @@ The files hold data only: reading one runs nothing. docs/report.md describes the
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
 from ipu_tf.compiler.pipeline import PipelineProgram
@@ -62,8 +65,10 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
         for index, program in enumerate(report.programs):  # type: ignore[attr-defined]
             path_of_program = f"report.programs[{index}]"
             if program.device is not None:
+                _check_counts(program.device, f"{path_of_program}.device")
                 _check_device(program.device, f"{path_of_program}.device")
             if program.pipeline is not None:
+                _check_counts(program.pipeline, f"{path_of_program}.pipeline")
                 _check_pipeline(program.pipeline, f"{path_of_program}.pipeline")
     except codec.CodecError as error:
         raise ReportFileError(f"{path} is damaged: {error}") from None
@@ -100,6 +105,28 @@ def _check_pipeline(pipeline: PipelineProgram, path: str) -> None:
 def _check_device(device: DeviceProgram, path: str) -> None:
     """Checks that the arrays of a program have an entry for every tile, or step."""
     _check_memory(device.memory, device.target.tiles, len(device.steps), path)
+
+
+def _check_counts(value: Any, path: str) -> None:
+    """Checks that all numbers of a program are counts: cycles, bytes, tiles, steps."""
+    if isinstance(value, np.ndarray):
+        _check_count(int(value.min(initial=0)), path)
+    elif isinstance(value, int | float):
+        _check_count(value, path)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            _check_counts(getattr(value, field.name), f"{path}.{field.name}")
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            _check_counts(entry, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, entry in enumerate(value):
+            _check_counts(entry, f"{path}[{index}]")
+
+
+def _check_count(count: float, path: str) -> None:
+    if count < 0:
+        raise codec.CodecError(f"{path}: expected a count, at least 0. Received: {count}.")
 
 
 def _check_memory(memory: TileMemory, tiles: int, steps: int, path: str) -> None:

@@ -113,12 +113,14 @@ def _op_lines(program: Program, plans: bool) -> Iterator[str]:
 
 
 def _plan_lines(ops: Iterable[TileOp]) -> Iterator[str]:
-    yield f"{'layer':<{sections.LAYER_WIDTH}} {'op':<30} {'size':<30} {'tiles':>5}  plan"
+    """Yields what each tile op computes, and below it how it is split over tiles."""
     for op in ops:
-        yield (
-            f"{sections.shortened(op.layer):<{sections.LAYER_WIDTH}} {op.op_type:<30} "
-            f"{_size(op.shape):<30} {op.plan.tiles:>5}  {_splits(op)}"
-        )
+        yield from _wrapped(f"{sections.shortened(op.layer)}: {op.op_type} {_size(op.shape)}")
+        yield from _wrapped(f"  {op.plan.tiles} tiles: {_splits(op)}")
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, _WIDTH, subsequent_indent="    ")
 
 
 def _native_kinds(ops: Sequence[NativeOp]) -> dict[tuple[str, str, str], int]:

@@ -187,3 +187,24 @@ def test_only_plain_data_is_written():
 def test_only_known_types_are_read():
     with pytest.raises(codec.CodecError, match="cannot be read from a file"):
         codec.decode(complex, 1, "field")
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda device: device["steps"][0].update(repeats=-1), r"device\.steps\[0\]\.repeats"),
+        (
+            lambda device: device["steps"][0]["supersteps"][0].update(compute_cycles=-5),
+            r"device\.steps\[0\]\.supersteps\[0\]\.compute_cycles",
+        ),
+        (lambda device: device["tensors"][0].update(bytes=-1), r"device\.tensors\[0\]\.bytes"),
+        (
+            lambda device: device["memory"]["live_bytes"].__setitem__(0, -8),
+            r"device\.memory\.live_bytes",
+        ),
+    ],
+)
+def test_negative_counts_are_refused(path, report, change, place):
+    changed(path, report, lambda envelope: change(envelope["report"]["programs"][0]["device"]))
+    with pytest.raises(ReportFileError, match=rf"{place}: expected a count.*Received: -\d+\."):
+        Report.from_json(path)

@@ -89,6 +89,10 @@ def test_programs_that_cannot_be_compiled_say_why():
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_plans_fit_a_page():
+    assert max(map(len, summary(plans=True).splitlines())) <= 100
+
+
 def test_plans_are_listed_on_request():
     assert "rows 2, columns 2, float32 partials, stochastic rounding" in summary(plans=True)
     assert "6x10x8 float16" in summary(plans=True) or "6x8x10 float16" in summary(plans=True)
