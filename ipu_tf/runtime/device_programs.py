@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -157,7 +158,18 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
         return None
     if trace.pipeline is not None:
         return compile_pipeline(module, options, trace.pipeline, plans, samples)
-    return compile_module(module, options, plans, samples)
+    compiled = compile_module(module, options, plans, samples)
+    notes = _host_results(trace.outputs)
+    return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled
+
+
+def _host_results(outputs: Any) -> tuple[str, ...]:
+    """Returns what is to be said of results that no tile can hold."""
+    leaves = tf.nest.flatten(outputs, expand_composites=True)
+    count = sum(isinstance(leaf, tf.Tensor) and leaf.dtype == tf.string for leaf in leaves)
+    if not count:
+        return ()
+    return (f"the host makes the results of type string ({count}): they take no cycles and memory",)
 
 
 def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:

@@ -138,6 +138,15 @@ class TestCache:
         assert first != second
 
 
+def test_a_report_says_that_strings_are_the_hosts(configured):
+    strategy = configured()
+    strategy.run(tf.function(lambda x: (tf.constant("done"), x + 1.0)), args=(tf.ones(4),))
+    (program,) = strategy.report().programs
+    note = "the host makes the results of type string (1): they take no cycles and memory"
+    assert program.device.notes == (note,)
+    assert f"note: {note}" in strategy.report().summary()
+
+
 class TestOutOfMemory:
     WIDE = 4096
 
