@@ -63,9 +63,12 @@ def first_step(network: str, side: str) -> float:
     import numpy as np
 
     from benchmarks.compile_worker import NETWORKS as builders
-    from ipu_tf import IPUStrategy
+    from ipu_tf import IPUConfig, IPUStrategy
 
     build, batch_size = builders[network]
+    cfg = IPUConfig()
+    cfg.simulator.out_of_memory = "warn"  # ResNet-50 is measured, whether it fits or not.
+    cfg.configure_ipu_system()
     strategy = IPUStrategy() if side == "ipu_tf" else None
     begin = time.perf_counter()
     with strategy.scope() if strategy else contextlib.nullcontext():
