@@ -99,3 +99,9 @@ def test_inputs_of_the_other_simulator(tmp_path):
 @pytest.mark.parametrize("task", ["hit", "planner"])
 def test_workers_measure(task):
     assert benchmark.measure(task)["seconds"] > 0.0
+
+
+def test_a_block_of_billions_of_weights_takes_no_room_of_that_size():
+    figures = benchmark.measure("ours:block")
+    assert figures["peak_bytes"] < 2 << 30
+    assert figures["estimate_seconds"] < 60

@@ -18,6 +18,9 @@ from ipu_tf.compiler.passes.rewrite import programs
 Known: TypeAlias = "np.ndarray | tuple[Known, ...] | None"
 """A constant, a tuple of known values, or None for what is not known."""
 
+_MAX_ELEMENTS = 1 << 16
+"""Tables of limits have one for each iteration; more elements are zeros of weights' gradients."""
+
 
 def known_values(module: Module) -> dict[str, dict[str, Known]]:
     """Returns the known values of every program of a module, by computation and instruction."""
@@ -89,6 +92,8 @@ def _value(instruction: Instruction, values: Mapping[str, Known]) -> Known:
     if instruction.opcode == "get-tuple-element" and isinstance(source, tuple):
         return source[instruction.attributes["tuple_index"]]
     if not isinstance(source, np.ndarray) or not isinstance(instruction.type, Array):
+        return None
+    if instruction.type.elements > _MAX_ELEMENTS:
         return None
     if instruction.opcode in ("reshape", "copy"):
         return source.reshape(instruction.type.dims)

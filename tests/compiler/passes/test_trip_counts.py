@@ -6,6 +6,7 @@ from ipu_tf.compiler.compile import compile_module
 from ipu_tf.compiler.hlo import parse, verify
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes import pipeline, trip_counts
+from ipu_tf.compiler.passes.known_values import known_values
 from tests.compiler import modules
 
 
@@ -196,3 +197,15 @@ def test_the_gradient_of_a_loop_runs_as_often():
     module = pipeline.simplify(modules.module("lstm"))
     loops = [i for i in module.entry_computation if i.opcode == "while"]
     assert [i.attributes.get("trip_count") for i in loops] == [10, 10]
+
+
+def test_constants_as_large_as_gradients_are_not_made():
+    module = parse("""
+    ENTRY main {
+      zero = f32[] constant(0.0)
+      table = f32[100] broadcast(zero)
+      ROOT zeros = f32[1000000,1000000] broadcast(table), dimensions={}
+    }""")
+    values = known_values(module)["main"]
+    assert values["table"].tolist() == [0.0] * 100
+    assert values["zeros"] is None
