@@ -2,6 +2,7 @@
 #ifndef IPU_TF_OPS_CORE_PARALLEL_H_
 #define IPU_TF_OPS_CORE_PARALLEL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 
@@ -28,6 +29,16 @@ inline Parallel ForFloats(int64_t floats, const Parallel& parallel) {
 }
 
 inline int64_t CeilDivide(int64_t n, int64_t d) { return (n + d - 1) / d; }
+
+// Calls work(begin, count) for stretches of [0, total), each but the last of 2^16.
+template <typename Work>
+void ForStretches(int64_t total, const Parallel& parallel, const Work& work) {
+  constexpr int64_t kStretch = int64_t{1} << 16;
+  parallel(CeilDivide(total, kStretch), [&](int64_t item) {
+    const int64_t begin = item * kStretch;
+    work(begin, std::min(kStretch, total - begin));
+  });
+}
 
 }  // namespace ipu_tf
 

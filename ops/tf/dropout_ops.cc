@@ -17,9 +17,9 @@ using tensorflow::TensorShape;
 
 static_assert(sizeof(bool) == 1, "masks are read and written as bytes");
 
-class DropoutMask : public tensorflow::OpKernel {
+class DropoutMask : public NamedKernel {
  public:
-  explicit DropoutMask(OpKernelConstruction* context) : OpKernel(context) {
+  explicit DropoutMask(OpKernelConstruction* context) : NamedKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("rate", &rate_));
     OP_REQUIRES_OK(context, context->GetAttr("shape", &shape_));
   }
@@ -28,9 +28,8 @@ class DropoutMask : public tensorflow::OpKernel {
     const Tensor& key = context->input(0);
     const Tensor& counter = context->input(1);
     OP_REQUIRES(context, key.shape() == TensorShape({1}) && counter.shape() == TensorShape({2}),
-                absl::InvalidArgumentError(absl::StrCat(
-                    type_string(), " '", std::string(name()), "': the generator takes a key of one word and a counter ",
-                    "of two. Received: ", key.shape().DebugString(), " and ", counter.shape().DebugString())));
+                Error(absl::StrCat("the generator takes a key of one word and a counter of two. Received: ",
+                                   key.shape().DebugString(), " and ", counter.shape().DebugString())));
     Tensor* kept = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, shape_, &kept));
     const auto words = counter.flat<tensorflow::uint64>();
@@ -44,19 +43,18 @@ class DropoutMask : public tensorflow::OpKernel {
   TensorShape shape_;
 };
 
-class MaskedScale : public tensorflow::OpKernel {
+class MaskedScale : public NamedKernel {
  public:
-  using OpKernel::OpKernel;
+  using NamedKernel::NamedKernel;
 
   void Compute(OpKernelContext* context) override {
     const Tensor& x = context->input(0);
     const Tensor& mask = context->input(1);
     const Tensor& scale = context->input(2);
     OP_REQUIRES(context, x.shape() == mask.shape() && scale.dims() == 0,
-                absl::InvalidArgumentError(absl::StrCat(
-                    type_string(), " '", std::string(name()), "': values and mask have one shape, and the scale is a ",
-                    "scalar. Received: ", x.shape().DebugString(), ", ", mask.shape().DebugString(), " and ",
-                    scale.shape().DebugString())));
+                Error(absl::StrCat("values and mask have one shape, and the scale is a scalar. Received: ",
+                                   x.shape().DebugString(), ", ", mask.shape().DebugString(), " and ",
+                                   scale.shape().DebugString())));
     Tensor* y = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &y));
     ScaleKept(x.flat<float>().data(), static_cast<const uint8_t*>(mask.data()), scale.scalar<float>()(),

@@ -17,9 +17,9 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-class MaxPoolGrad : public tensorflow::OpKernel {
+class MaxPoolGrad : public NamedKernel {
  public:
-  explicit MaxPoolGrad(OpKernelConstruction* context) : OpKernel(context) {
+  explicit MaxPoolGrad(OpKernelConstruction* context) : NamedKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("ksize", &kernel_));
     OP_REQUIRES_OK(context, context->GetAttr("strides", &strides_));
     OP_REQUIRES_OK(context, context->GetAttr("padding", &padding_));
@@ -50,10 +50,6 @@ class MaxPoolGrad : public tensorflow::OpKernel {
   }
 
  private:
-  absl::Status Error(const std::string& message) const {
-    return absl::InvalidArgumentError(absl::StrCat(type_string(), " '", std::string(name()), "': ", message));
-  }
-
   absl::Status MakeShape(const TensorShape& x, PoolShape* shape) const {
     shape->batch = x.dim_size(0);
     shape->in_rows = x.dim_size(1);

@@ -19,7 +19,6 @@ using tensorflow::DT_HALF;
 using tensorflow::Tensor;
 
 constexpr int kSpins = 2000;
-constexpr int64_t kConvertItem = int64_t{1} << 16;
 
 // Items are dealt by a counter. A thread that comes when all are dealt finds nothing to do, so nobody waits for a
 // pool that is busy with other ops.
@@ -51,15 +50,6 @@ class Deal {
   std::mutex mutex_;
   std::condition_variable finished_;
 };
-
-// Calls convert(begin, count) for stretches of [0, total).
-void ForStretches(int64_t total, const Parallel& parallel,
-                  const std::function<void(int64_t, int64_t)>& convert) {
-  parallel(CeilDivide(total, kConvertItem), [&](int64_t item) {
-    const int64_t begin = item * kConvertItem;
-    convert(begin, std::min(kConvertItem, total - begin));
-  });
-}
 
 const uint16_t* HalfData(const Tensor& tensor) {
   return static_cast<const uint16_t*>(tensor.data());
@@ -121,7 +111,7 @@ std::string ReadBias(const tensorflow::Tensor& bias, int64_t columns, const floa
   return "";
 }
 
-TileKernel::TileKernel(tensorflow::OpKernelConstruction* context) : OpKernel(context) {
+TileKernel::TileKernel(tensorflow::OpKernelConstruction* context) : NamedKernel(context) {
   std::string partials, rounding;
   int64_t stream;
   OP_REQUIRES_OK(context, context->GetAttr("plan", &plan_));
@@ -141,7 +131,7 @@ Numerics TileKernel::CallNumerics() const {
   return numerics;
 }
 
-absl::Status TileKernel::Error(const std::string& message) const {
+absl::Status NamedKernel::Error(const std::string& message) const {
   return absl::InvalidArgumentError(
       absl::StrCat(type_string(), " '", std::string(name()), "': ", message));
 }

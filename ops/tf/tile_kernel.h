@@ -59,15 +59,22 @@ class Result {
 // Points `data` at a bias of one float32 value a column; returns an error, or "".
 std::string ReadBias(const tensorflow::Tensor& bias, int64_t columns, const float** data);
 
-// Base of the kernels: reads and keeps the attributes of IPU_TF_TILE_ATTRS.
-class TileKernel : public tensorflow::OpKernel {
+// Base of all kernels that check their input.
+class NamedKernel : public tensorflow::OpKernel {
  public:
-  explicit TileKernel(tensorflow::OpKernelConstruction* context);
+  using OpKernel::OpKernel;
 
  protected:
   // An InvalidArgument status that names the op.
   absl::Status Error(const std::string& message) const;
+};
 
+// Base of the tile ops' kernels: reads and keeps the attributes of IPU_TF_TILE_ATTRS.
+class TileKernel : public NamedKernel {
+ public:
+  explicit TileKernel(tensorflow::OpKernelConstruction* context);
+
+ protected:
   // The arithmetic of one execution; counts it where rounding is stochastic.
   Numerics CallNumerics() const;
 
