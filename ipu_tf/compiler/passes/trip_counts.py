@@ -32,12 +32,16 @@ def run(module: Module) -> Module:
     bound.
     """
     computations = dict(module.computations)
-    values = known_values(module)
-    counter = _Counter(module=module, values=values)
-    for name in programs(module):
-        computation = computations[name]
-        if any(instruction.opcode == "while" for instruction in computation):
-            computations[name] = with_instructions(computation, counter.counted(name))
+    with_loops = [
+        name
+        for name in programs(module)
+        if any(instruction.opcode == "while" for instruction in computations[name])
+    ]
+    if not with_loops:
+        return module
+    counter = _Counter(module=module, values=known_values(module))
+    for name in with_loops:
+        computations[name] = with_instructions(computations[name], counter.counted(name))
     return module.replace(computations=computations)
 
 
