@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
+from ipu_tf.machine.system import System, system_of
 from ipu_tf.machine.target import CHIPS, Target
 
 _CHOICES = {"unsupported": ("raise", "warn"), "out_of_memory": ("raise", "warn", "report")}
@@ -44,6 +46,8 @@ class CompilerOptions:
 
     Attributes:
         target: The chip.
+        system: What joins IPUs to each other and to a host; None for the smallest of
+            `ipu_tf.machine.SYSTEMS` that has enough chips of the target's name.
         matmul: How matmuls are planned.
         conv: How convolutions are planned.
         unsupported: "raise" or "warn" where an opcode has no cost.
@@ -57,6 +61,7 @@ class CompilerOptions:
     """
 
     target: Target = CHIPS["bow"]
+    system: System | None = None
     matmul: PlanningOptions = field(default_factory=PlanningOptions)
     conv: PlanningOptions = field(default_factory=PlanningOptions)
     unsupported: str = "raise"
@@ -75,3 +80,18 @@ class CompilerOptions:
             value = getattr(self, name)
             if value < 1:
                 raise ValueError(f"CompilerOptions.{name} must be positive. Received: {value!r}.")
+        if self.system is not None and self.system.target.chip != self.target.chip:
+            raise ValueError(
+                f"CompilerOptions.system must have the {self.target.chip} chips of `target`. "
+                f"Received: {self.system.name!r}, of {self.system.target.chip} chips."
+            )
+
+    def system_of(self, ipus: int = 1) -> System:
+        """Returns what joins so many IPUs of the target to each other and to a host.
+
+        Raises:
+            ValueError: There is no such system, or it is not that large.
+        """
+        found = system_of(self.system or self.target, ipus)
+        # The target may be a part of the system's: a number of its tiles, say.
+        return dataclasses.replace(found, target=self.target)

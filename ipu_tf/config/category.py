@@ -7,13 +7,15 @@ sub-categories, written as a bare annotation with another category. Instances ho
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import json
 import logging
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 
+from ipu_tf import codec
 from ipu_tf.config.declaration import Declared, attribute_table
 from ipu_tf.config.metadata import AttributeMetadata
 from ipu_tf.config.suggest import suggestion
@@ -120,11 +122,12 @@ class Category(Declared):
         return table[self._prefix + name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns every option by its dotted name, enums as their numbers."""
-        return {
-            name: value.value if isinstance(value, Enum) else copy.deepcopy(value)
-            for name, value in self._leaves()
-        }
+        """Returns every option by its dotted name as plain data.
+
+        Enums become their numbers, targets and systems dictionaries of their fields.
+        """
+        table = attribute_table(self._root)
+        return {name: _encode(table[name], value) for name, value in self._leaves()}
 
     def from_dict(self, values: Mapping[str, Any]) -> None:
         """Takes over the values of a dictionary written by `to_dict`.
@@ -133,10 +136,12 @@ class Category(Declared):
         Nothing is changed when an error is raised.
 
         Args:
-            values: Options by their dotted names from the root; enums as numbers or as members.
+            values: Options by their dotted names from the root; enums, targets and systems as
+                `to_dict` writes them, or as they are.
 
         Raises:
-            ValueError: An option does not exist, or an enum does not have that number.
+            ValueError: An option does not exist, or an enum does not have that number, or a
+                dictionary does not describe a target or a system.
             TypeError: A value is of the wrong type.
         """
         current = dict(self._leaves())
@@ -177,9 +182,20 @@ class Category(Declared):
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
+def _encode(metadata: AttributeMetadata, value: Any) -> Any:
+    """Returns an option's value as plain data."""
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value):
+        return codec.encode(value, metadata.actual_type)
+    return copy.deepcopy(value)
+
+
 def _decode(metadata: AttributeMetadata, value: Any) -> Any:
     """Returns a dictionary's value as the option takes it."""
     enum = metadata.actual_type
+    if isinstance(value, dict) and any(map(dataclasses.is_dataclass, get_args(enum))):
+        return codec.decode(enum, value, metadata.name)
     if not (isinstance(enum, type) and issubclass(enum, Enum)) or isinstance(value, enum):
         return value
     try:

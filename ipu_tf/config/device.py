@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ipu_tf.machine.target import Target, target
+from ipu_tf.machine.system import System
+from ipu_tf.machine.target import Target
 
 Partials = Literal["float16", "float32"]
 
@@ -29,8 +30,9 @@ class DeviceConfiguration:
     """A validated configuration, hashable, with every interplay of options resolved.
 
     Attributes:
-        chip: Name of the chip, a key of `ipu_tf.machine.CHIPS`.
-        tiles_per_ipu: Number of tiles of each IPU that compute, never 0.
+        target: One IPU of the simulated machine, with only those of its tiles that compute.
+        system: What joins the IPUs to each other and to a host; None for the smallest of
+            `ipu_tf.machine.SYSTEMS` that has enough chips of the target's name.
         num_ipus: Number of IPUs of each TensorFlow device, at least one device.
         numerics: Whether matmuls and convolutions run as tile ops or as TensorFlow's own.
         out_of_memory: Whether a program that does not fit is an error, a warning, or (in
@@ -53,8 +55,8 @@ class DeviceConfiguration:
             part in comparisons.
     """
 
-    chip: str
-    tiles_per_ipu: int
+    target: Target
+    system: System | None = None
     num_ipus: tuple[int, ...] = (1,)
     numerics: Literal["tiles", "native"] = "tiles"
     out_of_memory: Literal["raise", "warn", "report"] = "raise"
@@ -75,6 +77,11 @@ class DeviceConfiguration:
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 
     @property
-    def target(self) -> Target:
-        """One IPU of the simulated machine."""
-        return target(self.chip, self.tiles_per_ipu)
+    def chip(self) -> str:
+        """Name of the chip."""
+        return self.target.chip
+
+    @property
+    def tiles_per_ipu(self) -> int:
+        """Number of tiles of each IPU that compute."""
+        return self.target.tiles

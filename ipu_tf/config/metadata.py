@@ -38,6 +38,8 @@ def matches_type(value: object, hint: Any) -> bool:
 
 def type_name(hint: Any) -> str:
     """Returns a type hint as a reader would write it."""
+    if isinstance(hint, types.UnionType):
+        return " | ".join(map(type_name, typing.get_args(hint)))
     is_class = isinstance(hint, type) and typing.get_origin(hint) is None
     return hint.__name__ if is_class else str(hint)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipu_tf.config.category import Category
 from ipu_tf.config.declaration import option
 from ipu_tf.config.enums import DeviceConnectionType
+from ipu_tf.machine.system import System
+from ipu_tf.machine.target import Target
 
 
 class DeviceConnection(Category):
@@ -47,10 +49,11 @@ class IpuModel(Category):
 class Simulator(Category):
     """What is simulated. This category is the project's own."""
 
-    chip: str = option(
+    chip: str | Target | System = option(
         "bow",
-        'The chip: "gc2", "gc200", "bow" or "c600".',
-        "Selects the chip: its tiles, memory and clock.",
+        'The chip: "gc2", "gc200", "bow" or "c600"; or an `ipu_tf.machine.Target` or `System` of '
+        "one's own.",
+        "Selects the chip: its tiles, memory and clock; and with a system its links and its host.",
     )
     numerics: str = option(
         "tiles",

@@ -11,8 +11,8 @@ from ipu_tf.config.enums import DeviceConnectionType
 from ipu_tf.config.flags import running_on_ipu_model
 from ipu_tf.config.ipu_config import IPUConfig
 from ipu_tf.config.poplar_options import keys_without_effect, planner_options
-from ipu_tf.machine.system import system_of
-from ipu_tf.machine.target import CHIPS, target
+from ipu_tf.machine.system import System, system_of
+from ipu_tf.machine.target import CHIPS, Target, target
 
 # The chips of a generation; the first is the one that its name selects.
 GENERATIONS = {"ipu1": ("gc2",), "ipu2": ("bow", "gc200"), "ipu21": ("c600",)}
@@ -36,17 +36,16 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
     _check_types(config)
     on_model = running_on_ipu_model()
     num_ipus = _num_ipus(config, on_model)
-    chip = _chip(config, on_model)
-    system_of(chip, sum(num_ipus))
-    tiles = target(chip, config.ipu_model.tiles_per_ipu).tiles
+    machine = _machine(config, on_model)
+    chip = target(system_of(machine, sum(num_ipus)).target, config.ipu_model.tiles_per_ipu)
     _check_connection(config)
-    _check_io_tiles(config, tiles)
+    _check_io_tiles(config, chip.tiles)
     _check_distribution(config, on_model)
     floating_point = config.floating_point_behaviour
     set_all = floating_point.set_all
     return DeviceConfiguration(
-        chip=chip,
-        tiles_per_ipu=tiles - config.io_tiles.num_io_tiles,
+        target=target(chip, chip.tiles - config.io_tiles.num_io_tiles),
+        system=machine if isinstance(machine, System) else None,
         num_ipus=num_ipus,
         numerics=_choice(config, "simulator.numerics", "tiles", "native"),
         out_of_memory=_choice(config, "simulator.out_of_memory", "raise", "warn"),
@@ -142,18 +141,25 @@ def _ipus_of_id(ipu_id: int) -> int:
     )
 
 
-def _chip(config: IPUConfig, on_model: bool) -> str:
-    """Returns the chip on which all options that were set agree."""
+def _machine(config: IPUConfig, on_model: bool) -> str | Target | System:
+    """Returns the machine on which all options that were set agree.
+
+    A generation says nothing about a chip with a name of its own.
+    """
     version = config.ipu_model.version
     if on_model and not version:
         raise ValueError("ipu_model.version must be set on the IPU Model. Received: ''.")
-    chip = _choice(config, "simulator.chip", *CHIPS)
+    machine = config.simulator.chip
+    if isinstance(machine, str):
+        chip = _choice(config, "simulator.chip", *CHIPS)
+    else:
+        chip = machine.target.chip if isinstance(machine, System) else machine.chip
     requests: dict[str, tuple[str, tuple[str, ...]]] = {}
     if config.is_assigned("simulator.chip"):
         requests["simulator.chip"] = (chip, (chip,))
     for name in ("ipu_model.version", "device_connection.version"):
         generation = _choice(config, name, "", *GENERATIONS)
-        if generation and config.is_assigned(name):
+        if generation and config.is_assigned(name) and chip in CHIPS:
             requests[name] = (generation, GENERATIONS[generation])
     agreed = [
         candidate
@@ -166,7 +172,7 @@ def _chip(config: IPUConfig, on_model: bool) -> str:
             "Options ask for different chips. ipu1 is gc2, ipu2 is bow or gc200, ipu21 is c600: "
             f"make them agree or set only one of them. Received: {settings}."
         )
-    return agreed[0]
+    return machine if agreed[0] == chip else agreed[0]
 
 
 def _check_connection(config: IPUConfig) -> None:

@@ -29,7 +29,6 @@ from ipu_tf.compiler.pipeline.balance import (
 from ipu_tf.keras.device_pipeline import SCHEDULES, as_programs_name_them
 from ipu_tf.keras.pipeline.layer_graph import Invocation
 from ipu_tf.keras.pipeline_candidates import PipelineCandidate, Split
-from ipu_tf.machine.system import system_of
 from ipu_tf.ops.pipelining_ops import schedule_depth
 from ipu_tf.runtime.device_programs import TracedStep
 
@@ -253,14 +252,13 @@ class PipelineSearch:
         return self._steps[accumulates]
 
     def _wanted(self, shape: PipelineShape) -> Wanted:
-        target = self._step(shape).options.target
-        system = system_of(target.chip, shape.stages * shape.replicas)
+        system = self._step(shape).options.system_of(shape.stages * shape.replicas)
         return Wanted(
             stages=shape.stages,
             schedule=shape.schedule,
             recompute=shape.recompute,
             chip_bytes=int(_FOR_LAYERS * self._chip_bytes(shape)),
-            cycles_per_byte=cycles_per_byte(dataclasses.replace(system, target=target)),
+            cycles_per_byte=cycles_per_byte(system),
             together=self._together,
         )
 

@@ -12,7 +12,21 @@ Nothing in here knows TensorFlow, Keras or a compiler.
 | `contractions`, `vertices` | vertices of products, and all others |
 """
 
+from ipu_tf.machine.exchange_timing import ExchangeTiming
+from ipu_tf.machine.link_timing import HostTiming, LinkTiming, StreamingTiming
 from ipu_tf.machine.system import SYSTEMS, System, system, system_of
 from ipu_tf.machine.target import CHIPS, Target, target
 
-__all__ = ["CHIPS", "SYSTEMS", "System", "Target", "system", "system_of", "target"]
+__all__ = [
+    "CHIPS",
+    "SYSTEMS",
+    "ExchangeTiming",
+    "HostTiming",
+    "LinkTiming",
+    "StreamingTiming",
+    "System",
+    "Target",
+    "system",
+    "system_of",
+    "target",
+]

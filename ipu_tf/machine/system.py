@@ -7,6 +7,7 @@ IPUs. Does not model which physical slots a partition gets.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from ipu_tf.machine.link_timing import (
@@ -58,6 +59,14 @@ class System:
             value = getattr(self, count)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"System.{count} must be a positive int. Received: {value!r}.")
+        for part, kind in _PARTS.items():
+            value = getattr(self, part)
+            if not isinstance(value, kind):
+                raise ValueError(f"System.{part} must be a {kind.__name__}. Received: {value!r}.")
+        if not isinstance(self.links, LinkTiming | None):
+            raise ValueError(
+                f"System.links must be a LinkTiming, or None. Received: {self.links!r}."
+            )
         if self.ipus > 1 and self.links is None:
             raise ValueError(
                 f"System {self.name!r} has {self.ipus} IPUs and no links between them. "
@@ -80,6 +89,9 @@ class System:
                 f"{self.name} has {self.ipus} IPUs. Use a larger system, or fewer IPUs. "
                 f"Received: {ipus!r}."
             )
+
+
+_PARTS = {"target": Target, "host": HostTiming, "streaming": StreamingTiming}
 
 
 def _pod(chip: str, ipus: int) -> System:
@@ -149,25 +161,37 @@ def system(name: str) -> System:
     return found
 
 
-def system_of(chip: str, ipus: int = 1) -> System:
-    """Returns the smallest system of a chip with at least so many IPUs.
+def system_of(machine: str | Target | System, ipus: int = 1) -> System:
+    """Returns the system on which at least so many IPUs of a chip run.
 
     Args:
-        chip: A key of `ipu_tf.machine.CHIPS`.
+        machine: A system, which is returned as it is; or a target, for the smallest of `SYSTEMS`
+            with chips of its name, with that target in place of theirs; or only the name.
         ipus: Number of IPUs that are wanted.
 
     Raises:
         ValueError: The chip is unknown, or no system of it is that large.
     """
-    target(chip)  # raises for an unknown chip
     if isinstance(ipus, bool) or not isinstance(ipus, int) or ipus < 1:
         raise ValueError(f"`ipus` must be a positive int. Received: {ipus!r}.")
-    of_chip = [one for one in SYSTEMS.values() if one.target.chip == chip]
+    if isinstance(machine, System):
+        chip, of_chip = machine.target, [machine]
+    else:
+        chip = target(machine)
+        of_chip = [one for one in SYSTEMS.values() if one.target.chip == chip.chip]
+    if not of_chip:
+        raise ValueError(
+            f"No system of {chip.chip!r} IPUs is known: say what joins them to a host and to each "
+            "other. Give a System in place of the target, such as "
+            "dataclasses.replace(ipu_tf.machine.system('bow-2000'), name='mine', target=...). "
+            f"Received: a Target named {chip.chip!r}."
+        )
     large_enough = [one for one in of_chip if one.ipus >= ipus]
     if not large_enough:
         sizes = ", ".join(f"{one.name} ({one.ipus})" for one in of_chip)
         raise ValueError(
-            f"No system has {ipus} {chip} IPUs. Choose at most the IPUs of one of: {sizes}. "
+            f"No system has {ipus} {chip.chip} IPUs. Choose at most the IPUs of one of: {sizes}. "
             f"Received: {ipus!r}."
         )
-    return min(large_enough, key=lambda one: one.ipus)
+    smallest = min(large_enough, key=lambda one: one.ipus)
+    return dataclasses.replace(smallest, target=chip)

@@ -17,22 +17,27 @@ Sources, named in the comments below:
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 
 from ipu_tf.machine.exchange_timing import ExchangeTiming
 
 _KIB = 1024
 
+AMP_GRAINS = {"float32": 8, "float16": 16, "float8": 32}
+"""Reduction elements of one AMP pass, by the type of the inputs (ISA 3.7.3.3; poplibs)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """One IPU as the planner and the cost model see it.
 
-    A machine of one's own is `dataclasses.replace(CHIPS["bow"], chip="mine", tiles=3000)`, or a
-    `Target` from scratch; either goes wherever a target goes.
+    A machine of one's own is `dataclasses.replace(CHIPS["bow"], tiles=3000)`, or a `Target` from
+    scratch; either goes wherever a target goes.
 
     Attributes:
-        chip: Name of the generation, a key of `CHIPS`.
+        chip: Name of the generation. A key of `CHIPS` stands for the host and the links of that
+            chip, too; with another name they are to be given, in a `System`.
         tiles: Number of tiles.
         clock_hz: Tile clock in Hz.
         tile_bytes: Memory of one tile in bytes, code and stacks included.
@@ -79,15 +84,17 @@ class Target:
     exchange: ExchangeTiming = field(default_factory=ExchangeTiming)
 
     def __post_init__(self) -> None:
-        if not self.chip:
+        if not isinstance(self.chip, str) or not self.chip:
             raise ValueError(f"Target.chip must be a name. Received: {self.chip!r}.")
         for name in _NUMBERS:
-            value, least = getattr(self, name), 0 if name in _MAY_BE_ZERO else 1
+            value, least = getattr(self, name), _LEAST.get(name, 1)
             kinds = (int, float) if name == "clock_hz" else int
-            if isinstance(value, bool) or not isinstance(value, kinds) or value < least:
-                wanted = "zero or positive" if least == 0 else "positive"
+            right = isinstance(value, kinds) and not isinstance(value, bool)
+            if not right or not least <= value < math.inf:
+                wanted = {0: "zero or positive", 1: "positive"}.get(least, f"at least {least}")
                 raise ValueError(f"Target.{name} must be {wanted}. Received: {value!r}.")
-        if not 0 <= self.interleaved_share <= 1:
+        share = self.interleaved_share
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
             raise ValueError(
                 "Target.interleaved_share must be between 0 and 1. "
                 f"Received: {self.interleaved_share!r}."
@@ -97,6 +104,28 @@ class Target:
                 f"Target.system_bytes must be less than the {self.tile_bytes} bytes of a tile. "
                 f"Received: {self.system_bytes!r}."
             )
+        if self.paired_exchange_bytes_per_cycle < self.exchange_bytes_per_cycle:
+            raise ValueError(
+                "Target.paired_exchange_bytes_per_cycle must be at least the "
+                f"{self.exchange_bytes_per_cycle} of exchange_bytes_per_cycle. "
+                f"Received: {self.paired_exchange_bytes_per_cycle!r}."
+            )
+        if not isinstance(self.exchange, ExchangeTiming):
+            raise ValueError(
+                f"Target.exchange must be an ExchangeTiming. Received: {self.exchange!r}."
+            )
+        self._check_amp()
+
+    def _check_amp(self) -> None:
+        """Checks that the rates of the AMP unit are those of whole slots a position."""
+        for dtype, name in _AMP_RATES.items():
+            rate, products = getattr(self, name), AMP_GRAINS[dtype] * self.amp_columns
+            if rate and products % rate:
+                raise ValueError(
+                    f"Target.{name} must divide {products}, the products of a pass ({dtype}: "
+                    f"{AMP_GRAINS[dtype]} x {self.amp_columns} columns): a pass takes whole cycles "
+                    f"a position. Change it, or amp_columns. Received: {rate!r}."
+                )
 
     def macs_per_cycle(self, dtype: str) -> int:
         """Returns the multiply-accumulates per cycle and tile for inputs of `dtype`.
@@ -123,7 +152,18 @@ _NUMBERS = tuple(
     for entry in dataclasses.fields(Target)
     if entry.name not in ("chip", "interleaved_share", "exchange")
 )
-_MAY_BE_ZERO = ("macs_per_cycle_f8", "system_bytes")
+_LEAST = {
+    "macs_per_cycle_f8": 0,
+    "system_bytes": 0,
+    # A slot loads or stores a word of 32 bits at least.
+    "narrow_load_bytes_per_cycle": 4,
+    "store_bytes_per_cycle": 4,
+}
+_AMP_RATES = {
+    "float32": "macs_per_cycle_f32",
+    "float16": "macs_per_cycle_f16",
+    "float8": "macs_per_cycle_f8",
+}
 
 
 _GC2 = Target(
@@ -174,23 +214,23 @@ _C600 = dataclasses.replace(
 CHIPS: dict[str, Target] = {chip.chip: chip for chip in (_GC2, _GC200, _BOW, _C600)}
 
 
-def target(chip: str, tiles_per_ipu: int = 0) -> Target:
+def target(chip: str | Target, tiles_per_ipu: int = 0) -> Target:
     """Returns the target of a chip, smaller than the real one on request.
 
     Args:
-        chip: A key of `CHIPS`: "gc2", "gc200", "bow" or "c600".
+        chip: A key of `CHIPS`: "gc2", "gc200", "bow" or "c600"; or a target.
         tiles_per_ipu: Number of tiles; 0 takes all of the chip.
 
     Raises:
         ValueError: The chip is unknown, or it does not have that many tiles.
     """
-    if chip not in CHIPS:
+    full = chip if isinstance(chip, Target) else CHIPS.get(chip)
+    if full is None:
         known = ", ".join(repr(name) for name in CHIPS)
         raise ValueError(f"Unknown chip. Choose one of {known}. Received: {chip!r}.")
-    full = CHIPS[chip]
     if not 0 <= tiles_per_ipu <= full.tiles:
         raise ValueError(
-            f"A {chip} IPU has {full.tiles} tiles: `tiles_per_ipu` must be between 1 and that, "
-            f"or 0 for all of them. Received: {tiles_per_ipu!r}."
+            f"A {full.chip} IPU has {full.tiles} tiles: `tiles_per_ipu` must be between 1 and "
+            f"that, or 0 for all of them. Received: {tiles_per_ipu!r}."
         )
     return full if tiles_per_ipu == 0 else dataclasses.replace(full, tiles=tiles_per_ipu)

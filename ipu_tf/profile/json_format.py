@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ipu_tf import codec
 from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
 from ipu_tf.compiler.pipeline import PipelineProgram
-from ipu_tf.profile import codec, figures
+from ipu_tf.profile import figures
 from ipu_tf.profile.pipeline_figures import pipeline_figures
 from ipu_tf.profile.program import Program, TileOp
 

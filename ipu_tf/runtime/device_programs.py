@@ -176,6 +176,7 @@ def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
     """Returns what the compiler is told of a configuration."""
     return CompilerOptions(
         target=configuration.target,
+        system=configuration.system,
         matmul=_planning(configuration.matmul),
         conv=_planning(configuration.conv),
         unsupported=configuration.unsupported,

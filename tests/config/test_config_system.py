@@ -8,6 +8,7 @@ import pytest
 
 from ipu_tf import config
 from ipu_tf.config import IPUConfig
+from ipu_tf.machine import target
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_replacing_can_be_forbidden(resets):
 
 def test_a_borrowed_device_is_there_in_its_context_alone(resets):
     on_chip("gc200").configure_ipu_system()
-    borrowed = dataclasses.replace(config.device_configuration(), chip="gc2", tiles_per_ipu=4)
+    borrowed = dataclasses.replace(config.device_configuration(), target=target("gc2", 4))
     elsewhere = []
     with config.borrowed_device(borrowed):
         assert config.device_configuration() is borrowed

@@ -83,7 +83,7 @@ OPTIONS = {
     "scheduling.algorithm": ("SchedulingAlgorithm", SchedulingAlgorithm.CHOOSE_BEST),
     "scheduling.maximum_scheduler_lookahead_depth": ("int", 5),
     "scheduling.maximum_scheduler_search_space_size": ("int", 64),
-    "simulator.chip": ("str", "bow"),
+    "simulator.chip": ("str | Target | System", "bow"),
     "simulator.numerics": ("str", "tiles"),
     "simulator.out_of_memory": ("str", "raise"),
     "simulator.unsupported": ("str", "raise"),

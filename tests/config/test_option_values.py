@@ -11,6 +11,8 @@ from ipu_tf.config import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
+from ipu_tf.machine import Target
+from ipu_tf.machine.link_timing import POD_LINKS
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,9 @@ from ipu_tf.config import (
         ("scheduling.maximum_scheduler_lookahead_depth", True, "int"),
         ("scheduling.maximum_scheduler_lookahead_depth", 2.0, "int"),
         ("io_tiles.available_memory_proportion", 1, "float"),
-        ("simulator.chip", b"bow", "str"),
+        ("simulator.chip", b"bow", "str | Target | System"),
+        ("simulator.chip", Target, "str | Target | System"),
+        ("simulator.chip", POD_LINKS, "str | Target | System"),
         ("matmuls.poplar_options", [("partialsType", "half")], "dict"),
         ("selection_order", 1, "SelectionOrder"),
         ("auto_select_ipus", True, "int | list[int] | tuple[int, ...]"),

@@ -15,6 +15,7 @@ from ipu_tf.config import (
     StochasticRoundingBehaviour,
 )
 from ipu_tf.config.resolve import resolve
+from ipu_tf.machine import CHIPS, target
 
 
 def configured(**options):
@@ -28,8 +29,7 @@ def configured(**options):
 
 def test_the_defaults():
     assert resolve(IPUConfig()) == DeviceConfiguration(
-        chip="bow",
-        tiles_per_ipu=1472,
+        target=CHIPS["bow"],
         num_ipus=(1,),
         numerics="tiles",
         out_of_memory="raise",
@@ -66,8 +66,7 @@ def test_every_option_that_acts_reaches_the_device():
     )
     device = resolve(config)
     assert device == DeviceConfiguration(
-        chip="gc2",
-        tiles_per_ipu=12,
+        target=target("gc2", 12),
         num_ipus=(2, 4),
         numerics="native",
         out_of_memory="warn",

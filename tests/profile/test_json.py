@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from ipu_tf.profile import codec
+from ipu_tf import codec
 from ipu_tf.profile.json_format import VERSION, ReportFileError
 from ipu_tf.profile.report import Report
 from tests.profile.programs import device_program, overflowing, program
@@ -180,7 +180,7 @@ def test_fields_with_defaults_may_be_missing(path, report):
 
 
 def test_only_plain_data_is_written():
-    with pytest.raises(TypeError, match="holds plain data only. Received: object"):
+    with pytest.raises(TypeError, match="hold plain data only. Received: object"):
         codec.encode(object())
 
 

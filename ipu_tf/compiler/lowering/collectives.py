@@ -1,7 +1,7 @@
 """Collectives: nothing within one IPU, transfers over IPU-Links between several.
 
-The system is the smallest that is sold with so many IPUs of the chip. Tiles of all IPUs take part
-at once, so what a tile adds up is its share of the tensor.
+The system is that of the options, or the smallest that is sold with so many IPUs of the chip.
+Tiles of all IPUs take part at once, so what a tile adds up is its share of the tensor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ipu_tf.compiler.placement import Footprint, Placement
 from ipu_tf.machine import links, sync
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
-from ipu_tf.machine.system import System, system_of
+from ipu_tf.machine.system import System
 
 _ADDS = frozenset({"all-reduce", "reduce-scatter"})
 _SAME_SHAPE = frozenset({"all-reduce", "all-to-all", "collective-permute"})
@@ -95,7 +95,7 @@ def _group_size(instruction: Instruction) -> int:
 
 def _system(instruction: Instruction, ipus: int, context: LoweringContext) -> System:
     try:
-        system = system_of(context.target.chip, ipus)
+        system = context.options.system_of(ipus)
         system.check_ipus(ipus)
     except ValueError as error:
         raise UnsupportedOpcode(instruction, f"no system runs it. {error}") from None

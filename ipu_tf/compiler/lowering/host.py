@@ -15,7 +15,7 @@ from ipu_tf.compiler.lowering.views import passed_on
 from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine import host
 from ipu_tf.machine.superstep import Superstep
-from ipu_tf.machine.system import System, system_of
+from ipu_tf.machine.system import System
 
 
 def transfer(
@@ -57,9 +57,9 @@ def custom_call(
 
 
 def _system(instruction: Instruction, context: LoweringContext) -> System:
-    """Returns the smallest system of the chip: its link to the host is what counts."""
+    """Returns the system of one IPU: its link to the host is what counts."""
     try:
-        return system_of(context.target.chip)
+        return context.options.system_of()
     except ValueError as error:
         raise UnsupportedOpcode(instruction, f"no host is known for it. {error}") from None
 

@@ -41,7 +41,6 @@ from ipu_tf.compiler.pipeline.timeline import Wiring, timeline
 from ipu_tf.compiler.plan import OpShape, Plan
 from ipu_tf.compiler.rules import RULES
 from ipu_tf.machine import streaming
-from ipu_tf.machine.system import system_of
 
 _LOG = logging.getLogger(__name__)
 _CACHED_PROGRAMS = 16
@@ -93,9 +92,9 @@ def build_pipeline(
 
     Arguments and errors are those of `compile_pipeline`.
     """
-    system = system_of(options.target.chip, pipeline.replica_ipus * pipeline.replicas)
+    system = options.system_of(pipeline.replica_ipus * pipeline.replicas)
     wiring = Wiring(
-        system=dataclasses.replace(system, target=options.target),
+        system=system,
         ipus=pipeline.ipus,
         replica_ipus=pipeline.replica_ipus,
         replicas=pipeline.replicas,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_tf.machine.contractions.work import AMP_GRAINS, INPUT_BYTES, ContractionWork
+from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
 from ipu_tf.machine.cost import Count, ceil_div
-from ipu_tf.machine.target import Target
+from ipu_tf.machine.target import AMP_GRAINS, Target
 from ipu_tf.machine.workers import barrel_cycles
 
 CALL_1X1_CYCLES = 5
@@ -55,7 +55,7 @@ def amp_nx1_cycles(work: ContractionWork, target: Target) -> Count:
     out_groups = ceil_div(work.out_channels, columns)
     items, positions = work.items_of_slowest_worker(target)
     start = 18 if work.partials == "float16" else 17
-    worker = start + items * (3 + _item_nx1(positions, work.dtype)) - _RETENTION_NX1_SLOTS
+    worker = start + items * (3 + _item_nx1(positions, work.dtype, target)) - _RETENTION_NX1_SLOTS
     load = weight_load_cycles(work.dtype, columns, target)
     tap = 12 + load + 15 + 3 + barrel_cycles(worker, target)
     inner = 14 * work.tap_rows + work.taps * tap
@@ -116,11 +116,10 @@ def _worker_1x1(positions: Count, work: ContractionWork, target: Target, zeroing
     return _by_positions(positions, few, each) - _RETENTION_1X1_SLOTS
 
 
-def _item_nx1(positions: Count, dtype: str) -> Count:
+def _item_nx1(positions: Count, dtype: str, target: Target) -> Count:
     """Returns the slots of one work item."""
-    if dtype == "float32":
-        return _by_positions(positions, (17, 33, 44, 45), 8)
-    return _by_positions(positions, (17, 29, 34, 34), 4)
+    few = (17, 33, 44, 45) if dtype == "float32" else (17, 29, 34, 34)
+    return _by_positions(positions, few, position_slots(dtype, target))
 
 
 def _by_positions(positions: Count, few: tuple[int, int, int, int], each: int) -> Count:

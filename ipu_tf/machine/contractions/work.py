@@ -9,9 +9,6 @@ from ipu_tf.machine.target import Target
 
 INPUT_BYTES = {"float32": 4, "float16": 2, "float8": 1}
 
-AMP_GRAINS = {"float32": 8, "float16": 16, "float8": 32}
-"""Reduction elements of one AMP pass, by the type of the inputs (ISA 3.7.3.3; poplibs)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractionWork:

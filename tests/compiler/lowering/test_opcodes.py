@@ -7,7 +7,8 @@ import pytest
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.lowering import UnsupportedOpcode, lower
 from ipu_tf.compiler.lowering.dispatch import RULES
-from ipu_tf.machine import vertices
+from ipu_tf.compiler.lowering.mapping import spread
+from ipu_tf.machine import SYSTEMS, host, vertices
 from ipu_tf.machine.vertices.loops import BINARY
 from tests.compiler.lowering.programs import ADD, context_of, run
 
@@ -301,12 +302,19 @@ def test_error_names_the_layer():
     assert raised.value.layer == "model/dense"
 
 
-def test_a_chip_of_ones_own_has_no_links():
+def test_a_chip_of_ones_own_needs_a_system():
     module = parse("ENTRY main {\nx = f32[8] parameter(0)\nROOT r = f32[8] host-call(x)\n}\n")
     context = context_of(module)
     mine = dataclasses.replace(context.target, chip="mine")
-    context = dataclasses.replace(
-        context, options=dataclasses.replace(context.options, target=mine)
+    alone, joined = (
+        dataclasses.replace(
+            context, options=dataclasses.replace(context.options, target=mine, system=system)
+        )
+        for system in (None, dataclasses.replace(SYSTEMS["m2000"], target=mine))
     )
-    with pytest.raises(UnsupportedOpcode, match="no host is known for it. Unknown chip"):
-        lower(module.entry_computation.by_name()["r"], [], context)
+    call = module.entry_computation.by_name()["r"]
+    with pytest.raises(UnsupportedOpcode, match="no host is known for it. No system of 'mine'"):
+        lower(call, [], alone)
+    operand = spread(call.type, joined)
+    (step,) = lower(call, [operand], joined).supersteps
+    assert step.host_cycles == 2 * host.transfer_cycles(joined.options.system, 32)

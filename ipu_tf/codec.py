@@ -25,19 +25,24 @@ class CodecError(ValueError):
     """Plain data that does not describe a value of the wanted type."""
 
 
-def encode(value: Any) -> Any:
+def encode(value: Any, hint: Any = None) -> Any:
     """Returns a value as plain data.
 
     Args:
         value: A dataclass, or what its fields hold: numbers, strings, None, mappings by string,
             sequences, integer arrays.
+        hint: The type as which it is to be read. Of one that lists several dataclasses, the name of
+            the value's own is written, too.
 
     Raises:
         TypeError: A value of another kind.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = _hints(type(value))
-        return {name: _tagged(getattr(value, name), hint) for name, hint in hints.items()}
+        plain = {
+            name: encode(getattr(value, name), of_field)
+            for name, of_field in _hints(type(value)).items()
+        }
+        return {_KIND: type(value).__name__} | plain if len(_classes(hint)) > 1 else plain
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, np.ndarray):
@@ -46,7 +51,7 @@ def encode(value: Any) -> Any:
         return {str(key): encode(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [encode(entry) for entry in value]
-    raise TypeError(f"A report holds plain data only. Received: {type(value).__name__}.")
+    raise TypeError(f"Files hold plain data only. Received: {type(value).__name__}.")
 
 
 def decode(wanted: type[_T], data: Any, path: str = "") -> _T:
@@ -62,13 +67,6 @@ def decode(wanted: type[_T], data: Any, path: str = "") -> _T:
     """
     value: _T = _decode(wanted, data, path)
     return value
-
-
-def _tagged(value: Any, hint: Any) -> Any:
-    plain = encode(value)
-    if dataclasses.is_dataclass(value) and len(_classes(hint)) > 1:
-        return {_KIND: type(value).__name__} | plain
-    return plain
 
 
 @functools.cache
