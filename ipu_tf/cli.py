@@ -73,7 +73,11 @@ def _add_estimate(commands: Any) -> None:
     estimate.add_argument(
         "model", metavar="MODULE:FUNCTION", help="a function without arguments that makes a model"
     )
-    estimate.add_argument("--chip", choices=sorted(CHIPS), default="bow", help="default: bow")
+    estimate.add_argument(
+        "--chip",
+        default="bow",
+        help=f"{', '.join(CHIPS)}, or MODULE:NAME of a target or system of your own; default: bow",
+    )
     estimate.add_argument("--ipus", type=int, default=1, help="IPUs of the system; default: 1")
     estimate.add_argument("--batch-size", type=int, default=1, help="samples a step; default: 1")
     estimate.add_argument(
@@ -95,12 +99,13 @@ def _estimate(options: argparse.Namespace) -> int:
     from ipu_tf.estimation import estimate  # It takes seconds to load Keras.
 
     config = IPUConfig()
-    config.simulator.chip = options.chip
+    machine = _machine(options.chip)
     config.simulator.unsupported = options.unsupported
     config.auto_select_ipus = options.ipus
     function = _function(options.model)
     try:
-        system_of(options.chip, options.ipus).check_ipus(options.ipus)
+        config.simulator.chip = machine
+        system_of(machine, options.ipus).check_ipus(options.ipus)
         report = estimate(
             _marking_errors(function),
             batch_size=options.batch_size,
@@ -126,15 +131,34 @@ def _validate(options: argparse.Namespace) -> int:
     return validate.main([str(options.file), *(["--json"] if options.json else [])])
 
 
-def _function(path: str) -> Callable[[], Any]:
-    """Returns the function that "module:function" names, in modules of this folder, too.
+def _machine(chip: str) -> Any:
+    """Returns the chip of that name, or what "module:name" names.
 
     Raises:
-        _UsageError: There is no such module or function.
+        _UsageError: There is no such chip, module or name.
     """
-    name, colon, attribute = path.partition(":")
-    if not (name and colon and attribute):
-        raise _UsageError(f"name the model as MODULE:FUNCTION. Received: {path!r}.")
+    if chip in CHIPS:
+        return chip
+    if not _is_path(chip):
+        raise _UsageError(
+            f"--chip takes {', '.join(CHIPS)}, or MODULE:NAME of a target or system. "
+            f"Received: {chip!r}."
+        )
+    return _named(chip, "target or system")
+
+
+def _is_path(text: str) -> bool:
+    """Returns whether a text is of the form "module:name"."""
+    return all(text.partition(":"))
+
+
+def _named(path: str, kind: str) -> Any:
+    """Returns what "module:name" names, in modules of this folder, too; `kind` says what it is.
+
+    Raises:
+        _UsageError: There is no such module or name.
+    """
+    name, _, attribute = path.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")  # As `python -m` has it.
     try:
@@ -148,6 +172,20 @@ def _function(path: str) -> Callable[[], Any]:
     found = module
     for part in attribute.split("."):
         found = getattr(found, part, None)
+    if found is None:
+        raise _UsageError(f"module '{name}' has no {kind} '{attribute}'.")
+    return found
+
+
+def _function(path: str) -> Callable[[], Any]:
+    """Returns the function that "module:function" names.
+
+    Raises:
+        _UsageError: There is no such module or function, or it needs arguments.
+    """
+    if not _is_path(path):
+        raise _UsageError(f"name the model as MODULE:FUNCTION. Received: {path!r}.")
+    found, (name, _, attribute) = _named(path, "function"), path.partition(":")
     if not callable(found):
         raise _UsageError(f"module '{name}' has no function '{attribute}'.")
     needed = _needed_arguments(found)

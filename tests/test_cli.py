@@ -11,6 +11,7 @@ from ipu_tf import cli
 from ipu_tf.profile.report import Report
 
 MODELS = "tests.sample_models"
+MACHINES = "tests.sample_machines"
 
 
 def test_estimate_prints_the_report(capsys):
@@ -28,6 +29,12 @@ def test_estimate_of_a_prediction_on_another_chip(capsys, tmp_path):
     assert "float32 partials" in capsys.readouterr().out
     report = Report.from_json(path)
     assert report.programs[0].name == "mlp.predict_step"
+
+
+def test_estimate_on_a_machine_of_ones_own(capsys):
+    arguments = ["estimate", f"{MODELS}:mlp", "--chip", f"{MACHINES}:PAIR", "--ipus", "2"]
+    assert cli.main(arguments) == 0
+    assert "on own pair, 2 replicas of one own IPU, 37 tiles" in capsys.readouterr().out
 
 
 def test_operations_without_a_cost_stop_it_unless_told_otherwise(capsys):
@@ -60,6 +67,11 @@ def test_functions_may_be_attributes_of_classes(capsys):
         ([f"{MODELS}:mlp", "--ipus", "3"], "IPUs are used in powers of two"),
         ([f"{MODELS}:mlp", "--ipus", "4096"], "No system has 4096 bow IPUs"),
         ([f"{MODELS}:mlp", "--json", "/no/such/folder/x.json"], "cannot write"),
+        ([f"{MODELS}:mlp", "--chip", "gc9"], "bow, c600, or MODULE:NAME of a target or system. R"),
+        ([f"{MODELS}:mlp", "--chip", f"{MODELS}:none"], "has no target or system 'none'"),
+        ([f"{MODELS}:mlp", "--chip", f"{MODELS}:mlp"], "Trying to set simulator.chip to <function"),
+        ([f"{MODELS}:mlp", "--chip", f"{MACHINES}:ALONE"], "No system of 'own' IPUs is known"),
+        ([f"{MODELS}:mlp", "--chip", f"{MACHINES}:PAIR", "--ipus", "4"], "No system has 4 own IPU"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, message, capsys):
@@ -73,7 +85,6 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, message, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["estimate", f"{MODELS}:mlp", "--chip", "gc9"], "invalid choice: 'gc9'"),
         (["estimate", f"{MODELS}:mlp", "--batch-size", "many"], "invalid int value"),
         (["estimate"], "MODULE:FUNCTION"),
         ([], "COMMAND"),

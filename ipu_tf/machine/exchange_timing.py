@@ -11,6 +11,7 @@ totals; all others are read off the source.
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 _COLUMN_SPAN_CYCLES = 157 - 59 - 2 * 18
@@ -55,7 +56,8 @@ class ExchangeTiming:
     def __post_init__(self) -> None:
         for entry in dataclasses.fields(self):
             value = getattr(self, entry.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            right = isinstance(value, int | float) and not isinstance(value, bool)
+            if not right or not 0 <= value < math.inf:
                 raise ValueError(
                     f"ExchangeTiming.{entry.name} must be zero or positive. Received: {value!r}."
                 )

@@ -7,6 +7,7 @@ test model of multi-IPU targets), DECK (vendor presentations of M2000, Bow-2000 
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 
@@ -90,8 +91,8 @@ class StreamingTiming:
 def _check_positive(timing: object, may_be_zero: tuple[str, ...] = ()) -> None:
     for entry in dataclasses.fields(timing):  # type: ignore[arg-type]
         value = getattr(timing, entry.name)
-        good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-        if not good or (value == 0 and entry.name not in may_be_zero):
+        right = isinstance(value, int | float) and not isinstance(value, bool)
+        if not right or not 0 <= value < math.inf or (value == 0 and entry.name not in may_be_zero):
             wanted = "zero or positive" if entry.name in may_be_zero else "positive"
             raise ValueError(
                 f"{type(timing).__name__}.{entry.name} must be {wanted}. Received: {value!r}."

@@ -72,6 +72,16 @@ class System:
                 f"System {self.name!r} has {self.ipus} IPUs and no links between them. "
                 "Give it `links`, or one IPU. Received: links=None."
             )
+        if self.ipus > self.ipus_per_link_domain and not self._gateways():
+            raise ValueError(
+                f"System {self.name!r} has {self.ipus} IPUs in link domains of "
+                f"{self.ipus_per_link_domain} and no gateways between them. Give its `links` a "
+                "gateway_bytes_per_second, or join all IPUs in one domain. "
+                f"Received: ipus_per_link_domain={self.ipus_per_link_domain!r}."
+            )
+
+    def _gateways(self) -> bool:
+        return self.links is not None and self.links.gateway_bytes_per_second > 0
 
     def check_ipus(self, ipus: int) -> None:
         """Checks a number of IPUs to use.

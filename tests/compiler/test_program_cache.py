@@ -11,7 +11,7 @@ from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Paramet
 from ipu_tf.compiler.hlo.text import parse
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.plan import MatMulPlan, MatMulShape
-from ipu_tf.machine import target
+from ipu_tf.machine import SYSTEMS, target
 
 TEXT = """
 module step
@@ -62,6 +62,20 @@ def test_options_plans_and_samples_count():
     assert digest(options=CompilerOptions(target=target("gc200"))) != digest()
     assert digest(plans={}) != digest()
     assert digest(samples=8) != digest()
+
+
+def test_machines_of_one_name_are_told_apart():
+    bow = OPTIONS.target
+    faster = dataclasses.replace(bow.exchange, nearest_cycles=58)
+    links = dataclasses.replace(SYSTEMS["bow-2000"], ring=True)
+    machines = (
+        {},
+        {"target": dataclasses.replace(bow, tile_bytes=bow.tile_bytes + 8)},
+        {"target": dataclasses.replace(bow, exchange=faster)},
+        {"system": SYSTEMS["bow-2000"]},
+        {"system": links},
+    )
+    assert len({digest(options=CompilerOptions(**each)) for each in machines}) == len(machines)
 
 
 def test_the_order_of_plans_does_not_count():

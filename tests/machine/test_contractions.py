@@ -23,6 +23,7 @@ from ipu_tf.machine.contractions.amp import weight_load_cycles
 BOW = target("bow")
 C600 = target("c600")
 GC2 = target("gc2")
+FASTER = dataclasses.replace(BOW, macs_per_cycle_f16=128, store_bytes_per_cycle=16)
 
 
 def work(**changes):
@@ -49,7 +50,13 @@ def test_amp_1x1_as_measured(positions, cycles):
 
 @pytest.mark.parametrize(
     ("dtype", "machine", "slots"),
-    [("float16", BOW, 4), ("float32", BOW, 8), ("float16", GC2, 4), ("float8", C600, 4)],
+    [
+        ("float16", BOW, 4),
+        ("float32", BOW, 8),
+        ("float16", GC2, 4),
+        ("float8", C600, 4),
+        ("float16", FASTER, 2),
+    ],
 )
 def test_amp_streams_a_position_past_all_units(dtype, machine, slots):
     one_pass = work(
@@ -63,6 +70,35 @@ def test_amp_streams_a_position_past_all_units(dtype, machine, slots):
     zeroing = machine.amp_columns * 4 // 8 if dtype == "float32" else 0
     grown = amp_1x1_cycles(more, machine) - amp_1x1_cycles(one_pass, machine)
     assert grown == 6 * (slots + zeroing)
+
+
+@pytest.mark.parametrize("vertex", [amp_1x1_cycles, amp_nx1_cycles])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("slower", [1, 2, 16])
+@pytest.mark.parametrize("positions", [1, 7, 13, 18, 600])
+def test_no_amp_unit_exceeds_its_rate(vertex, dtype, slower, positions):
+    rate = {"macs_per_cycle_f16": 64 // slower, "macs_per_cycle_f32": 16 // slower}
+    machine = dataclasses.replace(BOW, **rate)
+    partials = "float32" if dtype == "float32" else "float16"
+    block = work(positions=positions, row_positions=positions, dtype=dtype, partials=partials)
+    products = positions * 16 * 16
+    assert vertex(block, machine) > products / machine.macs_per_cycle(dtype)
+
+
+def test_columns_that_cannot_be_stored_cost_nothing():
+    wider = dataclasses.replace(BOW, amp_columns=32, macs_per_cycle_f32=32, macs_per_cycle_f16=128)
+    block = work(dtype="float32")
+    assert pass_columns("float32", "float32", wider) == BOW.amp_columns
+    assert amp_1x1_cycles(block, wider) == amp_1x1_cycles(block, BOW)
+
+
+@pytest.mark.parametrize(("machine", "slots"), [(BOW, 4), (FASTER, 2)])
+def test_filters_of_many_positions_stream_as_fast(machine, slots):
+    block = work(partials="float16", taps=3, tap_rows=1)
+    more = dataclasses.replace(block, positions=606, row_positions=606)
+    # A position more for every worker: in each of three taps, and once when partials are zeroed,
+    # where 16 float16 take as many slots to store.
+    assert amp_nx1_cycles(more, machine) - amp_nx1_cycles(block, machine) == (3 + 1) * 6 * slots
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 import dataclasses
+import math
 
 import pytest
 
-from ipu_tf.machine import SYSTEMS, host, links, streaming, sync, system, system_of
+from ipu_tf.machine import CHIPS, SYSTEMS, host, links, streaming, sync, system, system_of
+from ipu_tf.machine.exchange_timing import ExchangeTiming
 from ipu_tf.machine.link_timing import C2_HOST, POD_LINKS, LinkTiming
 
 C2 = system("dss8440")
@@ -52,6 +54,21 @@ def test_impossible_systems(chip, ipus, message):
         system_of(chip, ipus)
 
 
+def test_a_target_takes_the_place_of_the_chip_whose_name_it_has():
+    mine = dataclasses.replace(CHIPS["gc200"], tiles=3000)
+    found = system_of(mine, 5)
+    assert found == dataclasses.replace(SYSTEMS["pod16"], target=mine)
+
+
+def test_a_system_is_its_own():
+    own = dataclasses.replace(C2, name="own", target=dataclasses.replace(C2.target, chip="mine"))
+    assert system_of(own, 16) == own
+    with pytest.raises(ValueError, match=r"No system has 17 mine IPUs.*own \(16\)"):
+        system_of(own, 17)
+    with pytest.raises(ValueError, match=r"No system of 'mine' IPUs is known.*Give a System"):
+        system_of(own.target)
+
+
 @pytest.mark.parametrize(
     ("ipus", "message"), [(3, "powers of two.*Received: 3"), (32, "has 16 IPUs.*Received: 32")]
 )
@@ -67,11 +84,35 @@ def test_several_ipus_need_links():
         dataclasses.replace(C2, ipus=0)
 
 
+def test_several_link_domains_need_gateways():
+    with pytest.raises(ValueError, match=r"has 16 IPUs in link domains of 8 and no gateways.*=8"):
+        dataclasses.replace(C2, ipus_per_link_domain=8)
+    dataclasses.replace(C2, ipus_per_link_domain=8, links=POD_LINKS)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("target", "gc2", r"System\.target must be a Target\. Received: 'gc2'"),
+        ("host", None, r"System\.host must be a HostTiming\. Received: None"),
+        ("streaming", 0, r"System\.streaming must be a StreamingTiming\. Received: 0"),
+        ("links", 32e9, r"System\.links must be a LinkTiming, or None\. Received: 32"),
+    ],
+)
+def test_the_parts_of_a_system_are_checked(part, value, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(C2, **{part: value})
+
+
 def test_timings_are_checked():
     with pytest.raises(ValueError, match=r"LinkTiming\.efficiency must be at most 1.*1\.5"):
         dataclasses.replace(POD_LINKS, efficiency=1.5)
     with pytest.raises(ValueError, match=r"HostTiming\.group_ipus must be positive\. Received: 0"):
         dataclasses.replace(C2_HOST, group_ipus=0)
+    with pytest.raises(ValueError, match=r"LinkTiming\.efficiency must be positive.*nan"):
+        dataclasses.replace(POD_LINKS, efficiency=math.nan)
+    with pytest.raises(ValueError, match=r"ExchangeTiming\.island_cycles must be zero or .*nan"):
+        ExchangeTiming(island_cycles=math.nan)
     assert isinstance(dataclasses.replace(POD_LINKS, gateway_bytes_per_second=0.0), LinkTiming)
 
 

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import pytest
 
@@ -76,7 +77,16 @@ def test_a_machine_of_ones_own():
     [
         ("chip", "", r"Target\.chip must be a name\. Received: ''"),
         ("tiles", 2.5, r"Target\.tiles must be positive\. Received: 2\.5"),
+        ("chip", 200, r"Target\.chip must be a name\. Received: 200"),
         ("tiles", True, r"Target\.tiles must be positive\. Received: True"),
+        ("clock_hz", math.nan, r"Target\.clock_hz must be positive\. Received: nan"),
+        ("clock_hz", math.inf, r"Target\.clock_hz must be positive\. Received: inf"),
+        ("store_bytes_per_cycle", 2, r"store_bytes_per_cycle must be at least 4\. Received: 2"),
+        ("interleaved_share", "2/3", r"interleaved_share must be between 0 and 1.*'2/3'"),
+        ("exchange_bytes_per_cycle", 16, r"must be at least the 16 of exchange_bytes_per_cycle.*8"),
+        ("exchange", None, r"Target\.exchange must be an ExchangeTiming\. Received: None"),
+        ("macs_per_cycle_f16", 96, r"macs_per_cycle_f16 must divide 256.*float16: 16 x 16 col.*96"),
+        ("amp_columns", 15, r"macs_per_cycle_f32 must divide 120.*Received: 16"),
         ("macs_per_cycle_f8", -1, r"macs_per_cycle_f8 must be zero or positive\. Received: -1"),
         ("interleaved_share", 1.5, r"interleaved_share must be between 0 and 1\. Received: 1\.5"),
         ("system_bytes", 1 << 20, r"system_bytes must be less than the 638976 bytes.*1048576"),
@@ -85,6 +95,14 @@ def test_a_machine_of_ones_own():
 def test_a_target_is_checked(field, value, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(CHIPS["bow"], **{field: value})
+
+
+def test_a_target_may_be_smaller_than_itself():
+    mine = dataclasses.replace(CHIPS["bow"], chip="mine", tiles=3000)
+    assert target(mine) is mine
+    assert target(mine, 2999).tiles == 2999
+    with pytest.raises(ValueError, match=r"A mine IPU has 3000 tiles.*Received: 3001"):
+        target(mine, 3001)
 
 
 def test_only_the_c600_multiplies_float8():

@@ -26,6 +26,9 @@ _RETENTION_1X1_SLOTS = 7
 _RETENTION_NX1_SLOTS = 9
 """Slots that a worker saves because the units keep their state between vertices."""
 
+_SLOTS = {"float32": 8, "float16": 4, "float8": 4}
+"""Slots of a position on the chips of the estimates."""
+
 _FASTEST_WORKER_CYCLES = 14
 """The supervisor's own cycles where the slowest worker does not hide them."""
 
@@ -104,25 +107,35 @@ def _inner_1x1(work: ContractionWork, target: Target, *, zeroing: bool) -> Count
 
 def _worker_1x1(positions: Count, work: ContractionWork, target: Target, zeroing: bool) -> Count:
     """Returns a worker's slots for its positions in one pass."""
-    each = position_slots(work.dtype, target)
     if work.dtype == "float32":
-        slots = _by_positions(positions, (24, 47, 46, 46), each)
+        slots = _by_positions(positions, (24, 47, 46, 46), work.dtype, target)
         # The units take no zero in float32: partials are zeroed in memory first.
-        stores = ceil_div(target.amp_columns * 4, target.store_bytes_per_cycle)
+        columns = pass_columns(work.dtype, work.partials, target)
+        stores = ceil_div(columns * 4, target.store_bytes_per_cycle)
         return slots + (2 + stores * positions if zeroing else 0)
     if work.dtype == "float8":
-        return 17 + _by_positions(positions, (4, 18, 23, 27), each)
+        return 17 + _by_positions(positions, (4, 18, 23, 27), work.dtype, target)
     few = (21, 32, 41, 37) if zeroing else (22, 33, 42, 38)
-    return _by_positions(positions, few, each) - _RETENTION_1X1_SLOTS
+    return _by_positions(positions, few, work.dtype, target) - _RETENTION_1X1_SLOTS
 
 
 def _item_nx1(positions: Count, dtype: str, target: Target) -> Count:
     """Returns the slots of one work item."""
     few = (17, 33, 44, 45) if dtype == "float32" else (17, 29, 34, 34)
-    return _by_positions(positions, few, position_slots(dtype, target))
+    return _by_positions(positions, few, dtype, target)
 
 
-def _by_positions(positions: Count, few: tuple[int, int, int, int], each: int) -> Count:
-    """Returns the slots for 0, 1, 2 and 3 positions, and `each` more beyond."""
-    beyond = few[3] + each * (np.asarray(positions) - 3)
-    return np.where(np.asarray(positions) < 3, np.take(few, np.clip(positions, 0, 2)), beyond)
+def _by_positions(
+    positions: Count, few: tuple[int, int, int, int], dtype: str, target: Target
+) -> Count:
+    """Returns a worker's slots for its positions.
+
+    Args:
+        positions: How many there are.
+        few: The slots of 0, 1, 2 and 3 of them on the chips of the estimates.
+        dtype: Type of the inputs.
+        target: The machine.
+    """
+    count, each = np.asarray(positions), position_slots(dtype, target)
+    first = np.take(few, np.clip(count, 0, 3)) + np.minimum(count, 3) * (each - _SLOTS[dtype])
+    return first + each * np.maximum(count - 3, 0)
