@@ -1,6 +1,6 @@
 """ipu_tf: TensorFlow 2 / Keras 3 scripts for Graphcore IPUs, on a simulated IPU."""
 
-from ipu_tf import config, keras, ops, scopes, utils
+from ipu_tf import config, keras, machine, ops, scopes, utils
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
 from ipu_tf.config import IPUConfig
 from ipu_tf.estimation import estimate
@@ -18,6 +18,7 @@ __all__ = [
     "config",
     "estimate",
     "keras",
+    "machine",
     "ops",
     "scopes",
     "utils",

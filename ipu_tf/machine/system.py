@@ -63,25 +63,28 @@ class System:
             value = getattr(self, part)
             if not isinstance(value, kind):
                 raise ValueError(f"System.{part} must be a {kind.__name__}. Received: {value!r}.")
+        self._check_links()
+
+    def _check_links(self) -> None:
+        """Checks that there are links between all IPUs."""
         if not isinstance(self.links, LinkTiming | None):
             raise ValueError(
                 f"System.links must be a LinkTiming, or None. Received: {self.links!r}."
             )
-        if self.ipus > 1 and self.links is None:
+        if self.ipus == 1:
+            return
+        if self.links is None:
             raise ValueError(
                 f"System {self.name!r} has {self.ipus} IPUs and no links between them. "
                 "Give it `links`, or one IPU. Received: links=None."
             )
-        if self.ipus > self.ipus_per_link_domain and not self._gateways():
+        if self.ipus > self.ipus_per_link_domain and not self.links.gateway_bytes_per_second:
             raise ValueError(
                 f"System {self.name!r} has {self.ipus} IPUs in link domains of "
                 f"{self.ipus_per_link_domain} and no gateways between them. Give its `links` a "
                 "gateway_bytes_per_second, or join all IPUs in one domain. "
                 f"Received: ipus_per_link_domain={self.ipus_per_link_domain!r}."
             )
-
-    def _gateways(self) -> bool:
-        return self.links is not None and self.links.gateway_bytes_per_second > 0
 
     def check_ipus(self, ipus: int) -> None:
         """Checks a number of IPUs to use.
@@ -101,7 +104,13 @@ class System:
             )
 
 
-_PARTS = {"target": Target, "host": HostTiming, "streaming": StreamingTiming}
+_PARTS = {
+    "name": str,
+    "target": Target,
+    "ring": bool,
+    "host": HostTiming,
+    "streaming": StreamingTiming,
+}
 
 
 def _pod(chip: str, ipus: int) -> System:

@@ -93,6 +93,8 @@ def test_several_link_domains_need_gateways():
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
+        ("name", 16, r"System\.name must be a str\. Received: 16"),
+        ("ring", 1, r"System\.ring must be a bool\. Received: 1"),
         ("target", "gc2", r"System\.target must be a Target\. Received: 'gc2'"),
         ("host", None, r"System\.host must be a HostTiming\. Received: None"),
         ("streaming", 0, r"System\.streaming must be a StreamingTiming\. Received: 0"),
