@@ -79,6 +79,9 @@ from tensorflow.python.ops import cond_v2 as cond_v2
 from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto as HloModuleProto
 from tensorflow.core.framework.function_pb2 import FunctionDef as FunctionDef
 
+# A node of a FunctionDef that is made one by one.
+from tensorflow.core.framework.node_def_pb2 import NodeDef as NodeDef
+
 # Names and types of the outputs of ops in a FunctionDef.
 from tensorflow.python.framework import op_def_registry as op_def_registry
 

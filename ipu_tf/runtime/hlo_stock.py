@@ -1,8 +1,8 @@
 """Makes a function that XLA can read of one that holds tile ops and host ops.
 
-Tile ops become their stock twins. What only the host can run (prints, Python functions, summaries,
-iterators) becomes a custom call with the tensors that go to the host and come back from it. Both
-also in the functions that a function calls.
+Tile ops become their stock twins, and joined ops the ops that they stand for. What only the host
+can run (prints, Python functions, summaries, iterators) becomes a custom call with the tensors
+that go to the host and come back from it. All of it also in the functions that a function calls.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf._private import FunctionDef, op_def_registry
+from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import calls, loop_bounds
 from ipu_tf.runtime.loop_bounds import Loop, Stack
@@ -134,6 +135,7 @@ class _Body:
 
     def __init__(self, function: Any, host: Iterable[str], functions: StockFunctions) -> None:
         self._name = function.signature.name
+        self._nodes = {node.name: node for node in function.node_def}
         self.function = FunctionDef()
         self.function.CopyFrom(function)
         self.function.ClearField("node_def")
@@ -143,6 +145,7 @@ class _Body:
             if argument.name in self.host:
                 argument.type = _INT32
         self.renamed: dict[str, str] = {}
+        self._unjoined: dict[str, str] = {}
         self._functions = functions
         self._stacks = dict(loop_bounds.unbounded_stacks(function))
 
@@ -159,6 +162,8 @@ class _Body:
             self.renamed[f"{node.name}:output:0"] = handle
         elif node.op in calls.CALLS:
             self._add_call(node, host_inputs)
+        elif node.op in joined.JOINED:
+            self._add_joined_op(node)
         elif host_inputs or node.op in _HOST_OPS or node.op in _INFEEDS or _is_text(node):
             self._add_host_op(node)
         else:
@@ -168,7 +173,7 @@ class _Body:
         """Returns the function, with every name that changed brought up to date."""
         function, kept = self.function, {node.name for node in self.function.node_def}
         for node in function.node_def:
-            inputs = [self.renamed.get(name, name) for name in node.input]
+            inputs = [self._current(name) for name in node.input]
             node.ClearField("input")
             node.input.extend(n for n in inputs if not n.startswith("^") or n[1:] in kept)
         for result in function.signature.output_arg:
@@ -176,12 +181,18 @@ class _Body:
             if name in self.host:
                 result.type = _INT32
                 name = self._stand_in()
-            function.ret[result.name] = self.renamed.get(name, name)
+            function.ret[result.name] = self._current(name)
         for key in [key for key, name in function.control_ret.items() if name not in kept]:
             del function.control_ret[key]
         del function.signature.control_output[:]
         function.signature.control_output.extend(function.control_ret)
         return function
+
+    def _current(self, name: str) -> str:
+        """Returns the name that a tensor has now."""
+        while name in self._unjoined:  # Joined ops may be joined with others.
+            name = self._unjoined[name]
+        return self.renamed.get(name, name)
 
     def _add_device_op(self, node: Any) -> None:
         new = self._copy(node)
@@ -196,6 +207,24 @@ class _Body:
         for value in new.attr.values():
             for callee in calls.functions_of(value):
                 callee.name = self._functions.callee(callee.name).signature.name
+
+    def _add_joined_op(self, node: Any) -> None:
+        """Lets what reads a joined op read what was joined, or the chain that stands for it."""
+        names = [name for name, _ in _outputs(node)]
+        replaced = [self._output(joined.replaced(node, index)) for index in range(len(names))]
+        found = [name for name in replaced if name is not None]
+        if len(found) == len(names):
+            self._unjoined.update(zip(names, found, strict=True))
+            return
+        nodes, results = joined.expand(node)
+        self.function.node_def.extend(nodes)
+        self.renamed.update(zip(names, results, strict=True))
+
+    def _output(self, tensor: str | None) -> str | None:
+        """Returns what the FunctionDef calls a tensor of a graph, None where it is not in it."""
+        name, _, index = (tensor or "").rpartition(":")
+        node = self._nodes.get(name)
+        return None if node is None else list(_outputs(node))[int(index)][0]
 
     def _add_call(self, node: Any, host_inputs: frozenset[int]) -> None:
         new = self._copy(node)

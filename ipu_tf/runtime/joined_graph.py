@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf._private import FuncGraph
+from ipu_tf.ops import joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class JoinedGraph:
         return uses[0] if len(uses) == 1 and id(tensor) not in self._outputs else None
 
     def replace(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
-        """Makes everything that reads `tensor` read `by`."""
+        """Makes everything that reads `tensor` read `by`, an output of a joined op."""
+        joined.note_replaced(tensor, by)
         uses = self._uses.pop(id(tensor), [])
         for use in uses:
             use.op._update_input(use.index, by)

@@ -1,0 +1,188 @@
+"""The table of joined ops: which stock ops each of them stands for.
+
+A joined op does the work of a chain of ops in one pass on the host. The machine has no such op: it
+runs the chain. So where the compiler meets a joined op, as in a function that was traced for one
+program and is called by another, it reads the chain instead: the very ops that were joined, where
+the function still holds them, else those that this table has for the op. Gradients, which create
+joined ops at once, and functions that were pruned do not hold them.
+
+A joined op that is new needs an entry in `JOINED`; a test compares the table with the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf._private import NodeDef, op_def_registry
+
+_REPLACES = "_ipu_tf_replaces_"
+"""Attributes of a joined op, by the number of an output: the name of the tensor it replaces. Those
+that begin with an underscore may be set on any op, and are kept in files."""
+
+
+def note_replaced(tensor: tf.Tensor, by: tf.Tensor) -> None:
+    """Notes with a joined op which tensor one of its outputs replaces.
+
+    Args:
+        tensor: The tensor; its op stays in the graph.
+        by: The output.
+    """
+    name = tf.compat.v1.AttrValue(s=tensor.name.encode())
+    by.op._set_attr(f"{_REPLACES}{by.value_index}", name)
+
+
+def replaced(node: Any, index: int) -> str | None:
+    """Returns the name of the tensor that an output of a joined op replaces, where it is known.
+
+    Args:
+        node: NodeDef of the joined op.
+        index: Number of the output.
+    """
+    key = f"{_REPLACES}{index}"
+    return node.attr[key].s.decode() if key in node.attr else None
+
+
+class Chain:
+    """The stock ops that a joined op stands for, while they are made.
+
+    Args:
+        node: NodeDef of the joined op, in a FunctionDef.
+
+    Attributes:
+        nodes: The NodeDefs that were made, each after those it reads.
+        inputs: What the joined op reads, in the order of its inputs.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self._node = node
+        self._controls = [name for name in node.input if name.startswith("^")]
+        self.nodes: list[Any] = []
+        self.inputs: tuple[str, ...] = tuple(n for n in node.input if not n.startswith("^"))
+
+    def attribute(self, name: str) -> Any:
+        """Returns the AttrValue of an attribute of the joined op."""
+        return self._node.attr[name]
+
+    def add(self, op_type: str, *inputs: str, **types: tf.DType) -> str:
+        """Adds an op; returns what a FunctionDef calls its first output.
+
+        Its attributes are those of the joined op where both have them, else their defaults.
+
+        Args:
+            op_type: Its type.
+            inputs: What it reads.
+            types: Attributes that the joined op does not have.
+        """
+        node = self._new(op_type)
+        node.input.extend([*inputs, *self._controls])
+        definition = op_def_registry.get(op_type)
+        for attribute in definition.attr:
+            if attribute.name in types:
+                node.attr[attribute.name].type = types[attribute.name].as_datatype_enum
+            elif attribute.name in self._node.attr:
+                node.attr[attribute.name].CopyFrom(self._node.attr[attribute.name])
+            else:
+                node.attr[attribute.name].CopyFrom(attribute.default_value)
+        return f"{node.name}:{definition.output_arg[0].name}:0"
+
+    def constant(self, value: Any, dtype: tf.DType) -> str:
+        """Adds a constant; returns what a FunctionDef calls it."""
+        node = self._new("Const")
+        node.attr["dtype"].type = dtype.as_datatype_enum
+        node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype))
+        return f"{node.name}:output:0"
+
+    def _new(self, op_type: str) -> Any:
+        # Beside the joined op, not below it: the scope says which layer it belongs to.
+        node = NodeDef(name=f"{self._node.name}_{len(self.nodes)}_{op_type}", op=op_type)
+        self.nodes.append(node)
+        return node
+
+
+Expand = Callable[[Chain], Sequence[str]]
+"""Adds the ops that a joined op stands for; returns their names for its outputs."""
+
+
+def expand(node: Any) -> tuple[list[Any], list[str]]:
+    """Returns the stock ops that a joined op stands for, and its outputs among theirs.
+
+    The last of them has the name of the joined op, so what waits for it waits for the chain.
+
+    Args:
+        node: NodeDef of an op of a type in `JOINED`.
+    """
+    chain = Chain(node)
+    outputs = JOINED[node.op](chain)
+    last = chain.nodes[-1]
+    prefix = f"{last.name}:"
+    last.name = node.name
+    return chain.nodes, [
+        f"{node.name}:{name.removeprefix(prefix)}" if name.startswith(prefix) else name
+        for name in outputs
+    ]
+
+
+def _biased(product: str) -> Expand:
+    def expand_biased(chain: Chain) -> Sequence[str]:
+        *operands, bias = chain.inputs
+        result = chain.add("BiasAdd", chain.add(product, *operands), bias)
+        return [chain.add("Relu", result) if chain.attribute("relu").b else result]
+
+    return expand_biased
+
+
+def _filter_and_bias_gradients(chain: Chain) -> Sequence[str]:
+    of_filter = chain.add("Conv2DBackpropFilter", *chain.inputs)
+    return [of_filter, chain.add("BiasAddGrad", chain.inputs[2])]
+
+
+def _input_and_relu_gradients(chain: Chain) -> Sequence[str]:
+    *operands, features = chain.inputs
+    return [chain.add("ReluGrad", chain.add("Conv2DBackpropInput", *operands), features)]
+
+
+def _pool_and_relu_gradients(chain: Chain) -> Sequence[str]:
+    image, _, _ = chain.inputs
+    result = chain.add("MaxPoolGrad", *chain.inputs)
+    return [chain.add("ReluGrad", result, image) if chain.attribute("relu").b else result]
+
+
+def _dropout_mask(chain: Chain) -> Sequence[str]:
+    key, counter = chain.inputs
+    shape = tf.TensorShape(chain.attribute("shape").shape).as_list()
+    numbers = chain.add(
+        "StatelessRandomUniformV2",
+        chain.constant(shape, tf.int32),
+        key,
+        counter,
+        chain.constant(tf.random.Algorithm.PHILOX.value, tf.int32),
+        dtype=tf.float32,
+        Tshape=tf.int32,
+    )
+    rate = chain.constant(chain.attribute("rate").f, tf.float32)
+    return [chain.add("GreaterEqual", numbers, rate, T=tf.float32)]
+
+
+def _masked_scale(chain: Chain) -> Sequence[str]:
+    values, mask, scale = chain.inputs
+    # In the order of gradients: dropout itself is always joined of a chain that is known.
+    kept = chain.add("SelectV2", mask, values, chain.constant(0.0, tf.float32))
+    return [chain.add("Mul", kept, scale)]
+
+
+JOINED: Mapping[str, Expand] = MappingProxyType(
+    {
+        "IpuConv2DBias": _biased("Conv2D"),
+        "IpuMatMulBias": _biased("MatMul"),
+        "IpuConv2DBackpropFilterWithBias": _filter_and_bias_gradients,
+        "IpuConv2DBackpropInputRelu": _input_and_relu_gradients,
+        "IpuMaxPoolGrad": _pool_and_relu_gradients,
+        "IpuDropoutMask": _dropout_mask,
+        "IpuMaskedScale": _masked_scale,
+    }
+)
+"""What a joined op stands for, by its type."""
