@@ -193,15 +193,15 @@ def _encode(metadata: AttributeMetadata, value: Any) -> Any:
 
 def _decode(metadata: AttributeMetadata, value: Any) -> Any:
     """Returns a dictionary's value as the option takes it."""
-    enum = metadata.actual_type
-    if isinstance(value, dict) and any(map(dataclasses.is_dataclass, get_args(enum))):
-        return codec.decode(enum, value, metadata.name)
-    if not (isinstance(enum, type) and issubclass(enum, Enum)) or isinstance(value, enum):
+    kind = metadata.actual_type
+    if isinstance(value, dict) and any(map(dataclasses.is_dataclass, get_args(kind))):
+        return codec.decode(kind, value, metadata.name)
+    if not (isinstance(kind, type) and issubclass(kind, Enum)) or isinstance(value, kind):
         return value
     try:
-        return enum(value)
+        return kind(value)
     except ValueError:
-        choices = ", ".join(f"{member.value} ({member.name})" for member in enum)
+        choices = ", ".join(f"{member.value} ({member.name})" for member in kind)
         raise ValueError(
             f"{metadata.name} must be one of {choices}. Received: {value!r}."
         ) from None
