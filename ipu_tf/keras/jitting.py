@@ -2,19 +2,24 @@
 
 A step of a small dense network is many short ops, whose dispatch takes longer than their work:
 XLA joins them. XLA for CPUs is slow at convolutions, pooling, random bits and scattered updates,
-so a step with any op that is not listed here stays with the graph executor. The tile ops are the
-same kernels in both, and their numbers do not depend on the choice.
+so a step that runs any op that is not listed here stays with the graph executor. The tile ops and
+those of dropout are the same kernels in both, and their numbers do not depend on the choice.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
+
+from ipu_tf.runtime.calls import functions_of
 
 logger = logging.getLogger(__name__)
 
 _TILE_OPS = frozenset({"IpuMatMul", "IpuMatMulBias", "IpuBatchMatMulV2", "IpuCast"})
+
+# Random bits that do not come from our kernel are XLA's own, which are slow. Seeds are two words.
+_DROPOUT = frozenset({"IpuDropoutMask", "IpuMaskedScale", "StatelessRandomGetKeyCounter"})
 
 _STRUCTURE = frozenset(
     {
@@ -55,7 +60,7 @@ _SHAPES = frozenset(
     }
 )  # fmt: skip
 
-JITTED_OPS = _TILE_OPS | _STRUCTURE | _ELEMENT_WISE | _REDUCTIONS | _SHAPES
+JITTED_OPS = _TILE_OPS | _DROPOUT | _STRUCTURE | _ELEMENT_WISE | _REDUCTIONS | _SHAPES
 """Types of the ops of a step that XLA compiles at least as well as the graph executor runs it."""
 
 MAX_JITTED_BYTES = 128 << 20
@@ -69,7 +74,7 @@ def runs_jitted(step: Any) -> bool:
     Args:
         step: The concrete function of the step.
     """
-    others = sorted(set(op_types(step.graph)) - JITTED_OPS)
+    others = sorted(live_op_types(step) - JITTED_OPS)
     size = sum(variable.shape.num_elements() * variable.dtype.size for variable in step.variables)
     name = step.name.decode() if isinstance(step.name, bytes) else step.name
     if others:
@@ -83,12 +88,33 @@ def runs_jitted(step: Any) -> bool:
     return False
 
 
-def op_types(graph: Any) -> Iterator[str]:
-    """Yields the types of all ops of a graph and of the functions that it calls."""
-    yield from (op.type for op in graph.get_operations())
-    yield from _function_op_types(graph.as_graph_def().library.function)
+def live_op_types(function: Any) -> set[str]:
+    """Returns the types of the ops that run when a function does, and in what it calls.
+
+    Others may be in its graph, as those that were joined are, but nothing needs them.
+
+    Args:
+        function: A concrete function.
+    """
+    definitions = {f.signature.name: f for f in function.graph.as_graph_def().library.function}
+    waiting = [function.function_def]
+    types: set[str] = set()
+    seen: set[str] = set()
+    while waiting:
+        for node in _live_nodes(waiting.pop()):
+            types.add(node.op)
+            names = {f.name for value in node.attr.values() for f in functions_of(value)} - seen
+            waiting += [definitions[name] for name in names]
+            seen |= names
+    return types
 
 
-def _function_op_types(functions: Iterable[Any]) -> Iterator[str]:
-    for function in functions:
-        yield from (node.op for node in function.node_def)
+def _live_nodes(definition: Any) -> Iterator[Any]:
+    """Yields the nodes of a FunctionDef that its results or side effects need."""
+    waiting = {node.name: node for node in definition.node_def}
+    names = [*definition.ret.values(), *definition.control_ret.values()]
+    while names:
+        node = waiting.pop(names.pop().removeprefix("^").partition(":")[0], None)
+        if node is not None:
+            yield node
+            names += node.input

@@ -41,7 +41,23 @@ def normalised():
     )
 
 
-NETWORKS = {"dense": sequential, "normalised": normalised, "convolutional": convolutional}
+def with_dropout():
+    return keras.Sequential(
+        [
+            keras.Input((FEATURES,)),
+            keras.layers.Dense(16, activation="relu"),
+            keras.layers.Dropout(0.4, seed=3),
+            keras.layers.Dense(CLASSES),
+        ]
+    )
+
+
+NETWORKS = {
+    "dense": sequential,
+    "normalised": normalised,
+    "with dropout": with_dropout,
+    "convolutional": convolutional,
+}
 
 
 def trained(strategy, network, steps_per_execution, optimizer="adam", **options):
@@ -77,7 +93,9 @@ def test_accumulating_loops_of_any_length_are_equal_to_the_bit(strategy, network
     assert long_logs == short_logs
 
 
-@pytest.mark.parametrize(("network", "jitted"), [("dense", True), ("convolutional", False)])
+@pytest.mark.parametrize(
+    ("network", "jitted"), [("dense", True), ("with dropout", True), ("convolutional", False)]
+)
 def test_xla_compiles_the_loops_of_dense_networks(strategy, caplog, network, jitted):
     with caplog.at_level(logging.INFO, jitting.__name__):
         trained(strategy, network, 4)
@@ -94,6 +112,57 @@ def test_large_networks_are_not_jitted(strategy, caplog, monkeypatch):
     with caplog.at_level(logging.INFO, jitting.__name__):
         trained(strategy, "dense", 4)
     assert "bytes, more than 64" in caplog.records[0].getMessage()
+
+
+def test_dropout_trains_the_same_in_loops_that_xla_compiles(strategy, monkeypatch):
+    _, jitted_logs, jitted_outputs = trained(strategy, "with dropout", 12)
+    monkeypatch.setattr(jitting, "MAX_JITTED_BYTES", -1)
+    _, logs, outputs = trained(strategy, "with dropout", 12)
+    for name, values in logs.items():
+        np.testing.assert_allclose(jitted_logs[name], values, rtol=1e-5)
+    np.testing.assert_allclose(jitted_outputs, outputs, rtol=1e-5, atol=1e-6)
+
+
+def dropped(strategy):
+    """Returns what dropout keeps of ones in the steps of an execution."""
+    with strategy.scope():
+        inputs = keras.Input((FEATURES,))
+        model = keras.Model(inputs, keras.layers.Dropout(0.4, seed=3)(inputs, training=True))
+        model.compile(steps_per_execution=12)
+    return model.predict(np.ones((48, FEATURES), "float32"), batch_size=4, verbose=0)
+
+
+def test_dropout_draws_the_same_in_loops_that_xla_compiles(strategy, monkeypatch, caplog):
+    with caplog.at_level(logging.INFO, jitting.__name__):
+        jitted = dropped(strategy)
+        monkeypatch.setattr(jitting, "MAX_JITTED_BYTES", -1)
+        outputs = dropped(strategy)
+    first, second = (r.getMessage() for r in caplog.records if "loop around" in r.getMessage())
+    assert "is compiled by XLA" in first
+    assert "graph executor" in second
+    np.testing.assert_array_equal(jitted, outputs)
+    assert np.unique(jitted[:4]).size == 2
+    assert not np.array_equal(jitted[:4], jitted[4:8])
+
+
+def test_ops_that_nothing_needs_do_not_count():
+    @tf.function
+    def inner(x):
+        tf.nn.softplus(x)
+        return tf.nn.relu(x)
+
+    @tf.function
+    def step(x, variable):
+        tf.sort(x)
+        variable.assign_add(tf.nn.elu(x))
+        tf.function(tf.nn.selu)(x)
+        return tf.cond(x[0] > 0, lambda: inner(x), lambda: x)
+
+    variable = tf.Variable([1.0, 2.0])
+    function = step.get_concrete_function(tf.TensorSpec([2]), variable)
+    types = jitting.live_op_types(function)
+    assert {"AssignAddVariableOp", "Elu", "Relu"} <= types
+    assert not {"Softplus", "TopKV2", "Neg", "Selu"} & types
 
 
 def test_tracing_does_not_take_longer_for_more_steps(strategy, monkeypatch):
