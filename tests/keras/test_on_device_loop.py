@@ -123,11 +123,21 @@ def test_dropout_trains_the_same_in_loops_that_xla_compiles(strategy, monkeypatc
     np.testing.assert_allclose(jitted_outputs, outputs, rtol=1e-5, atol=1e-6)
 
 
+class AlwaysDropping(keras.layers.Layer):
+    """Dropout in predictions, too."""
+
+    def __init__(self):
+        super().__init__()
+        self._dropout = keras.layers.Dropout(0.4, seed=3)
+
+    def call(self, inputs):
+        return self._dropout(inputs, training=True)
+
+
 def dropped(strategy):
     """Returns what dropout keeps of ones in the steps of an execution."""
     with strategy.scope():
-        inputs = keras.Input((FEATURES,))
-        model = keras.Model(inputs, keras.layers.Dropout(0.4, seed=3)(inputs, training=True))
+        model = keras.Sequential([keras.Input((FEATURES,)), AlwaysDropping()])
         model.compile(steps_per_execution=12)
     return model.predict(np.ones((48, FEATURES), "float32"), batch_size=4, verbose=0)
 
