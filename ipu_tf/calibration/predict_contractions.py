@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count, takewhile
 
 from ipu_tf.calibration.outcome import CannotPredict, Outcome
 from ipu_tf.calibration.params import input_dtype, partials_dtype, says, whole
@@ -17,10 +18,9 @@ from ipu_tf.machine.contractions.amp import amp_1x1_cycles
 from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
 from ipu_tf.machine.target import Target
 
-_SIZE_STEP = 32
-"""Square matmuls are tried in steps of this many rows."""
-
-_PEAK_STEP = 128
+_SQUARE_STEP = 128
+"""Square matmuls are tried in steps of this many rows. What is published of them (CIT 5.1) are
+multiples of it."""
 
 
 def amp_vertex(record: Record, target: Target) -> Outcome:
@@ -109,18 +109,24 @@ def gemm_peak(record: Record, target: Target) -> Outcome:
     )
     rates = [*_square_rates(largest, dtype, partials, target)]
     if not rates:
-        raise CannotPredict(f"no square matmul from {_PEAK_STEP} to {largest} fits")
+        raise CannotPredict(f"no square matmul from {_SQUARE_STEP} to {largest} fits")
     return Outcome(flops_per_second=max(rates))
 
 
 def gemm_largest_square(record: Record, target: Target) -> Outcome:
-    """Predicts the largest square matmul whose matrices and plan fit the tiles."""
+    """Predicts the largest square matmul whose matrices and plan fit the tiles.
+
+    Raises:
+        CannotPredict: Not even the smallest that is tried fits.
+    """
     size = _largest_square(input_dtype(record), partials_dtype(record), target)
+    if size == 0:
+        raise CannotPredict(f"no square matmul of {_SQUARE_STEP} rows fits")
     return Outcome(count=size)
 
 
 def _square_rates(largest: int, dtype: str, partials: str, target: Target) -> Iterator[float]:
-    for size in range(_PEAK_STEP, largest + 1, _PEAK_STEP):
+    for size in range(_SQUARE_STEP, largest + 1, _SQUARE_STEP):
         shape = MatMulShape(m=size, k=size, n=size, dtype=dtype)
         try:
             plan = _planned(shape, target, partials)
@@ -130,15 +136,15 @@ def _square_rates(largest: int, dtype: str, partials: str, target: Target) -> It
 
 
 def _largest_square(dtype: str, partials: str, target: Target) -> int:
-    """Returns the largest size that fits, by bisection."""
-    low, high = 1, target.tiles * target.tile_bytes // _SIZE_STEP
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _square_fits(middle * _SIZE_STEP, dtype, partials, target):
-            low = middle
-        else:
-            high = middle
-    return low * _SIZE_STEP
+    """Returns the last size that fits before one does not, 0 if the first does not.
+
+    So finds it who raises the size until no program comes out, as the benchmark does: whether a
+    plan fits does not depend on the size alone, but on how it divides.
+    """
+    fitting = takewhile(
+        lambda size: _square_fits(size, dtype, partials, target), count(_SQUARE_STEP, _SQUARE_STEP)
+    )
+    return max(fitting, default=0)
 
 
 def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:

@@ -162,11 +162,18 @@ CONSTANTS = (
     ),
     Constant(
         name="plans of what was measured on the GC2",
-        value=f"least memory within {FIRST.cycle_backoff:.0%} of the fewest cycles; steps over "
-        "channels alone",
+        value=f"least memory within {FIRST.cycle_backoff:.0%} of the fewest cycles; even steps "
+        "over output channels alone",
         status="stated",
-        how="an option of poplibs' first releases, where current plans take the fewest cycles; "
-        "steps over the batch are ours",
+        how="an option and the rules of poplibs' planner of 2019, where current plans take the "
+        "fewest cycles",
+    ),
+    Constant(
+        name="serial steps of plans",
+        value="over one extent; of a reduction, even ones",
+        status="stated",
+        how="the rules of poplibs 3.4; steps over what streams past the AMP units, as a batch, "
+        "are ours",
     ),
     Constant(
         name="call of a 1x1 AMP vertex",
@@ -252,7 +259,8 @@ KIND_NOTES = {
     "exchange_scatter": KindNote(status="fitted", how="sync, start, words"),
     "gemm_largest_square": KindNote(
         status="modelled",
-        how="the largest whose matrices (operands and their copies, product, sum) and plan fit",
+        how="the last multiple of 128 before one whose matrices (operands and their copies, "
+        "product, sum) and plan do not fit",
     ),
     "gemm_peak": KindNote(
         status="modelled", how="the fastest plan of all multiples of 128 that fit"
@@ -279,6 +287,13 @@ KNOWN_WRONG = (
     "First layers of three input channels ran two to three times slower, and groups of four "
     "channels ten times, in the SDK that was measured than the plans that the planner finds. "
     "Changes of layout as poplibs' planner charges them do not explain it.",
+    "Larger square matmuls of mixed precision fit the modelled GC2 than were measured, while those "
+    "of float32 are within a tenth: neither a product and a sum in float32, nor copies of both "
+    "operands, nor poplibs' rules of 2019 (least memory within a share of the fewest cycles, or "
+    "fewest cycles within a share of the memory) let operands of half the size take more room. In "
+    "the same report, float16 convolutions of 4 to 16 images did not fit where those of 32 did "
+    "(CIT table 5.5: VGG16 Conv5_1, Inception Conv8 and Conv9), so that what fitted hung on the "
+    "plan that the SDK chose, not on sizes alone.",
     "Vertices other than products and reductions are charged as poplibs' estimators do; no "
     "measurements of them are published.",
 )

@@ -23,9 +23,16 @@ from ipu_tf.compiler.plan_bound import least_cycles, least_cycles_by
 from ipu_tf.compiler.plan_check import check_proportion
 from ipu_tf.compiler.plan_cost import plan_cost
 from ipu_tf.compiler.releases import CURRENT, Release
-from ipu_tf.compiler.search_space import Splits, parallel_splits, with_serial_steps
+from ipu_tf.compiler.search_space import (
+    Splits,
+    in_all_steps,
+    in_fewest_steps,
+    parallel_splits,
+    role,
+    waiting_extent,
+)
 from ipu_tf.compiler.shapes import AMP_GRAINS, ConvShape, MatMulShape, OpShape
-from ipu_tf.machine.contractions import METHODS, pass_columns
+from ipu_tf.machine.contractions import pass_columns
 from ipu_tf.machine.target import Target
 
 _CACHED_PLANS = 4096
@@ -33,10 +40,8 @@ _PRICED_FIRST = 256
 """Plans of the lowest bounds; the best of them rules most others out."""
 
 _PRICED_GROWTH = 8
-_STEPPED = 64
-_STEPPED_FOR_MEMORY = 256
-"""Splits for which serial steps are tried: those of the lowest bounds, and of the least memory.
-More are tried where cycles are given up for memory, and where nothing fits else."""
+_STEPPED_FIRST = 64
+"""Splits of the lowest bounds, and of the least memory, that are taken in steps before others."""
 
 PlanT = TypeVar("PlanT", MatMulPlan, ConvPlan)
 
@@ -101,21 +106,24 @@ def _search(
 ) -> PlanT:
     """Returns the best plan of a type, for the two public planners."""
     search = _Search(shape, target, limits)
+    release = limits.release
     partials = partial_dtype(shape.dtype, partials)
     width = pass_columns(shape.dtype, partials, target)
-    serial_names = tuple(
-        name for name in plan_type.serial_names() if name not in limits.release.whole
-    )
-    by_filled: dict[str, Splits] = {}
+    by_waiting: dict[str, Splits] = {}
     for method in methods_for(shape):
-        if method not in limits.release.methods or search.rules_out(method, partials):
+        if method not in release.methods or search.rules_out(method, partials):
             continue
-        filled = "rows" if METHODS[method].swapped else shape.column_split
-        if filled not in by_filled:
-            by_filled[filled] = parallel_splits(
-                shape, target, serial_names, filled=filled, width=width
+        waiting = waiting_extent(shape, method)
+        if waiting not in by_waiting:
+            serial_names = tuple(
+                name
+                for name in plan_type.serial_names()
+                if role(shape, method, name) in release.stepped
             )
-        splits = by_filled[filled]
+            by_waiting[waiting] = parallel_splits(
+                shape, target, serial_names, filled=waiting, width=width
+            )
+        splits = by_waiting[waiting]
         search.add(
             Candidates(
                 splits=splits.splits,
@@ -146,10 +154,10 @@ class _Search:
         self._shape = shape
         self._target = target
         self._limit_bytes = int(target.tile_bytes * limits.proportion)
-        self._backoff = limits.release.cycle_backoff
+        self._release = limits.release
+        self._added: list[Candidates] = []
         self._best: _Found | None = None
         self._least: _Found | None = None
-        self._priced: list[_Found] = []
 
     def rules_out(self, method: str, partials: str) -> bool:
         """Returns whether no plan by a method can be of interest."""
@@ -158,36 +166,30 @@ class _Search:
 
     def add(self, plans: Candidates) -> None:
         """Looks for a better plan among candidates without serial steps, and their serial ones."""
+        if self._release.cycle_backoff:
+            self._added.append(plans)
         plans, bound, needed = self._of_interest(plans)
         self._price(plans, bound, needed)
-        large = (needed > self._limit_bytes) & (bound < self._most_cycles)
-        if not large.any():
-            return
-        bound, needed = bound[large], needed[large]
-        plans = plans.take(np.flatnonzero(large))
-        if not self._backoff:
-            self._add_stepped(plans, bound, needed, _STEPPED)
-        if self._backoff or self._best is None:
-            self._add_stepped(plans, bound, needed, _STEPPED_FOR_MEMORY)
+        large = np.flatnonzero((needed > self._limit_bytes) & (bound < self._most_cycles))
+        # A good plan in steps rules most others out.
+        few = np.union1d(
+            _smallest(bound[large], _STEPPED_FIRST), _smallest(needed[large], _STEPPED_FIRST)
+        )
+        self._add_stepped(plans.take(large[few]))
+        rest = np.delete(large, few)
+        self._add_stepped(plans.take(rest[bound[rest] < self._most_cycles]))
 
-    def _add_stepped(
-        self,
-        plans: Candidates,
-        bound: NDArray[np.int64],
-        needed: NDArray[np.int64],
-        count: int,
-    ) -> None:
-        """Looks for a better plan in serial steps, of so many of the splits."""
-        chosen = np.union1d(_smallest(bound, count), _smallest(needed, count))
-        stepped = with_serial_steps(self._shape, plans.take(chosen))
-        self._price(*self._of_interest(stepped))
+    def _add_stepped(self, plans: Candidates) -> None:
+        """Looks for a better plan among candidates in as few serial steps as make them fit."""
+        for stepped in in_fewest_steps(
+            self._shape, plans, self._target, self._limit_bytes, self._release
+        ):
+            self._price(*self._of_interest(stepped))
 
     def result(self, plan_type: type[PlanT]) -> PlanT:
         """Returns the cheapest plan that fits, else the one of least memory."""
         if self._best is not None:
-            within = (found for found in self._priced if found.cycles <= self._most_cycles)
-            least = min(within, key=lambda found: found.needed_bytes, default=self._best)
-            return _plan(plan_type, least)
+            return _plan(plan_type, self._smallest_within(self._best))
         if self._least is None:
             raise ValueError(f"{self._shape.op}: no plan exists. Received: {self._shape!r}.")
         if self._least.needed_bytes > self._target.tile_bytes:
@@ -202,7 +204,9 @@ class _Search:
     @property
     def _most_cycles(self) -> float:
         """Above these cycles no plan is of interest."""
-        return np.inf if self._best is None else self._best.cycles * (1 + self._backoff)
+        if self._best is None:
+            return np.inf
+        return self._best.cycles * (1 + self._release.cycle_backoff)
 
     def _of_interest(
         self, plans: Candidates
@@ -251,14 +255,34 @@ class _Search:
         )
         if self._best is None or (best.cycles, best.ties) < (self._best.cycles, self._best.ties):
             self._best = best
-        if self._backoff:
+
+    def _smallest_within(self, best: _Found) -> _Found:
+        """Returns the plan of least memory in no more cycles than the release gives up."""
+        for splits in self._added:
+            plans, bound, needed = self._of_interest(splits)
+            best = self._smaller(best, plans, bound, needed)
+            for stepped in in_all_steps(self._shape, plans, self._release):
+                best = self._smaller(best, *self._of_interest(stepped))
+        return best
+
+    def _smaller(
+        self,
+        best: _Found,
+        plans: Candidates,
+        bound: NDArray[np.int64],
+        needed: NDArray[np.int64],
+    ) -> _Found:
+        """Prices candidates in the order of their memory, until one takes no more cycles."""
+        order = np.lexsort((bound, needed))
+        order = order[needed[order] < best.needed_bytes]
+        for start in range(0, len(order), _PRICED_FIRST):
+            chosen = order[start : start + _PRICED_FIRST]
+            cycles = plan_cost(self._shape, plans.take(chosen), self._target)
             within = np.flatnonzero(cycles <= self._most_cycles)
-            self._priced.extend(
-                _Found(
-                    plans=plans, index=int(i), needed_bytes=int(needed[i]), cycles=int(cycles[i])
-                )
-                for i in within
-            )
+            if len(within):
+                index = int(chosen[within[0]])
+                return _Found(plans=plans, index=index, needed_bytes=int(needed[index]))
+        return best
 
 
 def _first(*keys: NDArray[np.int64]) -> int:

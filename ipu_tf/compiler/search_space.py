@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.compiler.candidates import Candidates
+from ipu_tf.compiler.plan_blocks import scratch_bytes
+from ipu_tf.compiler.releases import Release, Role
 from ipu_tf.compiler.shapes import AMP_GRAINS, ConvShape, OpShape
+from ipu_tf.machine.contractions import METHODS
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
 
@@ -21,7 +24,7 @@ _DIVIDED = ("kernel_rows", "kernel_columns")
 """Extents of a few elements: only even splits are tried."""
 
 _STEPS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-_STEPS_OF_TWO = (2, 4, 8, 16, 32)
+"""Numbers of steps that are tried where they need not be even."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,39 +66,75 @@ def parallel_splits(
     )
 
 
-def with_serial_steps(shape: OpShape, plans: Candidates) -> Candidates:
-    """Returns plans in serial steps: every plan with every number of steps that it can take."""
-    names = tuple(plans.serial)
-    options = np.array(list(_step_counts(names)), dtype=np.int64)
-    steps = dict(zip(names, options.T, strict=True))
-    parts = {
-        name: splits[:, np.newaxis] * steps.get(name, 1) for name, splits in plans.splits.items()
-    }
-    possible = np.ones((len(next(iter(plans.splits.values()))), len(options)), dtype=bool)
-    for name in names:
-        grain = plans.grain if name == shape.grained_split else 1
-        possible &= parts[name] <= ceil_div(shape.extents[name], grain)
-        if name in shape.reduction_splits:
-            for before in shape.reduction_splits[: shape.reduction_splits.index(name)]:
-                possible &= (steps[name] == 1) | (parts[before] == 1)
-    plan, option = np.nonzero(possible)
-    every = plans.take(plan)
-    serial = {name: counts[option] for name, counts in steps.items()}
-    splits = {name: counts * serial.get(name, 1) for name, counts in every.splits.items()}
-    return dataclasses.replace(every, splits=splits, serial=serial)
+def in_all_steps(shape: OpShape, plans: Candidates, release: Release) -> Iterator[Candidates]:
+    """Yields plans in serial steps: every plan with every number of steps that it can take.
+
+    One extent is taken in steps at a time, as by poplibs (ConvModel.cpp).
+    """
+    for name in plans.serial:
+        counts = _step_counts(shape, plans.method, name, release)
+        plan, option = np.nonzero(counts <= _most_steps(shape, plans, name)[:, np.newaxis])
+        yield _stepped(plans.take(plan), name, counts[option])
 
 
-def _step_counts(names: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
-    """Yields the steps of every extent: in one extent, or in two of them."""
-    for index in range(len(names)):
-        for steps in _STEPS:
-            yield tuple(steps if i == index else 1 for i in range(len(names)))
-    for first in range(len(names)):
-        for second in range(first + 1, len(names)):
-            for one in _STEPS_OF_TWO:
-                for other in _STEPS_OF_TWO:
-                    pair = {first: one, second: other}
-                    yield tuple(pair.get(i, 1) for i in range(len(names)))
+def in_fewest_steps(
+    shape: OpShape, plans: Candidates, target: Target, limit_bytes: int, release: Release
+) -> Iterator[Candidates]:
+    """Yields plans in as few serial steps as make them fit; in as many as possible if none do."""
+    for name in plans.serial:
+        counts = _step_counts(shape, plans.method, name, release)
+        usable = np.searchsorted(counts, _most_steps(shape, plans, name), side="right")
+        some = plans.take(usable > 0)
+        most = usable[usable > 0] - 1
+        fewest = np.zeros_like(most)
+        while np.any(fewest < most):
+            middle = (fewest + most) // 2
+            needed = scratch_bytes(shape, _stepped(some, name, counts[middle]), target)
+            fits = needed <= limit_bytes
+            fewest, most = np.where(fits, fewest, middle + 1), np.where(fits, middle, most)
+            fewest = np.minimum(fewest, most)
+        yield _stepped(some, name, counts[most])
+
+
+def _stepped(plans: Candidates, name: str, counts: NDArray[np.int64]) -> Candidates:
+    """Returns plans with so many steps of an extent."""
+    return dataclasses.replace(
+        plans,
+        splits={**plans.splits, name: plans.splits[name] * counts},
+        serial={**plans.serial, name: counts},
+    )
+
+
+def _most_steps(shape: OpShape, plans: Candidates, name: str) -> NDArray[np.int64]:
+    """Returns how many steps of an extent plans can take at most."""
+    grain = plans.grain if name == shape.grained_split else 1
+    most = ceil_div(shape.extents[name], grain) // np.asarray(plans.splits[name])
+    if name in shape.reduction_splits:
+        # Partials of the splits before are added up first.
+        for before in shape.reduction_splits[: shape.reduction_splits.index(name)]:
+            most = np.where(plans.splits[before] == 1, most, 1)
+    return most
+
+
+def waiting_extent(shape: OpShape, method: str) -> str:
+    """Returns the extent that a method computes side by side in the columns of the AMP unit."""
+    return "rows" if METHODS[method].swapped else shape.column_split
+
+
+def role(shape: OpShape, method: str, name: str) -> Role:
+    """Returns what a method makes of an extent."""
+    if name in shape.reduction_splits:
+        return "reduction"
+    return "output" if name == waiting_extent(shape, method) else "streamed"
+
+
+def _step_counts(shape: OpShape, method: str, name: str, release: Release) -> NDArray[np.int64]:
+    """Returns the numbers of steps of an extent that are worth trying, ascending."""
+    extent = shape.extents[name]
+    if role(shape, method, name) not in release.even:
+        return np.array([count for count in _STEPS if count <= extent], dtype=np.int64)
+    counts = np.arange(2, _STEPS[-1] + 1)
+    return counts[extent % counts == 0]
 
 
 def _part_counts(shape: OpShape, name: str, target: Target, width: int) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 import pytest
 
-from ipu_tf.calibration import KINDS, CannotPredict, predict
+from ipu_tf.calibration import KINDS, CannotPredict, predict, predict_contractions
 from ipu_tf.calibration.library_reduction import library_reduction_cycles
 from ipu_tf.calibration.params import input_dtype, partials_dtype
 from ipu_tf.machine import target
@@ -224,3 +224,18 @@ def test_plans_that_do_not_fit_are_not_predicted(make):
     params = {"m": 10**6, "k": 10**6, "n": 10**6}
     with pytest.raises(CannotPredict, match=r"matmul"):
         predict(make("dense_matmul", params, dtype="f32"))
+
+
+@pytest.mark.parametrize(("fitting", "largest"), [({128, 256, 512}, 256), ({256}, 0)])
+def test_the_largest_square_is_the_last_before_one_does_not_fit(monkeypatch, fitting, largest):
+    monkeypatch.setattr(
+        predict_contractions, "_square_fits", lambda size, dtype, partials, target: size in fitting
+    )
+    found = predict_contractions._largest_square("float32", "float32", target("gc2"))
+    assert found == largest
+
+
+def test_no_square_may_fit(monkeypatch, make):
+    monkeypatch.setattr(predict_contractions, "_largest_square", lambda *_: 0)
+    with pytest.raises(CannotPredict, match=r"no square matmul of 128 rows fits"):
+        predict(make("gemm_largest_square", {}, dtype="f32"))

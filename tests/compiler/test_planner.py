@@ -2,6 +2,7 @@ import dataclasses
 import itertools
 import time
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -20,7 +21,8 @@ from ipu_tf.compiler.plan_bound import least_cycles, least_cycles_by
 from ipu_tf.compiler.plan_check import check
 from ipu_tf.compiler.plan_cost import plan_cost
 from ipu_tf.compiler.planner import plan_conv, plan_matmul
-from ipu_tf.compiler.releases import FIRST, Release
+from ipu_tf.compiler.releases import CURRENT, FIRST, Release
+from ipu_tf.compiler.search_space import in_fewest_steps
 from ipu_tf.compiler.shapes import AMP_GRAINS, CONV_PASSES
 from ipu_tf.compiler.windows import window_extent
 from ipu_tf.machine import target
@@ -285,7 +287,7 @@ def check_bound(shape, plan_type, data):
 
 
 def test_large_operands_are_taken_in_steps():
-    shape = MatMulShape(m=2048, k=16384, n=65536, dtype="float16")
+    shape = MatMulShape(m=8192, k=8192, n=8192, dtype="float16")
     plan = plan_matmul(shape, BOW)
     assert plan.steps > 1
     check(plan, shape, BOW, 0.6)
@@ -294,6 +296,82 @@ def test_large_operands_are_taken_in_steps():
 def test_steps_are_taken_only_where_they_are_needed():
     shape = MatMulShape(m=512, k=512, n=512)
     assert plan_matmul(shape, BOW).steps == 1
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [MatMulShape(m=1000, k=1000, n=1000), MatMulShape(m=128, k=66000, n=128, dtype="float16")],
+)
+def test_one_extent_is_taken_in_steps_at_a_time(shape):
+    plan = plan_matmul(shape, target("bow", 16))
+    assert sum(steps > 1 for steps in plan.serial.values()) == 1
+
+
+@pytest.mark.parametrize("k", [100_000, 99_999, 30_030])
+def test_steps_of_a_reduction_are_of_one_size(k):
+    plan = plan_matmul(MatMulShape(m=64, k=k, n=64), target("gc2", 16))
+    assert plan.serial_reduction > 1
+    assert k % plan.serial_reduction == 0
+
+
+SMALL = target("gc2", 8)
+LIMIT_BYTES = int(0.6 * SMALL.tile_bytes)
+IN_STEPS = MatMulShape(m=512, k=480, n=512)
+"""A matmul that such a machine holds in steps alone."""
+
+
+def stepped_plans(release):
+    """Yields all plans in steps, of rows or columns, that fill the machine."""
+    splits = itertools.product((1, 2, 4, 8), repeat=3)
+    for rows, columns, reduction in splits:
+        if rows * columns * reduction == SMALL.tiles:
+            for steps in (2, 4, 8, 16, 32):
+                common = {"columns": columns, "reduction": reduction, "grain": 8}
+                yield MatMulPlan(rows=rows * steps, serial_rows=steps, **common)
+                if release is CURRENT:
+                    common["columns"] *= steps
+                    yield MatMulPlan(rows=rows, serial_columns=steps, **common)
+
+
+def fits(plan):
+    return needed_bytes(IN_STEPS, plan, SMALL) <= LIMIT_BYTES
+
+
+def test_the_best_of_all_plans_in_steps_is_found():
+    found = cycles(IN_STEPS, plan_matmul(IN_STEPS, SMALL), SMALL)
+    possible = [plan for plan in stepped_plans(CURRENT) if fits(plan)]
+    assert possible
+    assert found <= min(cycles(IN_STEPS, plan, SMALL) for plan in possible)
+
+
+def test_the_first_release_finds_the_plan_of_least_memory_within_its_cycles():
+    found = plan_matmul(IN_STEPS, SMALL, release=FIRST)
+    fastest = dataclasses.replace(FIRST, cycle_backoff=0.0)
+    most = 1.2 * cycles(IN_STEPS, plan_matmul(IN_STEPS, SMALL, release=fastest), SMALL)
+    possible = [p for p in stepped_plans(FIRST) if cycles(IN_STEPS, p, SMALL) <= most]
+    assert possible
+    assert cycles(IN_STEPS, found, SMALL) <= most
+    needed = needed_bytes(IN_STEPS, found, SMALL)
+    assert needed <= min(needed_bytes(IN_STEPS, plan, SMALL) for plan in possible)
+
+
+def test_plans_are_taken_in_no_more_steps_than_make_them_fit():
+    splits = {"batch": [1, 1], "rows": [1, 8], "columns": [8, 1], "reduction": [1, 1]}
+    plans = Candidates(
+        splits={name: np.array(parts) for name, parts in splits.items()},
+        serial={"rows": 1},
+        method="amp_1x1_swapped",
+        grain=8,
+        partials="float32",
+    )
+    (stepped,) = in_fewest_steps(IN_STEPS, plans, SMALL, LIMIT_BYTES, FIRST)
+    # The whole right operand never fits; split into columns it does, with some of the rows.
+    few, most = (int(steps) for steps in stepped.serial["rows"])
+    assert most == 512 // 8
+    plan = MatMulPlan(rows=few, columns=8, serial_rows=few, grain=8)
+    halves = MatMulPlan(rows=few // 2, columns=8, serial_rows=few // 2, grain=8)
+    assert fits(plan)
+    assert not fits(halves)
 
 
 def test_depthwise_convolutions_avoid_the_amp_units():
@@ -320,6 +398,15 @@ def test_releases_know_some_methods():
         Release(name="other", cycle_backoff=-0.1)
 
 
+@pytest.mark.parametrize("field", ["stepped", "even"])
+def test_releases_take_steps_of_extents_by_their_role(field):
+    with pytest.raises(
+        ValueError,
+        match=rf"Release.{field} must be some of output, reduction, streamed\. Received: \['rows'",
+    ):
+        Release(name="other", **{field: frozenset({"rows"})})
+
+
 @pytest.mark.parametrize(
     ("plan", "shape"),
     [
@@ -338,12 +425,31 @@ def test_a_plan_takes_milliseconds(plan, shape):
     assert min(seconds() for _ in range(5)) < 0.1
 
 
-def test_the_first_release_takes_channels_alone_in_steps():
+def test_the_first_release_takes_output_channels_alone_in_steps():
     machine = target("gc2", 64)
-    shape = image_conv(batch=32, in_channels=64, out_channels=64)
+    shape = image_conv(batch=32, in_channels=64, out_channels=60)
     now, then = plan_conv(shape, machine), plan_conv(shape, machine, release=FIRST)
     assert now.serial_batch > 1
-    assert then.steps > then.serial_batch == 1
+    assert then.steps == then.serial_out_channels > 1
+    assert 60 % then.serial_out_channels == 0
+
+
+def test_the_first_release_steps_over_what_waits_in_the_units():
+    # Of 1,009 rows, a prime, no steps are even: operands are swapped.
+    machine = target("gc2", 64)
+    rows = plan_matmul(MatMulShape(m=1000, k=1000, n=1000), machine, release=FIRST)
+    columns = plan_matmul(MatMulShape(m=1009, k=1000, n=1000), machine, release=FIRST)
+    assert (rows.method, rows.steps) == ("amp_1x1_swapped", rows.serial_rows)
+    assert (columns.method, columns.steps) == ("amp_1x1", columns.serial_columns)
+    assert 1000 % rows.steps == 1000 % columns.steps == 0
+
+
+def test_what_was_measured_first_needs_steps():
+    without = dataclasses.replace(FIRST, stepped=frozenset())
+    shape = MatMulShape(m=1600, k=1600, n=1600)
+    with pytest.raises(PlanDoesNotFit):
+        plan_matmul(shape, target("gc2"), release=without)
+    assert plan_matmul(shape, target("gc2"), release=FIRST).steps > 1
 
 
 @pytest.mark.parametrize("pass_", CONV_PASSES)
