@@ -12,6 +12,7 @@ constexpr int64_t kMostFilterChannels = 512;  // Beyond, pixels lie so far apart
 constexpr int64_t kChunkPixels = 192;         // Output pixels of a work item's inner loops, with their input in the cache.
 constexpr int64_t kItemsPerThread = 4;
 constexpr int kMaxBlockRows = 16;
+constexpr int kLineFloats = 16;  // Of a line of the cache.
 
 // The input gradient of strides 1 is the forward convolution of dy with the flipped filter.
 Window InputGradientWindow(const ConvShape& s) {
@@ -94,10 +95,12 @@ class Sliding {
     const int64_t step = window_.stride_columns * window_.channels;
     for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
       const Taps taps = TapsInside(lines, begin);
-      a->clear();
-      for (end = begin; end < rows && TapsInside(lines, end) == taps; ++end) {
-        const float* from = lines.Row(end * window_.stride_rows);
-        for (int64_t c = 0; c < window_.out_columns; ++c, from += step) a->push_back(from);
+      for (end = begin + 1; end < rows && TapsInside(lines, end) == taps;) ++end;
+      a->resize((end - begin) * window_.out_columns);
+      const float** pixel = a->data();
+      for (int64_t row = begin; row < end; ++row, pixel += window_.out_columns) {
+        const float* from = lines.Row(row * window_.stride_rows);
+        for (int64_t c = 0; c < window_.out_columns; ++c) pixel[c] = from + c * step;
       }
       float* to = y_ + (line + begin) * window_.out_columns * out_channels_;
       for (int64_t panel = panel_begin; panel < panel_end; ++panel) RunPanel(*a, a_tap, taps, panel, to);
@@ -124,8 +127,18 @@ class Sliding {
       for (int r = 0; r < block.rows; ++r) c[r] = y + (pixel + r) * out_channels_ + column;
       block.a = a.data() + pixel;
       block.c = c;
+      Announce(block);
       kernels_.indirect(block);
       Finish(block, column);
+    }
+  }
+
+  // Has what the epilogue will read fetched while a block is computed.
+  void Announce(const IndirectBlock& block) const {
+    if (epilogue_.relu_output == nullptr) return;
+    for (int r = 0; r < block.rows; ++r) {
+      const float* row = epilogue_.relu_output + (block.c[r] - y_);
+      for (int column = 0; column < block.columns; column += kLineFloats) __builtin_prefetch(row + column);
     }
   }
 
