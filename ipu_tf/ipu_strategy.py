@@ -18,7 +18,7 @@ from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
 from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
 from ipu_tf.runtime import boundary, device_programs, fusion, hooks, pipelines
-from ipu_tf.runtime.executable import ExecutableCache, python_function
+from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
 from ipu_tf.runtime.tracer import Tracer
 
 _FUNCTION_TYPES = (
@@ -170,7 +170,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
         tracer = Tracer(program, configuration)
         graph = tf.compat.v1.get_default_graph()
         first = len(graph.get_operations())
-        key = (id(owner), program.name, boundary.signature(args, kwargs), configuration)
+        # Of a method its object says what it is: Keras wraps the steps of a model anew.
+        identity = Identity(inner if owner is None else owner)
+        key = (identity, program.name, boundary.signature(args, kwargs), configuration)
         with (
             self._keeping_what_does_not_fit(key, program),
             _errors_as_they_are(program, configuration),
@@ -235,7 +237,7 @@ def _errors_as_they_are(program: Program, configuration: DeviceConfiguration) ->
 
 def _program_name(fn: Any, owner: Any) -> str:
     """Returns the name of a function, after the name of the model whose method it is."""
-    name = getattr(fn, "__name__", type(fn).__name__)
+    name = function_name(fn)
     owner_name = getattr(owner, "name", None)
     return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
 

@@ -47,6 +47,39 @@ def python_function(fn: Any) -> Any:
     return inner
 
 
+def function_name(fn: Any) -> str:
+    """Returns the name of a function; a concrete function has that of its Python function."""
+    if isinstance(fn, tf.types.experimental.ConcreteFunction):
+        return str(fn.graph.name)
+    return str(getattr(fn, "__name__", type(fn).__name__))
+
+
+class Identity:
+    """Equals another as long as both are of the same object, which they hold weakly.
+
+    Args:
+        value: The object. One that cannot be held weakly, as few built-in functions, is kept.
+    """
+
+    __slots__ = ("_hash", "_value")
+
+    def __init__(self, value: Any) -> None:
+        self._hash = id(value)
+        try:
+            self._value: Callable[[], Any] = weakref.ref(value)
+        except TypeError:
+            self._value = lambda: value
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Identity):
+            return NotImplemented
+        value = self._value()
+        return self is other or (value is not None and value is other._value())
+
+
 def _target_of(fn: Any) -> _Target:
     inner = python_function(fn)
     if isinstance(inner, types.MethodType):
@@ -105,7 +138,7 @@ def _traceable(fn: Any, target: _Target, body: Body) -> tf.types.experimental.Po
             python = tf.__internal__.autograph.tf_convert(python, enabled)
         return body(python, args, kwargs)
 
-    run.__name__ = getattr(python_function(fn), "__name__", None) or "program"
+    run.__name__ = function_name(python_function(fn))
     run.__qualname__ = run.__name__
     # TensorFlow counts the traces of equal code to warn of a function that is traced too often.
     run.__code__ = run.__code__.replace(co_name=run.__name__)

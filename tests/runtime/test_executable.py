@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config, scopes
+from ipu_tf.runtime.executable import Identity
 
 
 @pytest.fixture
@@ -141,3 +142,31 @@ def test_a_function_that_is_traced_often_is_warned_of_by_its_name(strategy, capl
         strategy.run(grows, args=(tf.ones((size,)),))
     assert "retracing" in caplog.text
     assert "grows" in caplog.text
+
+
+class TestIdentity:
+    def test_equal_objects_are_not_the_same(self):
+        class Equal:
+            __hash__ = None
+
+            def __eq__(self, other):
+                return True
+
+        one, other = Equal(), Equal()
+        assert Identity(one) == Identity(one)
+        assert hash(Identity(one)) == hash(Identity(one))
+        assert Identity(one) != Identity(other)
+        assert Identity(one) != "one"
+
+    def test_an_object_is_held_weakly_and_none_is_the_same_later(self):
+        counter = Counter()
+        before, again, reference = Identity(counter), Identity(counter), weakref.ref(counter)
+        del counter
+        gc.collect()
+        assert reference() is None
+        assert before == before
+        assert before != again
+
+    def test_what_cannot_be_held_weakly_is_kept(self):
+        value = (1, 2)
+        assert Identity(value) == Identity(value)
