@@ -59,6 +59,11 @@ from tensorflow.python.eager.polymorphic_function import function_context as fun
 # The path of the layer that is being called; TensorFlow's name scopes number layers anew.
 from keras.src.backend.common.name_scope import current_path as keras_layer_path
 
+# Functions that layers call get the scope of the layer, as TensorFlow does with loops and branches.
+from tensorflow.python.framework.func_graph import (
+    override_func_graph_name_scope as override_func_graph_name_scope,
+)
+
 # Which variables of a function are trainable: where no Keras model says it, their use does.
 from tensorflow.python.eager.record import VariableWatcher as VariableWatcher
 

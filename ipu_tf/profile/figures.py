@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ipu_tf.compiler.device_program import Category, DeviceProgram, Step, TileMemory
 from ipu_tf.compiler.hlo import Phase
-from ipu_tf.profile.program import TileOp
+from ipu_tf.profile.program import TileOp, own_name
 
 _FLOPS_PER_MAC = 2
 
@@ -160,7 +160,7 @@ def flop_utilisation(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> floa
     dtypes = {op.name: op.shape.dtype for op in tile_ops}
     chip, needed_cycles = program.target, 0.0
     for step in program.steps:
-        rate = chip.macs_per_cycle(dtypes.get(step.op_name, "float32")) * chip.tiles
+        rate = chip.macs_per_cycle(dtypes.get(own_name(step.op_name), "float32")) * chip.tiles
         needed_cycles += step.repeats * step.flops / (_FLOPS_PER_MAC * rate)
     return needed_cycles / program.cycles if program.cycles else 0.0
 

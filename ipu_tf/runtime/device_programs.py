@@ -22,7 +22,7 @@ from ipu_tf.compiler.options import DEFAULT_BLOCK, CompilerOptions, PlanningOpti
 from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, compile_pipeline
 from ipu_tf.compiler.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
-from ipu_tf.profile.program import Program
+from ipu_tf.profile.program import Program, TileOp, own_name
 from ipu_tf.runtime.hlo import LayerScopes, UncompilableProgram, extract
 from ipu_tf.runtime.hlo_parameters import Variables
 from ipu_tf.runtime.tracer import Tracer
@@ -150,7 +150,7 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
         program.refusal = str(error)
         return None
     options, samples = compiler_options(configuration), _samples(tensors)
-    plans = {op.name: (op.shape, op.plan) for op in program.tile_ops}
+    plans = _plans(module, program.tile_ops)
     captured = _CAPTURED.get()
     if captured is not None:
         step = TracedStep(module=module, options=options, plans=plans, samples_per_run=samples)
@@ -161,6 +161,13 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
     compiled = compile_module(module, options, plans, samples)
     notes = _host_results(trace.outputs)
     return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled
+
+
+def _plans(module: Module, tile_ops: Sequence[TileOp]) -> dict[str, tuple[OpShape, Plan]]:
+    """Returns the plans that tile ops run, by the names that their ops have in the module."""
+    plans = {op.name: (op.shape, op.plan) for op in tile_ops}
+    names = [i.op_name for computation in module.computations.values() for i in computation]
+    return {name: plans[own_name(name)] for name in names if own_name(name) in plans}
 
 
 def _host_results(outputs: Any) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Functions that were traced before a program calls them: concrete functions, SavedModels.
 
-Their graphs hold stock ops. Where a program calls one, a copy is called in its place, whose ops
-are created once more, one by one, through the tracer.
+Their graphs hold stock ops, or tile ops of another program. Where a program calls one, a copy is
+called in its place, whose ops are created once more, one by one, through the tracer.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ipu_tf._private import (
     atomic_function_from_func_graph,
     copy_handle_data,
     function_def_to_graph,
+    keras_layer_path,
 )
-from ipu_tf.ops.twins import TWINS
+from ipu_tf.ops.twins import STOCK_OF, TWINS
 from ipu_tf.runtime import calls
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ _serial = itertools.count()
 def concrete_twin(
     tracer: Tracer, function: ConcreteFunction, arguments: Sequence[tf.Tensor]
 ) -> ConcreteFunction:
-    """Returns `function` with tile ops in the place of stock ops, or as it is if it holds none.
+    """Returns `function` with tile ops of this program in the place of all that have tile ops.
+
+    It is `function` itself if it holds none, or only those that `tracer` created.
 
     What XLA was to compile it still compiles.
 
@@ -45,18 +48,23 @@ def concrete_twin(
         arguments: All its inputs, captured ones included; their shapes are static.
     """
     atomic = function.inference_fn
-    key = (id(atomic), *(str(tensor.shape) for tensor in arguments))
+    key = (id(atomic), keras_layer_path(), *(str(tensor.shape) for tensor in arguments))
     known = tracer.concrete_functions.get(key)
     if known is None:
         twin = function
         body = function.graph
-        if _holds(body, _nodes(body), TWINS.__contains__) and _can_copy(tracer, body):
+        is_own = tracer.has_built(body)
+        wanted = TWINS.keys() if is_own else TWINS.keys() | STOCK_OF.keys()
+        if _holds(body, _nodes(body), wanted.__contains__) and _can_copy(tracer, body):
             copy = _copy(tracer, body, body.name, arguments)
             copy.variables = body.variables
             # Gradients that were built of the original have added outputs to its graph.
             del copy.outputs[len(function.function_type.flat_outputs) :]
             attributes = _jit_attributes(atomic)
             twin = ConcreteFunction.from_func_graph(copy, function.function_type, attributes)
+            # Its call within another copy is not to copy it once more.
+            own = twin.inference_fn
+            tracer.functions[_key(own.name.decode(), arguments)] = own
         # The original is kept, too: its id is in the key.
         known = tracer.concrete_functions[key] = (atomic, twin)
     return known[1]
@@ -67,8 +75,7 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
 
     It is `name` itself where there is nothing to replace.
     """
-    shapes = [tensor.shape for tensor in arguments]
-    key = f"{name}{shapes}"
+    key = _key(name, arguments)
     found = (_function_of(library, name) for library in (graph, *tracer.copied))
     function = next((f for f in found if f is not None), None)
     if function is None:
@@ -80,9 +87,8 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
         # The gradient of a loop renames the functions of the loop, so a copied loop needs its own.
         if tracer.copied or _holds(graph, nodes, TWINS.__contains__):
             with graph.as_default():
-                body = function_def_to_graph(
-                    function.cached_definition, input_shapes=[s.as_proto() for s in shapes]
-                )
+                shapes = [tensor.shape.as_proto() for tensor in arguments]
+                body = function_def_to_graph(function.cached_definition, input_shapes=shapes)
             if _can_copy(tracer, body):
                 new_name = f"{name}_tiles_{next(_serial)}"
                 copy = _copy(tracer, body, new_name, arguments)
@@ -92,6 +98,11 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
     if not graph._is_function(known.name):  # Those of v1 cannot be added, but are in the graph.
         graph._add_function_recursive(known)
     return name if known is function else known.name.decode()
+
+
+def _key(name: str, arguments: Sequence[tf.Tensor]) -> str:
+    """Returns what tells calls of library functions apart."""
+    return f"{name}{[tensor.shape for tensor in arguments]}"
 
 
 def _can_copy(tracer: Tracer, body: FuncGraph) -> bool:

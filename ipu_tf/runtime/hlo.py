@@ -15,7 +15,7 @@ import tensorflow as tf
 from ipu_tf._private import FuncGraph, HloModuleProto, eager_context
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.compiler.passes.trip_counts import GRADIENT_OF
-from ipu_tf.profile.program import scope_of
+from ipu_tf.profile.program import scope_of, without_calls
 from ipu_tf.runtime import hlo_region, hlo_stock, loop_bounds
 from ipu_tf.runtime.hlo_parameters import (
     Place,
@@ -129,6 +129,7 @@ class LayerScopes:
 
     def layer_of(self, op_name: str) -> str:
         """Returns the path of the layer of an op, "" where no scope around it is a layer's."""
+        op_name = without_calls(op_name)
         # What adds up the gradients of a loop has the scope of the loop before the last mark only.
         for scope in (_GRADIENTS.sub("", op_name), _FIRST_GRADIENTS.sub("", op_name, count=1)):
             while scope:
@@ -139,7 +140,7 @@ class LayerScopes:
 
     def layer_or_scope(self, op_name: str) -> str:
         """Returns the path of the layer of an op, or its name scope."""
-        return self.layer_of(op_name) or scope_of(op_name)
+        return self.layer_of(op_name) or scope_of(without_calls(op_name))
 
 
 def extract(
@@ -311,10 +312,13 @@ def _completed(
     forwards = _forward_bodies(module)
 
     def complete(instruction: Instruction) -> Instruction:
-        op_name = instruction.op_name
+        # Before its name, XLA may tell those that an op had in the functions it was inlined from.
+        op_name = instruction.op_name.rpartition(";")[2]
         if op_name not in layers:
             layers[op_name] = scopes.layer_or_scope(op_name)
         changes: dict[str, Any] = {"layer": layers[op_name]} if layers[op_name] else {}
+        if op_name != instruction.op_name:
+            changes["op_name"] = op_name
         target = instruction.attributes.get("custom_call_target")
         if target in _OPCODES:
             changes |= {

@@ -22,6 +22,8 @@ from ipu_tf._private import (
     cond_v2,
     eager_context_module,
     function_context,
+    keras_layer_path,
+    override_func_graph_name_scope,
 )
 from ipu_tf.ops import library
 from ipu_tf.runtime import foreign
@@ -66,6 +68,7 @@ def _install() -> None:
     _hook_concrete_functions()
     _hook_trace_keys()
     _hook_optionals()
+    _hook_name_scopes()
 
 
 def _hook_optionals() -> None:
@@ -102,9 +105,10 @@ def _resource_input(tensor: tf.Tensor, graph: FuncGraph) -> int:
 
 
 def _hook_trace_keys() -> None:
-    """Makes the tracer part of the key under which tf.function caches its traces.
+    """Makes the tracer, and the Keras layer, part of the key under which tf.function caches traces.
 
     A nested tf.function is so traced once more for every tracer; its stock traces stay as they are.
+    Reports tell layers by the names of ops, so each layer that calls it has its own.
     """
     stock = function_context.make_function_context
 
@@ -113,7 +117,7 @@ def _hook_trace_keys() -> None:
         tracer = active()
         if tracer is None:
             return key
-        return key._replace(context=(key.context, tracer))
+        return key._replace(context=(key.context, tracer, keras_layer_path()))
 
     function_context.make_function_context = make_function_context
 
@@ -128,6 +132,21 @@ def _hook_concrete_functions() -> None:
         return stock(self, tensor_inputs, captured_inputs)
 
     ConcreteFunction._call_flat = call_flat
+
+
+def _hook_name_scopes() -> None:
+    """Gives the ops of functions that layers call the name scope of the layer, as loops have it.
+
+    Their gradients, which nothing else connects with a layer, carry it on.
+    """
+    stock = FuncGraph.__init__
+
+    def init(self: FuncGraph, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        if active() is not None and keras_layer_path() and not _is_scratch(self):
+            override_func_graph_name_scope(self, self.outer_graph.get_name_scope())
+
+    FuncGraph.__init__ = init
 
 
 def _hook_op_creation() -> None:

@@ -69,6 +69,7 @@ class Tracer:
         self.functions: dict[str, Any] = {}
         self.concrete_functions: dict[Any, tuple[Any, ConcreteFunction]] = {}
         self.copied: list[FuncGraph] = []
+        self._graphs: weakref.WeakSet[FuncGraph] = weakref.WeakSet()
         self._operations: list[tuple[TileOp, tf.Operation]] = []
         self.layers: dict[str, str] = {}
         self._trainable: list[weakref.ref[tf.Variable]] = []
@@ -85,8 +86,10 @@ class Tracer:
         **kwargs: Any,
     ) -> tf.Operation:
         """Creates an op in `graph` through `create`, as its tile twin where it has one."""
-        name = (kwargs.get("name") or op_type).rstrip("/")
-        self._note_layer(name)
+        self._graphs.add(graph)
+        name = _full_name(graph, kwargs.get("name") or op_type)
+        if op_type != "Placeholder":  # A layer may capture what is outside of the layers around it.
+            self._note_layer(name)
         twin = TWINS.get(op_type)
         attrs = dict(attrs or {})
         if twin is not None:
@@ -128,6 +131,10 @@ class Tracer:
         return self.configuration.stochastic_rounding != "off" or any(
             op.stochastic_rounding for op in self.program.tile_ops
         )
+
+    def has_built(self, graph: FuncGraph) -> bool:
+        """Whether the ops of a graph went through this tracer."""
+        return graph in self._graphs
 
     @contextlib.contextmanager
     def copying(self, body: FuncGraph) -> Iterator[None]:
@@ -269,6 +276,12 @@ class Tracer:
         self.program.native_ops.append(
             NativeOp(name=name, layer=self._layer_of(name), op_type=op_type, reason=reason)
         )
+
+
+def _full_name(graph: FuncGraph, name: str) -> str:
+    """Returns the name of an op of `graph` with its scopes: a name that ends in "/" has them."""
+    scope = graph.get_name_scope()
+    return name.rstrip("/") if name.endswith("/") or not scope else f"{scope}/{name}"
 
 
 def _needed(graph: FuncGraph, outputs: Any) -> set[str]:

@@ -1,0 +1,29 @@
+"""What the names of ops tell: their scope, and the calls that lead to them."""
+
+import pytest
+
+from ipu_tf.profile.program import own_name, scope_of, without_calls
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "path"),
+    [
+        ("MatMul", "MatMul", "MatMul"),
+        ("block/dense/MatMul", "block/dense/MatMul", "block/dense/MatMul"),
+        ("PartitionedCall/MatMul", "MatMul", "MatMul"),
+        ("block/PartitionedCall/dense/MatMul", "dense/MatMul", "block/dense/MatMul"),
+        ("a/StatefulPartitionedCall_12/PartitionedCall_1/b/Relu", "b/Relu", "a/b/Relu"),
+        ("a/PartitionedCall/a/MatMul", "a/MatMul", "a/MatMul"),
+        ("b/PartitionedCall/a/MatMul", "a/MatMul", "b/a/MatMul"),
+        ("a/PartitionedCall", "a/PartitionedCall", "a/PartitionedCall"),
+        ("a/MyPartitionedCall/b", "a/MyPartitionedCall/b", "a/MyPartitionedCall/b"),
+        ("a/PartitionedCall_grad/b", "a/PartitionedCall_grad/b", "a/PartitionedCall_grad/b"),
+    ],
+)
+def test_names_without_calls(name, own, path):
+    assert own_name(name) == own
+    assert without_calls(name) == path
+
+
+def test_scopes_of_gradients_are_those_of_their_ops():
+    assert scope_of("gradient_tape/net/dense/MatMul/MatMul_1") == scope_of("net/dense/MatMul")
