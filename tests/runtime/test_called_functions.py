@@ -191,7 +191,7 @@ class TestKerasLayers:
                 ],
                 name="net",
             )
-            model.compile(loss="mse", optimizer="sgd")
+            model.compile(loss="mse", optimizer=keras.optimizers.SGD(name="sgd"))
         model.fit(np.ones((4, 8)), np.ones((4, 8)), batch_size=4, verbose=0)
         (program,) = strategy.report().programs
         return program
