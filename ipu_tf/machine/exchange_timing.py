@@ -11,8 +11,9 @@ totals; all others are read off the source.
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
+
+from ipu_tf.machine.timing_check import check_figures
 
 _COLUMN_SPAN_CYCLES = 157 - 59 - 2 * 18
 """From the nearest to the farthest column: CIT 4.1.2, the slowest pair of tiles (98 ns) less the
@@ -54,13 +55,7 @@ class ExchangeTiming:
     paired_from: int = 4  # CIT table 4.9: 4 B a cycle to 2 receivers, 8 to 4
 
     def __post_init__(self) -> None:
-        for entry in dataclasses.fields(self):
-            value = getattr(self, entry.name)
-            right = isinstance(value, int | float) and not isinstance(value, bool)
-            if not right or not 0 <= value < math.inf:
-                raise ValueError(
-                    f"ExchangeTiming.{entry.name} must be zero or positive. Received: {value!r}."
-                )
+        check_figures(self, may_be_zero=[entry.name for entry in dataclasses.fields(self)])
         if not (self.columns_per_side and self.islands_per_column):
             raise ValueError(
                 "ExchangeTiming needs at least one column and one island a column. Received: "

@@ -6,9 +6,9 @@ test model of multi-IPU targets), DECK (vendor presentations of M2000, Bow-2000 
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from dataclasses import dataclass
+
+from ipu_tf.machine.timing_check import check_figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class LinkTiming:
     gateway_hop_seconds: float = 2e-6  # modelled: nothing published
 
     def __post_init__(self) -> None:
-        _check_positive(self, may_be_zero=("gateway_bytes_per_second",))
+        check_figures(self, may_be_zero=("gateway_bytes_per_second",))
         if self.efficiency > 1:
             raise ValueError(
                 f"LinkTiming.efficiency must be at most 1. Received: {self.efficiency!r}."
@@ -67,7 +67,7 @@ class HostTiming:
     latency_seconds: float = 8.81e-6  # CIT table 4.19
 
     def __post_init__(self) -> None:
-        _check_positive(self)
+        check_figures(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,18 +85,7 @@ class StreamingTiming:
     latency_seconds: float
 
     def __post_init__(self) -> None:
-        _check_positive(self, may_be_zero=("machine_bytes",))
-
-
-def _check_positive(timing: object, may_be_zero: tuple[str, ...] = ()) -> None:
-    for entry in dataclasses.fields(timing):  # type: ignore[arg-type]
-        value = getattr(timing, entry.name)
-        right = isinstance(value, int | float) and not isinstance(value, bool)
-        if not right or not 0 <= value < math.inf or (value == 0 and entry.name not in may_be_zero):
-            wanted = "zero or positive" if entry.name in may_be_zero else "positive"
-            raise ValueError(
-                f"{type(timing).__name__}.{entry.name} must be {wanted}. Received: {value!r}."
-            )
+        check_figures(self, may_be_zero=("machine_bytes",))
 
 
 C2_LINKS = LinkTiming(
