@@ -166,8 +166,9 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
 def _plans(module: Module, tile_ops: Sequence[TileOp]) -> dict[str, tuple[OpShape, Plan]]:
     """Returns the plans that tile ops run, by the names that their ops have in the module."""
     plans = {op.name: (op.shape, op.plan) for op in tile_ops}
-    names = [i.op_name for computation in module.computations.values() for i in computation]
-    return {name: plans[own_name(name)] for name in names if own_name(name) in plans}
+    names = {i.op_name for computation in module.computations.values() for i in computation}
+    own = {name: own_name(name) for name in names}
+    return {name: plans[known] for name, known in own.items() if known in plans}
 
 
 def _host_results(outputs: Any) -> tuple[str, ...]:
