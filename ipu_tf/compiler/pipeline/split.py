@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, Phase, TupleType
 from ipu_tf.compiler.hlo.module import Role, Type
-from ipu_tf.compiler.passes.rewrite import users, with_instructions
+from ipu_tf.compiler.passes.rewrite import SOURCES, users, with_instructions
 from ipu_tf.compiler.pipeline.assignment import Assignment
 from ipu_tf.compiler.pipeline.fifo import Fifo
 from ipu_tf.compiler.pipeline.program import Crossing
@@ -192,10 +192,29 @@ class _StageModule:
 def prepared(module: Module) -> Module:
     """Returns a simplified step as the rest of this package takes it.
 
-    Its result is a tuple, of one part if it was none, and what reads gradients is no part of the
+    Its result is a tuple, of one part if it was none. What reads gradients is no part of the
     forward pass: a step that accumulates in variables of its own adds to them in the backward pass.
+    What the forward pass reads and depends on no data is no gradient, whatever made it: the empty
+    stacks that a loop fills for its gradient.
     """
-    return _with_tuple_root(_with_late_phases(module))
+    return _with_tuple_root(_with_late_phases(_with_early_phases(module)))
+
+
+def _with_early_phases(module: Module) -> Module:
+    entry = module.entry_computation
+    timeless: set[str] = set()
+    for instruction in entry:
+        if instruction.opcode not in SOURCES and timeless.issuperset(instruction.operands):
+            timeless.add(instruction.name)
+    early: set[str] = set()
+    instructions = []
+    for instruction in reversed(entry.instructions):
+        if instruction.name in early and instruction.phase == "backward":
+            instruction = instruction.replace(phase="forward")
+        if instruction.phase == "forward" and instruction.name != entry.root:
+            early.update(timeless.intersection(instruction.operands))
+        instructions.append(instruction)
+    return _with_entry(module, reversed(instructions))
 
 
 def _with_late_phases(module: Module) -> Module:
@@ -208,8 +227,12 @@ def _with_late_phases(module: Module) -> Module:
         if instruction.phase == "backward":
             late.add(instruction.name)
         instructions.append(instruction)
-    changed = with_instructions(entry, instructions)
-    return module.replace(computations={**module.computations, entry.name: changed})
+    return _with_entry(module, instructions)
+
+
+def _with_entry(module: Module, instructions: Iterable[Instruction]) -> Module:
+    changed = with_instructions(module.entry_computation, instructions)
+    return module.replace(computations={**module.computations, module.entry: changed})
 
 
 def _with_tuple_root(module: Module) -> Module:

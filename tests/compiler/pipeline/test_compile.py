@@ -8,6 +8,7 @@ import pytest
 from ipu_tf.compiler.compile import compile_module
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import verify
+from ipu_tf.compiler.passes.pipeline import simplify
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.split import cut, prepared, stage_module, with_accumulators
 from ipu_tf.machine.target import target
@@ -200,6 +201,20 @@ class TestPrepared:
         found = prepared(changed)
         assert found.entry_computation.by_name()["total"].phase == "backward"
         assert assign(found, stages_at(8), 2).stage_of["total"] == 1
+
+    def test_loops_that_fill_stacks_for_their_gradients_are_forward(self):
+        found = prepared(simplify(modules.module("gru")))
+        loops = [i for i in found.entry_computation if i.opcode == "while"]
+        assert [loop.phase for loop in loops] == ["forward"] * 2 + ["backward"] * 2
+        assert all("gradient_of" in loop.attributes for loop in loops[2:])
+        by_name = found.entry_computation.by_name()
+        for instruction in found.entry_computation:
+            if (
+                instruction.phase == "forward"
+                and instruction is not by_name[found.entry_computation.root]
+            ):
+                read = {by_name[name].phase for name in instruction.operands}
+                assert read <= {"forward"}, instruction.name
 
     def test_a_single_result_becomes_a_tuple(self):
         module = modules.text("cifar10")
