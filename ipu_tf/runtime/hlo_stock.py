@@ -45,6 +45,9 @@ _STAND_IN = "host_tensor"
 NUMBERS = r"_stock_\d+.*$"
 """What is added to the names of functions, by the conversion and by XLA after it."""
 
+_APART = ("_noinline", "_XlaMustCompile")
+"""Attributes of functions whose calls stay calls when the function around them is compiled."""
+
 _SHAPE_LISTS = ("output_shapes", "_output_shapes")
 _serial = itertools.count()
 
@@ -140,6 +143,9 @@ class _Body:
         self.function.CopyFrom(function)
         self.function.ClearField("node_def")
         self.function.signature.name = f"{function.signature.name}_stock_{next(_serial)}"
+        # XLA does not see the constants that a call gives, shapes for a gradient say.
+        for attribute in _APART:
+            self.function.attr.pop(attribute, None)
         self.host = set(host)
         for argument in self.function.signature.input_arg:
             if argument.name in self.host:

@@ -78,6 +78,17 @@ class TestInsideOfARun:
         result = tf.function(lambda *a: strategy.run(loop, args=a))(x, w)
         np.testing.assert_allclose(result, x @ w @ w @ w, rtol=1e-4, atol=1e-4)
 
+    def test_it_may_give_the_sizes_of_what_follows(self, strategy):
+        sized = tf.function(lambda x: (2.0 * x, tf.constant([2, 8])), jit_compile=True)
+
+        def step(x):
+            y, sizes = sized(x)
+            return tf.reshape(y, sizes)
+
+        x = random(4, 4)
+        result = strategy.run(tf.function(step), args=(x,))
+        np.testing.assert_allclose(result, tf.reshape(2.0 * x, [2, 8]))
+
     def test_an_eager_run_of_a_jitted_function(self, strategy):
         for _ in range(2):
             assert_close([strategy.run(JITTED, args=OPERANDS)], [network(*OPERANDS)])
