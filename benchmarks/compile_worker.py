@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 
 import ipu_tf
-from ipu_tf.compiler.plan import ConvShape
+from ipu_tf.compiler.planner.plan import ConvShape
 from ipu_tf.ops.numerics import TileNumerics
 from ipu_tf.runtime import device_programs
 from tutorials import cifar10

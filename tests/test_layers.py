@@ -24,7 +24,7 @@ FORBIDDEN = {
 # strategy reaches for that layer at the moment a scope opens.
 EXCEPTIONS = {"ipu_strategy.py": "ipu_tf.keras"}
 PRIVATE = ("tensorflow.python", "keras.src")
-WITHOUT_TENSORFLOW = ("machine/", "compiler/plan", "ops/reference/")
+WITHOUT_TENSORFLOW = ("machine/", "compiler/planner/", "ops/reference/")
 
 
 def imported_modules(text, package):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config, ops, scopes, utils
-from ipu_tf.compiler.plan import PlanDoesNotFit
+from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 from ipu_tf.config import StochasticRoundingBehaviour
 
 

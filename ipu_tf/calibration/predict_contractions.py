@@ -8,12 +8,12 @@ from itertools import count, takewhile
 from ipu_tf.calibration.outcome import CannotPredict, Outcome
 from ipu_tf.calibration.params import input_dtype, partials_dtype, says, whole
 from ipu_tf.calibration.records import Record
-from ipu_tf.compiler.plan import Plan, PlanDoesNotFit
-from ipu_tf.compiler.plan_memory import plan_memory
-from ipu_tf.compiler.plan_steps import plan_supersteps
-from ipu_tf.compiler.planner import plan_conv, plan_matmul
-from ipu_tf.compiler.releases import CURRENT, FIRST
-from ipu_tf.compiler.shapes import ConvShape, MatMulShape, OpShape
+from ipu_tf.compiler.planner.plan import Plan, PlanDoesNotFit
+from ipu_tf.compiler.planner.plan_memory import plan_memory
+from ipu_tf.compiler.planner.plan_steps import plan_supersteps
+from ipu_tf.compiler.planner.planner import plan_conv, plan_matmul
+from ipu_tf.compiler.planner.releases import CURRENT, FIRST
+from ipu_tf.compiler.planner.shapes import ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.contractions.amp import amp_1x1_cycles
 from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
 from ipu_tf.machine.target import Target

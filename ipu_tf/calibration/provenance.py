@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ipu_tf.calibration.library_reduction import CALL_CYCLES
-from ipu_tf.compiler.plan_cost import STAGED_DEPTHS
-from ipu_tf.compiler.releases import FIRST
+from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
+from ipu_tf.compiler.planner.releases import FIRST
 from ipu_tf.machine.contractions import pass_columns
 from ipu_tf.machine.contractions.amp import CALL_1X1_CYCLES
 from ipu_tf.machine.link_timing import C2_LINKS, POD_HOST, POD_STREAMING

@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.lowering.lowered import Lowered
-from ipu_tf.compiler.placement import Footprint, Placement
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ class Node:
     """
 
     instruction: Instruction
-    lowered: Lowered
+    lowered: LoweredInstruction
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     fills: int | None = None

@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from ipu_tf.compiler import control, in_place
+from ipu_tf.compiler import control, in_place, lowering
 from ipu_tf.compiler.blocks import Block, Buffers, Node, Value, Values
-from ipu_tf.compiler.context import Context
 from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Phase
-from ipu_tf.compiler.lowering.lowered import Lowered
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.compiler.ordering import schedule_block
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.compiler.session import Session
 
 _PASSED_ON = frozenset({"tuple", "opt-barrier"})
@@ -84,7 +84,7 @@ class BlockBuilder:
         self,
         instruction: Instruction,
         operands: list[Values],
-        context: Context,
+        context: LoweringContext,
         targets: Mapping[int, Value],
     ) -> Values:
         """Returns the arrays of an instruction's result."""
@@ -103,7 +103,9 @@ class BlockBuilder:
             return control.add_conditional(self, instruction, operands, context, targets)
         return self._leaf(instruction, operands, context)
 
-    def _leaf(self, instruction: Instruction, operands: list[Values], context: Context) -> Values:
+    def _leaf(
+        self, instruction: Instruction, operands: list[Values], context: LoweringContext
+    ) -> Values:
         """Returns the arrays of an instruction that a lowering rule knows."""
         read = [value for values in operands for value in values]
         lowered = self.session.lower(instruction, [value.placement for value in read], context)
@@ -132,7 +134,11 @@ class BlockBuilder:
         )
 
     def _view(
-        self, instruction: Instruction, lowered: Lowered, source: Value, read: Sequence[Value]
+        self,
+        instruction: Instruction,
+        lowered: LoweredInstruction,
+        source: Value,
+        read: Sequence[Value],
     ) -> Values:
         """Returns the arrays of a result that lies in an operand's memory."""
         made_by = source.made_by
@@ -144,7 +150,7 @@ class BlockBuilder:
         )
 
     def _overwritable(
-        self, instruction: Instruction, lowered: Lowered, operands: list[Values]
+        self, instruction: Instruction, lowered: LoweredInstruction, operands: list[Values]
     ) -> tuple[int, ...]:
         """Returns the buffers of operands that the first result may be made in."""
         if lowered.in_place is None:
@@ -233,12 +239,15 @@ class BlockBuilder:
             layer=self.layer or session.buffers[target.buffer].layer,
             phase=caller.phase if caller else self.phase,
         )
-        supersteps = session.rules.move(value.placement, target.placement, session.context)
-        return make_node(instruction, Lowered(supersteps=supersteps), [value], ())
+        supersteps = lowering.relayout(value.placement, target.placement, session.context)
+        return make_node(instruction, LoweredInstruction(supersteps=supersteps), [value], ())
 
 
 def make_node(
-    instruction: Instruction, lowered: Lowered, read: Sequence[Value], writes: tuple[int, ...]
+    instruction: Instruction,
+    lowered: LoweredInstruction,
+    read: Sequence[Value],
+    writes: tuple[int, ...],
 ) -> Node:
     """Returns the node of an instruction that reads some values and makes some buffers."""
     return Node(
@@ -255,7 +264,7 @@ def _fills(value: Value, buffers: Buffers) -> bool:
     return buffers[value.buffer].footprint == value.placement.footprint
 
 
-def _element(instruction: Instruction, values: Values, context: Context) -> Values:
+def _element(instruction: Instruction, values: Values, context: LoweringContext) -> Values:
     """Returns the arrays of one part of a tuple."""
     type_ = context.operand(instruction, 0).type
     if isinstance(type_, Array):

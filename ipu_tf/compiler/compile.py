@@ -14,18 +14,17 @@ from types import MappingProxyType
 from ipu_tf.compiler.blocks import Block, Node, Value, Values
 from ipu_tf.compiler.build import BlockBuilder, make_node
 from ipu_tf.compiler.cache import ProgramCache, fingerprint
-from ipu_tf.compiler.context import Context, Rules, TileBalance
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.emit import Emission, program_bytes
 from ipu_tf.compiler.errors import UnsupportedOpcodeError, out_of_memory
 from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType
-from ipu_tf.compiler.lowering.lowered import Lowered
+from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.memory import tile_memory
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.parameters import PASSING, STREAMED, place_parameters
 from ipu_tf.compiler.passes.pipeline import simplify
-from ipu_tf.compiler.plan import OpShape, Plan
-from ipu_tf.compiler.rules import RULES
+from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.compiler.session import Session
 
 _LOG = logging.getLogger(__name__)
@@ -59,7 +58,6 @@ def compile_module(
             options=options,
             plans=plans,
             samples_per_run=samples_per_run,
-            rules=RULES,
         )
 
     key = fingerprint(module, options, plans, samples_per_run)
@@ -74,7 +72,6 @@ def build_program(
     options: CompilerOptions,
     plans: Mapping[str, tuple[OpShape, Plan]],
     samples_per_run: int,
-    rules: Rules,
 ) -> DeviceProgram:
     """Returns the device program of a module as it stands, whether it fits or not.
 
@@ -83,13 +80,12 @@ def build_program(
         options: The chip, and how to plan.
         plans: Plans that tile ops run, by the name of their TensorFlow op.
         samples_per_run: Samples of one run; 0 if unknown.
-        rules: How instructions are lowered.
 
     Raises:
         IPUOutOfMemoryError: A single op does not fit, and `options` makes that an error.
         UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
     """
-    session = new_session(module, options, plans, rules)
+    session = new_session(module, options, plans)
     stream_in, block = lower_entry(session, module)
     if session.unsupported:
         error = UnsupportedOpcodeError(module.name, session.unsupported)
@@ -128,19 +124,16 @@ def new_session(
     module: Module,
     options: CompilerOptions,
     plans: Mapping[str, tuple[OpShape, Plan]],
-    rules: Rules,
 ) -> Session:
     """Returns what the blocks of a module will share; arguments as for `build_program`."""
-    context = Context(
+    context = LoweringContext(
         options=options,
         plans=plans,
         computations=module.computations,
         instructions={},
         balance=TileBalance(options.target.tiles),
     )
-    return Session(
-        program=module.name, context=context.inside(module.entry_computation), rules=rules
-    )
+    return Session(program=module.name, context=context.inside(module.entry_computation))
 
 
 def lower_entry(session: Session, module: Module) -> tuple[list[Node], Block]:
@@ -221,14 +214,14 @@ def _receive(module: Module, parameters: list[Values]) -> list[Node]:
     if not received:
         return []
     instruction = Instruction(name="received", opcode="recv", type=TupleType(()))
-    return [make_node(instruction, Lowered(), (), tuple(received))]
+    return [make_node(instruction, LoweredInstruction(), (), tuple(received))]
 
 
 def _add_send(builder: BlockBuilder, outputs: Values) -> None:
     """Adds the node that keeps what other IPUs get until everything has run."""
     if outputs:
         instruction = Instruction(name="sent", opcode="send", type=TupleType(()))
-        builder.add(make_node(instruction, Lowered(), outputs, ()))
+        builder.add(make_node(instruction, LoweredInstruction(), outputs, ()))
 
 
 def _add_stream_out(builder: BlockBuilder, outputs: Values) -> None:

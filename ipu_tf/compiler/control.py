@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ipu_tf.compiler.blocks import Block, Node, Value, Values
-from ipu_tf.compiler.context import Context
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Type
+from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.flow import trips_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def reachable_targets(
     return {n: target for n, target in targets.items() if target.buffer not in needed}
 
 
-def mapped(instruction: Instruction, context: Context) -> Computation:
+def mapped(instruction: Instruction, context: LoweringContext) -> Computation:
     """Returns the computation of a map, for whole arrays instead of single elements."""
     computation = context.computations[instruction.computations[0]]
     dims = _dims(instruction)
@@ -122,7 +122,7 @@ def mapped(instruction: Instruction, context: Context) -> Computation:
 
 
 def add_loop(
-    builder: BlockBuilder, instruction: Instruction, state: Values, context: Context
+    builder: BlockBuilder, instruction: Instruction, state: Values, context: LoweringContext
 ) -> Values:
     """Adds a while loop to a block and returns the arrays that it leaves.
 
@@ -165,7 +165,7 @@ def add_conditional(
     builder: BlockBuilder,
     instruction: Instruction,
     operands: Sequence[Values],
-    context: Context,
+    context: LoweringContext,
     targets: Mapping[int, Value],
 ) -> Values:
     """Adds a conditional to a block and returns the arrays that its longest branch leaves.
@@ -242,7 +242,7 @@ def _block(
 
 
 def _control_node(
-    builder: BlockBuilder, instruction: Instruction, read: Sequence[Value], context: Context
+    builder: BlockBuilder, instruction: Instruction, read: Sequence[Value], context: LoweringContext
 ) -> Node:
     """Returns the node of a loop or conditional, with what control itself costs."""
     placements = [value.placement for value in read]

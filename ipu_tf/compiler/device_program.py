@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.compiler.hlo import Phase
-from ipu_tf.compiler.placement import Footprint
-from ipu_tf.compiler.plan import Plan
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.planner.plan import Plan
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ipu_tf.compiler.blocks import Block, Buffers, Node
 from ipu_tf.compiler.device_program import Category, Step, Tensor
-from ipu_tf.compiler.lowering.lowered import Lowered
-from ipu_tf.compiler.memory import add_footprint, slices, stack_bytes
-from ipu_tf.compiler.placement import Footprint
+from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint, slices
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.memory import stack_bytes
 from ipu_tf.machine.target import Target
 
 
@@ -162,7 +162,7 @@ def program_bytes(
     }
 
 
-def _code_key(opcode: str, lowered: Lowered) -> Hashable:
+def _code_key(opcode: str, lowered: LoweredInstruction) -> Hashable:
     """Returns what is the same for nodes that could run the same vertices and exchanges.
 
     On whichever tiles: where operands lie elsewhere they are brought to the shared code.
@@ -191,7 +191,9 @@ def _with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
             yield from _with_bodies(body.nodes)
 
 
-def _parts(node: Node, lowered: Lowered, buffers: Buffers, target: Target) -> tuple[slice, ...]:
+def _parts(
+    node: Node, lowered: LoweredInstruction, buffers: Buffers, target: Target
+) -> tuple[slice, ...]:
     """Returns the tiles that take part in a node, as slices that do not overlap.
 
     They are those of its vertices; where it names none, those of what it makes, or else reads.

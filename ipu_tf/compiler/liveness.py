@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ipu_tf.compiler.device_program import Category, Tensor
-from ipu_tf.compiler.memory import bytes_on_tile
+from ipu_tf.compiler.layouts.footprint import bytes_on_tile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

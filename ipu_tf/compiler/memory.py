@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.compiler.device_program import Category, Tensor, TileMemory
-from ipu_tf.compiler.placement import Footprint
+from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
 from ipu_tf.machine.target import Target
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
@@ -30,35 +30,6 @@ that Graphcore's TensorFlow guide shows (3,852,288 bytes on the 1,216 tiles of a
 def stack_bytes(target: Target) -> int:
     """Returns the bytes of all stacks of a tile."""
     return target.workers * _WORKER_STACK_BYTES + _SUPERVISOR_STACK_BYTES
-
-
-def slices(footprint: Footprint, tiles: int) -> tuple[slice, ...]:
-    """Returns the tiles of a footprint as one or two slices of all tiles.
-
-    Raises:
-        ValueError: It lies on more tiles than there are, or starts at none of them.
-    """
-    first, count = footprint.first_tile, footprint.tiles
-    if not (0 <= first < tiles and 0 <= count <= tiles):
-        raise ValueError(
-            f"A footprint must lie on the chip's {tiles} tiles. Received: {footprint}."
-        )
-    end = first + count
-    if end <= tiles:
-        return (slice(first, end),)
-    return slice(first, tiles), slice(0, end - tiles)
-
-
-def add_footprint(tile_bytes: NDArray[np.int64], footprint: Footprint, times: int = 1) -> None:
-    """Adds a footprint to the bytes of every tile, int64[tiles], in place."""
-    for part in slices(footprint, len(tile_bytes)):
-        tile_bytes[part] += times * footprint.tile_bytes
-
-
-def bytes_on_tile(footprint: Footprint, tile: int, tiles: int) -> int:
-    """Returns the bytes that a footprint takes on one tile of a chip of `tiles` tiles."""
-    offset = (tile - footprint.first_tile) % tiles
-    return footprint.tile_bytes if offset < footprint.tiles else 0
 
 
 def tile_memory(

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Sequence
 
 from ipu_tf.compiler.blocks import Block, Buffers, Node
-from ipu_tf.compiler.placement import Footprint
+from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.schedule import Task, TaskGraph, peak_bytes, schedule, taken_over
 
 

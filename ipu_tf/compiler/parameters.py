@@ -10,17 +10,18 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from ipu_tf.compiler import lowering
 from ipu_tf.compiler.blocks import Value, Values
-from ipu_tf.compiler.context import Context
 from ipu_tf.compiler.control import array_count
 from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Role, Type
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.opcodes import is_elementwise
-from ipu_tf.compiler.placement import Placement
-from ipu_tf.compiler.plan import PlanDoesNotFit
+from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 from ipu_tf.compiler.session import Session
 
 _CATEGORIES: Mapping[Role, Category] = {
@@ -61,7 +62,7 @@ def place_parameters(session: Session, module: Module) -> list[Values]:
             group = groups.find((instruction.name, index))
             placement = _fitted(wishes.get(group), array)
             if placement is None:
-                placement = session.rules.spread(array, session.context)
+                placement = lowering.spread(array, session.context)
                 wishes.setdefault(group, placement)
             buffer = session.new_buffer(
                 placement,
@@ -108,15 +109,15 @@ def _wishes(
 
 
 def _wish(
-    session: Session, instruction: Instruction, index: int, context: Context
+    session: Session, instruction: Instruction, index: int, context: LoweringContext
 ) -> Placement | None:
     """Returns where an instruction would like an operand to lie, if it has a cost and a plan.
 
     What has none is an error, or not, when it is lowered.
     """
     try:
-        return session.rules.preferred_placement(instruction, index, context)
-    except (UnsupportedOpcode, PlanDoesNotFit):
+        return lowering.preferred_placement(instruction, index, context)
+    except (LoweringError, PlanDoesNotFit):
         return None
 
 

@@ -1,20 +1,21 @@
-"""What the blocks of one program share while it is built: buffers, rules, what was noted."""
+"""What the blocks of one program share while it is built: buffers, context, what was noted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ipu_tf.compiler import lowering
 from ipu_tf.compiler.blocks import Buffer, Buffers
-from ipu_tf.compiler.context import Context, Rules
 from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.errors import op_out_of_memory
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays
-from ipu_tf.compiler.placement import Placement
-from ipu_tf.compiler.plan import PlanDoesNotFit
+from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 
 _LARGEST_GROWTH = 1 << 40
 """Factor of a tile's memory at which to stop trying to plan an op that does not fit."""
@@ -27,15 +28,13 @@ class Session:
     Attributes:
         program: Name of the program, for messages.
         context: Options, plans and computations.
-        rules: How to lower.
         buffers: All buffers.
         notes: What a reader of the figures has to know; keys in the order of their discovery.
         unsupported: Why an opcode has no cost, by opcode and layer, in the order of discovery.
     """
 
     program: str
-    context: Context
-    rules: Rules
+    context: LoweringContext
     buffers: Buffers = field(default_factory=Buffers)
     notes: dict[str, None] = field(default_factory=dict)
     unsupported: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -64,21 +63,20 @@ class Session:
         )
 
     def lower(
-        self, instruction: Instruction, operands: Sequence[Placement], context: Context
-    ) -> Lowered:
+        self, instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+    ) -> LoweredInstruction:
         """Returns what an instruction becomes; collects it where it has no cost.
 
         Raises:
             IPUOutOfMemoryError: It fits in no way, and that is to be an error.
         """
         try:
-            return self.rules.lower(instruction, operands, context)
-        except UnsupportedOpcode as error:
+            return lowering.lower(instruction, operands, context)
+        except LoweringError as error:
             layers = self.unsupported.setdefault(instruction.opcode, {})
             layers.setdefault(error.layer or instruction.name, error.reason)
-            spread = self.rules.spread
-            return Lowered(
-                results=tuple(spread(array, context) for array in arrays(instruction.type))
+            return LoweredInstruction(
+                results=tuple(lowering.spread(array, context) for array in arrays(instruction.type))
             )
         except PlanDoesNotFit as error:
             if context.options.out_of_memory == "raise":
@@ -95,15 +93,15 @@ class Session:
         self,
         instruction: Instruction,
         operands: Sequence[Placement],
-        context: Context,
+        context: LoweringContext,
         error: PlanDoesNotFit,
-    ) -> Lowered:
+    ) -> LoweredInstruction:
         """Returns what an instruction becomes on tiles of just enough memory, in powers of two."""
         growth = 2
         while growth <= _LARGEST_GROWTH:
             roomy = context.with_tile_bytes(context.target.tile_bytes * growth)
             try:
-                return self.rules.lower(instruction, operands, roomy)
+                return lowering.lower(instruction, operands, roomy)
             except PlanDoesNotFit:
                 growth *= 2
         raise error

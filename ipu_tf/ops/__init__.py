@@ -1,6 +1,6 @@
 """Tile ops: matmuls and convolutions that execute a plan."""
 
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan
+from ipu_tf.compiler.planner.plan import ConvPlan, MatMulPlan
 from ipu_tf.ops import gradients as gradients
 from ipu_tf.ops import library
 from ipu_tf.ops.convolution import conv2d, depthwise_conv2d

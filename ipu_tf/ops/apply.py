@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import config
-from ipu_tf.compiler.plan import OpShape, Plan
+from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.ops import library
 from ipu_tf.ops.numerics import TileNumerics, numerics_for
 from ipu_tf.ops.op_shapes import OpInputs

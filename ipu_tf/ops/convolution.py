@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.compiler.plan import ConvPlan
+from ipu_tf.compiler.planner.plan import ConvPlan
 from ipu_tf.ops.apply import tile_op
 
 Padding = str | Sequence[Sequence[int]]

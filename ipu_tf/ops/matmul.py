@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.compiler.plan import MatMulPlan
+from ipu_tf.compiler.planner.plan import MatMulPlan
 from ipu_tf.ops.apply import tile_op
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ipu_tf import scopes
-from ipu_tf.compiler.plan import MatMulShape, OpShape, Plan, PlanDoesNotFit
-from ipu_tf.compiler.planner import plan_conv, plan_matmul
+from ipu_tf.compiler.planner.plan import MatMulShape, OpShape, Plan, PlanDoesNotFit
+from ipu_tf.compiler.planner.planner import plan_conv, plan_matmul
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.machine.target import Target
 

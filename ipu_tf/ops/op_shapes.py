@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ipu_tf.compiler.shapes import ConvPass, ConvShape, MatMulShape, OpShape
-from ipu_tf.compiler.windows import resolve_padding, window_extent
+from ipu_tf.compiler.planner.shapes import ConvPass, ConvShape, MatMulShape, OpShape
+from ipu_tf.compiler.planner.windows import resolve_padding, window_extent
 from ipu_tf.ops import einsum
 
 Attributes = Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.compiler.plan import Plan
+from ipu_tf.compiler.planner.plan import Plan
 from ipu_tf.ops.twins import STOCK_OF, plan_from_attributes
 
 

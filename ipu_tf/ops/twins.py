@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
-from ipu_tf.compiler.plan import ConvPass, ConvPlan, MatMulPlan, OpShape, Plan
-from ipu_tf.compiler.plan_check import check
+from ipu_tf.compiler.planner.plan import ConvPass, ConvPlan, MatMulPlan, OpShape, Plan
+from ipu_tf.compiler.planner.plan_check import check
 from ipu_tf.ops import op_shapes
 from ipu_tf.ops.numerics import TileNumerics
 

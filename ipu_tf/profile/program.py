@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.pipeline import PipelineProgram
-from ipu_tf.compiler.plan import OpShape, Plan
+from ipu_tf.compiler.planner.plan import OpShape, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.compiler.plan import OpShape
+from ipu_tf.compiler.planner.plan import OpShape
 from ipu_tf.profile import figures, pipeline_text, sections
 from ipu_tf.profile.pipeline_figures import seconds
 from ipu_tf.profile.program import NativeOp, Program, TileOp

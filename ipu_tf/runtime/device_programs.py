@@ -20,7 +20,7 @@ from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.options import DEFAULT_BLOCK, CompilerOptions, PlanningOptions
 from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, compile_pipeline
-from ipu_tf.compiler.plan import OpShape, Plan, PlanDoesNotFit
+from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
 from ipu_tf.profile.program import Program, TileOp, own_name
 from ipu_tf.runtime.hlo import LayerScopes, UncompilableProgram, extract

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf._private import ConcreteFunction, FuncGraph, is_recording, keras_layer_path
-from ipu_tf.compiler.plan import OpShape, Plan
+from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.ops.numerics import numerics_for
 from ipu_tf.ops.op_shapes import OpInputs, Untileable

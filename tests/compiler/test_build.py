@@ -6,7 +6,9 @@ from ipu_tf.compiler.compile import build_program
 from ipu_tf.compiler.hlo.text import parse
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine import target
-from tests.compiler.fake_rules import CONTROL_CYCLES, RULES
+from tests.compiler.simple_lowering import CONTROL_CYCLES
+
+pytestmark = pytest.mark.usefixtures("simple_lowering")
 
 CHIP = target("bow", 8)
 
@@ -19,7 +21,6 @@ def program(text, parameters="", **options):
         options=CompilerOptions(target=CHIP, **options),
         plans={},
         samples_per_run=0,
-        rules=RULES,
     )
 
 

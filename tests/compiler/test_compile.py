@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from ipu_tf.compiler.compile import build_program, lower_entry, new_session
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, TupleType
-from ipu_tf.compiler.memory import CATEGORIES, bytes_on_tile
+from ipu_tf.compiler.layouts.footprint import bytes_on_tile
+from ipu_tf.compiler.memory import CATEGORIES
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine import target
-from tests.compiler.fake_rules import RULES
+
+pytestmark = pytest.mark.usefixtures("simple_lowering")
 
 CHIP = target("bow", 8)
 OPTIONS = CompilerOptions(target=CHIP)
@@ -83,7 +85,7 @@ def symbols_of(module):
 def test_every_step_reads_what_it_should_and_variables_end_with_their_new_values(module):
     """Runs the ordered nodes on memory that holds names of values instead of numbers."""
     entry = module.entry_computation
-    session = new_session(module, OPTIONS, {}, RULES)
+    session = new_session(module, OPTIONS, {})
     _, block = lower_entry(session, module)
     symbols, find = symbols_of(module), session.buffers.find
     root = entry.instructions[-1]
@@ -115,7 +117,7 @@ def test_every_step_reads_what_it_should_and_variables_end_with_their_new_values
 
 
 def program_of(module, options=OPTIONS):
-    return build_program(module, options=options, plans={}, samples_per_run=2, rules=RULES)
+    return build_program(module, options=options, plans={}, samples_per_run=2)
 
 
 @given(modules())

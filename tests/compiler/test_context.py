@@ -1,12 +1,13 @@
-"""What lowering rules may ask, and the compiler's own rules."""
+"""What lowering rules may ask, and what brings a tensor to another placement."""
 
 import pytest
 
-from ipu_tf.compiler.context import Context, TileBalance
 from ipu_tf.compiler.hlo.text import parse
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering import relayout
+from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.placement import Footprint, Placement
-from ipu_tf.compiler.rules import move
 from ipu_tf.machine import target
 
 CHIP = target("bow", 8)
@@ -14,7 +15,7 @@ CHIP = target("bow", 8)
 
 def context_of(text="ENTRY main {\n x = f32[4] parameter(0)\n }"):
     module = parse(text)
-    context = Context(
+    context = LoweringContext(
         options=CompilerOptions(target=CHIP),
         plans={},
         computations=module.computations,
@@ -45,14 +46,14 @@ def test_elements_of_tuple_parameters_count_as_parameters():
 
 def test_tensors_start_on_the_emptiest_tiles():
     context, _ = context_of()
-    assert context.first_tile(3, 100) == 0
+    assert context.first_tile(3) == 0
     context.balance.add(Footprint(first_tile=0, tiles=3, tile_bytes=100))
-    assert context.first_tile(3, 100) == 3
+    assert context.first_tile(3) == 3
     context.balance.add(Footprint(first_tile=3, tiles=4, tile_bytes=50))
     # Tile 7 is empty, tiles 6 and 5 hold less than 0 and 1: around the end is not better.
-    assert context.first_tile(1, 4) == 7
-    assert context.first_tile(2, 4) == 6
-    assert context.first_tile(8, 4) == context.first_tile(9, 4) == 0
+    assert context.first_tile(1) == 7
+    assert context.first_tile(2) == 6
+    assert context.first_tile(8) == context.first_tile(9) == 0
 
 
 def test_tensors_on_all_tiles_do_not_move_the_next_one():
@@ -77,7 +78,7 @@ def test_moving_is_an_exchange_unless_the_elements_stay_on_their_tiles(changes, 
     context, _ = context_of()
     source = Placement(elements=400, element_bytes=4, tiles=4)
     where = {"elements": 400, "element_bytes": 4, "tiles": 4} | changes
-    (step,) = move(source, Placement(**where), context)
+    (step,) = relayout(source, Placement(**where), context)
     assert (step.exchange_cycles > 0) == exchanged
     assert (step.compute_cycles > 0) != exchanged
 
@@ -85,4 +86,4 @@ def test_moving_is_an_exchange_unless_the_elements_stay_on_their_tiles(changes, 
 def test_moving_nothing_costs_nothing():
     context, _ = context_of()
     empty = Placement(elements=0, element_bytes=4)
-    assert move(empty, empty, context) == ()
+    assert relayout(empty, empty, context) == ()

@@ -9,7 +9,8 @@ from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError, 
 from ipu_tf.compiler.hlo.text import parse
 from ipu_tf.compiler.options import CompilerOptions, PlanningOptions
 from ipu_tf.machine import target
-from tests.compiler.fake_rules import RULES
+
+pytestmark = pytest.mark.usefixtures("simple_lowering")
 
 CHIP = target("bow", 8)
 
@@ -41,7 +42,7 @@ ENTRY main {
 
 def built(text, **options):
     options = CompilerOptions(target=CHIP, **options)
-    return build_program(parse(text), options=options, plans={}, samples_per_run=0, rules=RULES)
+    return build_program(parse(text), options=options, plans={}, samples_per_run=0)
 
 
 def test_out_of_memory_names_tile_bytes_tensors_and_remedies():

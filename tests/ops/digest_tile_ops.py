@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf.compiler.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
-from ipu_tf.compiler.shapes import CONV_PASSES
+from ipu_tf.compiler.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.compiler.planner.shapes import CONV_PASSES
 from ipu_tf.ops import library
 from ipu_tf.ops.reference import Rounding
 from tests.ops.tile_op_calls import operands, run_op

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy, config, ops
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, MatMulShape
-from ipu_tf.compiler.plan_cost import plan_cost
-from ipu_tf.compiler.plan_steps import plan_supersteps
-from ipu_tf.compiler.planner import plan_conv, plan_matmul
+from ipu_tf.compiler.planner.plan import ConvPlan, MatMulPlan, MatMulShape
+from ipu_tf.compiler.planner.plan_cost import plan_cost
+from ipu_tf.compiler.planner.plan_steps import plan_supersteps
+from ipu_tf.compiler.planner.planner import plan_conv, plan_matmul
 from ipu_tf.ops.op_shapes import OpInputs
 from ipu_tf.ops.reference import Rounding
 from ipu_tf.ops.twins import STOCK_OF, TWINS

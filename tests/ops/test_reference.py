@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan
+from ipu_tf.compiler.planner.plan import ConvPlan, MatMulPlan
 from ipu_tf.ops import reference
 from ipu_tf.ops.reference import Rounding, Xoroshiro128Plus, round16
 from tests.ops.tile_cases import (

@@ -13,9 +13,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
-from ipu_tf.compiler.planner import plan_conv, plan_matmul
-from ipu_tf.compiler.shapes import CONV_PASSES
+from ipu_tf.compiler.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.compiler.planner.planner import plan_conv, plan_matmul
+from ipu_tf.compiler.planner.shapes import CONV_PASSES
 from ipu_tf.machine import target
 from ipu_tf.ops import library, reference
 from ipu_tf.ops.reference import NEAREST, Rounding

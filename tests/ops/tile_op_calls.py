@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ipu_tf.compiler.plan import MatMulShape
+from ipu_tf.compiler.planner.plan import MatMulShape
 from ipu_tf.ops import library, reference
 from tests.ops.tile_cases import conv_operands, geometry, normals
 

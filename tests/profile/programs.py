@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ipu_tf.compiler.device_program import DeviceProgram, Step, Tensor, TileMemory
-from ipu_tf.compiler.placement import Footprint
-from ipu_tf.compiler.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import target
 from ipu_tf.profile.program import NativeOp, Program, TileOp

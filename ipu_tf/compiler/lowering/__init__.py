@@ -6,8 +6,8 @@ numbers, sorting, linear algebra, normalisation, collectives, the host, control 
 """
 
 from ipu_tf.compiler.lowering.dispatch import lower, preferred_placement
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
+from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.mapping import spread
-from ipu_tf.compiler.lowering.traffic import Traffic, move
+from ipu_tf.compiler.lowering.relayout import relayout
 
-__all__ = ["Traffic", "UnsupportedOpcode", "lower", "move", "preferred_placement", "spread"]
+__all__ = ["LoweringError", "lower", "preferred_placement", "relayout", "spread"]

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
-from ipu_tf.compiler.placement import Footprint, Placement
 from ipu_tf.machine import links, sync
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
@@ -26,12 +28,12 @@ _SAME_SHAPE = frozenset({"all-reduce", "all-to-all", "collective-permute"})
 
 def collective(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a collective over the IPUs of its largest group."""
     ipus = _group_size(instruction)
     results = _results(instruction, operands, context)
     if ipus == 1:
-        return Lowered(results=results, view_of=0 if len(results) == 1 else None)
+        return LoweredInstruction(results=results, view_of=0 if len(results) == 1 else None)
     system = _system(instruction, ipus, context)
     moved_bytes = max(sum(p.bytes for p in operands), sum(p.bytes for p in results))
     seconds = _SECONDS[instruction.opcode](system, ipus, moved_bytes)
@@ -52,7 +54,7 @@ def collective(
         exchange_bytes=moved_bytes,
     )
     flops = sum(p.elements for p in operands) * (ipus - 1) if compute else 0
-    return Lowered(
+    return LoweredInstruction(
         supersteps=(step,),
         results=results,
         exchange_buffers=(
@@ -80,14 +82,14 @@ def _group_size(instruction: Instruction) -> int:
     """Returns the IPUs that take part.
 
     Raises:
-        UnsupportedOpcode: The instruction does not say which.
+        LoweringError: The instruction does not say which.
     """
     if instruction.opcode == "collective-permute":
         pairs = instruction.attributes["source_target_pairs"]
         return len({ipu for pair in pairs for ipu in pair}) or 1
     groups = instruction.attributes.get("replica_groups", ())
     if not groups:
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction, "it does not say which replicas take part; give it replica_groups."
         )
     return max(len(group) for group in groups)
@@ -98,7 +100,7 @@ def _system(instruction: Instruction, ipus: int, context: LoweringContext) -> Sy
         system = context.options.system_of(ipus)
         system.check_ipus(ipus)
     except ValueError as error:
-        raise UnsupportedOpcode(instruction, f"no system runs it. {error}") from None
+        raise LoweringError(instruction, f"no system runs it. {error}") from None
     return system
 
 

@@ -12,23 +12,25 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.layout import Blocks, Layout
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.layouts.layout import Blocks, Layout
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contraction_layout import plan_layout
 from ipu_tf.compiler.lowering.contraction_shape import conv_shape, dot_shape
-from ipu_tf.compiler.lowering.encounters import unknown_met
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import on_tiles
+from ipu_tf.compiler.lowering.messages import unknown_met
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import exchange_cycles
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, met_by, move
-from ipu_tf.compiler.placement import Footprint, Placement
-from ipu_tf.compiler.plan import Plan, largest_block
-from ipu_tf.compiler.plan_cost import STAGED_DEPTHS
-from ipu_tf.compiler.plan_memory import PlanMemory, plan_memory
-from ipu_tf.compiler.plan_steps import plan_supersteps
-from ipu_tf.compiler.planner import plan_conv, plan_matmul
-from ipu_tf.compiler.shapes import ConvShape, MatMulShape, OpShape
+from ipu_tf.compiler.planner.plan import Plan, largest_block
+from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
+from ipu_tf.compiler.planner.plan_memory import PlanMemory, plan_memory
+from ipu_tf.compiler.planner.plan_steps import plan_supersteps
+from ipu_tf.compiler.planner.planner import plan_conv, plan_matmul
+from ipu_tf.compiler.planner.shapes import ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
 
@@ -39,12 +41,12 @@ _SIDES = ("left", "right")
 
 def contraction(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a dot or a convolution.
 
     Raises:
         PlanDoesNotFit: No plan fits the memory of a tile.
-        UnsupportedOpcode: Tiles do not multiply values of its type.
+        LoweringError: Tiles do not multiply values of its type.
     """
     shape, plan = planned(instruction, context)
     array = array_of(instruction)
@@ -58,7 +60,7 @@ def contraction(
         traffic += move(operand, home)
         fetched += _operand_messages(operand, home, number, shape, plan)
     memory = _memory(shape, plan, context.target)
-    return Lowered(
+    return LoweredInstruction(
         supersteps=_with_traffic(_steps(shape, plan, context.target), traffic, context.target),
         results=(result,),
         scratch=_footprints(result.first_tile, memory.tiles, _scratch_bytes(memory)),
@@ -138,7 +140,7 @@ def _shape(instruction: Instruction, context: LoweringContext) -> OpShape:
             return dot_shape(instruction, left, right)
         return conv_shape(instruction, left, right, array_of(instruction))
     except (ValueError, ZeroDivisionError) as error:
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction, f"it cannot be planned: {error} Give all dimensions at least one element."
         ) from None
 

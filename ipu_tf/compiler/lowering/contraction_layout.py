@@ -21,10 +21,10 @@ from ipu_tf.compiler.hlo import (
     DotDimensions,
     Instruction,
 )
-from ipu_tf.compiler.layout import Axis, Layout
-from ipu_tf.compiler.layout_form import blocks
-from ipu_tf.compiler.plan import Plan
-from ipu_tf.compiler.shapes import DTYPE_BYTES, ConvShape, MatMulShape, OpShape
+from ipu_tf.compiler.layouts.layout import Axis, Layout
+from ipu_tf.compiler.layouts.layout_form import blocks
+from ipu_tf.compiler.planner.plan import Plan
+from ipu_tf.compiler.planner.shapes import DTYPE_BYTES, ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.cost import ceil_div
 
 _CACHED_LAYOUTS = 1 << 12

@@ -23,9 +23,9 @@ from ipu_tf.compiler.hlo import (
     Window,
     WindowDimension,
 )
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.shapes import ConvShape, MatMulShape
-from ipu_tf.compiler.windows import window_extent, window_span
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.planner.shapes import ConvShape, MatMulShape
+from ipu_tf.compiler.planner.windows import window_extent, window_span
 from ipu_tf.machine.cost import ceil_div
 
 _PLANNED = {"f32": "float32", "f16": "float16", "f8e4m3": "float8", "f8e5m2": "float8"}
@@ -39,10 +39,10 @@ def dtype_of(instruction: Instruction, operand: Array) -> str:
     """Returns the planner's name of the type of a contraction's operands.
 
     Raises:
-        UnsupportedOpcode: Tiles have no such products.
+        LoweringError: Tiles have no such products.
     """
     if operand.dtype not in _PLANNED:
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction,
             f"tiles multiply matrices of {', '.join(_PLANNED)}, not of {operand.dtype}; cast the "
             "operands.",
@@ -122,13 +122,13 @@ def conv_shape(instruction: Instruction, left: Array, right: Array, result: Arra
     """Returns the shape of a convolution of one, two or three spatial dimensions.
 
     Raises:
-        UnsupportedOpcode: It has more of them, or combines strides with holes in its input.
+        LoweringError: It has more of them, or combines strides with holes in its input.
     """
     written = _written(instruction, left, right, result)
     has_holes = any(axis.window.base_dilation > 1 for axis in written.axes)
     has_strides = any(axis.window.stride > 1 for axis in written.axes)
     if has_holes and has_strides:
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction, "it has both strides and holes in its input; use one after the other."
         )
     if "BackpropFilter" in instruction.op_type or written.batch_groups > 1:
@@ -151,7 +151,7 @@ def _written(instruction: Instruction, left: Array, right: Array, result: Array)
         for number, dimension in enumerate(window.dimensions)
     )
     if len(axes) > _SPATIAL + 1:
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction, f"convolutions have at most three spatial dimensions, it has {len(axes)}."
         )
     return _Written(

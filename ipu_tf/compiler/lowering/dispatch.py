@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import (
     collectives,
     contraction,
@@ -21,12 +22,12 @@ from ipu_tf.compiler.lowering import (
     views,
     window,
 )
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.lowering.rules import Rule
-from ipu_tf.compiler.placement import Placement
-from ipu_tf.compiler.plan import PlanDoesNotFit
+from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 
 _KINDS = (
     collectives,
@@ -57,7 +58,7 @@ _FLOAT8 = frozenset({"f8e4m3", "f8e5m2"})
 
 def lower(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Returns what an instruction becomes on tiles.
 
     Args:
@@ -68,14 +69,14 @@ def lower(
 
     Raises:
         PlanDoesNotFit: It is a contraction that does not fit the memory of a tile.
-        UnsupportedOpcode: It has no cost.
+        LoweringError: It has no cost.
     """
     rule = RULES.get(instruction.opcode)
     if rule is None:
-        raise UnsupportedOpcode(instruction, "no rule knows its opcode.")
+        raise LoweringError(instruction, "no rule knows its opcode.")
     for array in arrays(instruction.type):
         if array.dtype in _TOO_WIDE:
-            raise UnsupportedOpcode(
+            raise LoweringError(
                 instruction,
                 f"its result is {array.dtype}, an IPU has no such type; cast to 32 bits or less.",
             )
@@ -92,7 +93,7 @@ def _check_no_float8(instruction: Instruction, context: LoweringContext) -> None
     for inner in made:
         for array in arrays(inner.type):
             if array.dtype in _FLOAT8:
-                raise UnsupportedOpcode(
+                raise LoweringError(
                     inner.replace(layer=inner.layer or instruction.layer),
                     f"it makes {array.dtype}, which the {context.target.chip} does not have; use "
                     "float16, or the c600.",
@@ -111,6 +112,6 @@ def preferred_placement(
             return contraction.preferred_operand(instruction, operand_index, context)
         if instruction.opcode in indexing.RULES:
             return indexing.preferred_table(instruction, operand_index, context)
-    except (PlanDoesNotFit, UnsupportedOpcode):
+    except (PlanDoesNotFit, LoweringError):
         return None
     return None

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.traffic import NOTHING, move
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
@@ -43,7 +44,7 @@ _FLOATS = frozenset({"f32", "f16", "bf16", "f8e4m3", "f8e5m2"})
 
 def operation(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a single operation."""
     result = array_of(instruction)
     dtype = _operand_dtype(instruction, context)
@@ -57,29 +58,29 @@ def operation(
             scalar_operand=any(_is_scalar(operand) for operand in operands),
         )
     except ValueError as error:
-        raise UnsupportedOpcode(instruction, str(error)) from None
+        raise LoweringError(instruction, str(error)) from None
     flops = result.elements * _flops_per_element(instruction.opcode, dtype)
     return _lowered(instruction, operands, placement, vertex, flops, context)
 
 
 def convert(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a cast; one between types of the same representation is a view."""
     source, result = _operand_dtype(instruction, context), array_of(instruction)
     if source == result.dtype:
-        return Lowered(results=(operands[0],), view_of=0)
+        return LoweredInstruction(results=(operands[0],), view_of=0)
     placement = result_placement(instruction, operands, context)
     try:
         vertex = cached.convert(placement.tile_elements, source, result.dtype, context.target)
     except ValueError as error:
-        raise UnsupportedOpcode(instruction, str(error)) from None
+        raise LoweringError(instruction, str(error)) from None
     return _lowered(instruction, operands, placement, vertex, 0, context)
 
 
 def fusion(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a chain of element-wise operations as one pass over the elements of its result."""
     result = array_of(instruction)
     body = context.computations[instruction.computations[0]]
@@ -88,7 +89,7 @@ def fusion(
     try:
         vertex = _fused(operations, placement.tile_elements, result.dtype, operands, context.target)
     except ValueError as error:
-        raise UnsupportedOpcode(instruction, str(error)) from None
+        raise LoweringError(instruction, str(error)) from None
     views = _views_inside(body, operands, placement)
     return _lowered(
         instruction, views, placement, vertex, result.elements * flops_per_element, context
@@ -118,7 +119,7 @@ def _lowered(
     vertex: Vertex,
     flops: int,
     context: LoweringContext,
-) -> Lowered:
+) -> LoweredInstruction:
     """Returns one superstep: what lies elsewhere comes in, then every tile computes."""
     traffic = sum((move(operand, placement) for operand in operands), NOTHING)
     stage = Stage(name=instruction.opcode, where=placement, traffic=traffic, vertex=vertex)
@@ -224,7 +225,7 @@ def _operand_dtype(instruction: Instruction, context: LoweringContext) -> str:
     index = 1 if instruction.opcode == "select" else 0
     type_ = context.operand(instruction, index).type
     if not isinstance(type_, Array):
-        raise UnsupportedOpcode(instruction, "element-wise operations take arrays, not tuples.")
+        raise LoweringError(instruction, "element-wise operations take arrays, not tuples.")
     return type_.dtype
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipu_tf.compiler.hlo import Instruction
 
 
-class UnsupportedOpcode(NotImplementedError):
+class LoweringError(NotImplementedError):
     """An instruction has no cost on the machine.
 
     Attributes:

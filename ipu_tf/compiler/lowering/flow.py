@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.rules import Rule
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine import exchange
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
@@ -33,14 +34,14 @@ def trips_of(instruction: Instruction) -> int | Fraction | None:
 
 def loop(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a while loop without its body: the condition is tested once more than it holds.
 
     A loop of unknown length counts as one iteration, as its body does.
     """
     trips = trips_of(instruction)
     tests = 1 + (1 if trips is None else math.ceil(trips))
-    return Lowered(
+    return LoweredInstruction(
         supersteps=(_decision("test the condition", tests, context.target),),
         results=tuple(operands),
     )
@@ -48,9 +49,9 @@ def loop(
 
 def conditional(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a conditional without its branches."""
-    return Lowered(supersteps=(_decision("choose a branch", 1, context.target),))
+    return LoweredInstruction(supersteps=(_decision("choose a branch", 1, context.target),))
 
 
 def _decision(name: str, times: int, target: Target) -> Superstep:

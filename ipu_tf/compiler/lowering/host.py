@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import reflections, rotations
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, spread
 from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.sorting import top_k
 from ipu_tf.compiler.lowering.views import passed_on
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine import host
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.system import System
@@ -20,7 +21,7 @@ from ipu_tf.machine.system import System
 
 def transfer(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a call of a host function or a feed: operands go to the host, results come back.
 
     Models the transfers; the time of the function itself is the host's.
@@ -35,21 +36,21 @@ def transfer(
         host_cycles=cycles,
         exchange_bytes=sum(moved),
     )
-    return Lowered(supersteps=(step,), results=results)
+    return LoweredInstruction(supersteps=(step,), results=results)
 
 
 def custom_call(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a custom call whose target is known.
 
     Raises:
-        UnsupportedOpcode: It is not.
+        LoweringError: It is not.
     """
     name = instruction.attributes.get("custom_call_target", "")
     rule = CUSTOM_CALLS.get(name)
     if rule is None:
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction,
             f"custom calls of {name!r} are not known; those of {', '.join(CUSTOM_CALLS)} are.",
         )
@@ -61,7 +62,7 @@ def _system(instruction: Instruction, context: LoweringContext) -> System:
     try:
         return context.options.system_of()
     except ValueError as error:
-        raise UnsupportedOpcode(instruction, f"no host is known for it. {error}") from None
+        raise LoweringError(instruction, f"no host is known for it. {error}") from None
 
 
 CUSTOM_CALLS: Mapping[str, Rule] = {

@@ -11,14 +11,16 @@ from ipu_tf.compiler.hlo import (
     Instruction,
     ScatterDimensions,
 )
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, on_tiles, product
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array, root_opcode
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.table_plan import TablePlan, plan_table
 from ipu_tf.compiler.lowering.traffic import Traffic, collect, move, to_all
-from ipu_tf.compiler.placement import Footprint, Placement
 from ipu_tf.machine.cost import ceil_div
 
 
@@ -39,7 +41,7 @@ class _Lookup:
 
 def gather(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a gather: all tiles visit all indices and copy the rows that they have.
 
     With rows in several parts, what the parts found is collected by a second look-up.
@@ -85,7 +87,7 @@ def gather(
 
 def scatter(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a scatter: every tile gets its columns of all updates and applies those it has."""
     results = tuple(arrays(instruction.type))
     count = len(results)

@@ -10,18 +10,19 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction, TriangularSolveOptions
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contraction_shape import dtype_of
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import product, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.traffic import move, to_all
-from ipu_tf.compiler.placement import Placement
-from ipu_tf.compiler.plan_steps import plan_supersteps
-from ipu_tf.compiler.planner import plan_matmul
-from ipu_tf.compiler.shapes import MatMulShape
+from ipu_tf.compiler.planner.plan_steps import plan_supersteps
+from ipu_tf.compiler.planner.planner import plan_matmul
+from ipu_tf.compiler.planner.shapes import MatMulShape
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
 
@@ -32,7 +33,7 @@ one."""
 
 def cholesky(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a Cholesky factorisation of one matrix or a batch of them."""
     array = array_of(instruction)
     dtype = dtype_of(instruction, array)
@@ -54,7 +55,7 @@ def cholesky(
 
 def triangular_solve(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers the solution of a triangular system with many right-hand sides."""
     array, matrix = array_of(instruction), operand_array(instruction, 0, context)
     options: TriangularSolveOptions = instruction.attributes["triangular_solve_options"]
@@ -78,13 +79,13 @@ def triangular_solve(
 
 def fft(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Refuses Fourier transforms.
 
     Raises:
-        UnsupportedOpcode: Always.
+        LoweringError: Always.
     """
-    raise UnsupportedOpcode(
+    raise LoweringError(
         instruction,
         "the IPU has no Fourier transform; write it as a matmul with a constant matrix.",
     )
@@ -153,7 +154,7 @@ def _matmul(
     return plan_supersteps(shape, plan, context.target) * times
 
 
-def _with_steps(made: Lowered, steps: tuple[Superstep, ...]) -> Lowered:
+def _with_steps(made: LoweredInstruction, steps: tuple[Superstep, ...]) -> LoweredInstruction:
     """Returns a lowering that runs some more supersteps."""
     return dataclasses.replace(made, supersteps=made.supersteps + steps)
 

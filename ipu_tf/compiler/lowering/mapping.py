@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler.hlo import Array, Type
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
-from ipu_tf.compiler.layout import LINEAR, Blocks, Layout
-from ipu_tf.compiler.lowering.lowered import LoweringContext
-from ipu_tf.compiler.placement import Placement
+from ipu_tf.compiler.layouts.layout import LINEAR, Blocks, Layout
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.machine.cost import ceil_div
 
 _LEAST_TILE_BYTES = 128
@@ -59,7 +59,7 @@ def on_tiles(
         return _on_tiles_of(layout, array, context)
     size = element_bytes(array.dtype)
     tiles = max(1, min(tiles, array.elements, context.target.tiles))
-    first = context.first_tile(tiles, ceil_div(array.elements, tiles) * size)
+    first = context.first_tile(tiles)
     return Placement(
         elements=array.elements, element_bytes=size, first_tile=first, tiles=tiles, layout=layout
     )
@@ -67,7 +67,7 @@ def on_tiles(
 
 def _on_tiles_of(layout: Blocks, array: Array, context: LoweringContext) -> Placement:
     size = element_bytes(array.dtype)
-    first = context.first_tile(layout.tiles, layout.tile_elements * size)
+    first = context.first_tile(layout.tiles)
     return Placement(
         elements=array.elements,
         element_bytes=size,

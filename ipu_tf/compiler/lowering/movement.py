@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.layout import LINEAR, view
+from ipu_tf.compiler.layouts.layout import LINEAR, view
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import element_bytes, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, move, to_all
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine.cost import ceil_div
 
 
 def copy(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a copy: every tile copies its piece; a view with repeated elements is filled in."""
     result = operands[0].stored
     dtype = array_of(instruction).dtype
@@ -35,7 +36,7 @@ def copy(
 
 def concatenate(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a concatenation: all operands are exchanged into one new array."""
     array = array_of(instruction)
     result = spread(array, context)
@@ -49,7 +50,7 @@ def concatenate(
 
 def pad(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers padding: the new array is filled with the value, then the operand moves in."""
     array = array_of(instruction)
     result = spread(array, context)
@@ -69,7 +70,7 @@ def pad(
 
 def iota(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers ascending numbers: every tile writes its own."""
     array = array_of(instruction)
     result = spread(array, context)
@@ -80,10 +81,10 @@ def iota(
 
 def dynamic_slice(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a slice whose place is known at run time; one of everything is a view."""
     if array_of(instruction).elements == operands[0].elements:
-        return Lowered(results=(operands[0],), view_of=0)
+        return LoweredInstruction(results=(operands[0],), view_of=0)
     result = _slice_placement(operands[0], instruction, context)
     share, workers = result.tile_elements, context.target.workers
     stage = Stage(
@@ -99,14 +100,14 @@ def dynamic_slice(
 
 def dynamic_update_slice(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers the update of a slice whose place is known at run time, in place where possible.
 
     An update of everything is the update itself.
     """
     array, update = array_of(instruction), operand_array(instruction, 1, context)
     if update.elements == array.elements:
-        return Lowered(results=(operands[1],), view_of=1)
+        return LoweredInstruction(results=(operands[1],), view_of=1)
     workers = context.target.workers
     result = operands[0].stored
     stages = []

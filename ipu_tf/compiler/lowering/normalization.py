@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.reduce import Reduction, reduction_stages
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.traffic import collect, move
-from ipu_tf.compiler.placement import Placement
 
 _APPLY = ("subtract", "multiply", "multiply", "add")
 """An element less its mean, times the inverse deviation, times the scale, plus the offset."""
@@ -29,7 +30,7 @@ _FEATURES_READ = 4
 
 def batch_norm(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers batch normalisation in training, in inference, or its gradient."""
     array = operand_array(instruction, 0, context)
     feature = instruction.attributes["feature_index"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.traffic import NOTHING, to_all
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
@@ -25,13 +26,13 @@ _DRAW: Mapping[str, Callable[[int, str, Target], Vertex]] = {
 
 def rng(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers numbers of a distribution; all tiles need its parameters (scalars) or seeds."""
     array = array_of(instruction)
     distribution = instruction.attributes["distribution"]
     if distribution not in _DRAW:
         known = ", ".join(_DRAW)
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction, f"tiles draw from {known}, not from {distribution!r}; draw one of those."
         )
     result = spread(array, context)
@@ -43,7 +44,7 @@ def rng(
 
 def rng_bit_generator(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers random bits, with or without the next state of the generator before them.
 
     A generator whose seed is a constant reads nothing.

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.layout import view
-from ipu_tf.compiler.layout_views import reduced
+from ipu_tf.compiler.layouts.layout import view
+from ipu_tf.compiler.layouts.layout_views import reduced
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
-from ipu_tf.compiler.lowering.encounters import held_extents
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import (
     arrays,
     like,
@@ -19,11 +20,11 @@ from ipu_tf.compiler.lowering.mapping import (
     product,
     spread_tiles,
 )
+from ipu_tf.compiler.lowering.messages import held_extents
 from ipu_tf.compiler.lowering.reduction_plan import plan_stages
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
 from ipu_tf.compiler.lowering.steps import Stage, lowered, supersteps
 from ipu_tf.compiler.lowering.traffic import Traffic, move
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
 
@@ -55,7 +56,7 @@ class Reduction:
 
 def reduce(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a reduction. The first half of its operands are tensors, the rest initial values."""
     results = tuple(arrays(instruction.type))
     reduction = Reduction(
@@ -64,7 +65,7 @@ def reduce(
         operands=len(results),
     )
     if reduction.operand.elements == 0:
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction, "it reduces a tensor without elements; leave the reduction out."
         )
     stages, placement = reduction_stages(reduction, operands[: len(results)], context)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, on_tiles, product, spread
 from ipu_tf.compiler.lowering.rules import array_of, operand_array
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.traffic import collect, move, to_all
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
 
@@ -25,7 +26,7 @@ _LAYOUT = "whole columns"
 
 def factor(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a custom call of "Qr": R above the diagonal, reflectors below, and their factors."""
     matrix, factors = arrays(instruction.type)
     where = _columns(matrix, context)
@@ -42,7 +43,7 @@ def factor(
 
 def orthogonal(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a custom call of "ProductOfElementaryHouseholderReflectors": the matrix Q."""
     matrix = array_of(instruction)
     where = _columns(matrix, context)

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, on_tiles, product, spread
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.traffic import move, to_all
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine.cost import ceil_div
 
 _QUOTIENTS_AND_ROOTS = 4
@@ -30,11 +31,11 @@ _ROTATED = 3
 
 def eigen(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a custom call of "Eigh": eigenvectors, then eigenvalues.
 
     Raises:
-        UnsupportedOpcode: It does not say how many sweeps it allows.
+        LoweringError: It does not say how many sweeps it allows.
     """
     vectors, values = arrays(instruction.type)
     size, batch = vectors.dims[-1], product(vectors.dims[:-2])
@@ -55,7 +56,7 @@ def _sweeps(instruction: Instruction) -> int:
     config = instruction.attributes.get("backend_config", "")
     fields = config.split(",")
     if len(fields) != 4 or not fields[2].isdecimal():
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction,
             "its backend_config must be 'lower,sorted,sweeps,tolerance', with a number of sweeps. "
             f"Received: {config!r}.",

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
-from ipu_tf.compiler.placement import Placement
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 
-Rule: TypeAlias = Callable[[Instruction, Sequence[Placement], LoweringContext], Lowered]
+Rule: TypeAlias = Callable[[Instruction, Sequence[Placement], LoweringContext], LoweredInstruction]
 """Instruction, placements of its operands' arrays (tuples flattened), context -> what it becomes.
 
 A rule is a pure function of these, apart from asking the context for the emptiest tiles.
@@ -20,7 +21,7 @@ A rule is a pure function of these, apart from asking the context for the emptie
 def array_of(instruction: Instruction) -> Array:
     """Returns the type of an instruction's result, which has to be an array."""
     if not isinstance(instruction.type, Array):
-        raise UnsupportedOpcode(
+        raise LoweringError(
             instruction, f"its result has to be one array, it is {instruction.type}."
         )
     return instruction.type
@@ -30,7 +31,7 @@ def operand_array(instruction: Instruction, index: int, context: LoweringContext
     """Returns the type of an operand, which has to be an array."""
     type_ = context.operand(instruction, index).type
     if not isinstance(type_, Array):
-        raise UnsupportedOpcode(instruction, f"operand {index} has to be an array, it is {type_}.")
+        raise LoweringError(instruction, f"operand {index} has to be an array, it is {type_}.")
     return type_
 
 

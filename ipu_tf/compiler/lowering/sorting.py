@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, on_tiles, spread_tiles
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
 from ipu_tf.compiler.lowering.steps import Stage, lowered, supersteps
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, collect, move
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
 
@@ -19,7 +20,7 @@ _INDEX_BYTES = 4
 
 def sort(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a sort of one or more tensors by the first: the number of tiles a row is tried out."""
     keys = operand_array(instruction, 0, context)
     row = keys.dims[instruction.attributes["dimensions"][0]] if keys.dims else 1
@@ -94,7 +95,7 @@ def _sort_stages(
 
 def top_k(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers the k largest of rows: of every share first, then of what the shares give."""
     keys, target = operand_array(instruction, 0, context), context.target
     results = tuple(arrays(instruction.type))

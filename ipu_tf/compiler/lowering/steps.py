@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ipu_tf.compiler.lowering.lowered import Lowered
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic
-from ipu_tf.compiler.placement import Footprint, Placement
 from ipu_tf.machine import exchange
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
@@ -45,7 +46,7 @@ def lowered(
     in_place: int | None = None,
     scratch: Sequence[Footprint] = (),
     flops: int = 0,
-) -> Lowered:
+) -> LoweredInstruction:
     """Returns what an instruction becomes that runs some stages.
 
     Args:
@@ -57,7 +58,7 @@ def lowered(
         flops: Floating point operations that it stands for.
     """
     vertices = [(stage, stage.vertex) for stage in stages if stage.vertex is not None]
-    return Lowered(
+    return LoweredInstruction(
         supersteps=supersteps(stages, target),
         results=tuple(results),
         in_place=in_place,

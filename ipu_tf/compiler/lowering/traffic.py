@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ipu_tf.compiler.layout import Blocks
-from ipu_tf.compiler.lowering.encounters import held_extents, pieces_met, runs_met, unknown_met
-from ipu_tf.compiler.placement import Placement
+from ipu_tf.compiler.layouts.layout import Blocks
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.messages import held_extents, pieces_met, runs_met, unknown_met
 from ipu_tf.machine import exchange
 from ipu_tf.machine.cost import ceil_div
 

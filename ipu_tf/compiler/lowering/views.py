@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction, TupleType
-from ipu_tf.compiler.layout import LINEAR
-from ipu_tf.compiler.layout import view as layout_view
-from ipu_tf.compiler.layout_views import keeps_reversed, transposed
+from ipu_tf.compiler.layouts.layout import LINEAR
+from ipu_tf.compiler.layouts.layout import view as layout_view
+from ipu_tf.compiler.layouts.layout_views import keeps_reversed, transposed
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.elementwise import broadcast_view
-from ipu_tf.compiler.lowering.errors import UnsupportedOpcode
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import (
     arrays,
     element_bytes,
@@ -20,18 +22,17 @@ from ipu_tf.compiler.lowering.mapping import (
     spread_tiles,
 )
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine.cost import ceil_div
 
 
-def view(placement: Placement, *, operand: int = 0) -> Lowered:
+def view(placement: Placement, *, operand: int = 0) -> LoweredInstruction:
     """Returns an instruction that costs nothing: its result is an operand's memory."""
-    return Lowered(results=(placement,), view_of=operand)
+    return LoweredInstruction(results=(placement,), view_of=operand)
 
 
 def same_order(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers what keeps the row-major order of elements: reshape, bitcast."""
     result, operand = array_of(instruction), operands[0]
     size = element_bytes(result.dtype)
@@ -54,7 +55,7 @@ def same_order(
 
 def transpose(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a transpose: a view in another order."""
     dims = operand_array(instruction, 0, context).dims
     permutation = instruction.attributes["dimensions"]
@@ -63,7 +64,7 @@ def transpose(
 
 def reverse(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a reversal: a view in another order; twice the same gives the first order again."""
     dims = array_of(instruction).dims
     turned = [axis for axis in instruction.attributes["dimensions"] if dims[axis] > 1]
@@ -113,21 +114,21 @@ def _written(dims: Sequence[int]) -> str:
 
 def broadcast(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a broadcast: a view in which elements repeat."""
     result = array_of(instruction)
     if result.elements == operands[0].elements:
         return view(operands[0])
     size = element_bytes(result.dtype)
     tiles = spread_tiles(result.elements, size, context.target.tiles)
-    first = context.first_tile(tiles, ceil_div(result.elements, tiles) * size)
+    first = context.first_tile(tiles)
     stored = Placement(elements=result.elements, element_bytes=size, first_tile=first, tiles=tiles)
     return view(broadcast_view(instruction, operands[0], stored))
 
 
 def slice_(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a slice: a view of some of the elements, on the tiles that have them.
 
     Rows that follow one another in a row-major operand lie on neighbouring tiles; any other choice
@@ -178,7 +179,7 @@ def slice_(
 
 def set_dimension_size(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers the declaration of a size: a view.
 
     What has a size of its own at run time, such as the distinct rows of a sparse gradient, keeps
@@ -189,39 +190,41 @@ def set_dimension_size(
 
 def passed_on(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers what hands on its operands as they are."""
     count = sum(1 for _ in arrays(instruction.type))
-    return Lowered(results=tuple(operands[:count]), view_of=0 if count == 1 else None)
+    return LoweredInstruction(results=tuple(operands[:count]), view_of=0 if count == 1 else None)
 
 
 def get_tuple_element(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers the choice of one part of a tuple."""
     type_ = context.operand(instruction, 0).type
     if not isinstance(type_, TupleType):
-        raise UnsupportedOpcode(instruction, f"its operand has to be a tuple, it is {type_}.")
+        raise LoweringError(instruction, f"its operand has to be a tuple, it is {type_}.")
     index = instruction.attributes["tuple_index"]
     first = sum(1 for part in type_.parts[:index] for _ in arrays(part))
     count = sum(1 for _ in arrays(type_.parts[index]))
-    return Lowered(results=tuple(operands[first : first + count]), view_of=0)
+    return LoweredInstruction(results=tuple(operands[first : first + count]), view_of=0)
 
 
 def placed(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers what is there when the program starts: constants, numbers of the device, tokens."""
-    return Lowered(results=tuple(spread(array, context) for array in arrays(instruction.type)))
+    return LoweredInstruction(
+        results=tuple(spread(array, context) for array in arrays(instruction.type))
+    )
 
 
 def bitcast_convert(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a reading of the same bits as another type."""
     source: Array = operand_array(instruction, 0, context)
     if source.bytes != array_of(instruction).bytes:
-        raise UnsupportedOpcode(instruction, "it does not keep the number of bits.")
+        raise LoweringError(instruction, "it does not keep the number of bits.")
     return same_order(instruction, operands, context)
 
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction, Window, WindowDimension
-from ipu_tf.compiler.layout import LINEAR, Blocks, view
-from ipu_tf.compiler.layout_views import resized
-from ipu_tf.compiler.lowering.encounters import held_extents
-from ipu_tf.compiler.lowering.lowered import Lowered, LoweringContext
+from ipu_tf.compiler.layouts.layout import LINEAR, Blocks, view
+from ipu_tf.compiler.layouts.layout_views import resized
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, product, spread
+from ipu_tf.compiler.lowering.messages import held_extents
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import Stage, lowered
 from ipu_tf.compiler.lowering.traffic import Traffic, collect, move
-from ipu_tf.compiler.placement import Placement
-from ipu_tf.compiler.windows import window_span
+from ipu_tf.compiler.planner.windows import window_span
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
 
 
 def reduce_window(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a reduction over windows; tiles fetch what their windows need from elsewhere."""
     operand = operand_array(instruction, 0, context)
     results = tuple(arrays(instruction.type))
@@ -49,7 +50,7 @@ def reduce_window(
 
 def select_and_scatter(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers the gradient of max pooling: each source goes to the position its window selects."""
     operand = operand_array(instruction, 0, context)
     source = operand_array(instruction, 1, context)
@@ -76,7 +77,7 @@ def select_and_scatter(
 
 def _scan(
     instruction: Instruction, operands: Sequence[Placement], axis: int, context: LoweringContext
-) -> Lowered:
+) -> LoweredInstruction:
     """Lowers a cumulative sum: whole rows come to a tile, which scans them."""
     array = array_of(instruction)
     row = array.dims[axis]

@@ -26,8 +26,7 @@ from ipu_tf.compiler.pipeline.options import ALL_ON_TILES, Offload, Schedule
 from ipu_tf.compiler.pipeline.program import PipelineProgram
 from ipu_tf.compiler.pipeline.schedule import waiting_micro_batches
 from ipu_tf.compiler.pipeline.split import cut, prepared
-from ipu_tf.compiler.plan import OpShape, Plan
-from ipu_tf.compiler.rules import RULES
+from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.machine.links import Route, bytes_per_second
 from ipu_tf.machine.system import System
 
@@ -78,7 +77,7 @@ def layer_figures(
     """
     module = prepared(module)
     count = max(places.values()) + 1
-    program = build_program(module, options=options, plans=plans, samples_per_run=0, rules=RULES)
+    program = build_program(module, options=options, plans=plans, samples_per_run=0)
     assignment = assign(module, places, count)
     cycles = {phase: np.zeros(count, np.int64) for phase in ("forward", "backward", "update")}
     for step in program.steps:

@@ -38,8 +38,7 @@ from ipu_tf.compiler.pipeline.split import (
     with_accumulators,
 )
 from ipu_tf.compiler.pipeline.timeline import Wiring, timeline
-from ipu_tf.compiler.plan import OpShape, Plan
-from ipu_tf.compiler.rules import RULES
+from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.machine import streaming
 
 _LOG = logging.getLogger(__name__)
@@ -236,7 +235,6 @@ def _stage(
             options=options,
             plans=plans,
             samples_per_run=samples_per_run,
-            rules=RULES,
         )
     except IPUOutOfMemoryError as error:
         error.ipu = pipeline.ipus[stage]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from ipu_tf.compiler.device_program import DeviceProgram, Tensor
 from ipu_tf.compiler.hlo import Instruction, Module, Parameter, Phase
-from ipu_tf.compiler.memory import add_footprint, tile_memory
+from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
+from ipu_tf.compiler.memory import tile_memory
 from ipu_tf.compiler.passes.rewrite import users
-from ipu_tf.compiler.placement import Footprint
 from ipu_tf.machine.cost import ceil_div
 
 VIEWS = frozenset({"bitcast", "broadcast", "reshape", "transpose"})

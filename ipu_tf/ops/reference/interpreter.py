@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.partition import partition
-from ipu_tf.compiler.plan import OpShape, Plan, partial_dtype
+from ipu_tf.compiler.planner.partition import partition
+from ipu_tf.compiler.planner.plan import OpShape, Plan, partial_dtype
 from ipu_tf.ops.reference.rounding import Rounding, TileRounder
 
 Array: TypeAlias = NDArray[np.float32]

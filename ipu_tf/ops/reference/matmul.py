@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.plan import AMP_GRAINS, MatMulPlan, MatMulShape, check_parts
+from ipu_tf.compiler.planner.plan import AMP_GRAINS, MatMulPlan, MatMulShape, check_parts
 from ipu_tf.ops.reference.interpreter import Array, Ranges, Run, Tap, TileOp, execute
 from ipu_tf.ops.reference.rounding import NEAREST, Rounding
 

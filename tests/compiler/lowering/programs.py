@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from ipu_tf.compiler.context import Context, TileBalance
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.lowering import lower, spread
-from ipu_tf.compiler.lowering.lowered import Lowered
+from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine.target import target
@@ -24,9 +24,9 @@ class Program:
         context: The context of its entry.
     """
 
-    lowered: dict[str, Lowered]
+    lowered: dict[str, LoweredInstruction]
     placements: dict[str, tuple]
-    context: Context
+    context: LoweringContext
 
     def cycles(self, name):
         return sum(step.total_cycles for step in self.lowered[name].supersteps)
@@ -37,7 +37,7 @@ class Program:
 
 def context_of(module, *, tiles=TILES, chip="bow", plans=None):
     options = CompilerOptions(target=target(chip, tiles_per_ipu=tiles))
-    return Context(
+    return LoweringContext(
         options=options,
         plans=plans or {},
         computations=module.computations,

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.lowering import preferred_placement
 from ipu_tf.compiler.lowering.contraction import planned
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan, PlanDoesNotFit
-from ipu_tf.compiler.plan_steps import plan_supersteps
-from ipu_tf.compiler.shapes import ConvShape, MatMulShape
+from ipu_tf.compiler.planner.plan import ConvPlan, MatMulPlan, PlanDoesNotFit
+from ipu_tf.compiler.planner.plan_steps import plan_supersteps
+from ipu_tf.compiler.planner.shapes import ConvShape, MatMulShape
 from tests.compiler.lowering.programs import context_of, run
 
 DOT = (

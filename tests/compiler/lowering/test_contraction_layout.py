@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from ipu_tf.compiler.layout import Blocks, tile_offsets
+from ipu_tf.compiler.layouts.layout import Blocks, tile_offsets
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.contraction_layout import plan_layout
 from ipu_tf.compiler.lowering.mapping import arrays
-from ipu_tf.compiler.partition import partition
-from ipu_tf.compiler.placement import Placement
-from ipu_tf.compiler.plan import ConvPlan, MatMulPlan
-from ipu_tf.compiler.shapes import ConvShape, MatMulShape
+from ipu_tf.compiler.planner.partition import partition
+from ipu_tf.compiler.planner.plan import ConvPlan, MatMulPlan
+from ipu_tf.compiler.planner.shapes import ConvShape, MatMulShape
 from tests.compiler.lowering.programs import run
 
 DOT = (

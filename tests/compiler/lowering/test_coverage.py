@@ -8,7 +8,6 @@ from ipu_tf.compiler.compile import build_program
 from ipu_tf.compiler.lowering.contraction import planned
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes.pipeline import simplify
-from ipu_tf.compiler.rules import RULES
 from ipu_tf.machine.target import CHIPS
 from tests.compiler import modules
 from tests.compiler.lowering.programs import context_of
@@ -20,7 +19,6 @@ def compiled(module):
         options=CompilerOptions(out_of_memory="report"),
         plans={},
         samples_per_run=4,
-        rules=RULES,
     )
 
 

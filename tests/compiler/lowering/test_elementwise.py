@@ -5,8 +5,8 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.layout import Axis, Blocks
-from ipu_tf.compiler.placement import Placement
+from ipu_tf.compiler.layouts.layout import Axis, Blocks
+from ipu_tf.compiler.layouts.placement import Placement
 from tests.compiler.lowering.programs import run
 
 PAIR = "x = f32[{n}] parameter(0)\ny = f32[{n}] parameter(1)\n"

@@ -1,6 +1,6 @@
 """Views and movement: what is free, what is exchanged, what is copied."""
 
-from ipu_tf.compiler.placement import Placement
+from ipu_tf.compiler.layouts.placement import Placement
 from tests.compiler.lowering.programs import run
 
 X = "x = f32[8,64] parameter(0)\n"

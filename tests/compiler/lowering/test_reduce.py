@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.reduction_plan import plan_stages
-from ipu_tf.compiler.placement import Placement
 from ipu_tf.machine.target import target
 from tests.compiler.lowering.programs import ADD, run
 

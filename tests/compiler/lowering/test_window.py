@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipu_tf.compiler.placement import Placement
+from ipu_tf.compiler.layouts.placement import Placement
 from tests.compiler.lowering.programs import ADD, run
 
 POOL = (

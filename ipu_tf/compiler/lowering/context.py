@@ -1,0 +1,92 @@
+"""What lowering rules may ask: the module, the options, and where memory is taken."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_tf.compiler.hlo import Computation, Instruction
+from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
+from ipu_tf.compiler.options import CompilerOptions
+from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.machine.target import Target
+
+
+class TileBalance:
+    """Bytes given out on every tile so far, and where the next tensor fits best.
+
+    Counts everything that was ever placed, as if nothing were given back: tensors that come and
+    go are spread like those that stay.
+    """
+
+    def __init__(self, tiles: int) -> None:
+        self._tile_bytes = np.zeros(tiles, np.int64)
+
+    def add(self, footprint: Footprint) -> None:
+        """Counts a tensor. Those on all tiles do not change where the next one fits."""
+        if footprint.tiles < len(self._tile_bytes):
+            add_footprint(self._tile_bytes, footprint)
+
+    def first_tile(self, tiles: int) -> int:
+        """Returns the first of `tiles` consecutive tiles that hold the least together."""
+        everywhere = len(self._tile_bytes)
+        if tiles >= everywhere:
+            return 0
+        around = np.concatenate([self._tile_bytes, self._tile_bytes[:tiles]])
+        before = np.concatenate([[0], np.cumsum(around)])
+        return int(np.argmin(before[tiles : tiles + everywhere] - before[:everywhere]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoweringContext:
+    """What a lowering rule may ask, for one computation.
+
+    Attributes:
+        options: How to plan, and for which chip.
+        plans: Plans that tile ops run, by the name of their TensorFlow op.
+        computations: The computations of the module.
+        instructions: The instructions of the computation, by name.
+        balance: Where memory was given out.
+    """
+
+    options: CompilerOptions
+    plans: Mapping[str, tuple[OpShape, Plan]]
+    computations: Mapping[str, Computation]
+    instructions: Mapping[str, Instruction]
+    balance: TileBalance
+
+    @property
+    def target(self) -> Target:
+        """The chip."""
+        return self.options.target
+
+    def operand(self, instruction: Instruction, index: int) -> Instruction:
+        """Returns the instruction that makes an operand."""
+        return self.instructions[instruction.operands[index]]
+
+    def first_tile(self, tiles: int) -> int:
+        """Returns where to start a tensor on `tiles` tiles so that memory stays balanced."""
+        return self.balance.first_tile(tiles)
+
+    def inside(self, computation: Computation) -> LoweringContext:
+        """Returns the context of another computation.
+
+        On tiles there are no tuples: the arrays of a tuple parameter (what a loop carries, what a
+        branch is given) count as parameters themselves.
+        """
+        instructions: dict[str, Instruction] = {}
+        for instruction in computation:
+            if instruction.opcode == "get-tuple-element":
+                whole = instructions[instruction.operands[0]]
+                if whole.opcode == "parameter":
+                    instruction = instruction.replace(opcode="parameter")
+            instructions[instruction.name] = instruction
+        return dataclasses.replace(self, instructions=instructions)
+
+    def with_tile_bytes(self, tile_bytes: int) -> LoweringContext:
+        """Returns the context of a chip with another amount of memory."""
+        chip = dataclasses.replace(self.target, tile_bytes=tile_bytes)
+        return dataclasses.replace(self, options=dataclasses.replace(self.options, target=chip))

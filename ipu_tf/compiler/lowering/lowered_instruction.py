@@ -1,0 +1,44 @@
+"""What an instruction becomes on tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.planner.plan import Plan
+from ipu_tf.machine.superstep import Superstep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoweredInstruction:
+    """What an instruction becomes.
+
+    Attributes:
+        supersteps: What runs, in order; empty for a view.
+        results: Where its result lies, one for every array of its type.
+        view_of: Index of the operand whose memory the result is, for views; else None.
+        in_place: Index of an operand that the result may overwrite if nothing reads it later;
+            else None.
+        scratch: Memory in use only while it runs (partials, rearranged operands), apart from
+            exchange buffers.
+        exchange_buffers: Memory in use only while it runs, for what tiles receive.
+        vertex_state: Memory that its vertices keep for good.
+        code: Codelets it needs, as name -> bytes; a tile holds each once in a program.
+        exchange_code_bytes: Bytes of exchange instructions on the busiest tile, kept for good.
+        flops: Floating point operations that it stands for (2 for a multiply-accumulate).
+        plan: The plan of a contraction; else None.
+    """
+
+    supersteps: tuple[Superstep, ...] = ()
+    results: tuple[Placement, ...] = ()
+    view_of: int | None = None
+    in_place: int | None = None
+    scratch: tuple[Footprint, ...] = ()
+    exchange_buffers: tuple[Footprint, ...] = ()
+    vertex_state: tuple[Footprint, ...] = ()
+    code: Mapping[str, int] = field(default_factory=dict)
+    exchange_code_bytes: int = 0
+    flops: int = 0
+    plan: Plan | None = None

@@ -1,0 +1,165 @@
+"""How many pieces of one layout meet a piece of another: the messages of an exchange.
+
+Exact where both are cut along the same axes and tiles do not share blocks. Even pieces of the
+row-major order against blocks are counted as runs; of layouts that only have a name, nothing is
+known but their tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ipu_tf.compiler.layouts.layout import Axis, Blocks, overlaps
+from ipu_tf.compiler.layouts.layout_views import common_dims, split
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.machine.cost import ceil_div
+
+_CACHED = 1 << 14
+
+
+@lru_cache(maxsize=_CACHED)
+def pieces_met(source: Blocks, wanted: Blocks) -> int:
+    """Returns how many tiles hold what lies on the fullest tile of another layout.
+
+    Args:
+        source: How the elements lie.
+        wanted: How they are wanted, cut from the same elements.
+    """
+    met = _along_axes(source, wanted)
+    if met is None:
+        met = _across_axes(source, wanted)
+    return max(1, min(met, source.tiles, wanted.tile_elements))
+
+
+def runs_met(piece: int, dims: Sequence[int], block: Sequence[int]) -> int:
+    """Returns how many even pieces of the row-major order a block meets.
+
+    Modelled: runs begin anywhere in a piece, unless both fit into each other.
+
+    Args:
+        piece: Elements of a piece.
+        dims: Extents of the tensor.
+        block: Extents of the block.
+    """
+    runs, span, stride, outer, whole = 1, 1, 1, 1, True
+    for extent, part in zip(reversed(dims), reversed(block), strict=True):
+        # Runs that are nearer than a piece is long meet the same pieces as all between them.
+        if span == stride or stride < piece:
+            whole &= span == stride
+            span += (part - 1) * stride
+        else:
+            outer = outer if runs > 1 else stride
+            runs *= part
+        stride *= extent
+    shorter, longer = sorted((span, piece))
+    if whole and longer % shorter == 0 and (runs == 1 or outer % longer == 0):
+        met = runs * ceil_div(span, piece)
+    else:
+        met = runs + ceil_div(runs * (span - 1), piece)
+    return min(met, ceil_div(stride, piece))
+
+
+def unknown_met(tiles: int) -> int:
+    """Returns how many blocks of a layout meet a block of another of which nothing is known.
+
+    Modelled: tensors are cut along several dimensions, and of two layouts about half of the cuts
+    are the same, so a block meets as many others as the square root of the tiles.
+    """
+    return math.isqrt(max(0, tiles - 1)) + 1
+
+
+def held_extents(placement: Placement, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the extents of the block that covers what the fullest tile holds.
+
+    Args:
+        placement: Where a tensor lies.
+        dims: Its extents.
+    """
+    cut = placement.cut
+    found = split(cut, dims) if cut is not None else None
+    if cut is None or found is None:
+        return row_major_block(dims, placement.tile_elements)
+    apart, owners = found
+    extents = [1] * len(dims)
+    for axis, owner in zip(apart.axes, owners, strict=True):
+        extents[owner] *= axis.held
+    if cut.share > 1:
+        return row_major_block(extents, ceil_div(math.prod(extents), cut.share))
+    return tuple(extents)
+
+
+def row_major_block(dims: Sequence[int], elements: int) -> tuple[int, ...]:
+    """Returns the extents of the block that a run of `elements` in row-major order covers.
+
+    A run may start within a row, so a block is what an aligned run of that length covers.
+    """
+    block = []
+    for extent in reversed(dims):
+        here = min(extent, max(1, elements))
+        block.append(here)
+        elements = ceil_div(elements, max(1, extent))
+    return tuple(reversed(block))
+
+
+def _along_axes(source: Blocks, wanted: Blocks) -> int | None:
+    """Returns the pieces met of layouts that can be cut along the same axes; else None."""
+    dims = common_dims(source, wanted)
+    if dims is None:
+        return None
+    one, other = split(source, dims), split(wanted, dims)
+    if one is None or other is None:
+        return None
+    theirs = _piece_extents(other[0])
+    met = [
+        overlaps(axis, along) if part == along.held else min(_run_met(axis, part), axis.coordinates)
+        for axis, along, part in zip(one[0].axes, other[0].axes, theirs, strict=True)
+    ]
+    common = [
+        min(axis.held, ceil_div(part, count))
+        for axis, part, count in zip(one[0].axes, theirs, met, strict=True)
+    ]
+    return math.prod(met) * _shares_met(one[0], common)
+
+
+def _across_axes(source: Blocks, wanted: Blocks) -> int:
+    """Returns the pieces met where one of both is cut across rows of the other."""
+    if len(source.axes) == 1:
+        dims = [axis.extent for axis in wanted.axes]
+        return runs_met(source.tile_elements, dims, _piece_extents(wanted))
+    if len(wanted.axes) == 1:
+        extents = row_major_block([axis.extent for axis in source.axes], wanted.tile_elements)
+        met = [_run_met(axis, part) for axis, part in zip(source.axes, extents, strict=True)]
+        common = [min(axis.held, part) for axis, part in zip(source.axes, extents, strict=True)]
+        return math.prod(met) * _shares_met(source, common)
+    return unknown_met(source.tiles)
+
+
+def _piece_extents(layout: Blocks) -> tuple[int, ...]:
+    """Returns the extents, axis by axis, of what covers the piece of the fullest tile."""
+    extents = tuple(axis.held for axis in layout.axes)
+    if layout.share == 1:
+        return extents
+    return row_major_block(extents, ceil_div(math.prod(extents), layout.share))
+
+
+def _shares_met(layout: Blocks, extents: Sequence[int]) -> int:
+    """Returns how many of the tiles that share a block hold some part of it.
+
+    Args:
+        layout: The layout.
+        extents: Extents of the part.
+    """
+    if layout.share == 1:
+        return 1
+    block = [axis.held for axis in layout.axes]
+    piece = ceil_div(math.prod(block), layout.share)
+    return min(layout.share, runs_met(piece, block, extents))
+
+
+def _run_met(axis: Axis, elements: int) -> int:
+    """Returns the coordinates that a run of elements along an axis meets, at most."""
+    if elements >= axis.extent:
+        return axis.coordinates
+    return min(axis.coordinates, ceil_div(elements - 1, axis.part_elements) + 1)

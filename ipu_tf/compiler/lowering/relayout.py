@@ -1,0 +1,23 @@
+"""What brings a tensor from one placement to another."""
+
+from __future__ import annotations
+
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.steps import Stage, supersteps
+from ipu_tf.compiler.lowering.traffic import NOTHING, move
+from ipu_tf.machine.superstep import Superstep
+
+
+def relayout(
+    source: Placement, destination: Placement, context: LoweringContext
+) -> tuple[Superstep, ...]:
+    """Returns the exchange, or the local copy, that brings elements to another placement."""
+    traffic = move(source, destination)
+    vertex = None
+    if traffic == NOTHING:
+        # What a copy costs depends on its bytes, not on their type.
+        vertex = cached.copy(destination.footprint.tile_bytes, "u8", context.target)
+    stage = Stage(name="copy", where=destination, traffic=traffic, vertex=vertex, into_place=True)
+    return supersteps((stage,), context.target)

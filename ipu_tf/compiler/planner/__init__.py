@@ -1,0 +1,1 @@
+"""Plans of matrix products and convolutions: shapes, splits, costs, and the search."""

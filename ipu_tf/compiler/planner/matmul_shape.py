@@ -1,0 +1,104 @@
+"""A matmul as a shape: what can be split, and what a block of it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ipu_tf.compiler.planner.shape_terms import Block, Operands, check_at_least, check_dtype
+from ipu_tf.machine.contractions import ContractionWork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatMulShape:
+    """`[batch, m, k] x [batch, k, n]`.
+
+    Attributes:
+        batch: Number of products; 1 for a plain matmul.
+        m: Rows of the result.
+        k: Elements that are summed over.
+        n: Columns of the result.
+        dtype: Type of the inputs, "float32" or "float16".
+    """
+
+    batch: int = 1
+    m: int
+    k: int
+    n: int
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        check_dtype("MatMulShape", self.dtype)
+        check_at_least(self, 1, ("batch", "m", "k", "n"))
+
+    @property
+    def op(self) -> str:
+        """Name for messages."""
+        return "matmul"
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """What a plan splits, in the plan's order."""
+        return {"batch": self.batch, "rows": self.m, "columns": self.n, "reduction": self.k}
+
+    @property
+    def reduction_splits(self) -> tuple[str, ...]:
+        """Extents that are summed over, in the order in which their partials are added."""
+        return ("reduction",)
+
+    @property
+    def grained_split(self) -> str:
+        """The extent that is cut in whole AMP passes."""
+        return "reduction"
+
+    @property
+    def rearranged(self) -> tuple[bool, bool]:
+        """Whether the left and the right input change their layout before the multiplication.
+
+        Operands of a matmul are laid out for it where they are made.
+        """
+        return (False, False)
+
+    @property
+    def left_waits(self) -> bool:
+        """Whether layouts are made for the left input to wait while the right one streams past it.
+
+        Of a matmul it does, as poplibs lays out operands and result.
+        """
+        return True
+
+    @property
+    def column_split(self) -> str:
+        """The extent that the columns of the AMP unit compute side by side."""
+        return "columns"
+
+    @property
+    def channels(self) -> int:
+        """Elements that lie side by side in the left input."""
+        return self.k
+
+    @property
+    def left_shared_by(self) -> tuple[str, ...]:
+        """Splits whose parts read the same block of the left input."""
+        return ("columns",)
+
+    @property
+    def right_shared_by(self) -> tuple[str, ...]:
+        """Splits whose parts read the same block of the right input."""
+        return ("rows",)
+
+    def operands(self, block: Block) -> Operands:
+        """Returns the elements that a tile holds for a block."""
+        batch, m, n, k = (block[name] for name in self.extents)
+        return Operands(left=batch * m * k, right=batch * k * n, output=batch * m * n)
+
+    def work(self, block: Block, partials: str) -> ContractionWork:
+        """Returns what a tile computes for a block."""
+        return ContractionWork(
+            groups=block["batch"],
+            positions=block["rows"],
+            row_positions=block["rows"],
+            in_channels=block["reduction"],
+            out_channels=block["columns"],
+            dtype=self.dtype,
+            partials=partials,
+        )

@@ -1,0 +1,49 @@
+"""Which methods can compute an op."""
+
+from __future__ import annotations
+
+import math
+
+from ipu_tf.compiler.planner.shapes import ConvShape, OpShape
+from ipu_tf.machine.contractions import METHODS
+from ipu_tf.machine.contractions.slic import SLIC_CHANNELS
+
+_SLIC_STRIDES = (1, 2)
+
+
+def methods_for(shape: OpShape) -> tuple[str, ...]:
+    """Returns the methods that can compute an op, those first that are preferred in a tie."""
+    possible = _conv_methods(shape) if isinstance(shape, ConvShape) else _matmul_methods(shape.k)
+    return tuple(method for method in possible if shape.dtype in METHODS[method].dtypes)
+
+
+def _matmul_methods(k: int) -> tuple[str, ...]:
+    # Operands are laid out for the swapped ones (`MatMulShape.left_waits`).
+    methods = ("amp_1x1_swapped", "amp_1x1", "horizontal_mac_swapped")
+    return (*methods, "outer_product_swapped") if k == 1 else methods
+
+
+def _conv_methods(shape: ConvShape) -> tuple[str, ...]:
+    taps = math.prod(shape.extents[name] for name in _taps(shape))
+    methods = ["amp_1x1"] if taps == 1 else ["amp_nx1", "amp_expanded"]
+    if shape.groups > 1:
+        methods.append("vertical_mac")
+    if _fits_slic(shape):
+        methods.append("slic")
+    methods.append("horizontal_mac")
+    if taps == 1 and shape.extents[shape.grained_split] == 1:
+        methods.append("outer_product")
+    return tuple(methods)
+
+
+def _taps(shape: ConvShape) -> tuple[str, str]:
+    if shape.pass_ == "filter_gradient":
+        return ("batch", "field_rows")
+    return ("kernel_rows", "kernel_columns")
+
+
+def _fits_slic(shape: ConvShape) -> bool:
+    narrow = max(shape.in_channels, shape.out_channels) <= SLIC_CHANNELS
+    plain = shape.pass_ == "forward" and shape.strides[1] in _SLIC_STRIDES
+    plain = plain or (shape.pass_ == "input_gradient" and shape.strides == (1, 1))
+    return shape.groups > 1 and narrow and plain

@@ -1,0 +1,31 @@
+"""The shapes of the ops that are planned.
+
+A shape tells planner, checks and cost model the same things: named extents, which of them are
+summed over, and, for a block of given part sizes, its operands and its work. The
+block methods take integers, or arrays with one entry per candidate plan.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from ipu_tf.compiler.planner.conv_shape import CONV_PASSES, ConvPass, ConvShape, fold_depth
+from ipu_tf.compiler.planner.matmul_shape import MatMulShape
+from ipu_tf.compiler.planner.shape_terms import DTYPE_BYTES, PARTIAL_DTYPES, Block, Operands
+from ipu_tf.machine.contractions import AMP_GRAINS
+
+__all__ = [
+    "AMP_GRAINS",
+    "CONV_PASSES",
+    "DTYPE_BYTES",
+    "PARTIAL_DTYPES",
+    "Block",
+    "ConvPass",
+    "ConvShape",
+    "MatMulShape",
+    "OpShape",
+    "Operands",
+    "fold_depth",
+]
+
+OpShape: TypeAlias = MatMulShape | ConvShape

@@ -1,0 +1,34 @@
+import pytest
+
+from ipu_tf.compiler.planner.windows import resolve_padding, same_padding, window_extent
+
+
+@pytest.mark.parametrize("size", [1, 5, 8])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 5])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_same_padding_gives_a_window_per_stride(size, kernel, stride, dilation):
+    geometry = {"size": size, "kernel": kernel, "stride": stride, "dilation": dilation}
+    zeros = same_padding(**geometry)
+    assert window_extent(**geometry, padding=zeros) == -(-size // stride)
+    assert 0 <= zeros[1] - zeros[0] <= 1
+
+
+def test_windows_larger_than_the_image_do_not_fit():
+    assert window_extent(size=3, kernel=5, stride=1, dilation=1, padding=(0, 0)) == 0
+
+
+def resolve(padding):
+    return resolve_padding(padding, sizes=(5, 6), kernel=(3, 2), strides=(1, 2), dilations=(1, 1))
+
+
+def test_paddings_by_name():
+    assert resolve("VALID") == (0, 0, 0, 0)
+    assert resolve("SAME") == (1, 1, 0, 0)
+    assert resolve([1, 2, 3, 4]) == (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("padding", ["FULL", (1, 1), (0, 0, 0, -1)])
+def test_other_paddings_are_refused(padding):
+    with pytest.raises(ValueError, match=r'must be "SAME", "VALID" or four .* Received'):
+        resolve(padding)
