@@ -6,7 +6,7 @@ from ipu_tf.config import IPUConfig
 from ipu_tf.estimation import estimate
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.profile.report import Report
-from ipu_tf.runtime.hlo import UncompilableProgram
+from ipu_tf.runtime.uncompilable import UncompilableProgram
 
 __all__ = [
     "IPUConfig",

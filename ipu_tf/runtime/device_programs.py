@@ -23,9 +23,10 @@ from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, compile_p
 from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
 from ipu_tf.profile.program import Program, TileOp, own_name
-from ipu_tf.runtime.hlo import LayerScopes, UncompilableProgram, extract
+from ipu_tf.runtime.hlo import LayerScopes, extract
 from ipu_tf.runtime.hlo_parameters import Variables
 from ipu_tf.runtime.tracer import Tracer
+from ipu_tf.runtime.uncompilable import UncompilableProgram
 
 _LOG = logging.getLogger(__name__)
 

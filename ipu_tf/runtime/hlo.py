@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,7 +16,7 @@ from ipu_tf._private import FuncGraph, HloModuleProto, eager_context
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.compiler.passes.trip_counts import GRADIENT_OF
 from ipu_tf.profile.program import scope_of, without_calls
-from ipu_tf.runtime import hlo_region, hlo_stock, loop_bounds
+from ipu_tf.runtime import dynamic_shapes, hlo_region, hlo_stock, loop_bounds
 from ipu_tf.runtime.hlo_parameters import (
     Place,
     Variables,
@@ -25,11 +25,13 @@ from ipu_tf.runtime.hlo_parameters import (
 )
 from ipu_tf.runtime.hlo_region import Region
 from ipu_tf.runtime.loop_bounds import Loop
+from ipu_tf.runtime.uncompilable import RefusedOp, UncompilableProgram
 
 _STAGE = "hlo_serialized"
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 _NODE = re.compile(r"\{\{node ([^}\s]+)\}\}")
 _UNSUPPORTED = re.compile(r"(\w+) \(No registered '\w+' OpKernel[^)]*\)?[^{]*\{\{node ([^}]+)\}\}")
+_NO_CONSTANT = re.compile(r"Input \d+ to node `([^`]+)` with op (\w+) must be a compile-time")
 _NOISE = re.compile(
     r"\n\s*(?:The op is created at|Stack trace for op definition|tf2xla conversion)"
 )
@@ -47,74 +49,6 @@ _GRADIENTS = re.compile(r".*\b(gradient_tape|gradients)/")
 _FIRST_GRADIENTS = re.compile(r".*?\b(gradient_tape|gradients)/")
 _ENTRY = "main"
 _OPCODES = {hlo_stock.HOST_CALL: "host-call", hlo_stock.INFEED: "infeed"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedOp:
-    """An op that has no HLO.
-
-    Attributes:
-        op_type: Its TensorFlow type, "" where XLA does not say.
-        op_name: Its name.
-        layer: Path of its Keras layer, or its name scope.
-    """
-
-    op_type: str
-    op_name: str
-    layer: str
-
-
-class UncompilableProgram(ValueError):
-    """A traced function has no HLO.
-
-    Attributes:
-        program: Name of the function.
-        refused: The ops that are refused, as far as they are known.
-    """
-
-    def __init__(self, program: str, refused: Sequence[RefusedOp], explanation: str) -> None:
-        self.program = program
-        self.refused = tuple(refused)
-        ops = "".join(
-            f"\n  layer '{op.layer or 'none'}': {op.op_name} {f'({op.op_type})' * bool(op.op_type)}"
-            for op in refused
-        )
-        super().__init__(f"'{program}' cannot be compiled for the IPU. {explanation}{ops}")
-
-    @classmethod
-    def by_xla(cls, program: str, refused: Sequence[RefusedOp], reason: str) -> Self:
-        """Returns the error of a function that XLA refuses for a reason."""
-        named = "these ops" if refused else "the ops it is about"
-        return cls(
-            program,
-            refused,
-            f"XLA says: {reason}\nReplace {named}, give them static shapes and constants, or move "
-            f"them out of `strategy.run`{':' if refused else '.'}",
-        )
-
-    @classmethod
-    def by_branches(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
-        """Returns the error of a function with gradients of nested loops in a branch."""
-        return cls(
-            program,
-            refused,
-            "The gradient of a loop within a loop keeps stacks of stacks, which the branches of a "
-            "conditional cannot give out. Unroll the inner loop, or move the loops out of the "
-            "branch:",
-        )
-
-    @classmethod
-    def by_loops(cls, program: str, loops: Sequence[RefusedOp]) -> Self:
-        """Returns the error of a function with loops whose gradients have no bound."""
-        return cls(
-            program,
-            loops,
-            "The gradient of a loop keeps values of each of its iterations, and nothing tells how "
-            "many iterations these loops have at most. Give them `maximum_iterations`: it is an "
-            "argument of tf.while_loop and keras.ops.while_loop; in a loop that AutoGraph "
-            "converts, call tf.autograph.experimental.set_loop_options(maximum_iterations=...) "
-            "first:",
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +137,8 @@ def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
             )
     function = hlo_region.function_def(region, re.sub(r"\W", "_", name))
     proto, unbounded = _read(region, function, {}, name, scopes)
+    if dynamic := dynamic_shapes.dynamic_ops(proto):
+        raise UncompilableProgram.by_dynamic_shapes(name, _ops(dynamic, scopes))
     if not unbounded:
         return proto
     bounds = loop_bounds.trip_bounds(from_proto(proto), hlo_stock.NUMBERS)
@@ -250,6 +186,8 @@ def _read(
                 raise UncompilableProgram.by_branches(name, refused) from error
             if _UNSIZED in reason:
                 raise UncompilableProgram.by_loops(name, refused) from error
+            if _UNSUPPORTED.search(reason):
+                raise UncompilableProgram.by_missing_kernels(name, refused) from error
             raise UncompilableProgram.by_xla(name, refused, reason) from error
     return HloModuleProto.FromString(serialized), functions.unbounded
 
@@ -293,11 +231,19 @@ def _initialised(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
 def _refused(message: str, scopes: LayerScopes) -> list[RefusedOp]:
     """Returns the ops that a message of XLA names."""
     found = {match[2]: match[1] for match in _UNSUPPORTED.finditer(message)}
-    if not found:
-        found = dict.fromkeys(_NODE.findall(message)[:1], "")
+    found = found or {match[1]: match[2] for match in _NO_CONSTANT.finditer(message)}
+    return _ops(found or dict.fromkeys(_NODE.findall(message)[:1], ""), scopes)
+
+
+def _ops(types: Mapping[str, str], scopes: LayerScopes) -> list[RefusedOp]:
+    """Returns ops, given their types by name, with their layers.
+
+    XLA may tell the names of an op in the functions it was inlined from before its name.
+    """
+    names = {name: name.rpartition(";")[2] for name in types}
     return [
-        RefusedOp(op_type=op_type, op_name=name, layer=scopes.layer_or_scope(name))
-        for name, op_type in found.items()
+        RefusedOp(op_type=types[name], op_name=own, layer=scopes.layer_or_scope(own))
+        for name, own in names.items()
     ]
 
 

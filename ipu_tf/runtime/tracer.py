@@ -312,12 +312,22 @@ def _static_values(sizes: tf.Tensor) -> list[int] | None:
 def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
     if not tensor.shape.is_fully_defined():
         layer = scope_of(name) or "the top level"
+        made = _where_size_is_lost(tensor)
         raise ValueError(
             f"Op '{name}' (layer '{layer}') has an input of shape {tensor.shape} which is not "
-            "fully defined. Shapes are static on the IPU: batch data with `drop_remainder=True`, "
-            "and give variable sizes as Python integers."
+            f"fully defined; its size is unknown from op '{made.name}' ({made.type}) on. Shapes "
+            "are static on the IPU: batch data with `drop_remainder=True`, and give variable sizes "
+            "as Python integers."
         )
     return tensor.shape.as_list()
+
+
+def _where_size_is_lost(tensor: tf.Tensor) -> tf.Operation:
+    """Returns the first op, on the way to a tensor, that gives no static size of static ones."""
+    op = tensor.op
+    while unknown := [source for source in op.inputs if not source.shape.is_fully_defined()]:
+        op = unknown[0].op
+    return op
 
 
 def _checks_floats(configuration: DeviceConfiguration) -> bool:

@@ -14,7 +14,7 @@ from ipu_tf.config.resolve import resolve
 from ipu_tf.profile import figures
 from ipu_tf.profile.report import Report
 from ipu_tf.runtime import device_programs
-from ipu_tf.runtime.hlo import UncompilableProgram
+from ipu_tf.runtime.uncompilable import UncompilableProgram
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import tensorflow as tf
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.compiler.passes import pipeline
 from ipu_tf.runtime import loop_bounds
-from ipu_tf.runtime.hlo import UncompilableProgram
+from ipu_tf.runtime.uncompilable import UncompilableProgram
 from tests.compiler.modules import traced
 
 X = np.linspace(-1, 1, 12).reshape(3, 4).astype("float32")

@@ -1,0 +1,149 @@
+"""Sizes that depend on data are refused; sizes that XLA knows when it compiles are not."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, IPUStrategy, UncompilableProgram, config
+
+X = np.arange(32, dtype="float32").reshape(8, 4) - 12
+ROWS = np.array([1, 0, 1, 1, 0, 0, 1, 0], "int32")
+COUNT = np.int32(3)
+
+
+@pytest.fixture
+def strategy():
+    cfg = IPUConfig()
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.configure_ipu_system()
+    yield IPUStrategy()
+    config.reset_ipu_configuration()
+
+
+def total(values):
+    return tf.reduce_sum(values)
+
+
+def in_a_loop(x, rows, count):
+    result = tf.constant(0.0)
+    for step in tf.range(3):
+        result += total(x[: step + 1])
+    return result
+
+
+def in_a_branch(x, rows, count):
+    return total(tf.cond(count > 2, lambda: x[:2], lambda: x[:4]))
+
+
+DYNAMIC = {
+    "mask": (
+        lambda x, rows, count: total(tf.boolean_mask(x, rows > 0)),
+        r"Where \(Where\): .*tf\.where\(condition, x, 0\)",
+    ),
+    "where": (
+        lambda x, rows, count: total(tf.cast(tf.where(x > 0), tf.int32)),
+        r"Where \(Where\): ",
+    ),
+    "slice": (
+        lambda x, rows, count: total(x[:count]),
+        r"strided_slice \(StridedSlice\): use `tf\.slice",
+    ),
+    "moving slice": (
+        lambda x, rows, count: total(x[count : count + 2]),
+        r"strided_slice \(StridedSlice\)",
+    ),
+    "unique": (
+        lambda x, rows, count: total(tf.unique(rows)[0]),
+        r"Unique \(Unique\): find unique values in `Dataset\.map`",
+    ),
+    "partition": (
+        lambda x, rows, count: total(tf.dynamic_partition(x, rows, 2)[0]),
+        r"DynamicPartition \(DynamicPartition\): ",
+    ),
+    "largest": (
+        lambda x, rows, count: total(tf.math.top_k(x, count)[0]),
+        r"TopKV2 \(TopKV2\): give `k` as a Python integer",
+    ),
+    "boxes": (
+        lambda x, rows, count: tf.image.non_max_suppression(x, x[:, 0], 4),
+        r"NonMaxSuppressionV3 \(NonMaxSuppressionV3\): .*non_max_suppression_padded",
+    ),
+    "loop": (in_a_loop, r"while/strided_slice \(StridedSlice\)"),
+    "branch": (in_a_branch, r"cond \(StatelessIf\)"),
+}
+
+STATIC = {
+    "constant mask": lambda x, rows, count: total(tf.boolean_mask(x, [True, False] * 4)),
+    "mask of a shape": lambda x, rows, count: total(
+        tf.boolean_mask(x, tf.range(tf.shape(x)[0]) < 3)
+    ),
+    "constant where": lambda x, rows, count: total(
+        tf.gather(x, tf.where(tf.constant(ROWS) > 0)[:, 0])
+    ),
+    "constant partition": lambda x, rows, count: total(tf.dynamic_partition(x, ROWS, 2)[1]),
+    "slice by a shape": lambda x, rows, count: total(x[: tf.shape(x)[0] // 2]),
+    "slice of a static size": lambda x, rows, count: total(tf.slice(x, [count, 0], [2, 4])),
+    "row": lambda x, rows, count: total(x[count]),
+    "where of three": lambda x, rows, count: total(tf.where(x > 0, x, 0.0)),
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_a_size_that_depends_on_data_is_refused(strategy, name):
+    fn, op = DYNAMIC[name]
+    message = rf"(?s)Shapes are static on the IPU.*depends on data.*layer '\S+': \S*{op}"
+    with pytest.raises(UncompilableProgram, match=message):
+        strategy.run(tf.function(fn), (tf.constant(X), tf.constant(ROWS), tf.constant(COUNT)))
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_a_size_that_xla_knows_is_not(strategy, name):
+    arguments = (tf.constant(X), tf.constant(ROWS), tf.constant(COUNT))
+    result = strategy.run(tf.function(STATIC[name]), arguments)
+    np.testing.assert_allclose(result, STATIC[name](*arguments), rtol=1e-6)
+
+
+class Positive(keras.layers.Layer):
+    """Keeps the rows whose first value is positive."""
+
+    def call(self, x):
+        return tf.boolean_mask(x, x[:, 0] > 0)
+
+
+class TestLayers:
+    def test_the_layer_is_named(self, strategy):
+        with strategy.scope():
+            inputs = keras.Input((4,))
+            model = keras.Model(inputs, Positive(name="positive")(inputs), name="net")
+        message = r"'net\.predict_step' cannot be compiled.*\n  layer '(net/)?positive': .*/Where"
+        with pytest.raises(UncompilableProgram, match=message) as caught:
+            model.predict(X, batch_size=4, verbose=0)
+        (op,) = caught.value.refused
+        assert (op.op_type, op.layer.rpartition("/")[2]) == ("Where", "positive")
+
+    def test_a_tile_op_names_the_op_that_lost_the_size(self, strategy):
+        with strategy.scope():
+            inputs = keras.Input((4,))
+            outputs = keras.layers.Dense(2)(Positive(name="positive")(inputs))
+            model = keras.Model(inputs, outputs, name="net")
+        message = r"MatMul' .*unknown from op '\S*positive\S*/boolean_mask/Where' \(Where\) on"
+        with pytest.raises(ValueError, match=message):
+            model.predict(X, batch_size=4, verbose=0)
+
+    def test_masks_of_recurrent_layers_go_on(self, strategy):
+        def predicted():
+            keras.utils.set_random_seed(1)
+            model = keras.Sequential(
+                [
+                    keras.Input((3,), dtype="int32"),
+                    keras.layers.Embedding(5, 4, mask_zero=True),
+                    keras.layers.LSTM(2),
+                    keras.layers.Dense(2),
+                ]
+            )
+            return model.predict(ROWS.reshape(-1, 2).repeat(3, 1)[:, :3], batch_size=2, verbose=0)
+
+        with strategy.scope():
+            ours = predicted()
+        np.testing.assert_allclose(ours, predicted(), rtol=1e-5)
