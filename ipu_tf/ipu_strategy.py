@@ -14,6 +14,7 @@ from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.pipeline import PipelineProgram
 from ipu_tf.config import DeviceConfiguration
+from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
 from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
@@ -81,7 +82,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
     @contextlib.contextmanager
     def _scope(self) -> Iterator[IPUStrategyV1]:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(super().scope())
+            stack.enter_context(outlasting_resets(super().scope))
             if self._enable_keras_extensions:
                 from ipu_tf.keras import construction  # The arrow runs from keras to here.
 

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import keras
 
 from ipu_tf._private import KerasFunctional, is_functional_call
+from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.keras.models import Functional, Model, Sequential
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def scope(strategy: IPUStrategy) -> Iterator[None]:
     # The models of `.h5` files are looked up by name; ours read the options that are kept there.
     ours = {base._stands_for.__name__: base for base in (Functional, Sequential)}
     try:
-        with keras.saving.custom_object_scope(ours):
+        with outlasting_resets(lambda: keras.saving.custom_object_scope(ours)):
             yield
     finally:
         _thread.depth -= 1
@@ -65,11 +66,14 @@ def _close() -> None:
 
 def _new_in_scope(cls: type[keras.Model], *args: Any, **kwargs: Any) -> keras.Model:
     stock_new = _stock_new.__func__
-    if not getattr(_thread, "depth", 0) or issubclass(cls, Model):
+    if not getattr(_thread, "depth", 0):
         return stock_new(cls, *args, **kwargs)
     if cls is keras.Model:
-        return stock_new(Functional if is_functional_call(args, kwargs) else Model)
-    return stock_new(ipu_class(cls), *args, **kwargs)
+        model = stock_new(Functional if is_functional_call(args, kwargs) else Model)
+    else:
+        model = stock_new(cls if issubclass(cls, Model) else ipu_class(cls), *args, **kwargs)
+    object.__setattr__(model, "_made_in_scope", True)  # Keras' own is not ready for attributes.
+    return model
 
 
 def ipu_class(cls: type[keras.Model]) -> type[Model]:

@@ -30,6 +30,7 @@ class DeviceFunctions(ScopedSteps, SavedExtensions):
     `jit_compile=True` is accepted and makes no difference: the step is a program of the device.
     """
 
+    _made_in_scope = False
     _made_for: tuple[Any, ...] | None = None
     _replicas: Replicas | None = None
     _replicated_for: tuple[Any, ...] | None = None
@@ -175,9 +176,11 @@ class DeviceFunctions(ScopedSteps, SavedExtensions):
         """Returns whether the strategy is an IPU's.
 
         Raises:
-            RuntimeError: If so, but functions are to run eagerly.
+            RuntimeError: If so, but functions are to run eagerly; or if not, but the model was
+                made in the scope of an IPU's.
         """
         if not isinstance(self.distribute_strategy, IPUStrategy):
+            self._check_made_outside()
             return False
         for cause, eager in (
             ("`run_eagerly` is True", self.run_eagerly),
@@ -190,6 +193,20 @@ class DeviceFunctions(ScopedSteps, SavedExtensions):
                     "`tf.print`, or make the model outside of the strategy's scope."
                 )
         return True
+
+    def _check_made_outside(self) -> None:
+        """Checks that a model which another strategy runs was not made for an IPU.
+
+        Raises:
+            RuntimeError: It was.
+        """
+        if self._made_in_scope:
+            raise RuntimeError(
+                f"Model '{self.name}' was made in the scope of an IPUStrategy, but another "
+                "default graph was in force there, which has no strategy: the model would not run "
+                "on the IPU. Make the model in the scope, outside of any `tf.Graph().as_default()`."
+                f" Received: strategy {type(self.distribute_strategy).__name__}."
+            )
 
     def _get_metrics_result_or_logs(self, logs: Any) -> Any:
         """Returns the logs of an epoch.

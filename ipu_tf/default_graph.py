@@ -1,0 +1,109 @@
+"""Contexts that outlast a reset of the default graph, such as `keras.utils.clear_session`.
+
+TensorFlow keeps the strategy of a thread, and how its variables are made, on the thread's default
+graph; Keras keeps the custom objects of a scope beside it. `clear_session` drops both, and a
+strategy's scope around it would be neither in force nor fit to be left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tensorflow as tf
+
+_stock_reset = tf.compat.v1.reset_default_graph
+_thread = threading.local()
+_lock = threading.Lock()
+_open_contexts = 0
+
+
+class _Entries:
+    """A context, entered on every default graph that the thread has had since.
+
+    Args:
+        make: Makes the context; called once for each graph.
+    """
+
+    def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._make = make
+        self._stack = contextlib.ExitStack()
+
+    def enter(self) -> None:
+        """Enters the context on the default graph."""
+        graph = tf.compat.v1.get_default_graph()
+        context = self._make()
+        context.__enter__()
+
+        def leave(*error: Any) -> Any:
+            # What was entered on a graph is nested with other contexts of that graph.
+            with _default(graph):
+                return context.__exit__(*error)
+
+        self._stack.push(leave)
+
+    def __enter__(self) -> _Entries:
+        self.enter()
+        return self
+
+    def __exit__(self, *error: Any) -> bool:
+        return self._stack.__exit__(*error)
+
+
+@contextlib.contextmanager
+def outlasting_resets(make: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+    """Keeps a context entered on this thread, whatever becomes of the default graph.
+
+    `tf.compat.v1.reset_default_graph`, which `keras.utils.clear_session` calls, is replaced while
+    any such context is open and restored by the last to close.
+
+    Args:
+        make: Makes the context; called again for each new default graph.
+    """
+    with _resets_noticed(), _Entries(make) as entries:
+        _open_here().append(entries)
+        try:
+            yield
+        finally:
+            _open_here().remove(entries)
+
+
+def _open_here() -> list[_Entries]:
+    """Returns the contexts that are open on this thread, the outermost first."""
+    if not hasattr(_thread, "contexts"):
+        _thread.contexts = []
+    contexts: list[_Entries] = _thread.contexts
+    return contexts
+
+
+def _reset_default_graph() -> None:
+    """Does as `tf.compat.v1.reset_default_graph`, which this replaces; enters contexts again."""
+    _stock_reset()
+    for entries in _open_here():
+        entries.enter()
+
+
+@contextlib.contextmanager
+def _resets_noticed() -> Iterator[None]:
+    global _open_contexts
+    with _lock:
+        _open_contexts += 1
+        tf.compat.v1.reset_default_graph = _reset_default_graph
+    try:
+        yield
+    finally:
+        with _lock:
+            _open_contexts -= 1
+            if _open_contexts == 0:
+                tf.compat.v1.reset_default_graph = _stock_reset
+
+
+def _default(graph: tf.Graph) -> AbstractContextManager[Any]:
+    """Returns a context in which a graph is the default one."""
+    if graph is tf.compat.v1.get_default_graph():
+        return contextlib.nullcontext()
+    context: AbstractContextManager[Any] = graph.as_default()
+    return context
