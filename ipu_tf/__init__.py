@@ -1,12 +1,21 @@
-"""ipu_tf: TensorFlow 2 / Keras 3 scripts for Graphcore IPUs, on a simulated IPU."""
+"""ipu_tf: TensorFlow 2 / Keras 3 scripts for Graphcore IPUs, on a simulated IPU.
 
-from ipu_tf import config, keras, machine, ops, scopes, utils
-from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
-from ipu_tf.config import IPUConfig
-from ipu_tf.estimation import estimate
-from ipu_tf.ipu_strategy import IPUStrategy
-from ipu_tf.profile.report import Report
-from ipu_tf.runtime.uncompilable import UncompilableProgram
+Names are imported when they are first used, so that the configuration, the machine, the compiler
+and the command line can be used without loading TensorFlow.
+"""
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ipu_tf import config, keras, machine, ops, scopes, utils
+    from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
+    from ipu_tf.config import IPUConfig
+    from ipu_tf.estimation import estimate
+    from ipu_tf.ipu_strategy import IPUStrategy
+    from ipu_tf.profile.report import Report
+    from ipu_tf.runtime.uncompilable import UncompilableProgram
 
 __all__ = [
     "IPUConfig",
@@ -23,3 +32,58 @@ __all__ = [
     "scopes",
     "utils",
 ]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "IPUConfig": "ipu_tf.config",
+    "IPUOutOfMemoryError": "ipu_tf.compiler.errors",
+    "IPUStrategy": "ipu_tf.ipu_strategy",
+    "Report": "ipu_tf.profile.report",
+    "UncompilableProgram": "ipu_tf.runtime.uncompilable",
+    "UnsupportedOpcodeError": "ipu_tf.compiler.errors",
+    "estimate": "ipu_tf.estimation",
+}
+"""The module that defines a name of this one."""
+
+_MODULES = frozenset(
+    (
+        "calibration",
+        "codec",
+        "compiler",
+        "config",
+        "estimation",
+        "gradient_accumulation",
+        "infeed_iterator",
+        "ipu_strategy",
+        "keras",
+        "machine",
+        "ops",
+        "profile",
+        "runtime",
+        "scopes",
+        "utils",
+    )
+)
+"""Modules that are attributes of this one without an import of their own."""
+
+# Type checkers read the imports above and would take this function to mean "any name at all".
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value  # Later look-ups do not come here.
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})
+
+
+if {"keras", "tensorflow"} & sys.modules.keys():
+    # Nothing is left to save, and Keras finds in files the classes that are registered.
+    importlib.import_module(f"{__name__}.keras")

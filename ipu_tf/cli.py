@@ -1,28 +1,24 @@
 """The command line: `ipu-tf estimate module:function` and `ipu-tf validate FILE.json`.
 
-Bad input gives one line on the error output and exit code 2.
+Commands that trace a model load TensorFlow, the others do not. Bad input gives one line on the
+error output and exit code 2.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ipu_tf.compiler.errors import UnsupportedOpcodeError
-from ipu_tf.config import IPUConfig
+from ipu_tf import __version__
 from ipu_tf.machine import CHIPS, system_of
+from ipu_tf.user_objects import UsageError, is_path, named
 
 _BAD_INPUT = 2
-
-
-class _UsageError(Exception):
-    """Bad input, as a message for the user."""
 
 
 class _FailedFunction(Exception):
@@ -38,12 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, or 2 for bad input.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
     try:
         code: int = options.command(options)
     except _FailedFunction as failure:
         raise failure.__cause__ or failure from None
-    except _UsageError as error:
+    except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return _BAD_INPUT
     return code
@@ -51,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ipu-tf", description="Figures of the simulated IPU.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=f"ipu-tf {__version__}")
+    parser.set_defaults(command=None)
+    commands = parser.add_subparsers(metavar="COMMAND")
     _add_estimate(commands)
     validate = commands.add_parser(
         "validate",
@@ -71,7 +73,9 @@ def _add_estimate(commands: Any) -> None:
         description="Prints what a step of a Keras model costs on the machine. Nothing is run.",
     )
     estimate.add_argument(
-        "model", metavar="MODULE:FUNCTION", help="a function without arguments that makes a model"
+        "model",
+        metavar="MODULE:FUNCTION",
+        help="a function without arguments that makes a model, or a model; MODULE may be a FILE.py",
     )
     estimate.add_argument(
         "--chip",
@@ -96,32 +100,32 @@ def _add_estimate(commands: Any) -> None:
 
 
 def _estimate(options: argparse.Namespace) -> int:
-    from ipu_tf.estimation import estimate  # It takes seconds to load Keras.
+    machine, model = _machine(options.chip), _model(options.model)
+    # Here, because Keras takes seconds to load.
+    from ipu_tf import IPUConfig, UnsupportedOpcodeError, estimate
 
     config = IPUConfig()
-    machine = _machine(options.chip)
     config.simulator.unsupported = options.unsupported
     config.auto_select_ipus = options.ipus
-    function = _function(options.model)
     try:
         config.simulator.chip = machine
         system_of(machine, options.ipus).check_ipus(options.ipus)
         report = estimate(
-            _marking_errors(function),
+            model,
             batch_size=options.batch_size,
             training=not options.inference,
             config=config,
         )
     except UnsupportedOpcodeError as error:
-        raise _UsageError(f"{error}\nHere: --unsupported warn") from error
+        raise UsageError(f"{error}\nHere: --unsupported warn") from error
     except (TypeError, ValueError) as error:
-        raise _UsageError(error) from error
+        raise UsageError(error) from error
     print(report.summary(plans=options.plans))
     if options.json is not None:
         try:
             report.to_json(options.json)
         except OSError as error:
-            raise _UsageError(f"cannot write {options.json}: {error.strerror}.") from error
+            raise UsageError(f"cannot write {options.json}: {error.strerror}.") from error
     return 0
 
 
@@ -135,75 +139,61 @@ def _machine(chip: str) -> Any:
     """Returns the chip of that name, or what "module:name" names.
 
     Raises:
-        _UsageError: There is no such chip, module or name.
+        UsageError: There is no such chip, module or name.
     """
     if chip in CHIPS:
         return chip
-    if not _is_path(chip):
-        raise _UsageError(
+    if not is_path(chip):
+        raise UsageError(
             f"--chip takes {', '.join(CHIPS)}, or MODULE:NAME of a target or system. "
             f"Received: {chip!r}."
         )
-    return _named(chip, "target or system")
+    return named(chip, "target or system")
 
 
-def _is_path(text: str) -> bool:
-    """Returns whether a text is of the form "module:name"."""
-    return all(text.partition(":"))
-
-
-def _named(path: str, kind: str) -> Any:
-    """Returns what "module:name" names, in modules of this folder, too; `kind` says what it is.
+def _model(path: str) -> Any:
+    """Returns the function, class or model that "module:function" names.
 
     Raises:
-        _UsageError: There is no such module or name.
+        UsageError: There is no such module or function, or it needs arguments.
     """
-    name, _, attribute = path.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # As `python -m` has it.
-    try:
-        module: Any = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _UsageError(f"module '{name}' needs '{error.name}', which is missing.") from error
-        raise _UsageError(
-            f"there is no module '{name}' here or among the installed packages."
-        ) from error
-    found = module
-    for part in attribute.split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        raise _UsageError(f"module '{name}' has no {kind} '{attribute}'.")
-    return found
-
-
-def _function(path: str) -> Callable[[], Any]:
-    """Returns the function that "module:function" names.
-
-    Raises:
-        _UsageError: There is no such module or function, or it needs arguments.
-    """
-    if not _is_path(path):
-        raise _UsageError(f"name the model as MODULE:FUNCTION. Received: {path!r}.")
-    found, (name, _, attribute) = _named(path, "function"), path.partition(":")
+    if not is_path(path):
+        raise UsageError(
+            f"name the model as MODULE:FUNCTION or FILE.py:FUNCTION. Received: {path!r}."
+        )
+    found, (source, _, attribute) = named(path, "function"), path.rpartition(":")
     if not callable(found):
-        raise _UsageError(f"module '{name}' has no function '{attribute}'.")
+        raise UsageError(
+            f"'{source}' has no function '{attribute}'. Name a function that makes a model, or a "
+            f"model. Received: {type(found).__name__}."
+        )
+    if _is_model(found):
+        return found
     needed = _needed_arguments(found)
     if needed:
-        raise _UsageError(
-            f"function '{attribute}' of module '{name}' needs arguments, and none are passed. Name "
-            f"a function that calls it with them. Received: a function of {', '.join(needed)}."
+        kind = "class" if inspect.isclass(found) else "function"
+        raise UsageError(
+            f"{kind} '{attribute}' of '{source}' needs arguments, and none are passed. Name "
+            f"a function that calls it with them. Received: a {kind} of {', '.join(needed)}."
         )
-    function: Callable[[], Any] = found
-    return function
+    return _marking_errors(found)
+
+
+def _is_model(found: Any) -> bool:
+    import keras  # It takes seconds to load; a module that makes models has done so.
+
+    return isinstance(found, keras.Model)
 
 
 def _needed_arguments(function: Callable[..., Any]) -> list[str]:
     """Returns the names of the arguments that a function cannot be called without."""
+    made_by = function.__init__ if inspect.isclass(function) else function
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = [*inspect.signature(made_by).parameters.values()]
     except ValueError:  # Some that are not written in Python have none.
         return []
+    if inspect.isclass(function):
+        del parameters[0]  # The object itself.
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [p.name for p in parameters if p.default is p.empty and p.kind not in optional]
 

@@ -64,6 +64,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
         self._programs: dict[Any, Program] = {}
         executables = weakref.ref(self._executables)
         weakref.finalize(self, config.on_reset(lambda: _clear(executables)))
+        if enable_keras_extensions:
+            # Against the arrow, as in `_scope`: files of models name classes that are registered.
+            import ipu_tf.keras  # noqa: F401
 
     @property
     def supports_loss_scaling(self) -> bool:

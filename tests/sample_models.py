@@ -59,6 +59,24 @@ def of_width(width):
     return keras.Sequential([keras.Input((width,)), keras.layers.Dense(4)])
 
 
+class OfWidth(keras.Sequential):
+    """A model of a width that its maker gives."""
+
+    def __init__(self, width):
+        super().__init__([keras.Input((width,)), keras.layers.Dense(4)])
+
+
+class OfFixedWidth(keras.Sequential):
+    """A model whose class is all that makes it."""
+
+    def __init__(self):
+        super().__init__([keras.Input((8,)), keras.layers.Dense(4)], name="fixed")
+
+
+class NotAModel:
+    """No model either."""
+
+
 def not_a_model():
     """No model."""
     return 3
@@ -70,3 +88,4 @@ def failing():
 
 
 NOT_A_FUNCTION = 3
+MODEL = mlp()

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from setuptools.config.setupcfg import read_configuration
 
+import ipu_tf
 from ipu_tf import cli
 from ipu_tf.profile.report import Report
 
@@ -49,6 +51,84 @@ def test_functions_may_be_attributes_of_classes(capsys):
     assert "module 'keras' has no function 'applications.nothing'" in capsys.readouterr().err
 
 
+MODEL_FILE = """\
+from __future__ import annotations
+
+import dataclasses
+
+import keras
+from neighbour import WIDTH
+
+
+@dataclasses.dataclass  # It looks its module up.
+class Sizes:
+    out: int = 2
+
+
+def net():
+    return keras.Sequential([keras.Input((WIDTH,)), keras.layers.Dense(Sizes().out)], name="filed")
+"""
+
+
+@pytest.mark.parametrize("path", ["./models.py", "models.py", "{folder}/models.py"])
+def test_a_file_may_stand_for_its_module(path, tmp_path, monkeypatch, capsys):
+    (tmp_path / "models.py").write_text(MODEL_FILE)
+    (tmp_path / "neighbour.py").write_text("WIDTH = 12")
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.delitem(sys.modules, "neighbour", raising=False)
+    if not path.startswith("{"):
+        monkeypatch.chdir(tmp_path)
+    assert cli.main(["estimate", f"{path.format(folder=tmp_path)}:net"]) == 0
+    assert "Program 'filed.train_step'" in capsys.readouterr().out
+
+
+def test_a_model_or_a_class_may_stand_for_a_function(capsys):
+    assert cli.main(["estimate", f"{MODELS}:MODEL"]) == 0
+    assert "Program 'mlp.train_step'" in capsys.readouterr().out
+    assert cli.main(["estimate", f"{MODELS}:OfFixedWidth"]) == 0
+    assert "Program 'fixed.train_step'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("named", ["broken:net", "broken.py:net"])
+def test_a_syntax_error_is_one_line(named, tmp_path, monkeypatch, capsys):
+    (tmp_path / "broken.py").write_text("import keras\n\ndef net(:\n")
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["estimate", named]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "broken.py, line 3 is no Python: invalid syntax. Correct it." in error
+
+
+def test_a_file_of_a_package_is_named_as_its_module(tmp_path, capsys):
+    (tmp_path / "inner.py").write_text("from . import other\n")
+    assert cli.main(["estimate", f"{tmp_path}/inner.py:net"]) == 2
+    assert "imports from the package around it. Name it as a module" in capsys.readouterr().err
+
+
+def test_without_a_command_it_prints_its_help(capsys):
+    assert cli.main([]) == 0
+    alone = capsys.readouterr().out
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["--help"])
+    assert exit_.value.code == 0
+    assert capsys.readouterr().out == alone
+    assert "estimate" in alone
+    assert "validate" in alone
+
+
+def test_it_prints_its_version(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["--version"])
+    assert exit_.value.code == 0
+    assert capsys.readouterr().out == f"ipu-tf {ipu_tf.__version__}\n"
+
+
+def test_the_version_is_that_of_the_distribution():
+    setup = Path(__file__).resolve().parent.parent / "setup.cfg"
+    assert read_configuration(setup)["metadata"]["version"] == ipu_tf.__version__
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -56,8 +136,18 @@ def test_functions_may_be_attributes_of_classes(capsys):
         (["tests.nothing:f"], "there is no module 'tests.nothing' here"),
         (["tests.needs_missing:f"], "needs 'module_that_is_missing', which is missing"),
         ([f"{MODELS}:nothing"], f"module '{MODELS}' has no function 'nothing'"),
-        ([f"{MODELS}:NOT_A_FUNCTION"], "has no function 'NOT_A_FUNCTION'"),
-        (["no_colon"], "name the model as MODULE:FUNCTION. Received: 'no_colon'"),
+        ([f"{MODELS}:NOT_A_FUNCTION"], "has no function 'NOT_A_FUNCTION'. Name a function that m"),
+        ([f"{MODELS}:NOT_A_FUNCTION"], "makes a model, or a model. Received: int."),
+        (["no_colon"], "the model as MODULE:FUNCTION or FILE.py:FUNCTION. Received: 'no_colon'"),
+        ([".models:net"], "Write 'models:net'. Received: '.models:net'"),
+        (["tests/sample_models:mlp"], "Write 'tests/sample_models.py:mlp'. Received: 'tests/"),
+        (["no/such/models:mlp"], "or a file with its '.py'. Write 'no.such.models:mlp'. Received"),
+        (["no_such_file.py:mlp"], "there is no file 'no_such_file.py'. Received: 'no_such_file"),
+        (["tests/needs_missing.py:f"], "needs 'module_that_is_missing', which is missing"),
+        (["tests/sample_models.py:none"], "file 'tests/sample_models.py' has no function 'none'"),
+        ([f"{MODELS}:OfWidth"], "class 'OfWidth' of 'tests.sample_models' needs arguments, and n"),
+        ([f"{MODELS}:OfWidth"], "Received: a class of width."),
+        ([f"{MODELS}:NotAModel"], "Received: NotAModel, made by <function NotAModel"),
         ([f"{MODELS}:not_a_model"], "Received: int, made by <function not_a_model"),
         ([f"{MODELS}:of_width"], "needs arguments, and none are passed. Name a function that"),
         ([f"{MODELS}:of_width"], "Received: a function of width."),
@@ -87,7 +177,6 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, message, capsys):
     [
         (["estimate", f"{MODELS}:mlp", "--batch-size", "many"], "invalid int value"),
         (["estimate"], "MODULE:FUNCTION"),
-        ([], "COMMAND"),
     ],
 )
 def test_the_parser_refuses_with_exit_code_2(arguments, message, capsys):
@@ -137,4 +226,6 @@ def test_the_module_runs():
         check=False,
     )
     assert done.returncode == 2
-    assert "error: name the model as MODULE:FUNCTION. Received: 'nothing'." in done.stderr
+    assert "error: name the model as MODULE:FUNCTION or FILE.py:FUNCTION. Received: 'nothing'." in (
+        done.stderr
+    )

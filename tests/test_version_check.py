@@ -48,7 +48,7 @@ def test_built_for_is_none_without_a_build(monkeypatch):
     assert _version_check.built_for() is None
 
 
-def test_importing_the_package_checks():
+def test_using_the_package_checks():
     """In a process of its own: this one has imported the package already."""
     script = (
         "import sys, types\n"
@@ -56,6 +56,7 @@ def test_importing_the_package_checks():
         "info.TENSORFLOW_VERSION = '2.20.0'\n"
         "sys.modules['ipu_tf._build_info'] = info\n"
         "import ipu_tf\n"
+        "ipu_tf.IPUStrategy\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert result.returncode != 0

@@ -15,7 +15,6 @@ from ipu_tf.compiler.pipeline import PipelineProgram, Schedule
 from ipu_tf.compiler.pipeline.compile import check_memory
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
-from ipu_tf.estimation import trace_training
 from ipu_tf.keras import pipeline_reasons
 from ipu_tf.keras.device_pipeline import SCHEDULES, offload_of, offload_without_stages
 from ipu_tf.keras.options import GradientAccumulationOptions
@@ -24,6 +23,7 @@ from ipu_tf.keras.pipeline.layer_graph import Invocation
 from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.keras.pipeline_candidates import PipelineCandidate
 from ipu_tf.keras.pipeline_search import Bounds, Found, PipelineSearch
+from ipu_tf.keras.step_tracing import trace_training
 from ipu_tf.ops.pipelining_ops import RecomputationMode
 from ipu_tf.runtime.device_programs import TracedStep
 

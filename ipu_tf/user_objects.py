@@ -1,0 +1,100 @@
+"""What `MODULE:NAME` and `FILE.py:NAME` name in the user's code."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+class UsageError(Exception):
+    """Bad input, as a message for the user."""
+
+
+def is_path(text: str) -> bool:
+    """Returns whether a text is of the form "module:name"."""
+    module, _, name = text.rpartition(":")
+    return bool(module and name)
+
+
+def named(path: str, kind: str) -> Any:
+    """Returns what "module:name" or "file.py:name" names, in modules of this folder, too.
+
+    Args:
+        path: A text that `is_path`; the name may be dotted.
+        kind: What is looked for, for messages.
+
+    Raises:
+        UsageError: There is no such module, file or name, or it does not compile.
+    """
+    source, _, attribute = path.rpartition(":")
+    is_file = source.endswith(".py")
+    try:
+        found: Any = _of_file(source, attribute) if is_file else _of_name(source, attribute)
+    except SyntaxError as error:
+        where = f"{error.filename}, line {error.lineno}"
+        raise UsageError(f"{where} is no Python: {error.msg}. Correct it.") from error
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        what = "file" if is_file else "module"
+        raise UsageError(f"{what} '{source}' has no {kind} '{attribute}'.")
+    return found
+
+
+def _of_name(source: str, attribute: str) -> ModuleType:
+    """Returns the module of a dotted name."""
+    if source.startswith(".") or "/" in source:
+        as_file, as_module = f"{source}.py", source.strip("./").replace("/", ".")
+        better = as_file if Path(as_file).is_file() else as_module
+        raise UsageError(
+            f"name a module by its dotted name, or a file with its '.py'. Write "
+            f"'{better}:{attribute}'. Received: '{source}:{attribute}'."
+        )
+    _search_first("")  # This folder, as `python -m` has it.
+    try:
+        return importlib.import_module(source)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{source}.".startswith(f"{error.name}."):
+            raise UsageError(
+                f"there is no module '{source}' here or among the installed packages."
+            ) from error
+        raise _lacking(f"module '{source}'", error) from error
+
+
+def _of_file(source: str, attribute: str) -> ModuleType:
+    """Returns the module of a file, which may import its neighbours, as a script may."""
+    path = Path(source)
+    if not path.is_file():
+        raise UsageError(f"there is no file '{source}'. Received: '{source}:{attribute}'.")
+    _search_first(str(path.resolve().parent))
+    # Another name than the file's own: that may be an installed module's.
+    spec = importlib.util.spec_from_file_location(f"user_file_{path.stem}", path.resolve())
+    if spec is None or spec.loader is None:  # Not of files that end in ".py".
+        raise UsageError(f"file '{source}' is no Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # Dataclasses and pickle look for it there.
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise _lacking(f"file '{source}'", error) from error
+    except ImportError as error:
+        if "relative import" not in str(error):
+            raise
+        raise UsageError(
+            f"file '{source}' imports from the package around it. Name it as a module of that "
+            f"package: 'PACKAGE.{path.stem}:{attribute}'."
+        ) from error
+    return module
+
+
+def _search_first(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _lacking(what: str, error: ModuleNotFoundError) -> UsageError:
+    return UsageError(f"{what} needs '{error.name}', which is missing.")
