@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.compiler.passes import pipeline
 from ipu_tf.runtime import loop_bounds
@@ -295,6 +296,51 @@ class TestTripCounts:
         assert program.device.notes[0] == (
             "The loop 'while' runs an unknown number of times, at most 20; one is counted."
         )
+
+
+class TestMemory:
+    @staticmethod
+    def largest(fn, *args):
+        """Returns the bytes of the largest array that a loop of a function carries."""
+        module = pipeline.simplify(traced(fn, *args).module)
+        loops = [i for c in module.computations.values() for i in c if i.opcode == "while"]
+        assert loops
+        return max(part.bytes for loop in loops for part in loop.type.parts)
+
+    @pytest.mark.parametrize("name", ["LSTM", "GRU", "SimpleRNN"])
+    @pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+    def test_a_recurrent_layer_keeps_its_kernels_once(self, name, dtype):
+        x = np.zeros((2, 50, 4), "float32")
+        layer = getattr(keras.layers, name)(32, dtype=dtype)
+        layer.build(x.shape)
+
+        def step(x):
+            with tf.GradientTape() as tape:
+                total = tf.reduce_sum(layer(x))
+            return tape.gradient(total, layer.trainable_variables)
+
+        kernels = [4 * np.prod(v.shape) for v in layer.trainable_variables]
+        activations = 50 * 2 * 32 * 4
+        assert self.largest(step, x) <= max(activations, *kernels)
+
+    def test_so_does_a_loop_in_a_loop(self):
+        fn = with_gradients(lambda x: loop(x, lambda y: loop(y, dense, 11), 13))
+        activations = 11 * 13 * X.nbytes
+        assert self.largest(fn, X) == activations
+
+    def test_memory_grows_with_what_changes_alone(self):
+        """By rows of what a cell computes, not by kernels of 256 rows."""
+
+        def peak_bytes(steps):
+            report = ipu_tf.estimate(
+                lambda: keras.Sequential([keras.Input((steps, 64)), keras.layers.LSTM(64)]),
+                batch_size=1,
+            )
+            return report.programs[0].device.memory.live_bytes.max()
+
+        grown = peak_bytes(60) - peak_bytes(20)
+        rows, row_bytes = 24, 64 * 4
+        assert 0 < grown < 40 * rows * row_bytes
 
 
 class TestErrors:

@@ -1,4 +1,7 @@
-"""Drops instructions that give back what they read; shortens views; squares by products."""
+"""Drops instructions that give back what they read; shortens views; squares by products.
+
+A slice of a broadcast, of which all are alike, is the operand of the broadcast.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,33 @@ def _get_tuple_element(instruction: Instruction, defined: Defined) -> Instructio
     if source.opcode == "tuple":
         return source.operands[instruction.attributes["tuple_index"]]
     return instruction
+
+
+def _dynamic_slice(instruction: Instruction, defined: Defined) -> Instruction | str:
+    source = defined[instruction.operands[0]]
+    if source.opcode != "broadcast" or not is_uniform_slice(instruction, source):
+        return instruction
+    whole, part = defined[source.operands[0]].type, instruction.type
+    operands = source.operands
+    if isinstance(whole, Array) and isinstance(part, Array) and whole.elements == part.elements:
+        reshaped = instruction.replace(opcode="reshape", operands=operands, attributes={})
+        return _reshape(reshaped, defined)
+    return instruction.replace(opcode="broadcast", operands=operands, attributes=source.attributes)
+
+
+def is_uniform_slice(dynamic_slice: Instruction, broadcast: Instruction) -> bool:
+    """Whether slices of a broadcast are the same wherever they begin.
+
+    They are where the broadcast repeats its operand along all axes that are cut.
+    """
+    sizes = dynamic_slice.attributes["dynamic_slice_sizes"]
+    if not isinstance(broadcast.type, Array):
+        return False
+    return all(
+        size == broadcast.type.dims[axis]
+        for axis, size in enumerate(sizes)
+        if axis in broadcast.attributes["dimensions"]
+    )
 
 
 def _pad(instruction: Instruction, defined: Defined) -> Instruction | str:
@@ -157,6 +187,7 @@ _RULES: Mapping[str, Callable[[Instruction, Defined], Instruction | str]] = {
     "transpose": _transpose,
     "get-tuple-element": _get_tuple_element,
     "slice": _same_type,
+    "dynamic-slice": _dynamic_slice,
     "pad": _pad,
     "reverse": _reverse,
     "concatenate": _concatenate,

@@ -8,12 +8,16 @@ from ipu_tf.compiler.passes import (
     common_subexpressions,
     constants,
     dead_code,
+    dead_loop_parts,
+    flat_loops,
     fusion,
     identities,
     inline,
+    invariant_stacks,
     random_generators,
     random_normals,
     recomputation,
+    sunk_broadcasts,
     trip_counts,
 )
 
@@ -23,6 +27,7 @@ _UNTIL_COUNTED = (
     # Before anything takes the arithmetic of a generator apart.
     random_generators.run,
     random_normals.run,
+    flat_loops.run,
     identities.run,
     constants.run,
     # Folded constants make new identities (a multiplication by one).
@@ -34,6 +39,9 @@ _UNTIL_COUNTED = (
 
 _PASSES = (
     *_UNTIL_COUNTED,
+    invariant_stacks.run,
+    sunk_broadcasts.run,
+    dead_loop_parts.run,
     # Fusions keep to a layer and a part of the step.
     attribution.run,
     recomputation.run,

@@ -13,7 +13,7 @@ Step: TypeAlias = Callable[[Instruction, Mapping[str, Instruction]], Instruction
 """From an instruction and those before it to what takes its place: an instruction, or the name of
 one before it."""
 
-_CONTROL = frozenset({"while", "conditional", "call"})
+CONTROL = frozenset({"while", "conditional", "call"})
 _SIDE_EFFECTS = frozenset({"host-call", "infeed", "outfeed", "send", "recv", "custom-call"})
 SOURCES = frozenset({"parameter", "infeed", "rng", "rng-bit-generator", "host-call", "custom-call"})
 """Opcodes of which two alike are not the same value."""
@@ -64,7 +64,7 @@ def programs(module: Module) -> list[str]:
     waiting = deque([module.entry])
     while waiting:
         for instruction in module.computations[waiting.popleft()]:
-            if instruction.opcode in _CONTROL:
+            if instruction.opcode in CONTROL:
                 new = [name for name in instruction.computations if name not in found]
                 found.update(dict.fromkeys(new))
                 waiting += new
