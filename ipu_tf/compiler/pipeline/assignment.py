@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, Phase
 from ipu_tf.compiler.opcodes import is_elementwise
@@ -18,6 +19,8 @@ _OWNED = frozenset({"weight", "optimizer_state"})
 """Roles of parameters that live on the IPU of one stage, also where nothing updates them."""
 
 _CONTRACTIONS = frozenset({"convolution", "dot"})
+
+_NONE_KNOWN: Mapping[str, int] = MappingProxyType({})
 
 _TIMELESS = frozenset({"constant", "iota"})
 _FORMS = frozenset({"broadcast", "reshape", "bitcast", "convert", "slice", "transpose"})
@@ -47,21 +50,33 @@ def layer_stage(layer: str, stage_of_layers: Mapping[str, int]) -> int | None:
     return None
 
 
-def assign(module: Module, stage_of_layers: Mapping[str, int], stages: int) -> Assignment:
+def assign(
+    module: Module,
+    stage_of_layers: Mapping[str, int],
+    stages: int,
+    known: Mapping[str, int] = _NONE_KNOWN,
+) -> Assignment:
     """Returns the stages of the instructions of a simplified module.
 
     Args:
         module: The step, prepared.
         stage_of_layers: Stage of each layer by its path.
         stages: Number of stages.
+        known: Stages of instructions of the update that are decided already, by their names.
     """
-    return _Assigner(module, stage_of_layers, stages).run()
+    return _Assigner(module, stage_of_layers, stages, known).run()
 
 
 class _Assigner:
     """Finds stages, phase by phase, in the order of the data."""
 
-    def __init__(self, module: Module, stage_of_layers: Mapping[str, int], stages: int) -> None:
+    def __init__(
+        self,
+        module: Module,
+        stage_of_layers: Mapping[str, int],
+        stages: int,
+        known: Mapping[str, int],
+    ) -> None:
         self._entry = module.entry_computation
         self._parameters = module.parameters
         self._by_name = self._entry.by_name()
@@ -69,7 +84,7 @@ class _Assigner:
         self._last = stages - 1
         self._anywhere = _anywhere(self._entry)
         self._users = users(self._entry)
-        self._stages: dict[str, int] = {}
+        self._stages = dict(known)
         self._weights = frozenset(
             name for name, parameter in self._parameter_names() if parameter.role == "weight"
         )
@@ -126,7 +141,11 @@ class _Assigner:
 
     def _assign_updates(self) -> None:
         """Assigns the weight update: each weight is updated where it is."""
-        found = [i for i in self._entry if i.phase == "update" and self._needs_stage(i)]
+        found = [
+            i
+            for i in self._entry
+            if i.phase == "update" and self._needs_stage(i) and i.name not in self._stages
+        ]
         for instruction in found:
             own = layer_stage(instruction.layer, self._of_layers)
             read = self._read(instruction, None)

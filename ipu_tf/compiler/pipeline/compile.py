@@ -19,6 +19,7 @@ from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes.pipeline import simplify
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
+from ipu_tf.compiler.pipeline.conditionals import split_conditionals
 from ipu_tf.compiler.pipeline.fifo import Fifo, fifos, recomputes
 from ipu_tf.compiler.pipeline.off_chip import leaves_tiles, off_chip
 from ipu_tf.compiler.pipeline.options import PipelineOptions
@@ -195,7 +196,11 @@ def _cut(module: Module, pipeline: PipelineOptions) -> Cut:
     Raises:
         ValueError: Stages on different IPUs share a weight.
     """
-    assignment: Assignment = assign(module, pipeline.stage_of_layers, pipeline.stages)
+    layers = pipeline.stage_of_layers
+    known: Mapping[str, int] = {}
+    if pipeline.stages > 1:
+        module, known = split_conditionals(module, layers)
+    assignment: Assignment = assign(module, layers, pipeline.stages, known)
     if pipeline.micro_batches > 1 and not accumulated(module):
         module, assignment = with_accumulators(module, assignment)
     found = cut(module, assignment)

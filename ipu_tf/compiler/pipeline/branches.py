@@ -1,0 +1,116 @@
+"""Cuts a branch of a conditional into what each part of its results needs."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection, Iterable, Sequence
+
+from ipu_tf.compiler.hlo import Computation, Instruction, TupleType
+from ipu_tf.compiler.passes.rewrite import rename_operands
+
+_FREE = frozenset({"parameter", "constant", "iota"})
+"""Opcodes of what every part has of its own."""
+
+
+class Branch:
+    """A branch from a tuple to a tuple, whose results are in several parts.
+
+    What several parts need is computed before the conditional: the branch gives nothing but
+    results, so that nobody sees whether it ran. Arguments and constants do not count.
+
+    Args:
+        branch: The branch.
+        arguments: The tuple that it is called with.
+        parts: Numbers of the results in each part.
+
+    Attributes:
+        before: Instructions that the caller has to run before the conditional.
+    """
+
+    before: tuple[Instruction, ...]
+
+    def __init__(
+        self, branch: Computation, arguments: Instruction, parts: Sequence[Sequence[int]]
+    ) -> None:
+        self._branch = branch
+        self._by_name = branch.by_name()
+        self._root = self._by_name[branch.root]
+        given = {
+            reader.name: arguments.operands[reader.attributes["tuple_index"]]
+            for reader in branch
+            if reader.opcode == "get-tuple-element"
+            and self._by_name[reader.operands[0]].opcode == "parameter"
+        }
+        counted = collections.Counter(name for part in parts for name in self._needs(part, given))
+        shared = {
+            name
+            for name, parts_with_it in counted.items()
+            if parts_with_it > 1 and name not in given and self._by_name[name].opcode not in _FREE
+        }
+        for instruction in branch:  # Of a shared tuple nothing but arrays goes into a branch.
+            if instruction.opcode == "get-tuple-element" and instruction.operands[0] in shared:
+                shared.add(instruction.name)
+        closure = self._closure(shared, given)
+        early = [i for i in branch if i.name in closure and i.name not in given]
+        names = {i.name: f"{i.name}.shared" for i in early}
+        renamed = [rename_operands(i, given | names) for i in early]
+        self.before = tuple(i.replace(name=names[i.name]) for i in renamed)
+        self._given = given | {name: names[name] for name in shared}
+
+    def part(self, numbers: Sequence[int], name: str) -> tuple[Computation, tuple[str, ...]]:
+        """Returns the branch with some of its results alone, and what its argument consists of.
+
+        Args:
+            numbers: Numbers of the results.
+            name: Tells the instructions of this part from those of others.
+        """
+        needed = self._needs(numbers, self._given)
+        kept = [i for i in self._branch if i.name in needed]
+        operands = tuple(dict.fromkeys(self._given[i.name] for i in kept if i.name in self._given))
+        types = {self._given[i.name]: i.type for i in kept if i.name in self._given}
+        argument = self._root.replace(
+            name=f"argument.{name}",
+            opcode="parameter",
+            type=TupleType(tuple(types[operand] for operand in operands)),
+            operands=(),
+            attributes={"parameter_number": 0},
+        )
+        names = {i.name: f"{i.name}.{name}" for i in kept}
+        results = [self._root.operands[number] for number in numbers]
+        body = [
+            rename_operands(i, names)
+            if i.name not in self._given
+            else i.replace(
+                opcode="get-tuple-element",
+                operands=(argument.name,),
+                computations=(),
+                attributes={"tuple_index": operands.index(self._given[i.name])},
+            )
+            for i in kept
+        ]
+        root = self._root.replace(
+            name=f"{self._root.name}.{name}",
+            type=TupleType(tuple(self._by_name[result].type for result in results)),
+            operands=tuple(names[result] for result in results),
+        )
+        instructions = (argument, *(i.replace(name=names[i.name]) for i in body), root)
+        return (
+            Computation(
+                name=f"{self._branch.name}.{name}", instructions=instructions, root=root.name
+            ),
+            operands,
+        )
+
+    def _needs(self, numbers: Iterable[int], given: Collection[str]) -> set[str]:
+        """Returns what results need; of what is given nothing but the names."""
+        return self._closure([self._root.operands[number] for number in numbers], given)
+
+    def _closure(self, names: Iterable[str], given: Collection[str]) -> set[str]:
+        found: set[str] = set()
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += () if name in given else self._by_name[name].operands
+        return found

@@ -1,0 +1,184 @@
+"""Splits the conditionals of a weight update, so that each stage branches over its own weights.
+
+An optimizer may update all weights in one branch: that of a loss scale does where all gradients are
+finite. No IPU has all weights, so every stage gets the conditional with the results that are its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ipu_tf.compiler.hlo import Computation, Instruction, Module, TupleType
+from ipu_tf.compiler.passes import dead_code
+from ipu_tf.compiler.passes.rewrite import (
+    has_side_effect,
+    users,
+    with_instructions,
+    with_side_effects,
+)
+from ipu_tf.compiler.pipeline.assignment import layer_stage
+from ipu_tf.compiler.pipeline.branches import Branch
+
+
+def split_conditionals(
+    module: Module, stage_of_layers: Mapping[str, int]
+) -> tuple[Module, Mapping[str, int]]:
+    """Returns a step with a conditional of the update for each stage, and the stages of those.
+
+    A result belongs to the stage of the weight that it becomes, or else of the layer that makes
+    it. Results of no stage have a conditional together. One whose branches do more than give
+    results, or do not go from a tuple to a tuple, stays whole.
+
+    Args:
+        module: The step, prepared.
+        stage_of_layers: Stage of each layer by its path.
+    """
+    stages: dict[str, int] = {}
+    while found := _next(module, stage_of_layers):
+        conditional, parts = found
+        # What goes before it may be a conditional, too.
+        module = _split(module, conditional, parts)
+        stages |= {part.name: part.stage for part in parts if part.stage is not None}
+    return dead_code.run(module), stages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """The results of a conditional that are of one stage.
+
+    Attributes:
+        name: Name of the conditional that makes them.
+        stage: The stage, None for none.
+        numbers: Their numbers among the results of the whole.
+    """
+
+    name: str
+    stage: int | None
+    numbers: tuple[int, ...]
+
+
+def _next(
+    module: Module, stage_of_layers: Mapping[str, int]
+) -> tuple[Instruction, list[_Part]] | None:
+    """Returns the first conditional that several stages read, and its parts; None for none."""
+    effects = with_side_effects(module)
+    for instruction in module.entry_computation:
+        if instruction.opcode != "conditional" or instruction.phase != "update":
+            continue
+        if has_side_effect(instruction, effects) or not _is_of_tuples(module, instruction):
+            continue
+        parts = _parts(module, instruction, stage_of_layers)
+        if len(parts) > 1:
+            return instruction, parts
+    return None
+
+
+def _is_of_tuples(module: Module, conditional: Instruction) -> bool:
+    """Whether all that goes into a conditional and comes out of it is in tuples."""
+    entry = module.entry_computation
+    by_name = entry.by_name()
+    return (
+        all(reader.opcode == "get-tuple-element" for reader in users(entry)[conditional.name])
+        and all(by_name[name].opcode == "tuple" for name in conditional.operands[1:])
+        and all(_takes_and_gives_a_tuple(module.computations[c]) for c in conditional.computations)
+    )
+
+
+def _takes_and_gives_a_tuple(branch: Computation) -> bool:
+    by_name, read_by = branch.by_name(), users(branch)
+    parameters = [i for i in branch if i.opcode == "parameter"]
+    readers = [reader for parameter in parameters for reader in read_by[parameter.name]]
+    return by_name[branch.root].opcode == "tuple" and all(
+        reader.opcode == "get-tuple-element" for reader in readers
+    )
+
+
+def _parts(
+    module: Module, conditional: Instruction, stage_of_layers: Mapping[str, int]
+) -> list[_Part]:
+    """Returns the results of a conditional that anyone reads, by their stages."""
+    entry = module.entry_computation
+    results = entry.by_name()[entry.root].operands
+    of_variables = {
+        results[parameter.updated_by]: parameter.layer
+        for parameter in module.parameters
+        if parameter.updated_by is not None
+    }
+    found: dict[int | None, list[int]] = {}
+    for reader in users(entry)[conditional.name]:
+        number = reader.attributes["tuple_index"]
+        layers = [of_variables.get(reader.name, ""), *_makers(module, conditional, number)]
+        stages = (layer_stage(layer, stage_of_layers) for layer in layers)
+        stage = next((one for one in stages if one is not None), None)
+        found.setdefault(stage, []).append(number)
+    return [
+        _Part(
+            name=f"{conditional.name}.{'rest' if stage is None else f'stage{stage}'}",
+            stage=stage,
+            numbers=tuple(dict.fromkeys(numbers)),
+        )
+        for stage, numbers in found.items()
+    ]
+
+
+def _makers(module: Module, conditional: Instruction, number: int) -> Iterator[str]:
+    """Yields the layers of what makes a result in the branches."""
+    for name in conditional.computations:
+        by_name = module.computations[name].by_name()
+        yield by_name[by_name[module.computations[name].root].operands[number]].layer
+
+
+def _split(module: Module, whole: Instruction, parts: list[_Part]) -> Module:
+    """Returns the module with a conditional for each part instead of the whole."""
+    by_name = module.entry_computation.by_name()
+    branches = [
+        Branch(module.computations[name], by_name[arguments], [part.numbers for part in parts])
+        for name, arguments in zip(whole.computations, whole.operands[1:], strict=True)
+    ]
+    added = [instruction for branch in branches for instruction in branch.before]
+    types = {i.name: i.type for i in (*module.entry_computation, *added)}
+    computations = dict(module.computations)
+    for part in parts:
+        called, arguments = [], []
+        for index, branch in enumerate(branches):
+            computation, operands = branch.part(part.numbers, f"{part.name}.{index}")
+            computations[computation.name] = computation
+            called.append(computation)
+            arguments.append(
+                whole.replace(
+                    name=f"{part.name}.{index}",
+                    opcode="tuple",
+                    type=TupleType(tuple(types[operand] for operand in operands)),
+                    operands=operands,
+                    computations=(),
+                )
+            )
+        conditional = whole.replace(
+            name=part.name,
+            type=called[0].by_name()[called[0].root].type,
+            operands=(whole.operands[0], *(argument.name for argument in arguments)),
+            computations=tuple(computation.name for computation in called),
+        )
+        added += [*arguments, conditional]
+    entry = module.entry_computation
+    computations[entry.name] = with_instructions(entry, _rewritten(entry, whole, parts, added))
+    return module.replace(computations=computations)
+
+
+def _rewritten(
+    entry: Computation, whole: Instruction, parts: Iterable[_Part], added: Iterable[Instruction]
+) -> Iterator[Instruction]:
+    """Yields the instructions of the entry, others in place of a conditional."""
+    places = {
+        number: (part.name, place) for part in parts for place, number in enumerate(part.numbers)
+    }
+    for instruction in entry:
+        if instruction.name == whole.name:
+            yield from added
+        elif whole.name in instruction.operands:
+            name, place = places[instruction.attributes["tuple_index"]]
+            yield instruction.replace(operands=(name,), attributes={"tuple_index": place})
+        else:
+            yield instruction
