@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
         history = model.fit(
             digits.make_dataset(MICRO_BATCH),
             epochs=epochs,
-            steps_per_epoch=micro_batches * UPDATES,
+            steps_per_epoch=micro_batches * UPDATES * decision.replicas,
             shuffle=False,
             verbose=0,
         ).history

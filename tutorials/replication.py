@@ -36,7 +36,7 @@ def train(num_ipus: int, epochs: int) -> list[float]:
         history = model.fit(
             digits.make_dataset(BATCH_SIZE),
             epochs=epochs,
-            steps_per_epoch=STEPS,
+            steps_per_epoch=STEPS * num_ipus,
             shuffle=False,
             verbose=0,
         ).history

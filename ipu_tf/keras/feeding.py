@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ipu_tf._private import keras_data_adapter
+from ipu_tf._private import KerasDataAdapter, keras_data_adapter
 from ipu_tf.keras import lengths
 from ipu_tf.keras.data import Data
 from ipu_tf.keras.infeed import Infeed
@@ -17,18 +18,32 @@ from ipu_tf.keras.lengths import Use
 logger = logging.getLogger(__name__)
 
 
-def infeed(data: Data, use: Use, *, shuffle: Any, class_weight: Any, prefetch_depth: int) -> Infeed:
-    """Returns the data of a method as the device reads it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The batches of a method, before it is known how many replicas take them.
+
+    Attributes:
+        adapter: Keras' adapter of the data.
+        dataset: Yields batches of one replica.
+        restarts: See `lengths.schedule`.
+    """
+
+    adapter: KerasDataAdapter
+    dataset: tf.data.Dataset
+    restarts: bool
+
+
+def source(data: Data, use: Use, *, shuffle: Any, class_weight: Any) -> Source:
+    """Returns the batches of a method.
 
     Args:
         data: As `data.prepare` returns it.
-        use: What it is for.
+        use: What it is for; replicas and executions do not matter yet.
         shuffle: Whether arrays are shuffled anew in every epoch, as in `keras.Model.fit`.
         class_weight: Weights of the classes, as in `keras.Model.fit`.
-        prefetch_depth: Steps that are prepared ahead of the device.
 
     Raises:
-        ValueError: Keras does not know data of this kind, or it makes no whole executions.
+        ValueError: Keras does not know data of this kind.
     """
     is_dataset = isinstance(data.x, tf.data.Dataset)
     batch_size = None
@@ -48,9 +63,25 @@ def infeed(data: Data, use: Use, *, shuffle: Any, class_weight: Any, prefetch_de
         shuffle=shuffle,
         class_weight=class_weight,
     )
+    return Source(adapter=adapter, dataset=adapter.get_tf_dataset(), restarts=not is_dataset)
+
+
+def infeed(batches: Source, use: Use, *, prefetch_depth: int) -> Infeed:
+    """Returns the batches of a method as the device reads them.
+
+    Args:
+        batches: The batches.
+        use: What they are for.
+        prefetch_depth: Steps that are prepared ahead of the device.
+
+    Raises:
+        ValueError: They make no whole executions.
+    """
+    adapter = batches.adapter
     return Infeed(
         adapter,
-        lengths.schedule(adapter.num_batches, use),
+        batches.dataset,
+        lengths.schedule(adapter.num_batches, use, restarts=batches.restarts),
         subject=use.subject,
         replicas=use.replicas,
         prefetch_depth=prefetch_depth,

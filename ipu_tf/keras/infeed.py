@@ -20,7 +20,8 @@ class Infeed(KerasDataAdapter):
     """The data of one method of a model, to be read by the device.
 
     Args:
-        adapter: Keras' own adapter, whose dataset yields batches of one replica.
+        adapter: Keras' own adapter of the data.
+        dataset: Yields batches of one replica.
         schedule: How an epoch runs.
         subject: How an error about the data begins.
         replicas: Batches that a step takes, one for each replica.
@@ -30,6 +31,7 @@ class Infeed(KerasDataAdapter):
     def __init__(
         self,
         adapter: KerasDataAdapter,
+        dataset: tf.data.Dataset,
         schedule: Schedule,
         *,
         subject: str,
@@ -39,7 +41,7 @@ class Infeed(KerasDataAdapter):
         self.schedule = schedule
         self._subject = subject
         self._adapter = adapter
-        self._dataset = adapter.get_tf_dataset()
+        self._dataset = dataset
         self.replicas = replicas
         self.prefetch_depth = prefetch_depth
 

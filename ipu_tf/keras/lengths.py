@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+import operator
 from typing import Any, NoReturn
 
+import numpy as np
 import tensorflow as tf
 
 KERAS_BATCH_SIZE = 32
@@ -23,8 +25,8 @@ class Use:
         method: Name of the method, such as "fit".
         part: Which of the method's data it is, if it has several sets.
         batch_size: Samples in a batch of array data, None if not given.
-        steps: Batches of each replica in an epoch, None if not given.
-        epochs: Times that the steps are run.
+        steps: Batches of all replicas in an epoch, None if not given.
+        epochs: Times that the steps are run on data that is read on from epoch to epoch.
         replicas: Replicas of the model: a step takes a batch for each.
         steps_per_execution: Steps that one call of the device is to run.
     """
@@ -57,7 +59,7 @@ class Schedule:
     """How an epoch runs.
 
     Attributes:
-        steps: Steps of an epoch; each takes a batch for every replica.
+        steps: Steps of an epoch on each replica.
         steps_per_execution: Steps that one call of the device runs, a divisor of `steps`.
     """
 
@@ -69,28 +71,47 @@ SINGLE_STEP = Schedule(steps=1, steps_per_execution=1)
 """A single batch."""
 
 
-def schedule(batches: int | None, use: Use) -> Schedule:
+def positive_integer(value: Any, argument: str) -> int:
+    """Returns a number that a user passed, also as a NumPy integer, a scalar tensor or variable.
+
+    Args:
+        value: What was passed.
+        argument: What it was passed as; an error begins with it.
+
+    Raises:
+        ValueError: It is no positive integer.
+    """
+    number = value.numpy() if hasattr(value, "numpy") else value
+    try:
+        count = 0 if isinstance(number, bool | np.bool_) else operator.index(number)
+    except TypeError:
+        count = 0
+    if count < 1:
+        hint = " Divide with `//`." if isinstance(number, float | np.floating) else ""
+        raise ValueError(
+            f"{argument} must be a positive integer.{hint} "
+            f"Received: {value!r} of type {type(value).__name__}."
+        )
+    return count
+
+
+def schedule(batches: int | None, use: Use, *, restarts: bool) -> Schedule:
     """Returns how many steps an epoch has, and how they are cut into executions.
 
     Args:
         batches: What the data holds, None if that is unknown or without end.
         use: What it is for.
+        restarts: Whether the data is read from its beginning again once an epoch ends with the
+            last batch that makes a step. A dataset as long as an epoch always is.
 
     Raises:
         ValueError: The number of steps is unknown, zero, more than the data has, or no multiple
             of the steps of an execution.
     """
-    if use.steps:
-        if batches is not None:
-            _check_whole_epochs(batches, use.steps, use)
-        steps = use.steps
-    elif batches is None:
-        raise ValueError(
-            f"{use.subject}: Could not infer the size of the data. Pass `{use.steps_argument}`, or "
-            "say how many batches the dataset has with `tf.data.experimental.assert_cardinality`."
-        )
-    else:
-        steps = _whole_steps(batches, use)
+    steps = _steps_of_replica(batches, use)
+    if use.steps is not None and batches is not None:
+        restarts = restarts or batches == use.steps
+        _check_whole_epochs(batches, steps, use, restarts=restarts)
     per_execution = use.steps_per_execution
     if per_execution > steps:
         logger.warning(
@@ -113,45 +134,73 @@ def schedule(batches: int | None, use: Use) -> Schedule:
     return Schedule(steps=steps, steps_per_execution=per_execution)
 
 
-def _check_whole_epochs(batches: int, steps: int, use: Use) -> None:
-    """Checks that no epoch ends before the last of its steps.
+def _steps_of_replica(batches: int | None, use: Use) -> int:
+    """Returns the steps of an epoch on each replica; batches that are left over are dropped.
 
-    Arrays are read again from their beginning once they end with an epoch.
+    Raises:
+        ValueError: Their number is unknown or zero.
+    """
+    wanted = batches if use.steps is None else use.steps
+    if wanted is None:
+        raise ValueError(
+            f"{use.subject}: Could not infer the size of the data. Pass `{use.steps_argument}`, or "
+            "say how many batches the dataset has with `tf.data.experimental.assert_cardinality`."
+        )
+    steps, rest = divmod(wanted, use.replicas)
+    if not steps:
+        _raise_no_step(batches, use)
+    if rest:
+        logger.warning(
+            "%s: the last %d of %d batches%s are dropped, because every step takes a batch for "
+            "each of %d replicas.",
+            use.subject,
+            rest,
+            wanted,
+            "" if use.steps is None else f" of `{use.steps_argument}`",
+            use.replicas,
+        )
+    return steps
+
+
+def _raise_no_step(batches: int | None, use: Use) -> NoReturn:
+    contained = "an unknown number of" if batches is None else batches
+    if use.steps is None:
+        taken, advice = "", "Provide more data, a smaller batch size, or fewer IPUs."
+    else:
+        taken = f", of which `{use.steps_argument}` takes {use.steps}"
+        advice = (
+            f"`{use.steps_argument}` counts the batches of all replicas: pass at least "
+            f"{use.replicas}, or use fewer IPUs."
+        )
+    raise ValueError(
+        f"{use.subject}: The provided dataset contains {contained} items{taken}, but all "
+        f"{use.replicas} replicas are requested to run at least one batch. {advice}"
+    )
+
+
+def _check_whole_epochs(batches: int, steps: int, use: Use, *, restarts: bool) -> None:
+    """Checks that no epoch ends before the last of its steps.
 
     Raises:
         ValueError: One does.
     """
     available = batches // use.replicas
-    if available < steps or (available < steps * use.epochs and available % steps):
-        _raise_not_enough(batches, use)
-
-
-def _whole_steps(batches: int, use: Use) -> int:
-    """Returns the steps that `batches` make; those that are left over are dropped."""
-    steps, rest = divmod(batches, use.replicas)
-    if not steps:
+    restarts = restarts and available % steps == 0
+    if available < steps or (available < steps * use.epochs and not restarts):
+        epochs = f" in each of {use.epochs} epochs" if use.epochs > 1 else ""
+        replicas = f" on each of {use.replicas} replicas" if use.replicas > 1 else ""
         raise ValueError(
-            f"{use.subject}: The provided dataset contains {batches} items, but all "
-            f"{use.replicas} replicas are requested to run at least one batch. Provide more data, "
-            "a smaller batch size, or fewer IPUs."
+            f"{use.subject}: Your input does not have enough data: {steps} steps{epochs}{replicas} "
+            f"need {steps * use.epochs * use.replicas} batches. Call `.repeat()` on a dataset, or "
+            f"lower the number of steps. Received: {batches} batches."
         )
-    if rest:
-        logger.warning(
-            "%s: the last %d of %d batches are dropped, because every step takes a batch for each "
-            "of %d replicas.",
-            use.subject,
-            rest,
-            batches,
-            use.replicas,
-        )
-    return steps
 
 
 def array_batch_size(count: int, use: Use) -> int:
     """Returns the samples in a batch of arrays of `count` samples, as Keras chooses it."""
     if use.batch_size:
         return use.batch_size
-    return math.ceil(count / (use.steps * use.replicas)) if use.steps else KERAS_BATCH_SIZE
+    return math.ceil(count / use.steps) if use.steps else KERAS_BATCH_SIZE
 
 
 def check_arrays(samples: dict[str, int], use: Use) -> None:
@@ -204,17 +253,17 @@ def _advice(count: int, batch_size: int) -> str:
 
 
 def check_dataset(dataset: tf.data.Dataset, use: Use) -> None:
-    """Checks that a dataset has enough batches.
+    """Checks that a dataset has batches, and that it ends or a number of steps is given.
 
     Args:
         dataset: Yields batches.
         use: What they are for.
 
     Raises:
-        ValueError: If it is empty, ends before the last step, or does not end.
+        ValueError: If it is empty, or does not end.
     """
     batches = int(dataset.cardinality())
-    if batches == tf.data.INFINITE_CARDINALITY and not use.steps:
+    if batches == tf.data.INFINITE_CARDINALITY and use.steps is None:
         raise ValueError(
             f"{use.subject}: Could not infer the size of the data, because the dataset repeats "
             f"for ever. Pass `{use.steps_argument}`."
@@ -224,21 +273,6 @@ def check_dataset(dataset: tf.data.Dataset, use: Use) -> None:
             f"{use.subject}: there is no data: the dataset has no batch. If it was batched with "
             "`drop_remainder=True`, it has fewer samples than a batch."
         )
-    # What is validated with is read again once it ends with an evaluation, as arrays are.
-    epochs = 1 if use.part else use.epochs
-    if use.steps and 0 < batches < use.steps * epochs * use.replicas:
-        _raise_not_enough(batches, use)
-
-
-def _raise_not_enough(batches: int, use: Use) -> NoReturn:
-    epochs = f" in each of {use.epochs} epochs" if use.epochs > 1 else ""
-    replicas = f" on each of {use.replicas} replicas" if use.replicas > 1 else ""
-    needed = use.steps * use.epochs * use.replicas if use.steps else 0
-    raise ValueError(
-        f"{use.subject}: Your input does not have enough data: {use.steps} steps{epochs}{replicas} "
-        f"need {needed} batches. Call `.repeat()` on a dataset, or lower the number of steps. "
-        f"Received: {batches} batches."
-    )
 
 
 def axis_length(array: Any) -> int:

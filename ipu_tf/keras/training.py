@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import logging
@@ -102,23 +103,24 @@ class IPUTrainer(DeviceFunctions):
             epochs=max(1, arguments["epochs"] - arguments["initial_epoch"]),
         )
         if validation is not None:
-            arguments["validation_data"] = self._infeed(
+            validation_infeed = self._infeed(
                 validation,
                 method="fit",
                 part="validation data",
                 batch_size=arguments["validation_batch_size"] or arguments["batch_size"],
                 steps=arguments["validation_steps"],
-                epochs=max(1, self._evaluations(arguments)),
             )
-            arguments["validation_split"] = 0.0
+            arguments |= {
+                "validation_data": validation_infeed,
+                "validation_split": 0.0,
+                "validation_steps": validation_infeed.schedule.steps,
+            }
         if arguments["validation_split"] and arguments["validation_data"] is None:
             return _Call(arguments=arguments)  # Keras says why the data cannot be split.
         self._check_training(infeed)
         moved = ("y", "sample_weight", "class_weight", "batch_size", "validation_batch_size")
-        return _Call(
-            arguments=arguments | dict.fromkeys(moved) | {"x": infeed, "shuffle": False},
-            infeed=infeed,
-        )
+        read = {"x": infeed, "shuffle": False, "steps_per_epoch": infeed.schedule.steps}
+        return _Call(arguments=arguments | dict.fromkeys(moved) | read, infeed=infeed)
 
     @_on_ipu
     def evaluate(self, arguments: dict[str, Any]) -> _Call:
@@ -135,7 +137,8 @@ class IPUTrainer(DeviceFunctions):
             steps=arguments["steps"],
         )
         moved = dict.fromkeys(("y", "sample_weight", "batch_size"))
-        return _Call(arguments=arguments | moved | {"x": infeed}, infeed=infeed)
+        read = {"x": infeed, "steps": infeed.schedule.steps}
+        return _Call(arguments=arguments | moved | read, infeed=infeed)
 
     @_on_ipu
     def predict(self, arguments: dict[str, Any]) -> _Call:
@@ -146,7 +149,8 @@ class IPUTrainer(DeviceFunctions):
             batch_size=arguments["batch_size"],
             steps=arguments["steps"],
         )
-        return _Call(arguments=arguments | {"x": infeed, "batch_size": None}, infeed=infeed)
+        read = {"x": infeed, "batch_size": None, "steps": infeed.schedule.steps}
+        return _Call(arguments=arguments | read, infeed=infeed)
 
     @_on_ipu
     def train_on_batch(self, arguments: dict[str, Any]) -> _Call:
@@ -162,46 +166,37 @@ class IPUTrainer(DeviceFunctions):
     @_on_ipu
     def predict_on_batch(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.predict_on_batch`."""
-        data = self._prepare(
-            Data.of(arguments), data_rules.prepare_batch, self._use(method="predict_on_batch")
-        )
+        use = Use(model=self.name, method="predict_on_batch")
+        data = self._prepare(Data.of(arguments), data_rules.prepare_batch, use)
         self._check_inference_steps(1)
         return _Call(arguments=arguments | {"x": data.x})
-
-    def _evaluations(self, arguments: dict[str, Any]) -> int:
-        """Returns how many times `fit` evaluates its validation data."""
-        epochs = range(arguments["initial_epoch"], arguments["epochs"])
-        return sum(self._should_eval(epoch, arguments["validation_freq"]) for epoch in epochs)
-
-    def _use(self, **use: Any) -> Use:
-        """Returns what a method is about to do with its data."""
-        return Use(
-            model=self.name,
-            replicas=self._replication_factor(),
-            steps_per_execution=self.steps_per_execution if self.compiled else 1,
-            **use,
-        )
 
     def _infeed(
         self, data: Data, *, shuffle: Any = False, class_weight: Any = None, **use: Any
     ) -> Infeed:
         """Returns the data of a method as the device reads it; `use` is that of `Use`."""
-
-        def read(wanted: Use) -> Infeed:
-            return feeding.infeed(
-                self._prepare(data, data_rules.prepare, wanted),
-                wanted,
-                shuffle=shuffle,
-                class_weight=class_weight,
-                prefetch_depth=self._infeed_options.prefetch_depth,
-            )
-
+        wanted = Use(model=self.name, **use)
+        if wanted.steps is not None:
+            argument = f"{wanted.subject}: `{wanted.steps_argument}`"
+            steps = lengths.positive_integer(wanted.steps, argument)
+            wanted = dataclasses.replace(wanted, steps=steps)
+        source = feeding.source(
+            self._prepare(data, data_rules.prepare, wanted),
+            wanted,
+            shuffle=shuffle,
+            class_weight=class_weight,
+        )
         if not self.built:
             # Only a built model tells its pipeline stages, and with them how many replicas fit.
-            batch = functions.batch_spec(read(Use(model=self.name, **use)).element_spec)
-            self._build_for(batch, use["method"])
-        infeed = read(self._use(**use))
-        if use["method"] != "fit" or "part" in use:
+            self._build_for(functions.batch_spec(source.dataset.element_spec), wanted.method)
+        wanted = dataclasses.replace(
+            wanted,
+            replicas=self._replication_factor(),
+            steps_per_execution=self.steps_per_execution if self.compiled else 1,
+        )
+        depth = self._infeed_options.prefetch_depth
+        infeed = feeding.infeed(source, wanted, prefetch_depth=depth)
+        if wanted.method != "fit" or wanted.part:
             self._check_inference_steps(infeed.schedule.steps_per_execution)
         return infeed
 
@@ -215,7 +210,8 @@ class IPUTrainer(DeviceFunctions):
             tf.function(self.predict_step, autograph=False).get_concrete_function(batch)
 
     def _on_batch(self, arguments: dict[str, Any], *, method: str) -> _Call:
-        data = self._prepare(Data.of(arguments), data_rules.prepare_batch, self._use(method=method))
+        use = Use(model=self.name, method=method)
+        data = self._prepare(Data.of(arguments), data_rules.prepare_batch, use)
         if method == "test_on_batch":
             self._check_inference_steps(1)
         return _Call(arguments=arguments | data.arguments)

@@ -214,28 +214,73 @@ def test_arrays_are_read_again_only_between_epochs(model):
     assert int(model.optimizer.iterations) == 4 + 15
 
 
-@pytest.mark.parametrize("as_dataset", [True, False])
-def test_validation_data_is_read_again_only_between_evaluations(model, as_dataset):
-    validation = static(count=40) if as_dataset else arrays(40)
+def test_a_dataset_as_long_as_an_epoch_is_read_again_in_each(model):
+    model.fit(static(), steps_per_epoch=len(static()), epochs=3, shuffle=False, verbose=0)
+    assert int(model.optimizer.iterations) == 3 * 4
 
-    def fit(epochs, steps, frequency=1):
-        model.fit(
+
+@pytest.mark.parametrize("as_dataset", [True, False])
+def test_each_evaluation_reads_validation_data_from_its_beginning(strategy, as_dataset):
+    x, y = np.random.default_rng(5).normal(size=(40, FEATURES)), arrays(40)[1]
+    data = (x.astype("float32"), y)
+    if as_dataset:
+        data = tf.data.Dataset.from_tensor_slices(data).batch(8, drop_remainder=True)
+
+    def losses():
+        keras.utils.set_random_seed(7)
+        model = compile_model(sequential(), optimizer=keras.optimizers.SGD(0.0))
+        history = model.fit(
             static(),
-            epochs=epochs,
-            validation_data=validation,
-            validation_steps=steps,
-            validation_freq=frequency,
+            epochs=3,
+            validation_data=data,
+            validation_steps=2,  # Of five batches.
             validation_batch_size=None if as_dataset else 8,
             shuffle=False,
             verbose=0,
-        )
+        ).history
+        return history["val_loss"]
 
-    message = r"validation data: Your input .* in each of 3 epochs need 6 batches.* 5 batches"
+    with strategy.scope():
+        ours = losses()
+    np.testing.assert_allclose(ours, losses(), rtol=1e-6)
+    assert len(set(ours)) == 1
+
+
+def test_more_validation_steps_than_data_are_refused(model):
+    message = r"validation data: Your input .* 6 steps need 6 batches.*Received: 5 batches"
     with pytest.raises(ValueError, match=message):
-        fit(epochs=3, steps=2)
-    fit(epochs=2, steps=2)
-    fit(epochs=3, steps=5)
-    fit(epochs=5, steps=2, frequency=2)
+        model.fit(static(), validation_data=static(40), validation_steps=6, shuffle=False)
+
+
+@pytest.mark.parametrize(
+    ("method", "argument"),
+    [
+        ("fit", "steps_per_epoch"),
+        ("fit", "validation_steps"),
+        ("evaluate", "steps"),
+        ("predict", "steps"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (0, r"Received: 0 of type int\."),
+        (-1, r"Received: -1 of type int\."),
+        (True, r"Received: True of type bool\."),
+        ("all", r"Received: 'all' of type str\."),
+        (2.5, r"Divide with `//`\. Received: 2\.5 of type float\."),
+    ],
+)
+def test_steps_are_positive_integers(model, method, argument, steps, message):
+    data = {"validation_data": static()} if argument == "validation_steps" else {}
+    words = rf"`{method}` of model '{model.name}'.*: `{argument}` must be a positive integer.*"
+    with pytest.raises(ValueError, match=words + message):
+        getattr(model, method)(static(), **{argument: steps}, **data)
+
+
+@pytest.mark.parametrize("steps", [np.int64(2), tf.constant(2)], ids=["NumPy", "tensor"])
+def test_steps_may_be_integers_of_numpy_and_scalar_tensors(model, steps):
+    assert len(model.predict(static().map(lambda x, _: x), steps=steps, verbose=0)) == 2 * 8
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 2])

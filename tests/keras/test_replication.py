@@ -75,13 +75,103 @@ def test_data_for_some_replicas_is_refused():
         fit(replicated(4), 3)
 
 
-def test_steps_are_those_of_each_replica():
+def test_steps_per_epoch_count_the_batches_of_all_replicas():
+    """Three updates of two batches each are three of stock Keras with batches twice as large."""
+
+    def build():
+        keras.utils.set_random_seed(7)
+        return sequential()
+
+    with strategy_of(2).scope():
+        ours = compile_model(build(), optimizer=keras.optimizers.SGD(0.05))
+    history = ours.fit(
+        batches(samples(BATCH * 12), BATCH), steps_per_epoch=6, epochs=2, shuffle=False, verbose=0
+    )
+    assert int(ours.optimizer.iterations) == 6
+    assert history.params["steps"] == 3
+    stock = compile_model(build(), optimizer=keras.optimizers.SGD(0.1))
+    data = batches(samples(BATCH * 12), 2 * BATCH)
+    stock.fit(data, steps_per_epoch=3, epochs=2, shuffle=False, verbose=0)
+    check_weights(ours, stock)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_steps_of_inference_count_the_batches_of_all_replicas(given, caplog):
+    model = replicated(2)
+    x, y = samples(BATCH * (12 if given else 5))
+    rows = slice(0, BATCH * 4)  # Two steps of two replicas.
+    arguments = {"batch_size": BATCH, "verbose": 0} | ({"steps": 5} if given else {})
+    with caplog.at_level(logging.WARNING, "ipu_tf"):
+        outputs = model.predict(x, **arguments)
+    np.testing.assert_allclose(outputs, model(x[rows]), rtol=1e-5, atol=1e-6)
+    kept = " of `steps`" if given else ""
+    assert f"the last 1 of 5 batches{kept} are dropped, because every step takes" in caplog.text
+    model.set_replication_options("mean")
+    loss = model.evaluate(x, y, **arguments)[0]
+    expected = float(model.compute_loss(y=y[rows], y_pred=model(x[rows])))
+    assert loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_validation_steps_count_the_batches_of_all_replicas():
+    model = replicated(2, optimizer=keras.optimizers.SGD(0.0))
+    model.set_replication_options("mean")
+    x, y = samples(BATCH * 12, seed=5)
+    validation = {"validation_data": batches((x, y), BATCH), "validation_steps": 4}
+    rows = slice(0, BATCH * 4)
+    expected = float(model.compute_loss(y=y[rows], y_pred=model(x[rows])))
+    losses = fit(model, 4, epochs=2, **validation)["val_loss"]
+    np.testing.assert_allclose(losses, [expected] * 2, rtol=1e-5)
+
+
+def test_enough_data_is_what_all_replicas_read():
     model = replicated(2)
     message = "3 steps in each of 2 epochs on each of 2 replicas need 12 batches.*Received: 11 batc"
     with pytest.raises(ValueError, match=message):
-        fit(model, 11, steps_per_epoch=3, epochs=2)
-    fit(model, 12, steps_per_epoch=3, epochs=2)
+        fit(model, 11, steps_per_epoch=6, epochs=2)
+    fit(model, 12, steps_per_epoch=7, epochs=2)  # The seventh batch has no partner.
     assert int(model.optimizer.iterations) == 6
+
+
+def test_enough_data_for_the_replicas_of_a_model_that_is_built_by_fit():
+    def unbuilt():
+        return keras.Sequential([keras.layers.Dense(CLASSES)])
+
+    model = replicated(4, unbuilt)
+    fit(model, 12, steps_per_epoch=5, epochs=3)
+    assert int(model.optimizer.iterations) == 3
+
+
+def test_a_dataset_as_long_as_an_epoch_is_read_again_without_its_rest():
+    seen = []
+
+    class Inputs(keras.layers.Layer):
+        def call(self, inputs):
+            tf.py_function(lambda rows: seen.append(int(rows[0])), [inputs[:, 0]], [])
+            return inputs
+
+    def build():
+        return keras.Sequential([keras.Input((FEATURES,)), Inputs(), keras.layers.Dense(CLASSES)])
+
+    model = replicated(2, build)
+    x, y = samples(BATCH * 5)
+    x[:, 0] = np.arange(BATCH * 5) // BATCH
+    dataset = batches((x, y), BATCH)
+    model.fit(dataset, steps_per_epoch=len(dataset), epochs=2, shuffle=False, verbose=0)
+    assert seen == [0, 1, 2, 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("size", "contained"), [(12, "12"), (None, "an unknown number of")], ids=["known", "endless"]
+)
+def test_fewer_steps_than_replicas_are_refused(size, contained):
+    message = (
+        f"The provided dataset contains {contained} items, of which `steps` takes 3, but all 4 "
+        "replicas are requested to run at least one batch. `steps` counts the batches of all "
+        "replicas: pass at least 4, or use fewer IPUs."
+    )
+    data = batches(samples(BATCH * 12), BATCH)
+    with pytest.raises(ValueError, match=message):
+        replicated(4).evaluate(data if size else data.repeat(), steps=3)
 
 
 def test_shuffled_arrays_are_seen_whole():
