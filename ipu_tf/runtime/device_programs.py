@@ -23,6 +23,7 @@ from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, compile_p
 from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
 from ipu_tf.profile.program import Program, TileOp, own_name
+from ipu_tf.runtime import wide_values
 from ipu_tf.runtime.hlo import LayerScopes, extract
 from ipu_tf.runtime.hlo_parameters import Variables
 from ipu_tf.runtime.tracer import Tracer
@@ -126,6 +127,7 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
     without HLO where `cfg.simulator.unsupported` is "warn".
 
     Raises:
+        TypeError: A variable or data of the program is float64.
         UncompilableProgram: The function has no HLO.
         UnsupportedOpcodeError: An operation has no cost on the machine.
         IPUOutOfMemoryError: It does not fit on a tile.
@@ -150,6 +152,7 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
         _LOG.warning("%s", error)
         program.refusal = str(error)
         return None
+    wide_values.check_sources(module)
     options, samples = compiler_options(configuration), _samples(tensors)
     plans = _plans(module, program.tile_ops)
     captured = _CAPTURED.get()
@@ -157,10 +160,14 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
         step = TracedStep(module=module, options=options, plans=plans, samples_per_run=samples)
         captured.append(step)
         return None
+    wide = wide_values.notes(module)
+    for note in wide:
+        _LOG.warning("Program '%s': %s.", program.name, note)
+    notes = (*_host_results(trace.outputs), *wide)
     if trace.pipeline is not None:
-        return compile_pipeline(module, options, trace.pipeline, plans, samples)
+        pipeline = compile_pipeline(module, options, trace.pipeline, plans, samples)
+        return dataclasses.replace(pipeline, notes=(*pipeline.notes, *notes))
     compiled = compile_module(module, options, plans, samples)
-    notes = _host_results(trace.outputs)
     return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.compiler.hlo import verify
 from ipu_tf.compiler.passes import pipeline
 from tests.compiler.modules import traced
@@ -17,6 +18,15 @@ with warnings.catch_warnings():
     )
 
 X = np.ones((4, 8), "float32")
+
+
+@pytest.fixture
+def strategy():
+    cfg = IPUConfig()
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.configure_ipu_system()
+    yield IPUStrategy()
+    config.reset_ipu_configuration()
 
 
 def log_density(z):
@@ -74,3 +84,17 @@ def test_all_loops_of_hmc_are_counted():
 )
 def test_steps_without_results_are_counted(options, steps):
     assert set(trip_counts(kernels()["hmc"], **options)) == {3, 5, (steps, 5)}
+
+
+def test_slice_samplers_draw_what_they_draw_without_a_strategy(strategy):
+    """They compute the widths of their steps in float64."""
+
+    @tf.function
+    def sample(x):
+        kernel = tfp.mcmc.SliceSampler(log_density, step_size=1.0, max_doublings=3)
+        return kernel.one_step(x, kernel.bootstrap_results(x), seed=[1, 2])[0]
+
+    ours = strategy.run(sample, (tf.constant(X),))
+    np.testing.assert_allclose(ours, sample(tf.constant(X)), rtol=1e-5)
+    (program,) = strategy.report().programs
+    assert "float64 values arise in" in " ".join(program.device.notes)

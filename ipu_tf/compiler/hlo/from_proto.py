@@ -36,7 +36,7 @@ Reader: TypeAlias = Callable[[Proto], Any]
 # Numbers of xla.PrimitiveType, https://github.com/openxla/xla/blob/main/xla/xla_data.proto.
 _DTYPES = {
     1: "pred", 2: "s8", 3: "s16", 4: "s32", 5: "s64", 6: "u8", 7: "u16", 8: "u32", 9: "u64",
-    10: "f16", 11: "f32", 12: "f64", 15: "c64", 16: "bf16", 17: "token", 19: "f8e5m2",
+    10: "f16", 11: "f32", 12: "f64", 15: "c64", 16: "bf16", 17: "token", 18: "c128", 19: "f8e5m2",
     20: "f8e4m3", 28: "f8e4m3",
 }  # fmt: skip
 _TUPLE = 13

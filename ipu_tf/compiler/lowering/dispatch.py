@@ -52,7 +52,7 @@ RULES: Mapping[str, Rule] = {opcode: rule for kind in _KINDS for opcode, rule in
 Calls, maps and parameters have none: whoever drives the lowering goes into computations.
 """
 
-_TOO_WIDE = frozenset({"f64", "c64"})
+_TOO_WIDE = frozenset({"f64", "c64", "c128"})
 _FLOAT8 = frozenset({"f8e4m3", "f8e5m2"})
 
 

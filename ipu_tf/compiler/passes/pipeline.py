@@ -14,6 +14,7 @@ from ipu_tf.compiler.passes import (
     identities,
     inline,
     invariant_stacks,
+    narrowing,
     random_generators,
     random_normals,
     recomputation,
@@ -42,6 +43,8 @@ _PASSES = (
     invariant_stacks.run,
     sunk_broadcasts.run,
     dead_loop_parts.run,
+    # Constants and trip counts are those of the types that TensorFlow computes with.
+    narrowing.run,
     # Fusions keep to a layer and a part of the step.
     attribution.run,
     recomputation.run,

@@ -12,6 +12,7 @@ VECTOR_BYTES = 8
 """Bytes of a vector register operand, and of a load or store (ISA 3.7)."""
 
 _POINTER_BYTES = 4
+_WORD_BYTES = 4
 _BUNDLE_BYTES = 8
 
 _DTYPE_BYTES = {
@@ -46,9 +47,10 @@ def dtype_bytes(dtype: str) -> int:
         ValueError: Tiles have no arithmetic for the type.
     """
     if dtype not in _DTYPE_BYTES:
+        narrow = [name for name, size in _DTYPE_BYTES.items() if size <= _WORD_BYTES]
         raise ValueError(
             f"Vertices have no arithmetic for {dtype!r}: an IPU computes with at most 32 bits. "
-            f"Cast to one of {', '.join(_DTYPE_BYTES)}. Received: {dtype!r}."
+            f"Cast to one of {', '.join(narrow)}. Received: {dtype!r}."
         )
     return _DTYPE_BYTES[dtype]
 

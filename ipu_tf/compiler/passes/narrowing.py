@@ -1,0 +1,76 @@
+"""Makes 32-bit values of float64: the machine has no such type.
+
+Programs hold float64 where a library computes constants or random numbers in NumPy's default type.
+64-bit integers stay as they are: tiles count in pairs of words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType, Type
+from ipu_tf.compiler.passes.rewrite import rewrite
+
+_WIDE, _NARROW = "f64", "f32"
+_CASTS = frozenset({"convert", "bitcast-convert"})
+
+
+def run(module: Module) -> Module:
+    """Returns the module with float32 in the place of float64."""
+    if next(wide_instructions(module), None) is None:
+        return module
+    computations = {name: rewrite(c, _step) for name, c in module.computations.items()}
+    return module.replace(computations=computations)
+
+
+def wide_instructions(module: Module) -> Iterator[Instruction]:
+    """Yields the instructions that give float64 values."""
+    for computation in module.computations.values():
+        for instruction in computation:
+            if _is_wide(instruction.type):
+                yield instruction
+
+
+def _is_wide(type_: Type) -> bool:
+    if isinstance(type_, Array):
+        return type_.dtype == _WIDE
+    return any(_is_wide(part) for part in type_.parts)
+
+
+def _narrowed(type_: Type) -> Type:
+    if isinstance(type_, TupleType):
+        return TupleType(tuple(_narrowed(part) for part in type_.parts))
+    return Array(_NARROW, type_.dims) if type_.dtype == _WIDE else type_
+
+
+def _step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
+    """Returns an instruction of float32, or what it reads where it cast float32 to float64."""
+    changes: dict[str, Any] = {}
+    if _is_wide(instruction.type):
+        changes["type"] = _narrowed(instruction.type)
+    literal = instruction.attributes.get("literal")
+    if literal is not None and literal.dtype == np.float64:
+        with np.errstate(over="ignore"):
+            changes["attributes"] = {
+                **instruction.attributes,
+                "literal": literal.astype(np.float32),
+            }
+    narrow = instruction.replace(**changes) if changes else instruction
+    return _cast(narrow, defined) if narrow.opcode in _CASTS else narrow
+
+
+def _cast(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
+    """Returns a cast between narrowed types, or what it reads where the types are one now."""
+    source, target = defined[instruction.operands[0]].type, instruction.type
+    if source == target:
+        return instruction.operands[0]
+    # The 64 bits of integers may have been read as float64, or the other way round.
+    same_bits = source.bytes == target.bytes or not _have_same_shape(source, target)
+    return instruction if same_bits else instruction.replace(opcode="convert")
+
+
+def _have_same_shape(one: Type, other: Type) -> bool:
+    return isinstance(one, Array) and isinstance(other, Array) and one.dims == other.dims
