@@ -20,6 +20,9 @@ _T = TypeVar("_T")
 _KIND = "type"
 """Key that names the class, where a field may hold more than one."""
 
+_LARGEST = 2**63 - 1
+"""Numbers of files are in the range of 64-bit integers, as those of arrays are."""
+
 
 class CodecError(ValueError):
     """Plain data that does not describe a value of the wanted type."""
@@ -139,6 +142,8 @@ def _scalar(*accepted: type) -> Callable[[tuple[Any, ...], Any, str], Any]:
         # A bool is an int to Python, but not in a file.
         if not isinstance(data, accepted) or (isinstance(data, bool) and bool not in accepted):
             raise _wrong(names, data, path)
+        if isinstance(data, int | float) and abs(data) > _LARGEST:
+            raise _wrong(f"{names} of less than 2**63", data, path)
         return data
 
     return decode_scalar

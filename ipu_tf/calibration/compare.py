@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.calibration.corrections import CORRECTIONS, Correction
+from ipu_tf.calibration.corrections import Correction
 from ipu_tf.calibration.predict import predict
 from ipu_tf.calibration.records import Record
 
@@ -94,14 +94,14 @@ class Comparison:
         return tuple(one for one in self.compared if one.predicted is None and one.reason)
 
     @property
-    def corrections(self) -> tuple[tuple[Correction, int], ...]:
-        """Corrections of records, each with the number of records that it concerns."""
-        counts = (sum(map(one.concerns, self._records)) for one in CORRECTIONS)
-        return tuple(pair for pair in zip(CORRECTIONS, counts, strict=True) if pair[1])
-
-    @property
-    def _records(self) -> Iterator[Record]:
-        return (one.record for one in self.compared)
+    def corrections(self) -> tuple[tuple[Correction, tuple[Record, ...]], ...]:
+        """Corrections, each with the records that it concerns, in their order."""
+        found: dict[int, tuple[Correction, list[Record]]] = {}
+        for one in self.compared:
+            correction = one.record.correction
+            if correction is not None:
+                found.setdefault(id(correction), (correction, []))[1].append(one.record)
+        return tuple((correction, tuple(records)) for correction, records in found.values())
 
 
 def compare(records: Iterable[Record]) -> Comparison:
@@ -110,9 +110,18 @@ def compare(records: Iterable[Record]) -> Comparison:
 
 
 def to_json(comparison: Comparison) -> str:
-    """Returns a JSON list of id, prediction and measurement, both in the record's unit."""
+    """Returns a JSON list of id, prediction and measurement, both in the record's unit.
+
+    An entry also says by which publication its record was corrected; null where it is predicted as
+    it says.
+    """
     entries = [
-        {"id": one.record.id, "predicted": one.predicted, "measured": one.record.measured}
+        {
+            "id": one.record.id,
+            "predicted": one.predicted,
+            "measured": one.record.measured,
+            "corrected_by": one.record.correction and one.record.correction.source,
+        }
         for one in comparison.compared
     ]
     return json.dumps(entries, indent=1)
@@ -128,8 +137,8 @@ def to_text(comparison: Comparison) -> str:
         for row in rows
     ]
     corrections = [
-        f"{count} of {one.kind} predicted as measured on {one.chip}: {one.source}"
-        for one, count in comparison.corrections
+        f"{len(records)} of {records[0].kind} predicted as measured on {one.chip}: {one.source}"
+        for one, records in comparison.corrections
     ]
     return "\n".join([*lines, *corrections, *reasons(comparison)])
 

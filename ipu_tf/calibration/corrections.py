@@ -2,64 +2,60 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ipu_tf.calibration.records import Record
+
+class CorrectionError(ValueError):
+    """An entry that is no correction; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """A measurement as its publication describes it.
+    """A measurement as its publication describes it. The measured figures stay as recorded.
 
     Attributes:
         source: What it is called.
-        named: Texts of which the id or the source of its records contains one.
-        kind: The kind of its records.
+        ids: Ids of its records.
         chip: The chip that was measured.
         params: Parameters that replace those of the records, by name.
         why: Where it is published, or from what it follows.
     """
 
     source: str
-    named: tuple[str, ...]
-    kind: str
+    ids: tuple[str, ...]
     chip: str
     params: Mapping[str, Any] = field(default_factory=dict)
     why: str
 
-    def concerns(self, record: Record) -> bool:
-        """Returns whether a record is of this measurement."""
-        said = f"{record.id} {record.source}".lower()
-        return record.kind == self.kind and any(name in said for name in self.named)
 
+def correction_of(entry: Any, known_ids: Collection[str]) -> Correction:
+    """Returns the correction that an entry of a file describes.
 
-CORRECTIONS = (
-    Correction(
-        source="PopSparse, dense matmuls (arXiv 2303.16999)",
-        named=("popsparse", "sparsity-benchmarks"),
-        kind="dense_matmul",
-        chip="bow",
-        params={
-            "cycles_counted": "compute and exchange, no sync",
-            "partials": "half of half inputs",
-        },
-        why="the authors ran on one Bow IPU and turned cycles into rates at a fixed 1.85 GHz "
-        "(their article on PopSparse; their notebook SpMM.ipynb, which expects 30% less of a "
-        "GC200); their matmul_bench.py prints the rate of compute and exchange together, without "
-        "sync; no product of float16 with float32 partials exceeds 174 TFLOP/s on a Bow, and 239 "
-        "were measured",
-    ),
-)
-"""Measurements of which the records infer otherwise. The measured figures stay as recorded."""
+    Args:
+        entry: Plain data.
+        known_ids: Ids of the file's records.
 
-
-def corrected(record: Record) -> Record:
-    """Returns the record with what is published of its measurement."""
-    correction = next((one for one in CORRECTIONS if one.concerns(record)), None)
-    if correction is None:
-        return record
-    params = {**record.params, **correction.params}
-    return dataclasses.replace(record, chip=correction.chip, params=params)
+    Raises:
+        CorrectionError: It describes none, or names a record that the file does not have.
+    """
+    if not isinstance(entry, dict):
+        raise CorrectionError(f"a correction is an object. Received: {entry!r}.")
+    names = {one.name for one in fields(Correction)}
+    missing, unknown = names - {"params"} - entry.keys(), entry.keys() - names
+    if missing or unknown:
+        problem, wrong = ("lacks", missing) if missing else ("has no field", unknown)
+        raise CorrectionError(f"a correction {problem} {', '.join(map(repr, sorted(wrong)))}.")
+    for name in ("source", "chip", "why"):
+        if not isinstance(entry[name], str):
+            raise CorrectionError(f"{name!r} must be a text. Received: {entry[name]!r}.")
+    ids, params = entry["ids"], entry.get("params", {})
+    if not isinstance(params, dict):
+        raise CorrectionError(f"'params' must be an object. Received: {params!r}.")
+    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        raise CorrectionError(f"'ids' must be a list of ids of records. Received: {ids!r}.")
+    strangers = [one for one in ids if one not in known_ids]
+    if strangers:
+        raise CorrectionError(f"'ids' names records that are not there: {', '.join(strangers)}.")
+    return Correction(**{**entry, "ids": tuple(ids)})

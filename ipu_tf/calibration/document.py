@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ipu_tf.calibration.compare import Comparison, Group, compare
-from ipu_tf.calibration.corrections import CORRECTIONS
+from ipu_tf.calibration.corrections import Correction
 from ipu_tf.calibration.provenance import CONSTANTS, KIND_NOTES, KNOWN_WRONG
-from ipu_tf.calibration.records import load_records
+from ipu_tf.calibration.records import Record, load_records
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 POINTS = ROOT / "tests" / "calibration"
@@ -52,7 +52,8 @@ they show how the model extends.
 
 _CORRECTIONS_TEXT = """\
 What is published of these measurements contradicts what their records infer; predictions follow
-the publication. Tables name the records' chip.
+the publication. Tables name the records' chip. A file of records says so itself, in its section
+"corrections"; records that none names are predicted as they say.
 """
 
 _VERTICES_TEXT = """\
@@ -72,8 +73,9 @@ def render(fitted: Comparison, published: Comparison) -> str:
     constants = [(one.name, one.value, one.status, one.how) for one in CONSTANTS]
     kinds = [(f"`{kind}`", note.status, note.how) for kind, note in KIND_NOTES.items()]
     corrections = [
-        (one.source, f"`{one.kind}`", one.chip, "; ".join(map(str, one.params.values())), one.why)
-        for one in CORRECTIONS
+        _correction_row(one, records)
+        for comparison in (fitted, published)
+        for one, records in comparison.corrections
     ]
     parts = [
         _HEAD,
@@ -121,6 +123,11 @@ def main() -> int:
     )
     PAGE.write_text(render(fitted, published), encoding="utf-8")
     return 0
+
+
+def _correction_row(correction: Correction, records: Sequence[Record]) -> tuple[str, ...]:
+    params = "; ".join(map(str, correction.params.values()))
+    return correction.source, f"`{records[0].kind}`", correction.chip, params, correction.why
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from ipu_tf.calibration.figures import is_out_of_range, leading_number
 from ipu_tf.calibration.outcome import CannotPredict
 from ipu_tf.calibration.records import Record
 from ipu_tf.machine.target import Target, target
 
-_NUMBER = re.compile(r"\s*([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)", re.IGNORECASE)
 _TYPE = re.compile(
     r"f8|f16|f32|fp8|fp16|fp32|float8|float16|float32|half|single|mixed|quarter|float"
 )
@@ -26,18 +26,18 @@ def number(record: Record, *names: str, default: float | None = None) -> float:
     """Returns the first parameter of those names; a text may go on after its number.
 
     Raises:
-        CannotPredict: There is none of them and no default, or it is no number.
+        CannotPredict: There is none of them and no default, or it is no number of a measurement.
     """
     for name in names:
         value = record.params.get(name)
         if value is None:
             continue
-        if isinstance(value, str):
-            match = _NUMBER.match(value)
-            value = float(match[1]) if match else None
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        found = leading_number(value)
+        if found is None:
             raise CannotPredict(f"the parameter {name!r} is no number")
-        return value
+        if is_out_of_range(found):
+            raise CannotPredict(f"the parameter {name!r} is out of range")
+        return found
     if default is None:
         raise CannotPredict(f"needs the parameter {' or '.join(map(repr, names))}")
     return default

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ipu_tf.calibration.corrections import corrected
+import numpy as np
+
 from ipu_tf.calibration.outcome import CannotPredict, Outcome
 from ipu_tf.calibration.params import target_of
 from ipu_tf.calibration.predict_contractions import (
@@ -54,15 +55,21 @@ KINDS: Mapping[str, Predictor] = {
 def predict(record: Record) -> float | None:
     """Returns what the model predicts for a record, in the record's unit; None for unknown kinds.
 
-    What is published of the measurement goes before what its record infers (`corrections`).
+    What is published of the measurement goes before what its record infers (`Record.corrected`).
 
     Raises:
-        CannotPredict: The kind is known, but the record lacks what the prediction needs.
+        CannotPredict: The kind is known, but the record lacks what the prediction needs, or its
+            sizes are too large to be counted.
         ValueError: The chip is unknown.
     """
     predictor = KINDS.get(record.kind)
     if predictor is None:
         return None
-    record = corrected(record)
+    record = record.corrected
     target = target_of(record)
-    return predictor(record, target).in_unit(parse_unit(record.unit), target.clock_hz)
+    try:
+        with np.errstate(over="raise"):
+            outcome = predictor(record, target)
+            return outcome.in_unit(parse_unit(record.unit), target.clock_hz)
+    except (OverflowError, FloatingPointError) as error:
+        raise CannotPredict("its sizes together are out of range") from error

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from ipu_tf.calibration.corrections import Correction, CorrectionError, correction_of
+from ipu_tf.calibration.figures import LARGEST, is_out_of_range
 
 
 class RecordError(ValueError):
@@ -29,6 +32,8 @@ class Record:
         n_ipus: Number of IPUs that took part.
         what: The measurement in words.
         source: Where the figure is published.
+        correction: What is published of the measurement and contradicts the record; None where
+            nothing does.
     """
 
     id: str
@@ -41,6 +46,16 @@ class Record:
     n_ipus: int = 1
     what: str = ""
     source: str = ""
+    correction: Correction | None = None
+
+    @property
+    def corrected(self) -> Record:
+        """The record with what is published of its measurement."""
+        correction = self.correction
+        if correction is None:
+            return self
+        params = {**self.params, **correction.params}
+        return dataclasses.replace(self, chip=correction.chip, params=params, correction=None)
 
     @property
     def text(self) -> str:
@@ -55,30 +70,73 @@ _OPTIONAL = {
 }  # fmt: skip
 
 
+_SECTIONS = {"records", "corrections"}
+
+
 def load_records(path: str | Path) -> tuple[Record, ...]:
-    """Returns the records of a JSON file, a list of objects; fields it does not know are left.
+    """Returns the records of a JSON file.
+
+    The file holds a list of objects, or an object of that list as "records" and a list of
+    "corrections", whose fields are those of `Correction`. Fields of records that it does not know
+    are left.
 
     Raises:
         RecordError: The file cannot be read, is not such a list, or an entry lacks a field, has
-            one of another type, a figure that is not positive, or an id that another entry has.
+            one of another type, a figure that is not positive or out of range, or an id that
+            another entry has; or a correction is none, or concerns what another one does.
     """
     try:
-        entries = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"Cannot read the records of {path}: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} is not JSON: {error}. Write a list of records.") from error
-    if not isinstance(entries, list):
-        raise RecordError(
-            f"{path} must hold a list of records. Received: {type(entries).__name__}."
-        )
+    entries, corrections = _sections(data, path)
     records = tuple(_record(entry, f"{path}, entry {at}") for at, entry in enumerate(entries))
     seen: set[str] = set()
     for record in records:
         if record.id in seen:
             raise RecordError(f"{path} has two records of the id {record.id!r}. Rename one.")
         seen.add(record.id)
-    return records
+    by_id = _corrections_by_id(corrections, seen, path)
+    return tuple(dataclasses.replace(record, correction=by_id.get(record.id)) for record in records)
+
+
+def _sections(data: Any, path: str | Path) -> tuple[list[Any], list[Any]]:
+    """Returns the records and the corrections of a file, as plain data."""
+    if isinstance(data, list):
+        return data, []
+    if not isinstance(data, dict):
+        raise RecordError(f"{path} must hold a list of records. Received: {type(data).__name__}.")
+    if "records" not in data or data.keys() - _SECTIONS:
+        raise RecordError(
+            f"{path} must hold a list of records, or an object of 'records' and 'corrections'. "
+            f"Received: an object of {', '.join(map(repr, data)) or 'nothing'}."
+        )
+    for name in data:
+        if not isinstance(data[name], list):
+            kind = type(data[name]).__name__
+            raise RecordError(f"{path}: {name!r} must be a list. Received: {kind}.")
+    return data["records"], data.get("corrections", [])
+
+
+def _corrections_by_id(
+    entries: list[Any], known_ids: set[str], path: str | Path
+) -> dict[str, Correction]:
+    """Returns the correction of each record that has one."""
+    found: dict[str, Correction] = {}
+    for at, entry in enumerate(entries):
+        where = f"{path}, correction {at}"
+        try:
+            correction = correction_of(entry, known_ids)
+        except CorrectionError as error:
+            raise RecordError(f"{where}: {error}") from None
+        _check_params(correction.params, where)
+        for id_ in correction.ids:
+            if id_ in found:
+                raise RecordError(f"{where}: {id_!r} is corrected twice. Remove it from one.")
+            found[id_] = correction
+    return found
 
 
 def _record(entry: Any, where: str) -> Record:
@@ -95,13 +153,26 @@ def _record(entry: Any, where: str) -> Record:
             wanted = "a number" if name in ("measured", "n_ipus") else _written(name)
             raise RecordError(f"{where}: {name!r} must be {wanted}. Received: {entry[name]!r}.")
     record = Record(**{name: entry[name] for name in (*_REQUIRED, *_OPTIONAL) if name in entry})
-    if not (math.isfinite(record.measured) and record.measured > 0):
-        raise RecordError(f"{where}: 'measured' must be positive. Received: {record.measured!r}.")
+    _check_params(record.params, where)
+    if not record.measured > 0 or is_out_of_range(record.measured):
+        raise RecordError(
+            f"{where}: 'measured' must be positive, and at most {LARGEST:,}. "
+            f"Received: {str(record.measured)[:40]}."
+        )
     if record.n_ipus < 1:
         raise RecordError(f"{where}: 'n_ipus' must be positive. Received: {record.n_ipus!r}.")
     if not record.unit.strip():
         raise RecordError(f"{where}: 'unit' must be a unit, such as 'us'. Received: ''.")
     return record
+
+
+def _check_params(params: Mapping[str, Any], where: str) -> None:
+    for name, value in params.items():
+        if is_out_of_range(value):
+            raise RecordError(
+                f"{where}: the parameter {name!r} is no size of a measurement: write a number of "
+                f"at most {LARGEST:,}. Received: {str(value)[:40]}."
+            )
 
 
 def _written(name: str) -> str:

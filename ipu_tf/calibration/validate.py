@@ -17,9 +17,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments after the command's name; those of the process by default.
     """
     parser = argparse.ArgumentParser(prog="ipu-tf validate", description=__doc__)
-    parser.add_argument("file", help="a JSON list of records")
     parser.add_argument(
-        "--json", action="store_true", help="print a list of {id, predicted, measured} instead"
+        "file", help="a JSON list of records, or an object of records and corrections"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print a list of {id, predicted, measured, corrected_by} instead",
     )
     arguments = parser.parse_args(argv)
     try:

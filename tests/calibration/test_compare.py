@@ -84,7 +84,12 @@ def test_one_bad_record_leaves_the_others(make, changes, reason):
 
 def test_json_has_every_record(make):
     entries = json.loads(to_json(compare([make("host", {"tiles": 1}), make("weather", {})])))
-    assert entries[0] == {"id": "made", "predicted": pytest.approx(8.81, rel=1e-3), "measured": 1.0}
+    assert entries[0] == {
+        "id": "made",
+        "predicted": pytest.approx(8.81, rel=1e-3),
+        "measured": 1.0,
+        "corrected_by": None,
+    }
     assert entries[1]["predicted"] is None
 
 

@@ -239,3 +239,15 @@ def test_no_square_may_fit(monkeypatch, make):
     monkeypatch.setattr(predict_contractions, "_largest_square", lambda *_: 0)
     with pytest.raises(CannotPredict, match=r"no square matmul of 128 rows fits"):
         predict(make("gemm_largest_square", {}, dtype="f32"))
+
+
+@pytest.mark.parametrize("size", [2**40, 2**53])
+def test_sizes_that_are_out_of_range_together(make, size):
+    params = {"input": size, "filter": 3, "in_chans": size, "out_chans": size}
+    with pytest.raises(CannotPredict, match="its sizes together are out of range"):
+        predict(make("conv_forward", params, dtype="f16"))
+
+
+def test_a_size_that_is_out_of_range(make):
+    with pytest.raises(CannotPredict, match="the parameter 'tiles' is out of range"):
+        predict(make("host", {"tiles": "1e999"}))

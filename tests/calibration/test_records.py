@@ -21,23 +21,54 @@ def test_a_record_keeps_its_fields(write):
     [
         ("{nonsense", r"records\.json is not JSON: Expecting property.*Write a list of records"),
         ("[1, 2", r"is not JSON"),
-        ({"id": "a"}, r"must hold a list of records\. Received: dict"),
+        ({"id": "a"}, r"must hold a list of records, .*\. Received: an object of 'id'"),
+        ("3", r"must hold a list of records\. Received: int"),
         (["a"], r"entry 0: a record is an object\. Received: 'a'"),
         ([without("kind")], r"entry 0 \(a\): the field 'kind' is missing"),
         ([without("measured")], r"the field 'measured' is missing"),
         ([{**GOOD, "measured": "fast"}], r"'measured' must be a number\. Received: 'fast'"),
         ([{**GOOD, "measured": True}], r"'measured' must be a number\. Received: True"),
-        ([{**GOOD, "measured": 0}], r"'measured' must be positive\. Received: 0"),
+        ([{**GOOD, "measured": 0}], r"'measured' must be positive, .*\. Received: 0"),
+        ([{**GOOD, "measured": 10**400}], r"'measured' must be positive, and at most 9,007"),
         ([{**GOOD, "chip": 2}], r"'chip' must be a text\. Received: 2"),
         ([{**GOOD, "params": []}], r"'params' must be an object\. Received: \[\]"),
         ([{**GOOD, "n_ipus": 0}], r"'n_ipus' must be positive\. Received: 0"),
         ([{**GOOD, "unit": " "}], r"\(a\): 'unit' must be a unit, such as 'us'"),
         ([GOOD, GOOD], r"has two records of the id 'a'"),
+        (
+            {"records": []} | GOOD,
+            r"an object of 'records' and 'corrections'. Received: an object of",
+        ),
+        ({}, r"an object of 'records' and 'corrections'. Received: an object of nothing"),
+        ({"records": {}}, r"'records' must be a list. Received: dict"),
+        ({"records": [], "corrections": {}}, r"'corrections' must be a list. Received: dict"),
+        ("[" * 100_000, r"is not JSON: maximum recursion depth"),
+        ("[" + "9" * 5000 + "]", r"is not JSON: Exceeds the limit"),
     ],
 )
 def test_files_that_cannot_be_used(write, entries, message):
     with pytest.raises(RecordError, match=message):
         load_records(write(entries))
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        *('"1e999"', '" 1e308 samples"', '"-1e999"', '"9007199254740994"'),
+        *("1e308", "1e400", "Infinity", "NaN", "9007199254740994"),
+    ],
+)
+def test_sizes_that_no_measurement_has(write, size):
+    entry = f'"id":"a","kind":"x","chip":"gc2","measured":1,"unit":"us","params":{{"m":{size}}}'
+    message = r"entry 0 \(a\): the parameter 'm' is no size of a measurement: write a number of"
+    with pytest.raises(RecordError, match=message):
+        load_records(write(f"[{{{entry}}}]"))
+
+
+def test_words_may_look_like_large_numbers(write):
+    params = {"commit": "1e999ab", "proportion": "0.6 by default", "clock_hz": 1.85e9}
+    (record,) = load_records(write([{**GOOD, "params": params}]))
+    assert record.params == params
 
 
 def test_what_is_null_is_not_there(write):
@@ -46,7 +77,7 @@ def test_what_is_null_is_not_there(write):
 
 
 def test_a_figure_is_finite(write):
-    with pytest.raises(RecordError, match=r"'measured' must be positive\. Received: nan"):
+    with pytest.raises(RecordError, match=r"'measured' must be positive, .*\. Received: nan"):
         load_records(write('[{"id":"a","kind":"x","chip":"gc2","measured":NaN,"unit":"us"}]'))
 
 

@@ -70,6 +70,7 @@ def test_figures_are_in_the_file_for_other_readers(path, report):
         (b"\xff\xfe", "is not valid JSON"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"format": "ipu_tf report", "version": NaN}', "NaN is not a number of JSON"),
+        (b"[" + b"9" * 5000 + b"]", "is not valid JSON: Exceeds the limit"),
         (b"[]", "is not a report: it needs an object"),
         (b'{"format": "other"}', "is not a report"),
         (b'{"format": "ipu_tf report"}', "must be a positive integer. Received: None"),
@@ -141,6 +142,18 @@ CORRUPTIONS = {
     "not a list of integers": (
         lambda e: device_of(e)["memory"].update(live_bytes=[1.5]),
         r"live_bytes: expected a list of integers. Received: \[1.5\]",
+    ),
+    "a count too large": (
+        lambda e: device_of(e)["steps"][0].update(repeats=10**400),
+        r"steps\[0\].repeats: expected int of less than 2\*\*63. Received: 1000.*\.\.\.",
+    ),
+    "a size too large": (
+        lambda e: e["report"]["programs"][0]["tile_ops"][0]["shape"].update(m=10**400),
+        r"tile_ops\[0\].shape.m: expected int of less than 2\*\*63. Received: 1000.*\.\.\.",
+    ),
+    "a rate too large": (
+        lambda e: device_of(e)["target"].update(clock_hz=1e308),
+        r"target.clock_hz: expected float or int of less than 2\*\*63. Received: 1e\+308",
     ),
     "too large": (
         lambda e: device_of(e)["memory"].update(live_bytes=[1 << 70] * 4),
