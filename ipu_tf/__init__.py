@@ -52,6 +52,7 @@ _MODULES = frozenset(
         "codec",
         "compiler",
         "config",
+        "default_graph",
         "estimation",
         "gradient_accumulation",
         "infeed_iterator",

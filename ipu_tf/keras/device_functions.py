@@ -14,14 +14,14 @@ from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras import functions, replication
 from ipu_tf.keras.functions import ExecutionFunction
 from ipu_tf.keras.loop import Loop
+from ipu_tf.keras.own_steps import OwnSteps, adopt_optimizers
 from ipu_tf.keras.saving import SavedExtensions
-from ipu_tf.keras.scoped_steps import ScopedSteps
 from ipu_tf.keras.step_results import StepResults
 from ipu_tf.keras.steps import Replicas, replicas_of, run_with
 from ipu_tf.keras.training_steps import TrainingSteps
 
 
-class DeviceFunctions(ScopedSteps, SavedExtensions):
+class DeviceFunctions(OwnSteps, SavedExtensions):
     """Makes the functions that Keras' loop calls, one execution of the device each.
 
     A step is `train_step`, `test_step` or `predict_step`; `strategy.run` makes it a program of the
@@ -59,7 +59,10 @@ class DeviceFunctions(ScopedSteps, SavedExtensions):
             return super().make_test_function(force)
         self._drop_stale_functions()
         if self.test_function is None or force:
-            loop = Loop(run_with(self.distribute_strategy, self.test_step), self._replicated())
+            loop = Loop(
+                run_with(self.distribute_strategy, self._step_of_loop("test_step")),
+                self._replicated(),
+            )
             self.test_function = functions.iterator_function(
                 self._execution(loop, self._last_logs())
             )
@@ -71,7 +74,10 @@ class DeviceFunctions(ScopedSteps, SavedExtensions):
             return super().make_predict_function(force)
         self._drop_stale_functions()
         if self.predict_function is None or force:
-            loop = Loop(run_with(self.distribute_strategy, self.predict_step), self._replicated())
+            loop = Loop(
+                run_with(self.distribute_strategy, self._step_of_loop("predict_step")),
+                self._replicated(),
+            )
             self.predict_function = functions.predict_function(
                 self._execution(loop, functions.concatenated)
             )
@@ -81,7 +87,7 @@ class DeviceFunctions(ScopedSteps, SavedExtensions):
         strategy, replicas = self.distribute_strategy, self._replicated()
         accumulation = self._accumulation()
         if accumulation.steps_per_replica == 1 and replicas.count == 1:
-            return Loop(run_with(strategy, self.train_step), replicas)
+            return Loop(run_with(strategy, self._step_of_loop("train_step")), replicas)
         training = TrainingSteps(strategy, self, accumulation, replicas)
         return Loop(
             training.step,
@@ -226,21 +232,12 @@ class DeviceFunctions(ScopedSteps, SavedExtensions):
         """
         strategy = self.distribute_strategy
         if isinstance(strategy, IPUStrategy):
-            _adopt(self.optimizer, strategy)
+            adopt_optimizers(self)
+            if self._builds_as_it_runs():
+                return
             if iterator is not None:
                 data_batch = functions.batch_spec(iterator._get_iterator().element_spec)
                 iterator = None
             if data_batch is not None:
                 self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data_batch)
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
-
-
-def _adopt(optimizer: Any, strategy: IPUStrategy) -> None:
-    """Makes an optimizer one of `strategy`, also where it was made outside of the scope.
-
-    An optimizer holds on to the strategy that it was made under. The variables of an IPU strategy
-    are plain ones, so what it has made so far fits in.
-    """
-    while optimizer is not None:
-        optimizer._distribution_strategy = strategy
-        optimizer = getattr(optimizer, "inner_optimizer", None)

@@ -1,38 +1,49 @@
-"""What a user's model and optimizer may not replace, because the IPU's loop does not call it."""
+"""What a user's model and optimizer may replace of the training loop, and what not."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 _SWITCH_OFF = (
-    "Keras models on the IPU run a loop of their own. To use the function of the model, set "
-    "`enable_keras_extensions=False` when the strategy is made: IPUStrategy("
-    "enable_keras_extensions=False)."
+    "To use the function of the model, set `enable_keras_extensions=False` when the strategy is "
+    "made: IPUStrategy(enable_keras_extensions=False)."
 )
 
 
-def check_not_overridden(model: keras.Model, loop: type[keras.Model], names: Sequence[str]) -> None:
-    """Checks that functions of the training loop are those of Keras or of the IPU.
+def is_overridden(model: keras.Model, loop: type[keras.Model], name: str) -> bool:
+    """Returns whether a model, its class or a user's base class has a function of its own.
 
     Args:
         model: The model.
         loop: The class whose functions are the IPU's.
-        names: The functions that are about to run.
+        name: Name of the function.
+    """
+    expected = inspect.getattr_static(loop, name)
+    return name in vars(model) or inspect.getattr_static(type(model), name) is not expected
+
+
+def check_not_overridden(
+    model: keras.Model, loop: type[keras.Model], name: str, *, why: str
+) -> None:
+    """Checks that a function of the training loop is that of Keras or of the IPU.
+
+    Args:
+        model: The model.
+        loop: The class whose functions are the IPU's.
+        name: The function that is about to run.
+        why: Sentence that says why it has to be.
 
     Raises:
-        RuntimeError: The model, its class or a user's base class has a function of its own.
+        RuntimeError: The model has a function of its own.
     """
-    for name in names:
-        expected = inspect.getattr_static(loop, name)
-        if name in vars(model) or inspect.getattr_static(type(model), name) is not expected:
-            raise RuntimeError(
-                f"The function `{name}` for the model {model.name} has been overridden. "
-                f"{_SWITCH_OFF}"
-            )
+    if is_overridden(model, loop, name):
+        raise RuntimeError(
+            f"The function `{name}` for the model {model.name} has been overridden. {why} "
+            f"{_SWITCH_OFF}"
+        )
 
 
 def check_call(model: keras.Model) -> None:

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from ipu_tf.infeed_iterator import stock_dataset_iterators
 from ipu_tf.keras import data as data_rules
-from ipu_tf.keras import feeding, functions, lengths, overrides
+from ipu_tf.keras import feeding, functions, lengths, overrides, own_steps
 from ipu_tf.keras.callbacks import StepwiseCallbackList
 from ipu_tf.keras.data import Data
 from ipu_tf.keras.device_functions import DeviceFunctions
@@ -25,6 +24,10 @@ from ipu_tf.keras.lengths import Use
 from ipu_tf.keras.pipeline.pipeline import Pipeline
 
 logger = logging.getLogger(__name__)
+
+_LOOP_OF_ITS_OWN = (
+    "Keras models on the IPU run a loop of their own, which reads the data and calls the steps."
+)
 
 _FUNCTIONS = {
     "fit": ("train_step", "make_train_function"),
@@ -65,13 +68,15 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
         next_method = getattr(super(IPUTrainer, self), name)
         if not self._runs_on_ipu():
             return next_method(*args, **kwargs)
-        overrides.check_not_overridden(self, IPUTrainer, _FUNCTIONS[name])
-        overrides.check_call(self)
+        step, make_function = _FUNCTIONS[name]
+        overrides.check_not_overridden(self, IPUTrainer, make_function, why=_LOOP_OF_ITS_OWN)
+        self._check_step(step)
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         arguments = {key: value for key, value in bound.arguments.items() if key != "self"}
         arguments |= arguments.pop("kwargs", {})
-        with stock_dataset_iterators():  # Keras reads its iterators eagerly in places.
+        # Keras reads its iterators eagerly in places.
+        with stock_dataset_iterators(), self._about_to_run(step):
             prepared = method(self, arguments)
             with self._executing(prepared) as arguments:
                 return next_method(**arguments)
@@ -186,9 +191,11 @@ class IPUTrainer(DeviceFunctions):
             shuffle=shuffle,
             class_weight=class_weight,
         )
-        if not self.built:
+        step, _ = _FUNCTIONS[wanted.method]
+        if not self._is_built_for(step):
             # Only a built model tells its pipeline stages, and with them how many replicas fit.
-            self._build_for(functions.batch_spec(source.dataset.element_spec), wanted.method)
+            self._build_for(functions.batch_spec(source.dataset.element_spec), step)
+            self._check_step(step)
         wanted = dataclasses.replace(
             wanted,
             replicas=self._replication_factor(),
@@ -200,14 +207,13 @@ class IPUTrainer(DeviceFunctions):
             self._check_inference_steps(infeed.schedule.steps_per_execution)
         return infeed
 
-    def _build_for(self, batch: Any, method: str) -> None:
+    def _build_for(self, batch: Any, step: str) -> None:
         """Builds the model for batches of these shapes and types."""
-        if method != "predict":
+        if step == "predict_step" or self._has_own(step):
+            self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+            own_steps.build_by_tracing(self, step, batch)
+        else:
             self._maybe_symbolic_build(data_batch=batch)
-            return
-        self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-        with self.distribute_strategy.scope():
-            tf.function(self.predict_step, autograph=False).get_concrete_function(batch)
 
     def _on_batch(self, arguments: dict[str, Any], *, method: str) -> _Call:
         use = Use(model=self.name, method=method)

@@ -292,11 +292,8 @@ def test_single_steps_and_arrays_are_hinted_at(strategy, caplog):
 @pytest.mark.parametrize(
     ("method", "name"),
     [
-        ("fit", "train_step"),
         ("fit", "make_train_function"),
-        ("evaluate", "test_step"),
         ("evaluate", "make_test_function"),
-        ("predict", "predict_step"),
         ("predict", "make_predict_function"),
     ],
 )

@@ -1,0 +1,249 @@
+"""Models with steps of their own: they run in the on-device loop and equal stock Keras'."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import ipu_tf.keras
+from ipu_tf.keras import PipelineStage
+from tests.keras.equivalence import batches, check_weights, samples, strategy_of
+from tests.keras.models_with_steps import (
+    AdversarialPair,
+    Distiller,
+    VariationalAutoencoder,
+    compile_kind,
+    compiled,
+)
+from tests.keras.small_models import CLASSES, FEATURES, Net, compile_model, sequential
+
+STEPS = {"fit": "train_step", "evaluate": "test_step", "predict": "predict_step"}
+KINDS = (VariationalAutoencoder, AdversarialPair, Distiller)
+
+
+def data_of(kind):
+    """Returns what a kind of model trains on: features, for the distiller with labels."""
+    features, labels = samples(48)
+    return (features, labels) if kind is Distiller else features
+
+
+def check_logs(ours, stock):
+    assert list(ours) == list(stock)
+    for name, values in stock.items():
+        np.testing.assert_allclose(ours[name], values, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_equals_stock_keras(strategy, kind, steps_per_execution):
+    dataset = batches(data_of(kind), 8)
+    stock = compiled(kind)
+    expected = stock.fit(dataset, epochs=2, verbose=0).history
+    with strategy.scope():
+        ours = compiled(kind, steps_per_execution=steps_per_execution)
+        history = ours.fit(dataset, epochs=2, verbose=0).history
+    assert isinstance(ours, ipu_tf.keras.Model)
+    check_logs(history, expected)
+    check_weights(ours, stock)
+    (program,) = strategy.report().programs
+    assert program.name == f"{ours.name}.train_step"
+    assert program.steps_per_execution == steps_per_execution
+
+
+@pytest.mark.parametrize("ipus", [1, 2])
+def test_evaluation_and_prediction_equal_stock_keras(ipus):
+    dataset = batches(data_of(VariationalAutoencoder), 6)
+    stock = compiled(VariationalAutoencoder)
+    expected = stock.predict(dataset, verbose=0)
+    strategy = strategy_of(ipus)
+    with strategy.scope():
+        ours = compiled(VariationalAutoencoder, steps_per_execution=2)
+        predictions = ours.predict(dataset, verbose=0)
+    check_logs(predictions, expected)
+    if ipus == 1:  # Each replica draws samples, and averages, for itself.
+        expected = stock.evaluate(dataset, verbose=0, return_dict=True)
+        check_logs(ours.evaluate(dataset, verbose=0, return_dict=True), expected)
+    names = {program.name.rpartition(".")[2] for program in strategy.report().programs}
+    assert names == {"predict_step", "test_step"} if ipus == 1 else {"predict_step"}
+
+
+def test_the_metrics_of_an_own_test_step_are_each_replicas():
+    class Judged(keras.Sequential):
+        def test_step(self, data):
+            x, y = data
+            return self.compute_metrics(x, y, self(x, training=False))
+
+    data = samples(24)
+    with strategy_of(2).scope():
+        keras.utils.set_random_seed(7)
+        ours = compile_model(Judged([keras.layers.Dense(CLASSES)]), steps_per_execution=3)
+        ours.set_replication_options("LIST")
+        logs = ours.evaluate(batches(data, 4), verbose=0, return_dict=True)
+    keras.utils.set_random_seed(7)
+    stock = compile_model(Judged([keras.layers.Dense(CLASSES)]))
+    for replica, accuracy in enumerate(np.asarray(logs["accuracy"])):
+        part = batches(data, 4).shard(2, replica)
+        expected = stock.evaluate(part, verbose=0, return_dict=True)
+        assert accuracy == pytest.approx(expected["accuracy"])
+
+
+def test_validation_runs_the_own_test_step(strategy):
+    data = data_of(VariationalAutoencoder)
+    stock = compiled(VariationalAutoencoder)
+    arguments = {"batch_size": 8, "validation_data": (data[:16], None), "verbose": 0}
+    expected = stock.fit(data, **arguments).history
+    with strategy.scope():
+        ours = compiled(VariationalAutoencoder)
+        check_logs(ours.fit(data, **arguments).history, expected)
+    assert set(expected) == {"loss", "kl_loss", "val_loss", "val_kl_loss"}
+
+
+def test_single_batches(strategy):
+    batch = data_of(AdversarialPair)[:8]
+    stock = compiled(AdversarialPair)
+    expected = [stock.train_on_batch(batch, return_dict=True) for _ in range(2)][-1]
+    with strategy.scope():
+        ours = compiled(AdversarialPair)
+        logs = [ours.train_on_batch(batch, return_dict=True) for _ in range(2)][-1]
+    check_logs(logs, expected)
+
+
+def extended(base):
+    class Extended(base):
+        def train_step(self, data):
+            logs = super().train_step(data)
+            return {**logs, "rows": 3, "noise": tf.reduce_mean(tf.random.normal((2, 4)))}
+
+    return Extended
+
+
+@pytest.mark.parametrize("base", [Net, keras.Sequential])
+def test_a_step_may_add_to_that_of_keras(strategy, base):
+    def make():
+        keras.utils.set_random_seed(7)
+        cls = extended(base)
+        return compile_model(cls() if base is Net else cls([keras.layers.Dense(CLASSES)]))
+
+    dataset = batches(samples(24), 8)
+    stock = make()
+    expected = stock.fit(dataset, verbose=0).history
+    with strategy.scope():
+        ours = make()
+        history = ours.fit(dataset, verbose=0).history
+    check_logs(history, expected)
+    check_weights(ours, stock)
+    assert history["rows"] == [3]
+
+
+@pytest.mark.parametrize("method", STEPS)
+def test_a_step_may_be_set_on_the_model(strategy, method):
+    def own(data):
+        x, _ = data
+        mean = tf.reduce_mean(model(x))
+        return mean if method == "predict" else {"mean": mean}
+
+    with strategy.scope():
+        model = compile_model(sequential(), metrics=None)
+        setattr(model, STEPS[method], own)
+        getattr(model, method)(batches(samples(8), 4), verbose=0)
+    (program,) = strategy.report().programs
+    assert program.name == f"{model.name}.{STEPS[method]}"
+
+
+@pytest.mark.parametrize("kind", [AdversarialPair, Distiller])
+def test_optimizers_may_be_made_outside_of_the_scope(strategy, kind):
+    dataset = batches(data_of(kind), 24)
+    stock = compiled(kind)
+    stock.fit(dataset, verbose=0)
+    with strategy.scope():
+        keras.utils.set_random_seed(7)
+        ours = kind()
+    compile_kind(ours)
+    ours.fit(dataset, verbose=0)
+    check_weights(ours, stock)
+
+
+def accumulating(model):
+    model.set_gradient_accumulation_options(gradient_accumulation_steps_per_replica=2)
+
+
+def pipelined(model):
+    model.set_pipeline_stage_assignment([0, 1])
+    model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+
+
+OBSTACLES = [
+    ("fit", 1, accumulating, "accumulates the gradients of 2 micro-batches"),
+    ("fit", 2, lambda model: None, "has 2 replicas"),
+    ("fit", 2, pipelined, "is a pipeline"),
+    ("evaluate", 2, pipelined, "is a pipeline"),
+    ("predict", 2, pipelined, "is a pipeline"),
+]
+
+
+@pytest.mark.parametrize(("method", "ipus", "configure", "obstacle"), OBSTACLES)
+def test_steps_that_would_be_taken_apart_are_refused(method, ipus, configure, obstacle):
+    def own(self, data):
+        raise AssertionError
+
+    with strategy_of(ipus).scope():
+        layers = [keras.Input((FEATURES,)), keras.layers.Dense(4), keras.layers.Dense(CLASSES)]
+        model = type("Own", (keras.Sequential,), {STEPS[method]: own})(layers)
+        compile_model(model, steps_per_execution=8)
+        configure(model)
+    message = (
+        f"The function `{STEPS[method]}` for the model {model.name} has been overridden. .*"
+        f"Here it has to: the model {obstacle}. .*`enable_keras_extensions=False`"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        getattr(model, method)(batches(samples(64), 4))
+
+
+@pytest.mark.parametrize("within", ["__init__", "call"])
+def test_stages_of_a_model_that_only_its_step_builds_are_refused(within):
+    def stage_in(place):
+        return PipelineStage(1) if place == within else tf.name_scope("none")
+
+    class Staged(keras.Model):
+        def __init__(self):
+            super().__init__()
+            with stage_in("__init__"):
+                self.dense = keras.layers.Dense(CLASSES)
+
+        def call(self, inputs):
+            with stage_in("call"):
+                return self.dense(inputs)
+
+        def train_step(self, data):
+            return {"mean": tf.reduce_mean(self(data[0]))}
+
+    with strategy_of(2).scope():
+        model = compile_model(Staged())
+        with pytest.raises(RuntimeError, match="`train_step` .* overridden.*"):
+            model.fit(batches(samples(8), 4))
+
+
+@pytest.mark.parametrize(
+    ("results", "message"),
+    [
+        ((1.0, 2.0), r"`train_step` of model 'own' must return a dict .*Received: \(1.0, 2.0\)"),
+        (None, "must return a dict from names to values.*Received: None"),
+        ({"loss": {"part": None}}, r"tensors or numbers. Received: None .*\['loss'\]\['part'\]"),
+    ],
+)
+def test_results_are_a_dict_of_tensors(strategy, results, message):
+    class Own(keras.Model):
+        def train_step(self, data):
+            return results
+
+    with strategy.scope():
+        model = compile_model(Own(name="own"))
+        with pytest.raises(TypeError, match=message):
+            model.fit(batches(samples(8), 4), verbose=0)
+
+
+def test_without_an_own_step_a_model_needs_a_call(strategy):
+    with strategy.scope():
+        model = compiled(AdversarialPair)
+        with pytest.raises(NotImplementedError, match="does not implement `call`"):
+            model.predict(batches(data_of(AdversarialPair), 8))
