@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
+from ipu_tf.adaptation import adapt_on_host
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.pipeline import PipelineProgram
 from ipu_tf.config import DeviceConfiguration
@@ -91,6 +92,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
 
                 stack.enter_context(construction.scope(self))
             if self._enable_dataset_iterators:
+                adapt_on_host()
                 stack.enter_context(dataset_iterators_in_scope())
             yield self
 

@@ -188,6 +188,8 @@ def _read(
                 raise UncompilableProgram.by_loops(name, refused) from error
             if _UNSUPPORTED.search(reason):
                 raise UncompilableProgram.by_missing_kernels(name, refused) from error
+            if _NO_CONSTANT.search(reason):
+                raise UncompilableProgram.by_arguments(name, refused) from error
             raise UncompilableProgram.by_xla(name, refused, reason) from error
     return HloModuleProto.FromString(serialized), functions.unbounded
 

@@ -83,6 +83,17 @@ class UncompilableProgram(ValueError):
         )
 
     @classmethod
+    def by_arguments(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
+        """Returns the error of a function with sizes or axes that depend on data."""
+        return cls(
+            program,
+            refused,
+            "Sizes, shapes and axes have to be compile-time constants, and those that these ops "
+            "take depend on data. Give them constants, replace them, or move them out of "
+            "`strategy.run`:",
+        )
+
+    @classmethod
     def by_dynamic_shapes(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
         """Returns the error of a function with tensors whose sizes depend on data."""
         return cls(
