@@ -56,6 +56,13 @@ from tensorflow.python.autograph.core import ag_ctx as ag_ctx
 # What tells traces of one tf.function apart has to include who traces it.
 from tensorflow.python.eager.polymorphic_function import function_context as function_context
 
+# Signatures with open sizes are given the sizes of the call when a function is traced.
+from tensorflow.core.function.trace_type import InternalCastContext as InternalCastContext
+from tensorflow.python.eager.polymorphic_function import function_type_utils as function_type_utils
+from tensorflow.python.eager.polymorphic_function import (
+    tracing_compilation as tracing_compilation,
+)
+
 # The path of the layer that is being called; TensorFlow's name scopes number layers anew.
 from keras.src.backend.common.name_scope import current_path as keras_layer_path
 

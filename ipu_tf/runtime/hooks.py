@@ -1,13 +1,14 @@
 """Puts the active tracer before op creation and function calls.
 
 TensorFlow has no public hook there, so its op creation, its calls of concrete functions, its keys
-of traces and its choice of optionals are wrapped, once a process; on threads that are not tracing
-the wrappers only call through.
+of traces, its signatures and its choice of optionals are wrapped, once a process; on threads that
+are not tracing the wrappers only call through.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,12 +19,15 @@ import tensorflow as tf
 from ipu_tf._private import (
     ConcreteFunction,
     FuncGraph,
+    InternalCastContext,
     VariableWatcher,
     cond_v2,
     eager_context_module,
     function_context,
+    function_type_utils,
     keras_layer_path,
     override_func_graph_name_scope,
+    tracing_compilation,
 )
 from ipu_tf.ops import library
 from ipu_tf.runtime import foreign
@@ -67,6 +71,7 @@ def _install() -> None:
     _hook_op_creation()
     _hook_concrete_functions()
     _hook_trace_keys()
+    _hook_signatures()
     _hook_optionals()
     _hook_name_scopes()
 
@@ -120,6 +125,44 @@ def _hook_trace_keys() -> None:
         return key._replace(context=(key.context, tracer, keras_layer_path()))
 
     function_context.make_function_context = make_function_context
+
+
+def _hook_signatures() -> None:
+    """Makes the tracer trace nested functions for the shapes that they are called with.
+
+    An `input_signature` may leave sizes open, as those of loaded SavedModels do, and
+    `reduce_retracing` opens them: on the machine they are static.
+    """
+    stock = tracing_compilation.trace_function
+
+    def trace_function(args: Any = None, kwargs: Any = None, tracing_options: Any = None) -> Any:
+        if active() is not None and tracing_options is not None and (args or kwargs):
+            args, kwargs, tracing_options = _as_called(args or (), kwargs or {}, tracing_options)
+        return stock(args, kwargs, tracing_options)
+
+    tracing_compilation.trace_function = trace_function
+
+
+def _as_called(args: Any, kwargs: Any, options: Any) -> tuple[Any, Any, Any]:
+    """Returns arguments and options to trace a function with, without shapes of a signature.
+
+    What the signature says of types still holds: arguments are cast to it.
+    """
+    options = dataclasses.replace(options, reduce_retracing=False)
+    if options.input_signature is None:
+        return args, kwargs, options
+    signature = options.polymorphic_type
+    bound = function_type_utils.canonicalize_function_inputs(
+        args, kwargs, signature, options.default_values, options.is_pure
+    )
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        if parameter.type_constraint is not None and name in bound.arguments:
+            value = bound.arguments[name]
+            bound.arguments[name] = parameter.type_constraint.cast(value, InternalCastContext())
+        parameters.append(type(parameter)(name, parameter.kind, parameter.optional, None))
+    unsigned = dataclasses.replace(options, polymorphic_type=type(signature)(parameters))
+    return bound.args, bound.kwargs, unsigned
 
 
 def _hook_concrete_functions() -> None:
