@@ -24,7 +24,7 @@ from ipu_tf.keras.step_tracing import (
 )
 from ipu_tf.keras.training_steps import DeviceStep
 from ipu_tf.profile.report import Report
-from ipu_tf.runtime import pipelines
+from ipu_tf.runtime import deployments
 from ipu_tf.runtime.untouched import untouched_variables
 
 
@@ -84,9 +84,9 @@ def estimate(
             specs = step_data.input_specs(made, batch_size, inputs)
             function = "train_step" if training else "predict_step"
             # Looked up here: a model that has to be compiled is replaced by one without options.
-            stages = pipelines.pipeline_of(made, function)
+            stages = deployments.deployment_of(made, function)
             accumulation = _accumulation(made)
-            stack.enter_context(pipelines.pipelined(stages))
+            stack.enter_context(deployments.deployed(stages))
             if training:
                 made, notes = stack.enter_context(trainable(made, ours=made is not model))
                 data = training_data(made, specs, targets, batch_size)

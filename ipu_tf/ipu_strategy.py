@@ -13,13 +13,12 @@ from ipu_tf import config
 from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
 from ipu_tf.adaptation import adapt_on_host
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
-from ipu_tf.compiler.pipeline import PipelineProgram
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
 from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
-from ipu_tf.runtime import boundary, device_programs, fusion, hooks, pipelines
+from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
 from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
 from ipu_tf.runtime.tracer import Tracer
 
@@ -187,7 +186,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 outputs = super().run(fn, args=args, kwargs=kwargs)
             tracer.finish(outputs)
             boundary.check_results(outputs)
-            compiled = device_programs.compile_trace(
+            program.device = device_programs.compile_trace(
                 device_programs.Trace(
                     tracer=tracer,
                     graph=graph,
@@ -195,13 +194,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
                     arguments=(args, kwargs),
                     outputs=outputs,
                     owner=owner,
-                    pipeline=pipelines.current(owner, getattr(inner, "__name__", "")),
+                    deployment=deployments.current(owner, getattr(inner, "__name__", "")),
                 )
             )
-            if isinstance(compiled, PipelineProgram):
-                program.pipeline = compiled
-            else:
-                program.device = compiled
         if not is_recording():
             outputs = fusion.fuse(graph, outputs)
         if device_programs.is_reported():
@@ -214,10 +209,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         try:
             yield
         except IPUOutOfMemoryError as error:
-            if isinstance(error.compiled, PipelineProgram):
-                program.pipeline = error.compiled
-            else:
-                program.device = error.compiled
+            program.device = error.compiled
             if error.compiled is None:
                 program.refusal = str(error)
             if device_programs.is_reported():

@@ -192,7 +192,7 @@ class TestSystems:
             model.set_pipelining_options(4)
         model.fit(batches(samples(BATCH * 8), BATCH), shuffle=False, verbose=0)
         (program,) = strategy.report().programs
-        return program.pipeline
+        return program.device
 
     def slower(self):
         links = dataclasses.replace(PAIR.links, board_hop_seconds=1e-4)

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler import control, in_place, lowering
 from ipu_tf.compiler.blocks import Block, Buffers, Node, Value, Values
-from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Phase
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
@@ -19,6 +18,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.compiler.ordering import schedule_block
 from ipu_tf.compiler.session import Session
+from ipu_tf.compiler.tile_program import Category
 
 _PASSED_ON = frozenset({"tuple", "opt-barrier"})
 """Opcodes whose result is their operands' arrays, one after the other."""

@@ -1,171 +1,334 @@
-"""A compiled function: its steps in order, its tensors on tiles, its memory over time.
+"""A compiled function: its stages on their IPUs, and what a run costs on them.
 
-Plain data: whatever reports, exports or compares programs reads it from here.
+A function on one IPU has one stage. Plain data: whatever reports, exports or compares programs
+reads it from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ipu_tf.compiler.hlo import Phase
-from ipu_tf.compiler.layouts.footprint import Footprint
-from ipu_tf.compiler.planner.plan import Plan
-from ipu_tf.machine.superstep import Superstep
+from ipu_tf.compiler.tile_program import Step, Tensor, TileMemory, TileProgram
 from ipu_tf.machine.target import Target
 
-Category: TypeAlias = Literal[
-    "weights",
-    "optimizer_state",
-    "accumulators",
-    "state",
-    "inputs",
-    "constants",
-    "activations",
-    "fifos",
-    "scratch",
-    "exchange_buffers",
-    "vertex_state",
-    "vertex_code",
-    "exchange_code",
-    "stack",
-]
-"""What tile memory is used for."""
+Schedule: TypeAlias = Literal["grouped", "interleaved", "sequential"]
+"""grouped: all stages run forward side by side, then all backward. interleaved: at any time half of
+the stages run forward, the other half backward. sequential: one stage at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What one instruction runs.
+class Crossing:
+    """A value that one stage hands to another.
 
     Attributes:
-        name: Name of the instruction.
-        opcode: Its opcode.
-        layer: Path of its Keras layer, "" for none.
-        phase: Its part of the training step.
-        supersteps: What runs, in order.
-        repeats: How often: the product of the trip counts of the loops around it.
-        flops: Floating point operations of one repetition.
-        plan: The plan of a contraction, else None.
-        op_name: Name of its TensorFlow op.
+        name: Name of its instruction.
+        layer: Path of the layer that makes it, "" for none.
+        source: The stage that makes it.
+        destination: The stage that reads it.
+        phase: When it crosses: with every micro-batch, or with the weight update.
+        bytes: Its bytes.
+        is_variable: Whether it is a variable that both stages use.
     """
 
     name: str
-    opcode: str
     layer: str
+    source: int
+    destination: int
     phase: Phase
-    supersteps: tuple[Superstep, ...]
-    repeats: int = 1
-    flops: int = 0
-    plan: Plan | None = None
-    op_name: str = ""
+    bytes: int
+    is_variable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """Something that passes do, counted, or in cycles.
+
+    Attributes:
+        forward: In the forward pass of a micro-batch.
+        backward: In its backward pass, what is computed again included.
+        update: In the weight update.
+    """
+
+    forward: int = 0
+    backward: int = 0
+    update: int = 0
+
+    @classmethod
+    def of(cls, phase: Phase, amount: int) -> Moves:
+        """Returns what is done in one phase alone."""
+        return cls(**{phase: amount})
+
+    def __add__(self, other: Moves) -> Moves:
+        return Moves(
+            forward=self.forward + other.forward,
+            backward=self.backward + other.backward,
+            update=self.update + other.update,
+        )
+
+    def times(self, factor: int) -> Moves:
+        """Returns each so many times as much."""
+        return Moves(
+            forward=factor * self.forward,
+            backward=factor * self.backward,
+            update=factor * self.update,
+        )
+
+
+_NO_MOVES = Moves()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageProgram:
+    """One stage.
+
+    Attributes:
+        index: Its number.
+        ipu: Its IPU within a replica.
+        program: What it runs for one micro-batch and a weight update.
+        forward_cycles: Cycles of its forward pass.
+        backward_cycles: Cycles of its backward pass, what it computes again included.
+        update_cycles: Cycles of its share of the weight update.
+        recomputed_cycles: Cycles of its backward pass in which it computes activations again.
+        fifo_bytes: Bytes that wait between its passes.
+        fifo_depth: Micro-batches that wait at most, besides the one at hand.
+        streamed: Cycles, of those above, of transfers from and to streaming memory.
+        gathered: Cycles, of those above, in which replicas put weights together that they share.
+        streaming_bytes: Bytes that it has in streaming memory, FIFOs included.
+    """
+
+    index: int
+    ipu: int
+    program: TileProgram
+    forward_cycles: int
+    backward_cycles: int
+    update_cycles: int
+    recomputed_cycles: int = 0
+    fifo_bytes: int = 0
+    fifo_depth: int = 0
+    streamed: Moves = _NO_MOVES
+    gathered: Moves = _NO_MOVES
+    streaming_bytes: int = 0
+
+    @property
+    def micro_batch_cycles(self) -> int:
+        """Cycles of both passes of a micro-batch."""
+        return self.forward_cycles + self.backward_cycles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """How long the micro-batches of one weight update take, in cycles.
+
+    Attributes:
+        slots: Times that all IPUs meet.
+        steady_cycles: From when the last stage has work until it has no more.
+        busy_cycles: Cycles that each IPU works, by IPU.
+        ramp_up_cycles: Until the last stage has work.
+        ramp_down_cycles: From when the last stage has no more work.
+        link_cycles: Those of all of these in which IPUs send to each other.
+    """
+
+    slots: int
+    steady_cycles: int
+    busy_cycles: tuple[int, ...]
+    ramp_up_cycles: int = 0
+    ramp_down_cycles: int = 0
+    link_cycles: int = 0
 
     @property
     def cycles(self) -> int:
-        """Cycles of all repetitions."""
-        return self.repeats * sum(superstep.total_cycles for superstep in self.supersteps)
+        """All cycles."""
+        return self.ramp_up_cycles + self.steady_cycles + self.ramp_down_cycles
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
-    """A tensor in tile memory.
-
-    Attributes:
-        name: Name of its instruction, or path of its variable.
-        layer: Path of its Keras layer, "" for none.
-        category: What it is.
-        footprint: The tiles that hold it.
-        bytes: Bytes of the whole tensor.
-        first_step: Index of the step that makes it; 0 for what is always live.
-        last_step: Index of the last step that reads it; the last of all for what is always live.
-        always_live: Whether its memory is never given back.
-    """
-
-    name: str
-    layer: str
-    category: Category
-    footprint: Footprint
-    bytes: int
-    first_step: int
-    last_step: int
-    always_live: bool = False
+    @property
+    def bubble_share(self) -> float:
+        """Share of the IPUs' time in which they wait for other stages, in [0, 1]."""
+        available = len(self.busy_cycles) * (self.cycles - self.link_cycles)
+        whole = len(self.busy_cycles) * self.cycles
+        return (available - sum(self.busy_cycles)) / whole if whole else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TileMemory:
-    """Bytes of every tile.
+class IpuMemory:
+    """The memory of one IPU of a replica.
 
     Attributes:
-        limit_bytes: What a tile has.
-        always_live: Per category, int64[tiles]: bytes that are never given back.
-        not_always_live_peak: Per category, int64[tiles]: bytes of the rest at `peak_step`.
-        peak_step: Index of the step at which the fullest tile is fullest.
-        live_bytes: int64[steps]: bytes in use on all tiles together, step by step.
-        max_tile_bytes: int64[steps]: bytes in use on the fullest tile, step by step.
+        ipu: Its number within the replica.
+        stages: The stages that it runs.
+        memory: Bytes of every tile.
+        streaming_bytes: Bytes that it has in streaming memory.
     """
 
-    limit_bytes: int
-    always_live: Mapping[Category, NDArray[np.int64]]
-    not_always_live_peak: Mapping[Category, NDArray[np.int64]]
-    peak_step: int
-    live_bytes: NDArray[np.int64]
-    max_tile_bytes: NDArray[np.int64]
-
-    @property
-    def peak_tile_bytes(self) -> NDArray[np.int64]:
-        """Bytes in use at the peak, int64[tiles]."""
-        parts = [*self.always_live.values(), *self.not_always_live_peak.values()]
-        return np.sum(parts, axis=0, dtype=np.int64)
-
-    @property
-    def fullest_tile(self) -> int:
-        """Number of the tile that is fullest at the peak."""
-        return int(np.argmax(self.peak_tile_bytes))
-
-    @property
-    def overflow_bytes(self) -> int:
-        """Bytes by which the fullest tile exceeds the limit; 0 if it fits."""
-        return max(0, int(self.peak_tile_bytes.max()) - self.limit_bytes)
-
-    @property
-    def fits(self) -> bool:
-        """Whether no tile ever needs more than it has."""
-        return self.overflow_bytes == 0
+    ipu: int
+    stages: tuple[int, ...]
+    memory: TileMemory
+    streaming_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeviceProgram:
     """A function compiled for the machine.
 
+    A run is a weight update: `micro_batches` passes through all stages, on each of `replicas`. A
+    function that is no training step, or updates after every batch, has one micro-batch.
+
     Attributes:
         name: Name of the function.
-        target: The chip it is compiled for.
-        steps: What runs, in order.
-        tensors: What lies on tiles, and when.
-        memory: Bytes of every tile.
-        samples_per_run: Samples (the leading dimension of its inputs) of one run; 0 if unknown.
-        unsupported: Opcodes without a cost, with the layers they are in.
+        target: The chip of every IPU.
+        system: Name of the system that its links are those of.
+        stages: The stages, in order.
+        ipus: The IPUs of a replica that have stages.
+        timeline: The micro-batches of a run.
+        update_cycles: Cycles of the weight update, transfers between stages included.
+        all_reduce_cycles: Cycles in which the replicas add up their gradients, and hand out the
+            weights of which each has updated a share.
+        crossings: What stages hand to each other.
+        schedule: In which order stages work on micro-batches.
+        recompute: Whether stages compute activations again.
+        micro_batches: Micro-batches of a run on each replica.
+        replicas: Copies of the stages.
+        replica_ipus: IPUs of each copy.
+        samples_per_run: Samples (the leading dimension of its inputs) of a micro-batch; 0 if
+            unknown.
         notes: What a reader of its figures has to know, such as a loop of unknown length.
+        streaming_limit_bytes: Bytes of streaming memory that all of its IPUs have.
     """
 
     name: str
     target: Target
-    steps: tuple[Step, ...]
-    tensors: tuple[Tensor, ...]
-    memory: TileMemory
+    system: str
+    stages: tuple[StageProgram, ...]
+    ipus: tuple[IpuMemory, ...]
+    timeline: Timeline
+    update_cycles: int
+    all_reduce_cycles: int = 0
+    crossings: tuple[Crossing, ...] = ()
+    schedule: Schedule = "sequential"
+    recompute: bool = False
+    micro_batches: int = 1
+    replicas: int = 1
+    replica_ipus: int = 1
     samples_per_run: int = 0
-    unsupported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    streaming_limit_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("stages", "ipus"):
+            if not getattr(self, name):
+                raise ValueError(f"DeviceProgram.{name} must not be empty.")
+        for name in ("micro_batches", "replicas", "replica_ipus"):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"DeviceProgram.{name} must be positive. Received: {getattr(self, name)}."
+                )
+        for number in chain.from_iterable(ipu.stages for ipu in self.ipus):
+            if not 0 <= number < len(self.stages):
+                raise ValueError(
+                    f"DeviceProgram.ipus must have stages from 0 to {len(self.stages) - 1}. "
+                    f"Received: {number}."
+                )
 
     @property
     def cycles(self) -> int:
         """Cycles of one run."""
-        return sum(step.cycles for step in self.steps)
+        return self.timeline.cycles + self.all_reduce_cycles + self.update_cycles
+
+    @property
+    def samples_per_update(self) -> int:
+        """Samples of a run on all replicas; 0 if unknown."""
+        return self.samples_per_run * self.micro_batches * self.replicas
+
+    @property
+    def times(self) -> Mapping[Phase, int]:
+        """How often each part of a step runs in a run of the program."""
+        return {"forward": self.micro_batches, "backward": self.micro_batches, "update": 1}
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What all stages run."""
+        return tuple(chain.from_iterable(stage.program.steps for stage in self.stages))
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What lies on the tiles of all IPUs."""
+        return tuple(chain.from_iterable(stage.program.tensors for stage in self.stages))
+
+    @property
+    def fullest_ipu(self) -> IpuMemory:
+        """The IPU with the fullest tile."""
+        return max(self.ipus, key=lambda ipu: int(ipu.memory.peak_tile_bytes.max(initial=0)))
+
+    @property
+    def memory(self) -> TileMemory:
+        """Bytes of every tile of the IPU with the fullest tile."""
+        return self.fullest_ipu.memory
+
+    @property
+    def limiting_stage(self) -> StageProgram:
+        """The stage that the others wait for: the one with the longest passes."""
+        return max(self.stages, key=lambda stage: stage.micro_batch_cycles)
+
+    @property
+    def streaming_bytes(self) -> int:
+        """Bytes of all replicas in streaming memory."""
+        return self.replicas * sum(ipu.streaming_bytes for ipu in self.ipus)
+
+    @property
+    def fits(self) -> bool:
+        """Whether no tile of any IPU, nor streaming memory, has to hold more than it can."""
+        fit = self.streaming_bytes <= self.streaming_limit_bytes
+        return fit and all(ipu.memory.fits for ipu in self.ipus)
+
+    @property
+    def unsupported(self) -> Mapping[str, tuple[str, ...]]:
+        """Opcodes without a cost, with the layers that they are in."""
+        found: dict[str, tuple[str, ...]] = {}
+        for stage in self.stages:
+            for opcode, layers in stage.program.unsupported.items():
+                found[opcode] = tuple(dict.fromkeys((*found.get(opcode, ()), *layers)))
+        return found
 
     @property
     def complete(self) -> bool:
         """Whether everything in it has a cost."""
         return not self.unsupported
+
+
+def on_one_ipu(program: TileProgram, *, system: str, samples_per_run: int = 0) -> DeviceProgram:
+    """Returns the device program of a function that runs whole on one IPU, once per batch.
+
+    Args:
+        program: What the IPU runs.
+        system: Name of the system that it is part of.
+        samples_per_run: Samples of one run; 0 if unknown.
+    """
+    cycles: dict[Phase, int] = {"forward": 0, "backward": 0, "update": 0}
+    for step in program.steps:
+        cycles[step.phase] += step.cycles
+    stage = StageProgram(
+        index=0,
+        ipu=0,
+        program=program,
+        forward_cycles=cycles["forward"],
+        backward_cycles=cycles["backward"],
+        update_cycles=cycles["update"],
+    )
+    return DeviceProgram(
+        name=program.name,
+        target=program.target,
+        system=system,
+        stages=(stage,),
+        ipus=(IpuMemory(ipu=0, stages=(0,), memory=program.memory),),
+        timeline=Timeline(
+            slots=1,
+            steady_cycles=stage.micro_batch_cycles,
+            busy_cycles=(stage.micro_batch_cycles,),
+        ),
+        update_cycles=stage.update_cycles,
+        samples_per_run=samples_per_run,
+        notes=program.notes,
+    )

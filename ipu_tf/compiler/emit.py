@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.compiler.blocks import Block, Buffers, Node
-from ipu_tf.compiler.device_program import Category, Step, Tensor
 from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint, slices
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.memory import stack_bytes
+from ipu_tf.compiler.tile_program import Category, Step, Tensor
 from ipu_tf.machine.target import Target
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from ipu_tf.compiler.device_program import Category, DeviceProgram
+from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.liveness import LiveTensor, live_on_tile
-
-if TYPE_CHECKING:
-    from ipu_tf.compiler.pipeline import PipelineProgram  # It raises these errors.
+from ipu_tf.compiler.tile_program import Category, TileProgram
 
 _LARGEST = 5
 """Tensors that an out-of-memory message names."""
@@ -74,10 +71,10 @@ class IPUOutOfMemoryError(MemoryError):
         overflow_bytes: Bytes over the limit of that tile.
         largest: What takes most of that tile, the largest first.
         ipu: Number of the IPU that it does not fit on; None where there is one.
-        compiled: The program, or the pipeline; None where a single op does not fit any plan.
+        compiled: The program; None where a single op does not fit any plan.
     """
 
-    compiled: DeviceProgram | PipelineProgram | None = None
+    compiled: DeviceProgram | None = None
 
     def __init__(
         self,
@@ -99,7 +96,7 @@ class IPUOutOfMemoryError(MemoryError):
         self.ipu = ipu
 
 
-def out_of_memory(program: DeviceProgram, *, ipu: int | None = None) -> IPUOutOfMemoryError:
+def out_of_memory(program: TileProgram, *, ipu: int | None = None) -> IPUOutOfMemoryError:
     """Returns the error that says why a program does not fit, for raising or for logging.
 
     Args:
@@ -128,6 +125,18 @@ def out_of_memory(program: DeviceProgram, *, ipu: int | None = None) -> IPUOutOf
     )
 
 
+def out_of_streaming_memory(program: DeviceProgram) -> IPUOutOfMemoryError:
+    """Returns the error that says that streaming memory does not hold what is offloaded."""
+    return IPUOutOfMemoryError(
+        f"Program '{program.name}': the streaming memory of {program.system} does not hold what is "
+        f"offloaded. Use a larger system, or keep more on the tiles. Received: "
+        f"{program.streaming_bytes:,} bytes of {program.replicas} replicas, for "
+        f"{program.streaming_limit_bytes:,}.",
+        program=program.name,
+        chip=program.target.chip,
+    )
+
+
 def op_out_of_memory(
     program: str, chip: str, *, layer: str, op_name: str, reason: str
 ) -> IPUOutOfMemoryError:
@@ -141,7 +150,7 @@ def op_out_of_memory(
     )
 
 
-def _step_text(program: DeviceProgram) -> str:
+def _step_text(program: TileProgram) -> str:
     if not program.steps:
         return "nothing: its variables alone are too large"
     step = program.steps[program.memory.peak_step]
@@ -159,7 +168,7 @@ def _tensor_text(live: LiveTensor) -> str:
     )
 
 
-def largest_on_fullest_tile(program: DeviceProgram) -> tuple[LiveTensor, ...]:
+def largest_on_fullest_tile(program: TileProgram) -> tuple[LiveTensor, ...]:
     """Returns the five tensors that take most of the fullest tile at the peak."""
     memory, tiles = program.memory, program.target.tiles
     tile = memory.fullest_tile
@@ -167,7 +176,7 @@ def largest_on_fullest_tile(program: DeviceProgram) -> tuple[LiveTensor, ...]:
     return live[:_LARGEST]
 
 
-def advice(program: DeviceProgram) -> list[str]:
+def advice(program: TileProgram) -> list[str]:
     """Returns what helps against what takes most of the fullest tile, the largest first."""
     memory, tile = program.memory, program.memory.fullest_tile
     used: Counter[Category] = Counter()

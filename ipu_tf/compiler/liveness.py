@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ipu_tf.compiler.device_program import Category, Tensor
 from ipu_tf.compiler.layouts.footprint import bytes_on_tile
+from ipu_tf.compiler.tile_program import Category, Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.device_program import Category, Tensor, TileMemory
 from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
+from ipu_tf.compiler.tile_program import Category, Tensor, TileMemory
 from ipu_tf.machine.target import Target
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)

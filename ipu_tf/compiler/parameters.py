@@ -13,7 +13,6 @@ from typing import TypeAlias
 from ipu_tf.compiler import lowering
 from ipu_tf.compiler.blocks import Value, Values
 from ipu_tf.compiler.control import array_count
-from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Role, Type
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
 from ipu_tf.compiler.layouts.placement import Placement
@@ -23,6 +22,7 @@ from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 from ipu_tf.compiler.session import Session
+from ipu_tf.compiler.tile_program import Category
 
 _CATEGORIES: Mapping[Role, Category] = {
     "weight": "weights",

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from ipu_tf.compiler import lowering
 from ipu_tf.compiler.blocks import Buffer, Buffers
-from ipu_tf.compiler.device_program import Category
 from ipu_tf.compiler.errors import op_out_of_memory
 from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.layouts.placement import Placement
@@ -16,6 +15,7 @@ from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.planner.plan import PlanDoesNotFit
+from ipu_tf.compiler.tile_program import Category
 
 _LARGEST_GROWTH = 1 << 40
 """Factor of a tile's memory at which to stop trying to plan an op that does not fit."""

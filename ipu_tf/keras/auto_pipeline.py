@@ -11,8 +11,8 @@ import keras
 
 from ipu_tf import config as configuration
 from ipu_tf import utils
-from ipu_tf.compiler.pipeline import PipelineProgram, Schedule
-from ipu_tf.compiler.pipeline.compile import check_memory
+from ipu_tf.compiler.compile import check_memory
+from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
 from ipu_tf.keras import pipeline_reasons
@@ -40,8 +40,8 @@ class PipelineDecision:
     """
 
     candidates: tuple[PipelineCandidate, ...]
-    program: PipelineProgram
-    even: PipelineProgram
+    program: DeviceProgram
+    even: DeviceProgram
     reason: str
 
     @property

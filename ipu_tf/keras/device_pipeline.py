@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ipu_tf.compiler.pipeline import Offload, PipelineOptions, Schedule
-from ipu_tf.compiler.pipeline.options import ALL_ON_TILES
+from ipu_tf.compiler.device_program import Schedule
+from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Deployment, Offload
 from ipu_tf.config import device_configuration
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
-from ipu_tf.runtime import pipelines
+from ipu_tf.runtime import deployments
 
 SCHEDULES: Mapping[Schedule, PipelineSchedule] = {
     "grouped": PipelineSchedule.Grouped,
@@ -38,8 +38,8 @@ def as_programs_name_them(by_path: Mapping[str, int], model: str) -> dict[str, i
     return {**short, **by_path}
 
 
-@pipelines.register
-def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions | None:
+@deployments.register
+def device_pipeline(model: PipelineExtensions, function: str) -> Deployment | None:
     """Returns how a step of a model runs on its IPUs, None for one batch on one IPU.
 
     A model without stages is a pipeline of one where it accumulates gradients or has replicas. A
@@ -59,7 +59,7 @@ def device_pipeline(model: PipelineExtensions, function: str) -> PipelineOptions
         return _one_stage(model, training=training)
     options = pipeline.options
     steps = options.steps_per_replica if training else model.steps_per_execution
-    return PipelineOptions(
+    return Deployment(
         stage_of_layers=as_programs_name_them(pipeline.stage_of_layers, model.name),
         ipu_of_stages=pipeline.ipus,
         schedule=_NAMES[options.pipeline_schedule],
@@ -95,10 +95,10 @@ def offload_without_stages(options: GradientAccumulationOptions) -> Offload:
     )
 
 
-def _one_stage(model: PipelineExtensions, *, training: bool) -> PipelineOptions | None:
+def _one_stage(model: PipelineExtensions, *, training: bool) -> Deployment | None:
     """Returns how a step of a model without stages runs, None for one batch on one IPU."""
     accumulation = model._accumulation() if training else GradientAccumulationOptions()
-    options = PipelineOptions(
+    options = Deployment(
         stage_of_layers={model.name: 0},
         micro_batches=accumulation.steps_per_replica,
         replicas=model._replication_factor(),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram
-from ipu_tf.profile.pipeline_figures import samples_per_second
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.pipeline.deployment import Deployment
+from ipu_tf.profile.figures import samples_per_second
 
 Split: TypeAlias = Literal["whole", "balanced", "even"]
 """How layers are split. whole: every replica is one IPU that has all of them. balanced: the longest
@@ -31,7 +32,7 @@ class PipelineCandidate:
 
     split: Split
     stages: tuple[int, ...]
-    options: PipelineOptions
+    options: Deployment
     cycles: int
     samples_per_second: float
     bubble_share: float
@@ -42,11 +43,11 @@ class PipelineCandidate:
     @classmethod
     def of(
         cls,
-        program: PipelineProgram,
+        program: DeviceProgram,
         *,
         split: Split,
         stages: tuple[int, ...],
-        options: PipelineOptions,
+        options: Deployment,
     ) -> PipelineCandidate:
         """Returns the figures of a program; the other arguments are attributes."""
         return cls(

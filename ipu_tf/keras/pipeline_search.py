@@ -7,16 +7,10 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.passes.pipeline import simplify
-from ipu_tf.compiler.pipeline import (
-    Offload,
-    PipelineOptions,
-    PipelineProgram,
-    Schedule,
-    build_pipeline,
-)
+from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.balance import (
     LayerFigures,
     Wanted,
@@ -26,6 +20,8 @@ from ipu_tf.compiler.pipeline.balance import (
     even_stages,
     layer_figures,
 )
+from ipu_tf.compiler.pipeline.deploy import deploy
+from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.keras.device_pipeline import SCHEDULES, as_programs_name_them
 from ipu_tf.keras.pipeline.layer_graph import Invocation
 from ipu_tf.keras.pipeline_candidates import PipelineCandidate, Split
@@ -122,7 +118,7 @@ class Compiled:
     """
 
     candidate: PipelineCandidate
-    program: PipelineProgram
+    program: DeviceProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -165,10 +161,10 @@ class _Step:
         figures = layer_figures(module, places, options, traced.plans, offload)
         return cls(traced=traced, module=module, options=options, figures=figures)
 
-    def compiled(self, pipeline: PipelineOptions) -> PipelineProgram:
+    def compiled(self, pipeline: Deployment) -> DeviceProgram:
         """Returns its program."""
         plans, samples = self.traced.plans, self.traced.samples_per_run
-        return build_pipeline(self.module, self.options, pipeline, plans, samples)
+        return deploy(self.module, self.options, pipeline, plans, samples)
 
 
 class PipelineSearch:
@@ -267,7 +263,7 @@ class PipelineSearch:
         return target.tiles * target.tile_bytes
 
     def _compile(self, shape: PipelineShape, stages: tuple[int, ...], split: Split) -> Compiled:
-        options = PipelineOptions(
+        options = Deployment(
             stage_of_layers=self._by_path(stages),
             schedule=shape.schedule,
             micro_batches=shape.micro_batches,

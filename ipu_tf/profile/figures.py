@@ -1,4 +1,4 @@
-"""What a device program's steps and memory add up to: the figures that reports print.
+"""What the steps and the memory of a device program add up to: the figures that reports print.
 
 All of them are modelled: cycles of the cost model, bytes of the tile mapping. Nothing here is
 measured.
@@ -9,23 +9,20 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.device_program import Category, DeviceProgram, Step, TileMemory
+from ipu_tf.compiler.device_program import DeviceProgram, Moves, StageProgram
 from ipu_tf.compiler.hlo import Phase
+from ipu_tf.compiler.tile_program import Category, Step, TileMemory, TileProgram
 from ipu_tf.profile.program import TileOp, own_name
 
 _FLOPS_PER_MAC = 2
 
 PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
 """The parts of a training step, in their order."""
-
-ONCE: Mapping[Phase, int] = MappingProxyType(dict.fromkeys(PHASES, 1))
-"""How often each part runs in a step of one batch."""
 
 HOST = "(host)"
 """Stands for a layer in what moves inputs and outputs between the host and the tiles."""
@@ -126,29 +123,37 @@ def cycles_of(step: Step) -> CycleShares:
 
 
 def cycle_shares(program: DeviceProgram) -> CycleShares:
-    """Returns the cycles of one run."""
-    return sum(map(cycles_of, program.steps), CycleShares())
+    """Returns the cycles that the stages of a replica take for a run, one after the other."""
+    return sum((stage_shares(stage, program) for stage in program.stages), CycleShares())
+
+
+def stage_shares(stage: StageProgram, program: DeviceProgram) -> CycleShares:
+    """Returns the cycles of a stage for a run; activations computed again count once."""
+    times = program.times
+    shares = (cycles_of(step) * times[step.phase] for step in stage.program.steps)
+    return sum(shares, CycleShares())
 
 
 def seconds(program: DeviceProgram) -> float:
     """Returns the seconds of one run at the clock of the chip."""
-    return program.cycles / program.target.clock_hz
+    return program.target.seconds(program.cycles)
 
 
 def samples_per_second(program: DeviceProgram) -> float | None:
-    """Returns the samples per second, None where a run has no known number of them."""
-    if not program.samples_per_run or not program.cycles:
+    """Returns the samples per second of all replicas, None where their number is not known."""
+    if not program.samples_per_update or not program.cycles:
         return None
-    return program.samples_per_run / seconds(program)
+    return program.samples_per_update / seconds(program)
 
 
 def flops(program: DeviceProgram) -> int:
-    """Returns the floating point operations of one run."""
-    return sum(step.repeats * step.flops for step in program.steps)
+    """Returns the floating point operations of one run of a replica."""
+    times = program.times
+    return sum(times[step.phase] * step.repeats * step.flops for step in program.steps)
 
 
 def flop_utilisation(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> float:
-    """Returns the share of the chip's peak that a run reaches, in [0, 1].
+    """Returns the share of the peak of a replica's IPUs that a run reaches, in [0, 1].
 
     The peak of a step is that of its inputs' type: of float16 where its contraction takes float16,
     else of float32.
@@ -158,38 +163,37 @@ def flop_utilisation(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> floa
         tile_ops: The contractions it was traced with; they tell the types.
     """
     dtypes = {op.name: op.shape.dtype for op in tile_ops}
-    chip, needed_cycles = program.target, 0.0
+    chip, times, needed_cycles = program.target, program.times, 0.0
     for step in program.steps:
         rate = chip.macs_per_cycle(dtypes.get(own_name(step.op_name), "float32")) * chip.tiles
-        needed_cycles += step.repeats * step.flops / (_FLOPS_PER_MAC * rate)
-    return needed_cycles / program.cycles if program.cycles else 0.0
+        operations = times[step.phase] * step.repeats * step.flops
+        needed_cycles += operations / (_FLOPS_PER_MAC * rate)
+    available = program.cycles * len(program.ipus)
+    return needed_cycles / available if available else 0.0
 
 
 def tile_balance(program: DeviceProgram) -> float:
-    """Returns the mean share of the chip's tiles that are busy while any is, in [0, 1]."""
+    """Returns the mean share of a chip's tiles that are busy while any is, in [0, 1]."""
     busy = available = 0
+    times = program.times
     for step in program.steps:
+        repeats = times[step.phase] * step.repeats
         for superstep in step.supersteps:
-            busy += step.repeats * superstep.busy_tile_cycles
-            available += step.repeats * superstep.compute_cycles * program.target.tiles
+            busy += repeats * superstep.busy_tile_cycles
+            available += repeats * superstep.compute_cycles * program.target.tiles
     return busy / available if available else 0.0
 
 
 def layers(program: DeviceProgram) -> tuple[LayerCycles, ...]:
-    """Returns the cycles of every layer, the most expensive one first."""
-    return layers_of(program.steps)
+    """Returns the cycles of every layer for a run of a replica, the most expensive one first.
 
-
-def layers_of(steps: Iterable[Step], times: Mapping[Phase, int] = ONCE) -> tuple[LayerCycles, ...]:
-    """Returns the cycles of every layer, the most expensive one first.
-
-    Args:
-        steps: What runs.
-        times: How often it does, by part of the training step.
+    Activations that are computed again count once. Stages overlap, so their sum may be larger than
+    the cycles of the program.
     """
+    times = program.times
     cycles: dict[str, dict[Phase, int]] = collections.defaultdict(dict)
     operations: dict[str, int] = collections.defaultdict(int)
-    for step in steps:
+    for step in program.steps:
         layer = _place(step)
         phases, repeats = cycles[layer], times[step.phase]
         phases[step.phase] = phases.get(step.phase, 0) + repeats * step.cycles
@@ -207,14 +211,8 @@ def _place(step: Step) -> str:
     return HOST
 
 
-def layer_figures(layer: LayerCycles) -> dict[str, Any]:
-    """Returns the figures of a layer as plain data; docs/report.md lists them."""
-    by_phase = {f"{phase}_cycles": layer.by_phase.get(phase, 0) for phase in PHASES}
-    return {"layer": layer.layer, "cycles": layer.cycles, "flops": layer.flops} | by_phase
-
-
-def live_at_peak(program: DeviceProgram) -> tuple[LiveLayer, ...]:
-    """Returns what every layer has in memory at the peak, the largest first."""
+def live_at_peak(program: TileProgram) -> tuple[LiveLayer, ...]:
+    """Returns what every layer of a stage has in memory at its peak, the largest first."""
     always: dict[str, int] = collections.defaultdict(int)
     other: dict[str, int] = collections.defaultdict(int)
     peak = program.memory.peak_step
@@ -247,3 +245,13 @@ def by_category(memory: TileMemory) -> dict[Category, NDArray[np.int64]]:
 def fits(memory: TileMemory) -> bool:
     """Returns whether no tile needs more than it has."""
     return int(tile_bytes(memory).max(initial=0)) <= memory.limit_bytes
+
+
+def is_off_chip(stage: StageProgram) -> bool:
+    """Returns whether something of a stage is not whole on its tiles all the time."""
+    return stage.streaming_bytes > 0 or stage.gathered != Moves()
+
+
+def moved_cycles(moves: Moves, program: DeviceProgram) -> int:
+    """Returns the cycles that moves take in a run."""
+    return program.micro_batches * (moves.forward + moves.backward) + moves.update

@@ -8,21 +8,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ipu_tf import codec
-from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
-from ipu_tf.compiler.pipeline import PipelineProgram
-from ipu_tf.profile import figures
-from ipu_tf.profile.pipeline_figures import pipeline_figures
-from ipu_tf.profile.program import Program, TileOp
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.tile_program import TileMemory
+from ipu_tf.profile.json_figures import device_figures
+from ipu_tf.profile.json_upgrade import upgraded
+from ipu_tf.profile.program import Program
 
 FORMAT = "ipu_tf report"
-VERSION = 2
+VERSION = 3
 """Raised where older readers would misread a file; new fields with defaults do not raise it."""
 
 _Report = TypeVar("_Report")
@@ -62,15 +62,13 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
         raise ReportFileError(f"{path} is not a report: it is nested too deeply.") from None
     _check_envelope(envelope, path)
     try:
-        report = codec.decode(wanted, envelope.get("report"), "report")
+        plain = upgraded(envelope.get("report"), envelope["version"])
+        report = codec.decode(wanted, plain, "report")
         for index, program in enumerate(report.programs):  # type: ignore[attr-defined]
             path_of_program = f"report.programs[{index}]"
             if program.device is not None:
                 _check_counts(program.device, f"{path_of_program}.device")
-                _check_device(program.device, f"{path_of_program}.device")
-            if program.pipeline is not None:
-                _check_counts(program.pipeline, f"{path_of_program}.pipeline")
-                _check_pipeline(program.pipeline, f"{path_of_program}.pipeline")
+                _check_arrays(program.device, f"{path_of_program}.device")
     except codec.CodecError as error:
         raise ReportFileError(f"{path} is damaged: {error}") from None
     return report
@@ -94,18 +92,15 @@ def _check_envelope(envelope: Any, path: str | os.PathLike[str]) -> None:
         )
 
 
-def _check_pipeline(pipeline: PipelineProgram, path: str) -> None:
-    """Checks the arrays of the programs of all stages, and of the IPUs."""
-    for index, stage in enumerate(pipeline.stages):
-        _check_device(stage.program, f"{path}.stages[{index}].program")
-    for index, ipu in enumerate(pipeline.ipus):
+def _check_arrays(device: DeviceProgram, path: str) -> None:
+    """Checks that arrays have an entry for every tile, or step."""
+    tiles = device.target.tiles
+    for index, stage in enumerate(device.stages):
+        program, where = stage.program, f"{path}.stages[{index}].program"
+        _check_memory(program.memory, tiles, len(program.steps), where)
+    for index, ipu in enumerate(device.ipus):
         steps = len(ipu.memory.live_bytes)
-        _check_memory(ipu.memory, pipeline.target.tiles, steps, f"{path}.ipus[{index}]")
-
-
-def _check_device(device: DeviceProgram, path: str) -> None:
-    """Checks that the arrays of a program have an entry for every tile, or step."""
-    _check_memory(device.memory, device.target.tiles, len(device.steps), path)
+        _check_memory(ipu.memory, tiles, steps, f"{path}.ipus[{index}]")
 
 
 def _check_counts(value: Any, path: str) -> None:
@@ -147,35 +142,9 @@ def _check_memory(memory: TileMemory, tiles: int, steps: int, path: str) -> None
 
 def _figures(program: Program) -> dict[str, Any]:
     """Returns the figures of a program, for those who read the file without ipu_tf."""
-    if program.pipeline is not None:
-        return {"program": program.name, **pipeline_figures(program.pipeline)}
     if program.device is None:
         return {"program": program.name}
     return {"program": program.name, **device_figures(program.device, program.tile_ops)}
-
-
-def device_figures(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:
-    """Returns the main figures of a compiled program as plain data; docs/report.md lists them."""
-    shares, tile_bytes = figures.cycle_shares(device), figures.tile_bytes(device.memory)
-    return {
-        "chip": device.target.chip,
-        "cycles": device.cycles,
-        "seconds": figures.seconds(device),
-        "samples_per_run": device.samples_per_run,
-        "samples_per_second": figures.samples_per_second(device),
-        "flops": figures.flops(device),
-        "flop_utilisation": figures.flop_utilisation(device, tile_ops),
-        "cycles_by_kind": codec.encode(shares),
-        "tile_balance": figures.tile_balance(device),
-        "tile_memory": {
-            "limit_bytes": device.memory.limit_bytes,
-            "max_bytes": int(tile_bytes.max(initial=0)),
-            "mean_bytes": float(tile_bytes.mean()) if tile_bytes.size else 0.0,
-            "fits": figures.fits(device.memory),
-        },
-        "layers": [figures.layer_figures(layer) for layer in figures.layers(device)],
-        "complete": device.complete,
-    }
 
 
 def _refuse(constant: str) -> Any:

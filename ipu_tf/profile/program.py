@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field
 
 from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.compiler.pipeline import PipelineProgram
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 
 
@@ -56,9 +55,7 @@ class Program:
         name: Name of the function.
         tile_ops: What runs as tile ops, in the order of the trace.
         native_ops: What TensorFlow's kernels run instead.
-        device: What it is on one IPU; None until it is compiled, and for pipelines.
-        pipeline: What it is on several IPUs, stage by stage, or where a weight update sees several
-            batches; None for all else.
+        device: What it was compiled to; None until then, and where it has no device program.
         steps_per_execution: Steps (micro-batches of a replica) that one call from the host ran when
             it was traced.
         refusal: Why it was not compiled, where it was to be; "" for all else.
@@ -68,14 +65,13 @@ class Program:
     tile_ops: list[TileOp] = field(default_factory=list)
     native_ops: list[NativeOp] = field(default_factory=list)
     device: DeviceProgram | None = None
-    pipeline: PipelineProgram | None = None
     steps_per_execution: int = 1
     refusal: str = ""
 
     @property
     def complete(self) -> bool:
         """Whether it is compiled, and everything in it has a cost."""
-        compiled = self.pipeline or self.device
+        compiled = self.device
         return compiled is not None and compiled.complete
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler import errors
-from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
+from ipu_tf.compiler.tile_program import TileMemory, TileProgram
 from ipu_tf.profile import figures
 from ipu_tf.profile.table import Row, table
 from ipu_tf.profile.units import kib, percent
@@ -66,7 +66,7 @@ def memory_lines(memory: TileMemory) -> Iterator[str]:
     yield from table(("tile memory, KiB", f"fullest tile ({fullest})", "mean tile"), [*rows, total])
 
 
-def peak_lines(device: DeviceProgram) -> Iterator[str]:
+def peak_lines(device: TileProgram) -> Iterator[str]:
     """Yields when memory is fullest, and a table of the layers that hold most of it then."""
     layers = figures.live_at_peak(device)
     shown = layers[:_TOP_LAYERS]
@@ -82,7 +82,7 @@ def peak_lines(device: DeviceProgram) -> Iterator[str]:
     yield from table((title, "always live", "rest"), rows)
 
 
-def overflow_lines(device: DeviceProgram) -> Iterator[str]:
+def overflow_lines(device: TileProgram) -> Iterator[str]:
     """Yields what takes most of the fullest tile of a program that does not fit, and what helps."""
     title = f"largest on tile {device.memory.fullest_tile}, KiB"
     rows = [

@@ -6,12 +6,10 @@ import collections
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.planner.plan import OpShape
-from ipu_tf.profile import figures, pipeline_text, sections
-from ipu_tf.profile.pipeline_figures import seconds
+from ipu_tf.profile import device_text, figures, sections
 from ipu_tf.profile.program import NativeOp, Program, TileOp
-from ipu_tf.profile.units import count, duration, percent
+from ipu_tf.profile.units import duration
 
 _WIDTH = 96
 """Characters of a line of prose."""
@@ -24,15 +22,11 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
         program: The program.
         plans: Whether every tile op is listed with its plan.
     """
-    if program.pipeline is not None:
-        yield f"Program '{program.name}'{pipeline_text.title(program.pipeline)}"
-        yield from _indented(pipeline_text.lines(program.pipeline))
-        yield from _indented(_execution_lines(program))
-        yield from _indented(_op_lines(program, plans))
-        return
-    yield f"Program '{program.name}'{_on(program.device)}"
-    if program.device is not None:
-        yield from _indented(_device_lines(program.device, program.tile_ops))
+    device = program.device
+    where = device_text.title(device) if device else " is not compiled for the machine"
+    yield f"Program '{program.name}'{where}"
+    if device is not None:
+        yield from _indented(device_text.lines(device, program.tile_ops))
     for line in program.refusal.splitlines():
         yield from _indented(textwrap.wrap(line, _WIDTH, subsequent_indent="  "))
     yield from _indented(_execution_lines(program))
@@ -40,67 +34,15 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
 
 
 def _execution_lines(program: Program) -> Iterator[str]:
-    steps = program.steps_per_execution
-    if steps == 1:
+    steps, device = program.steps_per_execution, program.device
+    if steps == 1 or device is None:
         return
-    if program.pipeline is not None:
-        runs, run_seconds = steps // program.pipeline.micro_batches, seconds(program.pipeline)
-    elif program.device is not None:
-        runs, run_seconds = steps, figures.seconds(program.device)
-    else:
-        return
-    yield f"a call from the host runs {steps} steps in {duration(runs * run_seconds)}"
+    seconds = steps // device.micro_batches * figures.seconds(device)
+    yield f"a call from the host runs {steps} steps in {duration(seconds)}"
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
     return (f"  {line}" if line else line for line in lines)
-
-
-def _on(device: DeviceProgram | None) -> str:
-    if device is None:
-        return " is not compiled for the machine"
-    chip = device.target
-    clock = f"{chip.clock_hz / 1e9:g} GHz"
-    return f" on one {chip.chip} IPU, {chip.tiles} tiles at {clock}; all figures are modelled"
-
-
-def _device_lines(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
-    yield from _overview(device, tile_ops)
-    yield ""
-    yield from sections.layer_lines(figures.layers(device))
-    yield ""
-    yield from sections.memory_lines(device.memory)
-    yield ""
-    yield from sections.peak_lines(device)
-    yield ""
-    if not device.memory.fits:
-        yield from sections.overflow_lines(device)
-        yield ""
-    for opcode, layers in device.unsupported.items():
-        where = ", ".join(layer or sections.NO_LAYER for layer in layers)
-        yield f"incomplete: '{opcode}' has no cost, in {where}"
-    for note in device.notes:
-        yield f"note: {note}"
-
-
-def _overview(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
-    run_seconds, shares = figures.seconds(device), figures.cycle_shares(device)
-    speed = figures.samples_per_second(device)
-    samples = ""
-    if speed is not None:
-        samples = f"; {device.samples_per_run} samples a step, {speed:,.1f} samples/s"
-    yield f"time          {device.cycles:,} cycles a step, {duration(run_seconds)}{samples}"
-    kinds = {name: getattr(shares, name) for name in ("compute", "exchange", "sync", "host")}
-    whole = max(1, shares.total)
-    split = ", ".join(f"{name} {percent(cycles / whole)}" for name, cycles in kinds.items())
-    yield f"cycles        {split}"
-    operations = figures.flops(device)
-    rate = operations / run_seconds if run_seconds else 0.0
-    used = f"{percent(figures.flop_utilisation(device, tile_ops))} of the chip's peak"
-    yield f"arithmetic    {count(operations, 'FLOP')} a step, {count(rate, 'FLOP/s')}, {used}"
-    balance = percent(figures.tile_balance(device))
-    yield f"tile balance  {balance} of the tiles are busy while any computes"
-    yield f"tile memory   {sections.memory_line(device.memory)}"
 
 
 def _op_lines(program: Program, plans: bool) -> Iterator[str]:

@@ -14,12 +14,12 @@ import keras
 import tensorflow as tf
 
 from ipu_tf._private import FuncGraph
-from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.options import DEFAULT_BLOCK, CompilerOptions, PlanningOptions
-from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, compile_pipeline
+from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
 from ipu_tf.profile.program import Program, TileOp, own_name
@@ -46,7 +46,7 @@ class Trace:
         arguments: What the function took, a structure.
         outputs: What it returned, a structure.
         owner: The object whose method it is, or None.
-        pipeline: How it is split over IPUs; None for a function of one IPU.
+        deployment: Its stages, and how they run; None runs it whole on one IPU.
     """
 
     tracer: Tracer
@@ -55,7 +55,7 @@ class Trace:
     arguments: Any
     outputs: Any
     owner: Any = None
-    pipeline: PipelineOptions | None = None
+    deployment: Deployment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,8 +120,8 @@ def is_reported() -> bool:
     return _CAPTURED.get() is None and not _ON_HOST.get()
 
 
-def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
-    """Returns the device program of a traced function, or its pipeline.
+def compile_trace(trace: Trace) -> DeviceProgram | None:
+    """Returns the device program of a traced function.
 
     Returns None for what the host runs alone; and, with the reason in the log, for a function
     without HLO where `cfg.simulator.unsupported` is "warn".
@@ -163,11 +163,8 @@ def compile_trace(trace: Trace) -> DeviceProgram | PipelineProgram | None:
     wide = wide_values.notes(module)
     for note in wide:
         _LOG.warning("Program '%s': %s.", program.name, note)
+    compiled = compile_program(module, options, plans, samples, trace.deployment)
     notes = (*_host_results(trace.outputs), *wide)
-    if trace.pipeline is not None:
-        pipeline = compile_pipeline(module, options, trace.pipeline, plans, samples)
-        return dataclasses.replace(pipeline, notes=(*pipeline.notes, *notes))
-    compiled = compile_module(module, options, plans, samples)
     return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled
 
 

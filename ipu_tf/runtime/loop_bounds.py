@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.passes import pipeline
+from ipu_tf.compiler.passes.simplify import count_loops
 from ipu_tf.runtime import calls
 
 LOOPS = frozenset({"While", "StatelessWhile"})
@@ -76,7 +76,7 @@ def trip_bounds(module: Module, suffix: str) -> dict[str, int]:
     """
     bounds: dict[str, int] = {}
     unknown: set[str] = set()
-    for computation in pipeline.count_loops(module).computations.values():
+    for computation in count_loops(module).computations.values():
         for loop in computation:
             if loop.opcode != "while":
                 continue

@@ -20,7 +20,7 @@ from keras import layers
 
 from ipu_tf import config
 from ipu_tf.compiler.hlo import Module, parse, to_text
-from ipu_tf.compiler.passes import pipeline
+from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.profile.program import Program
 from ipu_tf.runtime import hlo, hooks
 from ipu_tf.runtime.hlo_parameters import Variables
@@ -190,5 +190,5 @@ def text(name: str) -> Module:
 if __name__ == "__main__":
     _TEXT_FOLDER.mkdir(exist_ok=True)
     for fixture in TEXTS:
-        simple = pipeline.simplify(module(fixture))
+        simple = simplify(module(fixture))
         (_TEXT_FOLDER / f"{fixture}.hlo.txt").write_text(to_text(simple))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipu_tf.compiler.compile import build_program
+from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.hlo.text import parse
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine import target
@@ -20,7 +20,6 @@ def program(text, parameters="", **options):
         module,
         options=CompilerOptions(target=CHIP, **options),
         plans={},
-        samples_per_run=0,
     )
 
 

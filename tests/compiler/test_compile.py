@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.compile import build_program, lower_entry, new_session
+from ipu_tf.compiler.assembly import build_program, lower_entry, new_session
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, TupleType
 from ipu_tf.compiler.layouts.footprint import bytes_on_tile
 from ipu_tf.compiler.memory import CATEGORIES
@@ -117,7 +117,7 @@ def test_every_step_reads_what_it_should_and_variables_end_with_their_new_values
 
 
 def program_of(module, options=OPTIONS):
-    return build_program(module, options=options, plans={}, samples_per_run=2)
+    return build_program(module, options=options, plans={})
 
 
 @given(modules())
@@ -221,7 +221,6 @@ def test_a_training_step_keeps_variables_in_place_and_drops_gradients_early():
     for layer in range(20):
         gradient = place[f"dw{layer}"]
         assert place[f"wn{layer}"] - gradient <= 8
-    assert program.samples_per_run == 2
     assert program.complete
     assert program.notes == ()
 

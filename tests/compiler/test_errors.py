@@ -4,7 +4,9 @@ import logging
 
 import pytest
 
-from ipu_tf.compiler.compile import build_program, check_memory
+from ipu_tf.compiler.assembly import build_program
+from ipu_tf.compiler.compile import check_memory
+from ipu_tf.compiler.device_program import on_one_ipu
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError, out_of_memory
 from ipu_tf.compiler.hlo.text import parse
 from ipu_tf.compiler.options import CompilerOptions, PlanningOptions
@@ -42,7 +44,7 @@ ENTRY main {
 
 def built(text, **options):
     options = CompilerOptions(target=CHIP, **options)
-    return build_program(parse(text), options=options, plans={}, samples_per_run=0)
+    return build_program(parse(text), options=options, plans={})
 
 
 def test_out_of_memory_names_tile_bytes_tensors_and_remedies():
@@ -90,18 +92,18 @@ def test_what_happens_over_the_limit_is_an_option(caplog):
     program = built(LARGE)
     with caplog.at_level(logging.WARNING):
         with pytest.raises(IPUOutOfMemoryError, match="Program 'train' does not fit"):
-            check_memory(program, "raise")
-        check_memory(program, "report")
+            check_memory(on_one_ipu(program, system=""), "raise")
+        check_memory(on_one_ipu(program, system=""), "report")
         assert caplog.records == []
-        check_memory(program, "warn")
+        check_memory(on_one_ipu(program, system=""), "warn")
     (record,) = caplog.records
     assert record.getMessage() == str(out_of_memory(program))
 
 
 def test_a_program_that_fits_says_nothing(caplog):
     program = built(LARGE.replace("000000]", "000]").replace("600000]", "600]"))
-    check_memory(program, "raise")
-    check_memory(program, "warn")
+    check_memory(on_one_ipu(program, system=""), "raise")
+    check_memory(on_one_ipu(program, system=""), "warn")
     assert caplog.records == []
 
 

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.options import CompilerOptions
 from tests.compiler import modules
 
@@ -22,7 +22,7 @@ FUNCTIONS = {
 def test_a_function_of_matrices_has_a_cost(name, shape):
     matrices = tf.eye(shape[-1], batch_shape=shape[:-2])
     module = modules.traced(FUNCTIONS[name], matrices).module
-    program = compile_module(module, CompilerOptions())
+    program = compile_program(module, CompilerOptions())
     assert program.complete
     assert program.memory.fits
     assert program.cycles > 0

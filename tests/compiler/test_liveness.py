@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from ipu_tf.compiler.device_program import Tensor
 from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.liveness import bytes_by_layer, live_at, live_on_tile
+from ipu_tf.compiler.tile_program import Tensor
 
 WEIGHT = Tensor(
     name="dense/kernel",

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.device_program import Tensor
 from ipu_tf.compiler.layouts.footprint import Footprint, bytes_on_tile, slices
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.memory import CATEGORIES, stack_bytes, tile_memory
+from ipu_tf.compiler.tile_program import Tensor
 from ipu_tf.machine import target
 
 TILES = 8

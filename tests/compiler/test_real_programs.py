@@ -5,9 +5,9 @@ import time
 import pytest
 
 from ipu_tf.compiler import ordering
-from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.passes.pipeline import simplify
+from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.schedule import peak_bytes, schedule
 from ipu_tf.machine import target
 from tests.compiler import modules
@@ -17,7 +17,7 @@ VARIABLES = ("weights", "optimizer_state", "state")
 
 
 def program_of(name):
-    return compile_module(modules.module(name), OPTIONS)
+    return compile_program(modules.module(name), OPTIONS)
 
 
 @pytest.mark.parametrize("name", modules.NAMES)
@@ -71,15 +71,15 @@ def test_the_schedule_beats_the_order_of_the_trace(name, monkeypatch):
 
     monkeypatch.setattr(ordering, "schedule", recorded)
     module = simplify(modules.module(name))
-    compile_module(module.replace(name="recorded"), OPTIONS)
+    compile_program(module.replace(name="recorded"), OPTIONS)
     scheduled, given = peaks[-1]
     assert scheduled < given
 
 
 def test_a_module_that_was_compiled_is_found_again():
     module = modules.module("mlp")
-    first = compile_module(module, OPTIONS)
+    first = compile_program(module, OPTIONS)
     begin = time.process_time()
-    assert compile_module(module.replace(), OPTIONS) is first
+    assert compile_program(module.replace(), OPTIONS) is first
     assert time.process_time() - begin < 5e-3
-    assert compile_module(module, CompilerOptions(target=target("gc200"))) is not first
+    assert compile_program(module, CompilerOptions(target=target("gc200"))) is not first

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config
-from ipu_tf.profile import figures, pipeline_figures
+from ipu_tf.profile import figures
 from ipu_tf.runtime import device_programs
 from tests.keras.equivalence import BATCH, batches, samples, strategy_of
 from tests.keras.pipelined_models import KINDS
@@ -39,8 +39,7 @@ def fitted(replicas=1, micro_batches=1, *, build=sequential, updates=1, **option
 def step_of(report):
     """Returns the only program of a report, which is one of several batches."""
     (program,) = report.programs
-    assert program.device is None
-    return program.pipeline
+    return program.device
 
 
 def bytes_of(step, category):
@@ -185,12 +184,12 @@ def test_evaluation_and_prediction_count_all_replicas():
     model.predict(x, batch_size=BATCH, verbose=0)
     programs = {program.name: program for program in model.distribute_strategy.report().programs}
     for name in ("test_step", "predict_step"):
-        step = programs[f"{model.name}.{name}"].pipeline
+        step = programs[f"{model.name}.{name}"].device
         assert (step.micro_batches, step.replicas) == (1, 2)
         assert step.samples_per_update == 2 * BATCH
         assert step.all_reduce_cycles == 0
     (estimated,) = ipu_tf.estimate(model, batch_size=BATCH, training=False).programs
-    assert estimated.pipeline.cycles == programs[f"{model.name}.predict_step"].pipeline.cycles
+    assert estimated.device.cycles == programs[f"{model.name}.predict_step"].device.cycles
 
 
 def test_the_text_says_what_an_update_is_made_of():
@@ -213,10 +212,10 @@ def test_layers_count_every_micro_batch():
     step = step_of(fitted(1, 4)[1])
     (stage,) = step.stages
     once = {layer.layer: layer for layer in figures.layers(stage.program)}
-    for layer in pipeline_figures.layers(step):
+    for layer in figures.layers(step):
         assert layer.by_phase.get("forward", 0) == 4 * once[layer.layer].by_phase.get("forward", 0)
         assert layer.by_phase.get("update", 0) == once[layer.layer].by_phase.get("update", 0)
-    assert sum(layer.cycles for layer in pipeline_figures.layers(step)) == step.cycles
+    assert sum(layer.cycles for layer in figures.layers(step)) == step.cycles
 
 
 def test_a_file_gives_the_report_back(tmp_path):
@@ -239,7 +238,7 @@ def test_a_step_that_does_not_fit_is_refused_before_anything_runs():
     for mine, kept in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(mine, kept)
     (step,) = strategy.report().programs
-    assert not all(ipu.memory.fits for ipu in step.pipeline.ipus)
+    assert not all(ipu.memory.fits for ipu in step.device.ipus)
     assert "OUT OF MEMORY by" in strategy.report().summary()
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_tf.compiler.device_program import DeviceProgram, Step, Tensor, TileMemory
+from ipu_tf.compiler.device_program import DeviceProgram, on_one_ipu
 from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.compiler.tile_program import Step, Tensor, TileMemory, TileProgram
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import target
 from ipu_tf.profile.program import NativeOp, Program, TileOp
@@ -25,8 +26,13 @@ def superstep(name: str, **cycles: int) -> Superstep:
     return Superstep(name=name, **cycles)
 
 
-def device_program(**changes: Any) -> DeviceProgram:
-    """A training step of a dense layer: 1,000 cycles, 6 samples."""
+def device_program(*, samples_per_run: int = 6, **changes: Any) -> DeviceProgram:
+    """The program of `tile_program` on one IPU, 6 samples a run."""
+    return on_one_ipu(tile_program(**changes), system="m2000", samples_per_run=samples_per_run)
+
+
+def tile_program(**changes: Any) -> TileProgram:
+    """A training step of a dense layer: 1,000 cycles."""
     multiply = superstep(
         "multiply", sync_cycles=10, exchange_cycles=90, compute_cycles=200, busy_tile_cycles=600
     )
@@ -65,7 +71,7 @@ def device_program(**changes: Any) -> DeviceProgram:
             supersteps=(superstep("subtract", compute_cycles=100, busy_tile_cycles=300),),
         ),
     )
-    program = DeviceProgram(
+    program = TileProgram(
         name="net.train_step",
         target=TARGET,
         steps=steps,
@@ -83,7 +89,6 @@ def device_program(**changes: Any) -> DeviceProgram:
             live_bytes=bytes_of(200, 260, 240, 200),
             max_tile_bytes=bytes_of(50, 85, 80, 50),
         ),
-        samples_per_run=6,
     )
     return dataclasses.replace(program, **changes)
 

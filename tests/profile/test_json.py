@@ -1,6 +1,7 @@
 """Reports survive a file; files that are no reports are refused with a reason."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_figures_are_in_the_file_for_other_readers(path, report):
     figures = json.loads(path.read_text())["figures"]
     assert figures[0]["cycles"] == 1000
     assert figures[0]["layers"][0]["backward_cycles"] == 200
-    assert [entry["tile_memory"]["fits"] for entry in figures[:2]] == [True, False]
+    assert [entry["ipus"][0]["fits"] for entry in figures[:2]] == [True, False]
     assert figures[2] == {"program": "net.train_step"}
 
 
@@ -94,53 +95,70 @@ def device_of(envelope):
     return envelope["report"]["programs"][0]["device"]
 
 
+def tiles_of(envelope):
+    """What the first stage of the first program runs on its tiles."""
+    return device_of(envelope)["stages"][0]["program"]
+
+
 def remove(data, key):
     del data[key]
 
 
 CORRUPTIONS = {
     "missing field": (
-        lambda e: remove(device_of(e), "steps"),
-        r"programs\[0\].device: DeviceProgram lacks steps",
+        lambda e: remove(tiles_of(e), "steps"),
+        r"device.stages\[0\].program: TileProgram lacks steps",
     ),
     "unknown field": (
         lambda e: device_of(e).update(colour=1),
         r"DeviceProgram has no field colour",
     ),
     "wrong type": (
-        lambda e: device_of(e)["steps"][0].update(repeats="2"),
-        r"device.steps\[0\].repeats: expected int. Received: '2'",
+        lambda e: tiles_of(e)["steps"][0].update(repeats="2"),
+        r"program.steps\[0\].repeats: expected int. Received: '2'",
     ),
     "a bool is no number": (
-        lambda e: device_of(e)["steps"][0].update(repeats=True),
+        lambda e: tiles_of(e)["steps"][0].update(repeats=True),
         r"repeats: expected int. Received: True",
     ),
     "wrong word": (
-        lambda e: device_of(e)["steps"][0].update(phase="sideways"),
+        lambda e: tiles_of(e)["steps"][0].update(phase="sideways"),
         r"phase: expected one of 'forward', 'backward', 'update'. Received: 'sideways'",
     ),
     "wrong category": (
-        lambda e: device_of(e)["memory"]["always_live"].update(code=[]),
+        lambda e: tiles_of(e)["memory"]["always_live"].update(code=[]),
         r"always_live: key: expected one of 'weights'",
     ),
     "unknown class": (
-        lambda e: device_of(e)["steps"][1]["plan"].update(type="os.system"),
+        lambda e: tiles_of(e)["steps"][1]["plan"].update(type="os.system"),
         r"plan: expected an object with .type. 'MatMulPlan' or 'ConvPlan'. Received: 'os.system'",
     ),
     "class in a list": (
-        lambda e: device_of(e)["steps"][1]["plan"].update(type=["MatMulPlan"]),
+        lambda e: tiles_of(e)["steps"][1]["plan"].update(type=["MatMulPlan"]),
         r"plan: expected an object with .type. 'MatMulPlan' or 'ConvPlan'. Received: \[",
+    ),
+    "no stage": (
+        lambda e: device_of(e).update(stages=[]),
+        r"programs\[0\].device: DeviceProgram.stages must not be empty",
+    ),
+    "an IPU with a stage that is not there": (
+        lambda e: device_of(e)["ipus"][0].update(stages=[1]),
+        r"device: DeviceProgram.ipus must have stages from 0 to 0. Received: 1",
+    ),
+    "no micro-batch": (
+        lambda e: device_of(e).update(micro_batches=0),
+        r"device: DeviceProgram.micro_batches must be positive. Received: 0",
     ),
     "invalid value": (
         lambda e: device_of(e)["target"].update(tiles=-1),
         r"target: Target.tiles must be positive. Received: -1",
     ),
     "not a list": (
-        lambda e: device_of(e).update(tensors={}),
+        lambda e: tiles_of(e).update(tensors={}),
         r"tensors: expected a list. Received: \{\}",
     ),
     "not a list of integers": (
-        lambda e: device_of(e)["memory"].update(live_bytes=[1.5]),
+        lambda e: tiles_of(e)["memory"].update(live_bytes=[1.5]),
         r"live_bytes: expected a list of integers. Received: \[1.5\]",
     ),
     "a count too large": (
@@ -156,15 +174,15 @@ CORRUPTIONS = {
         r"target.clock_hz: expected float or int of less than 2\*\*63. Received: 1e\+308",
     ),
     "too large": (
-        lambda e: device_of(e)["memory"].update(live_bytes=[1 << 70] * 4),
+        lambda e: tiles_of(e)["memory"].update(live_bytes=[1 << 70] * 4),
         r"expected integers of at most 64 bits. Received: .*\.\.\.",
     ),
     "a tile missing": (
-        lambda e: device_of(e)["memory"]["always_live"]["weights"].pop(),
+        lambda e: tiles_of(e)["memory"]["always_live"]["weights"].pop(),
         r"always_live.weights: expected 4 entries. Received: 3",
     ),
     "a step missing": (
-        lambda e: device_of(e)["memory"]["live_bytes"].pop(),
+        lambda e: tiles_of(e)["memory"]["live_bytes"].pop(),
         r"memory.live_bytes: expected 4 entries. Received: 3",
     ),
     "a pair of three": (
@@ -205,19 +223,70 @@ def test_only_known_types_are_read():
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        (lambda device: device["steps"][0].update(repeats=-1), r"device\.steps\[0\]\.repeats"),
+        (lambda device: device["steps"][0].update(repeats=-1), r"program\.steps\[0\]\.repeats"),
         (
             lambda device: device["steps"][0]["supersteps"][0].update(compute_cycles=-5),
-            r"device\.steps\[0\]\.supersteps\[0\]\.compute_cycles",
+            r"program\.steps\[0\]\.supersteps\[0\]\.compute_cycles",
         ),
-        (lambda device: device["tensors"][0].update(bytes=-1), r"device\.tensors\[0\]\.bytes"),
+        (lambda device: device["tensors"][0].update(bytes=-1), r"program\.tensors\[0\]\.bytes"),
         (
             lambda device: device["memory"]["live_bytes"].__setitem__(0, -8),
-            r"device\.memory\.live_bytes",
+            r"program\.memory\.live_bytes",
         ),
     ],
 )
 def test_negative_counts_are_refused(path, report, change, place):
-    changed(path, report, lambda envelope: change(envelope["report"]["programs"][0]["device"]))
+    changed(path, report, lambda envelope: change(tiles_of(envelope)))
     with pytest.raises(ReportFileError, match=rf"{place}: expected a count.*Received: -\d+\."):
         Report.from_json(path)
+
+
+class TestEarlierVersions:
+    """`version2.json` was written in version 2: one IPU, a pipeline, and what was not compiled."""
+
+    FILE = Path(__file__).with_name("version2.json")
+
+    def test_a_program_of_one_ipu_has_one_stage(self):
+        one = Report.from_json(self.FILE).programs[0].device
+        wanted = device_program(unsupported={"fft": ("net/dense",)}, notes=("a loop",))
+        assert one.steps == wanted.steps
+        assert one.cycles == wanted.cycles == 1000
+        assert one.samples_per_update == 6
+        assert one.unsupported == wanted.unsupported
+        assert one.notes == wanted.notes
+
+    def test_a_pipeline_is_a_program_of_several_stages(self):
+        text = Report.from_json(self.FILE).summary()
+        assert "on m2000, 2 replicas of 2 gc200 IPUs, 4 tiles at 1.33 GHz each" in text
+        assert "7,260 cycles a weight update, 5.5 us; 48 samples an update (6 x 4 x 2)" in text
+        assert "bubble 2.9% of the IPUs' time, links 4.3%" in text
+        assert "limited by    stage 0 on IPU 0: 1,600 cycles a micro-batch" in text
+
+    def test_what_was_not_compiled_is_not(self):
+        report = Report.from_json(self.FILE)
+        assert [program.device is None for program in report.programs] == [False, False, True]
+        assert report.notes == ("assumed SGD",)
+
+    def test_it_is_written_in_the_version_of_today(self, path):
+        report = Report.from_json(self.FILE)
+        report.to_json(path)
+        assert json.loads(path.read_text())["version"] == VERSION
+        assert Report.from_json(path).summary() == report.summary()
+
+    @pytest.mark.parametrize(
+        ("damage", "message"),
+        [
+            (lambda p: p[0]["device"].update(steps=3), r"device.steps: expected a list"),
+            (lambda p: p[0].update(device=3), r"device: expected an object. Received: 3"),
+            (lambda p: p[1].update(pipeline=3), r"device: expected an object. Received: 3"),
+            (lambda p: p[1]["pipeline"].update(stages=3), r"stages: expected a list"),
+            (lambda p: p[1]["pipeline"]["stages"][0].update(program=3), r"program: expected an"),
+            (lambda p: p.insert(0, 3), r"programs\[0\]: expected an object. Received: 3"),
+        ],
+    )
+    def test_damage_is_found(self, path, damage, message):
+        envelope = json.loads(self.FILE.read_text())
+        damage(envelope["report"]["programs"])
+        path.write_text(json.dumps(envelope))
+        with pytest.raises(ReportFileError, match=message):
+            Report.from_json(path)

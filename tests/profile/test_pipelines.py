@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.pipeline import Offload, PipelineOptions, compile_pipeline
+from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.machine.target import target
 from ipu_tf.profile.json_format import ReportFileError
 from ipu_tf.profile.program import Program
@@ -18,14 +19,14 @@ from tests.compiler import modules
 @pytest.fixture(scope="module")
 def program():
     stages = {"sequential": 0, "sequential/dense": 1, "sequential/dense_1": 1}
-    options = PipelineOptions(stage_of_layers=stages, micro_batches=4, replicas=2, recompute=True)
+    options = Deployment(stage_of_layers=stages, micro_batches=4, replicas=2, recompute=True)
     chip = CompilerOptions(target=target("bow", 64), out_of_memory="report")
-    return compile_pipeline(modules.text("cifar10"), chip, options, samples_per_run=4)
+    return compile_program(modules.text("cifar10"), chip, samples_per_run=4, deployment=options)
 
 
 @pytest.fixture
 def report(program):
-    return Report(programs=(Program(name="net.train_step", pipeline=program),))
+    return Report(programs=(Program(name="net.train_step", device=program),))
 
 
 def test_the_text_has_the_schedule_the_stages_and_the_ipus(report, program):
@@ -66,10 +67,10 @@ def test_arrays_of_every_ipu_are_checked(report, tmp_path):
     path = tmp_path / "report.json"
     report.to_json(path)
     data = json.loads(path.read_text())
-    pipeline = data["report"]["programs"][0]["pipeline"]
+    pipeline = data["report"]["programs"][0]["device"]
     pipeline["ipus"][1]["memory"]["always_live"]["weights"].pop()
     path.write_text(json.dumps(data))
-    with pytest.raises(ReportFileError, match=r"pipeline.ipus\[1\].memory.always_live.weights"):
+    with pytest.raises(ReportFileError, match=r"device.ipus\[1\].memory.always_live.weights"):
         Report.from_json(path)
 
 
@@ -80,9 +81,11 @@ class TestOffChip:
 
     def report_of(self, **changes):
         chip = CompilerOptions(target=target("bow", 64), out_of_memory="report")
-        options = PipelineOptions(**({"stage_of_layers": {}, "replicas": 2} | changes))
-        program = compile_pipeline(modules.text("cifar10"), chip, options, samples_per_run=4)
-        return program, Report(programs=(Program(name="net.train_step", pipeline=program),))
+        options = Deployment(**({"stage_of_layers": {}, "replicas": 2} | changes))
+        program = compile_program(
+            modules.text("cifar10"), chip, samples_per_run=4, deployment=options
+        )
+        return program, Report(programs=(Program(name="net.train_step", device=program),))
 
     @pytest.mark.parametrize("stages", [1, 2])
     def test_a_table_says_what_moves(self, stages):
@@ -112,7 +115,7 @@ class TestOffChip:
     def test_streaming_memory_that_is_too_small_is_told(self):
         program, _ = self.report_of(stage_of_layers={"sequential": 0}, offload=self.OFFLOAD)
         small = dataclasses.replace(program, streaming_limit_bytes=1000)
-        report = Report(programs=(Program(name="net.train_step", pipeline=small),))
+        report = Report(programs=(Program(name="net.train_step", device=small),))
         assert "OUT OF STREAMING MEMORY: " in report.summary()
         assert not small.fits
 

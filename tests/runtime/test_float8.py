@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
-from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.errors import UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.options import CompilerOptions
@@ -81,7 +81,7 @@ def product(dtype):
         }}
         """
     )
-    program = compile_module(module, CompilerOptions(target=CHIPS["c600"]), {}, 0)
+    program = compile_program(module, CompilerOptions(target=CHIPS["c600"]), {}, 0)
     (step,) = (step for step in program.steps if step.opcode == "dot")
     return step
 

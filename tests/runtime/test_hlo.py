@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUStrategy
 from ipu_tf.compiler.hlo import verify
-from ipu_tf.compiler.passes import pipeline
+from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.runtime import hlo, hlo_region
 from ipu_tf.runtime.hlo import LayerScopes
 from ipu_tf.runtime.uncompilable import UncompilableProgram
@@ -234,7 +234,7 @@ class TestHost:
         types = {i.name: str(i.type) for i in instructions(module)}
         assert [types[name] for name in call.operands] == ["f32[]", "f32[4,8]"]
         assert call.op_type == "StringFormat"
-        assert len(of_opcode(pipeline.simplify(module), "host-call")) == 1
+        assert len(of_opcode(simplify(module), "host-call")) == 1
 
     def test_python_functions(self):
         def fn(x):
@@ -261,7 +261,7 @@ class TestHost:
             y = tf.while_loop(lambda i, y: i < 5, body, (0, x))[1]
             return tf.cond(y[0, 0] > 0, lambda: _printed(y), lambda: y)
 
-        module = pipeline.simplify(traced(fn, X).module)
+        module = simplify(traced(fn, X).module)
         verify(module)
         assert len(of_opcode(module, "host-call")) == 2
         assert [i.attributes["trip_count"] for i in of_opcode(module, "while")] == [5]
@@ -275,7 +275,7 @@ class TestHost:
                 x = x + next(data)
             return x
 
-        module = pipeline.simplify(traced(fn, X).module)
+        module = simplify(traced(fn, X).module)
         (infeed,) = of_opcode(module, "infeed")
         assert infeed.op_type == "IteratorGetNext"
         (loop,) = of_opcode(module, "while")
@@ -286,7 +286,7 @@ class TestHost:
             tf.debugging.Assert(tf.reduce_all(x > 0), [x])
             return tf.tanh(x)
 
-        module = pipeline.simplify(traced(fn, X).module)
+        module = simplify(traced(fn, X).module)
         assert {i.opcode for i in instructions(module)} == {"parameter", "tanh"}
 
 
@@ -309,7 +309,7 @@ class TestFunctions:
 
         module = traced(fn, X).module
         assert len(of_opcode(module, "dot")) == 3
-        assert len(of_opcode(pipeline.simplify(module), "dot")) == 3
+        assert len(of_opcode(simplify(module), "dot")) == 3
 
     def test_lists_are_as_long_as_is_known(self):
         """Gradients towards what a loop reads: lists whose length XLA has to know."""
@@ -326,14 +326,14 @@ class TestFunctions:
                 )[1]
             return tape.gradient(total, x)
 
-        module = pipeline.simplify(traced(fn, X).module)
+        module = simplify(traced(fn, X).module)
         assert [i.attributes["trip_count"] for i in of_opcode(module, "while")] == [4, 4]
 
     def test_random_ops(self):
         def fn(x):
             return x + tf.random.normal((4, 8)) + tf.random.stateless_uniform((4, 8), seed=[1, 2])
 
-        module = pipeline.simplify(traced(fn, X).module)
+        module = simplify(traced(fn, X).module)
         opcodes = {i.opcode for i in instructions(module)}
         assert {"rng", "rng-bit-generator"} <= opcodes
         assert "xor" not in opcodes

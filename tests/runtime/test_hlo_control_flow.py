@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
-from ipu_tf.compiler.passes import pipeline
+from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.runtime import loop_bounds
 from ipu_tf.runtime.uncompilable import UncompilableProgram
 from tests.compiler.modules import traced
@@ -256,7 +256,7 @@ class TestTripCounts:
         ],
     )
     def test_gradients_run_as_often_as_their_loops(self, name, expected):
-        module = pipeline.simplify(traced(with_gradients(FUNCTIONS[name]), X).module)
+        module = simplify(traced(with_gradients(FUNCTIONS[name]), X).module)
         loops = [i for c in module.computations.values() for i in c if i.opcode == "while"]
         assert sorted(i.attributes.get("trip_count", 0) for i in loops) == expected
 

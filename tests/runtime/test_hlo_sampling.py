@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.compiler.hlo import verify
-from ipu_tf.compiler.passes import pipeline
+from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler.modules import traced
 
 with warnings.catch_warnings():
@@ -46,7 +46,7 @@ def sampled(kernel, **options):
             num_results=5, current_state=x, kernel=kernel, trace_fn=None, seed=[1, 2], **options
         )
 
-    module = pipeline.simplify(traced(fn, X).module)
+    module = simplify(traced(fn, X).module)
     verify(module)
     return [i for computation in module.computations.values() for i in computation]
 

@@ -1,6 +1,6 @@
 """Steps that are split over several IPUs, stage by stage.
 
-`compile_pipeline` gives an instruction the stage of its layer (`assignment`), cuts the step into a
+`deploy` gives an instruction the stage of its layer (`assignment`), cuts the step into a
 module of each stage (`split`), finds what waits between passes (`fifo`), compiles every stage for
 its IPU, takes what is offloaded off its tiles (`off_chip`, `residence`), and plays the schedule
 (`schedule`, `timeline`). `balance` chooses where to cut.
@@ -8,28 +8,3 @@ its IPU, takes what is offloaded off its tiles (`off_chip`, `residence`), and pl
 Models stages in lockstep; labels and other inputs go from the host to the stage that reads them.
 Does not model the copies into and out of FIFOs, nor the setting to zero of accumulators.
 """
-
-from ipu_tf.compiler.pipeline.compile import build_pipeline, compile_pipeline
-from ipu_tf.compiler.pipeline.options import Offload, PipelineOptions, Schedule
-from ipu_tf.compiler.pipeline.program import (
-    Crossing,
-    Moves,
-    PipelineIpu,
-    PipelineProgram,
-    PipelineStage,
-    Timeline,
-)
-
-__all__ = [
-    "Crossing",
-    "Moves",
-    "Offload",
-    "PipelineIpu",
-    "PipelineOptions",
-    "PipelineProgram",
-    "PipelineStage",
-    "Schedule",
-    "Timeline",
-    "build_pipeline",
-    "compile_pipeline",
-]

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.compile import build_program
-from ipu_tf.compiler.device_program import Category
+from ipu_tf.compiler.assembly import build_program
+from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
+from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Offload
 from ipu_tf.compiler.pipeline.fifo import stashed
-from ipu_tf.compiler.pipeline.options import ALL_ON_TILES, Offload, Schedule
-from ipu_tf.compiler.pipeline.program import PipelineProgram
 from ipu_tf.compiler.pipeline.schedule import waiting_micro_batches
 from ipu_tf.compiler.pipeline.split import cut, prepared
 from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.compiler.tile_program import Category
 from ipu_tf.machine.links import Route, bytes_per_second
 from ipu_tf.machine.system import System
 
@@ -77,7 +77,7 @@ def layer_figures(
     """
     module = prepared(module)
     count = max(places.values()) + 1
-    program = build_program(module, options=options, plans=plans, samples_per_run=0)
+    program = build_program(module, options=options, plans=plans)
     assignment = assign(module, places, count)
     cycles = {phase: np.zeros(count, np.int64) for phase in ("forward", "backward", "update")}
     for step in program.steps:
@@ -191,7 +191,7 @@ def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
 
 
 def corrected(
-    figures: LayerFigures, wanted: Wanted, stages: Sequence[int], program: PipelineProgram
+    figures: LayerFigures, wanted: Wanted, stages: Sequence[int], program: DeviceProgram
 ) -> LayerFigures:
     """Returns the figures of layers with what a compiled pipeline has shown of them.
 

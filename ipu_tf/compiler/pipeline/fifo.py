@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Instruction, Module
 from ipu_tf.compiler.pipeline.assignment import Assignment
-from ipu_tf.compiler.pipeline.options import PipelineOptions
+from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.residence import VIEWS
 from ipu_tf.compiler.pipeline.schedule import Pass, waiting_micro_batches
 
@@ -40,7 +40,7 @@ class Fifo:
 
 
 def fifos(
-    module: Module, assignment: Assignment, options: PipelineOptions, *, training: bool
+    module: Module, assignment: Assignment, options: Deployment, *, training: bool
 ) -> Mapping[int, tuple[Fifo, ...]]:
     """Returns the FIFOs of each stage.
 
@@ -76,7 +76,7 @@ def stashed(module: Module, assignment: Assignment) -> Mapping[int, int]:
     """Returns the bytes that each stage keeps of a micro-batch from one pass to the other."""
     by_name = module.entry_computation.by_name()
     kept: dict[int, set[str]] = defaultdict(set)
-    nothing_again = PipelineOptions(stage_of_layers={"": 0})
+    nothing_again = Deployment(stage_of_layers={"": 0})
     for value, made, read in _waits(module, assignment, nothing_again):
         if made[1] == "forward" and read[1] == "backward":
             kept[read[0]].add(value)
@@ -85,13 +85,13 @@ def stashed(module: Module, assignment: Assignment) -> Mapping[int, int]:
     }
 
 
-def recomputes(options: PipelineOptions, stage: int) -> bool:
+def recomputes(options: Deployment, stage: int) -> bool:
     """Returns whether a stage computes its activations again."""
     return options.recompute and stage < options.stages - 1
 
 
 def _waits(
-    module: Module, assignment: Assignment, options: PipelineOptions
+    module: Module, assignment: Assignment, options: Deployment
 ) -> Iterator[tuple[str, tuple[int, Pass], tuple[int, Pass]]]:
     """Yields what is read, where it was made, and where it is read: stage and pass."""
     by_name = module.entry_computation.by_name()

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.device_program import Moves
 from ipu_tf.compiler.hlo import Module
+from ipu_tf.compiler.pipeline.deployment import Offload
 from ipu_tf.compiler.pipeline.fifo import Fifo
-from ipu_tf.compiler.pipeline.options import Offload
-from ipu_tf.compiler.pipeline.program import Moves
 from ipu_tf.compiler.pipeline.residence import Place, Share, Variable, moved, variables
 from ipu_tf.compiler.pipeline.timeline import Wiring
+from ipu_tf.compiler.tile_program import TileProgram
 from ipu_tf.machine.cost import ceil_div
 
 _LEAST_BYTES = 128
@@ -34,7 +34,7 @@ class OffChip:
         streaming_bytes: Bytes in streaming memory, of one replica.
     """
 
-    program: DeviceProgram
+    program: TileProgram
     streamed: Moves
     gathered: Moves
     streaming_bytes: int
@@ -47,7 +47,7 @@ def leaves_tiles(fifo: Fifo, offload: Offload) -> bool:
 
 def off_chip(
     module: Module,
-    program: DeviceProgram,
+    program: TileProgram,
     offload: Offload,
     wiring: Wiring,
     *,

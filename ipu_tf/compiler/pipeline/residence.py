@@ -11,11 +11,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ipu_tf.compiler.device_program import DeviceProgram, Tensor
 from ipu_tf.compiler.hlo import Instruction, Module, Parameter, Phase
 from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
 from ipu_tf.compiler.memory import tile_memory
 from ipu_tf.compiler.passes.rewrite import users
+from ipu_tf.compiler.tile_program import Tensor, TileProgram
 from ipu_tf.machine.cost import ceil_div
 
 VIEWS = frozenset({"bitcast", "broadcast", "reshape", "transpose"})
@@ -52,7 +52,7 @@ class Variable:
     uses: Mapping[Phase, Use]
 
 
-def variables(module: Module, program: DeviceProgram) -> tuple[Variable, ...]:
+def variables(module: Module, program: TileProgram) -> tuple[Variable, ...]:
     """Returns the parameters of a stage and how its passes use them, by parameter number.
 
     Args:
@@ -124,7 +124,7 @@ def _uses(
 class _Steps:
     """Finds the steps of instructions."""
 
-    def __init__(self, program: DeviceProgram) -> None:
+    def __init__(self, program: TileProgram) -> None:
         self._of_names: dict[str, list[int]] = {}
         self._of_phases: dict[Phase, list[int]] = {}
         for index, step in enumerate(program.steps):
@@ -168,7 +168,7 @@ class Share:
     place: Place
 
 
-def moved(program: DeviceProgram, shares: Mapping[str, Share]) -> DeviceProgram:
+def moved(program: TileProgram, shares: Mapping[str, Share]) -> TileProgram:
     """Returns a program that has variables on its tiles only in part, or only around their uses.
 
     Args:

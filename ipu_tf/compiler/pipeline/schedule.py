@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ipu_tf.compiler.pipeline.options import Schedule
+from ipu_tf.compiler.device_program import Schedule
 
 Pass: TypeAlias = Literal["forward", "backward"]
 

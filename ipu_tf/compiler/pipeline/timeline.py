@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ipu_tf.compiler.pipeline.program import Crossing, Timeline
+from ipu_tf.compiler.device_program import Crossing, Timeline
 from ipu_tf.compiler.pipeline.schedule import Pass, Slot
 from ipu_tf.machine import links, streaming, sync
 from ipu_tf.machine.system import System

@@ -3,7 +3,7 @@
 import pytest
 
 from ipu_tf.compiler.hlo import to_text, verify
-from ipu_tf.compiler.passes import pipeline
+from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler import modules
 
 
@@ -11,6 +11,6 @@ from tests.compiler import modules
 def test_files(name):
     module = modules.text(name)
     verify(module)
-    assert to_text(pipeline.simplify(module)) == to_text(module)
+    assert to_text(simplify(module)) == to_text(module)
     opcodes = {i.opcode for computation in module.computations.values() for i in computation}
     assert {"dot", "fusion", "reduce"} <= opcodes

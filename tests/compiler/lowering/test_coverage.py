@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from ipu_tf.compiler.compile import build_program
+from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.lowering.contraction import planned
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.passes.pipeline import simplify
+from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.machine.target import CHIPS
 from tests.compiler import modules
 from tests.compiler.lowering.programs import context_of
@@ -18,7 +18,6 @@ def compiled(module):
         simplify(module),
         options=CompilerOptions(out_of_memory="report"),
         plans={},
-        samples_per_run=4,
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine import links
@@ -43,7 +43,7 @@ def test_smaller_blocks_are_more_blocks():
     steps = [
         sum(
             superstep.name == "multiply"
-            for step in compile_module(module, CompilerOptions(cholesky_block=block), {}, 0).steps
+            for step in compile_program(module, CompilerOptions(cholesky_block=block), {}, 0).steps
             for superstep in step.supersteps
         )
         for block in (16, 64)

@@ -3,7 +3,8 @@
 import pytest
 
 from ipu_tf.compiler.hlo import parse, to_text, verify
-from ipu_tf.compiler.passes import attribution, inline, pipeline
+from ipu_tf.compiler.passes import attribution, inline
+from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler import modules
 
 STEP = """
@@ -151,7 +152,7 @@ op_name="gradient_tape/net/while"
 
 
 def test_updates_in_a_branch_belong_to_their_weights():
-    module = pipeline.simplify(modules.module("mixed_precision"))
+    module = simplify(modules.module("mixed_precision"))
     verify(module)
     (branch,) = (i for i in module.entry_computation if i.opcode == "conditional")
     assert branch.phase == "update"

@@ -5,7 +5,8 @@ import collections
 import pytest
 
 from ipu_tf.compiler.hlo import parse, to_text, verify
-from ipu_tf.compiler.passes import dead_code, fusion, pipeline
+from ipu_tf.compiler.passes import dead_code, fusion
+from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler import modules
 from tests.compiler.passes.before_after import check
 
@@ -167,9 +168,9 @@ def test_a_value_that_leaves_stays():
 @pytest.mark.parametrize("name", modules.NAMES)
 def test_simplified_steps(name):
     module = modules.module(name)
-    simple = pipeline.simplify(module)
+    simple = simplify(module)
     verify(simple)
-    assert to_text(pipeline.simplify(simple)) == to_text(simple)
+    assert to_text(simplify(simple)) == to_text(simple)
     assert contractions(simple) == contractions(dead_code.run(module))
     opcodes = {i.opcode for computation in simple.computations.values() for i in computation}
     assert not opcodes & {"copy", "call", "bitcast"}

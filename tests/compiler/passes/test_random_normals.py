@@ -3,7 +3,8 @@
 import pytest
 import tensorflow as tf
 
-from ipu_tf.compiler.passes import dead_code, pipeline, random_normals
+from ipu_tf.compiler.passes import dead_code, random_normals
+from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler import modules
 from tests.compiler.passes.before_after import check, entry
 
@@ -85,7 +86,7 @@ DRAWS = {
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_normals_of_tensorflow_are_drawn(name):
-    module = pipeline.simplify(modules.traced(DRAWS[name], tf.constant([1, 2])).module)
+    module = simplify(modules.traced(DRAWS[name], tf.constant([1, 2])).module)
     draws = [i for i in module.entry_computation if i.opcode == "rng"]
     assert [i.attributes["distribution"] for i in draws] == [name.partition(" ")[0]]
     opcodes = {i.opcode for computation in module.computations.values() for i in computation}
@@ -98,7 +99,7 @@ def test_other_bounds_stay_arithmetic():
             (8, 30), seed, minvals=-1.0, maxvals=1.0
         )
 
-    module = pipeline.simplify(modules.traced(draw, tf.constant([1, 2])).module)
+    module = simplify(modules.traced(draw, tf.constant([1, 2])).module)
     opcodes = {i.opcode for i in module.entry_computation}
     assert "rng" not in opcodes
     assert "rng-bit-generator" in opcodes

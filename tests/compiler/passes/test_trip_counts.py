@@ -2,11 +2,12 @@
 
 import pytest
 
-from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.hlo import parse, verify
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.passes import pipeline, trip_counts
+from ipu_tf.compiler.passes import trip_counts
 from ipu_tf.compiler.passes.known_values import known_values
+from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler import modules
 
 
@@ -187,14 +188,14 @@ def test_limits_from_a_table_that_the_outer_loop_carries(table, options, expecte
 
 
 def test_a_mean_is_charged_exactly():
-    program = compile_module(parse(nested("5, 1, 1")), CompilerOptions(), {}, 0)
+    program = compile_program(parse(nested("5, 1, 1")), CompilerOptions(), {}, 0)
     assert program.notes == ()
     repeats = {step.name: step.repeats for step in program.steps}
     assert (repeats["j"], repeats["less"]) == (7, 7 + 3)  # The condition fails three times.
 
 
 def test_the_gradient_of_a_loop_runs_as_often():
-    module = pipeline.simplify(modules.module("lstm"))
+    module = simplify(modules.module("lstm"))
     loops = [i for i in module.entry_computation if i.opcode == "while"]
     assert [i.attributes.get("trip_count") for i in loops] == [10, 10]
 

@@ -1,7 +1,9 @@
 """The CIFAR-10 network as a pipeline, for tests."""
 
+from ipu_tf.compiler.compile import compile_program
+from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.pipeline import PipelineOptions, PipelineProgram, compile_pipeline
+from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.machine.target import target
 from tests.compiler import modules
 
@@ -27,7 +29,7 @@ def stages_at(*cuts: int) -> dict[str, int]:
     }
 
 
-def compiled(*cuts: int, options: CompilerOptions = OPTIONS, **changes) -> PipelineProgram:
+def compiled(*cuts: int, options: CompilerOptions = OPTIONS, **changes) -> DeviceProgram:
     """Returns the program of the network, with stages beginning at `cuts`."""
-    pipeline = PipelineOptions(stage_of_layers=stages_at(*cuts), **changes)
-    return compile_pipeline(modules.text("cifar10"), options, pipeline)
+    deployment = Deployment(stage_of_layers=stages_at(*cuts), **changes)
+    return compile_program(modules.text("cifar10"), options, deployment=deployment)

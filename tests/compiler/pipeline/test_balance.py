@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.pipeline import Offload
 from ipu_tf.compiler.pipeline.balance import (
     LayerFigures,
     Wanted,
@@ -16,6 +15,7 @@ from ipu_tf.compiler.pipeline.balance import (
     even_stages,
     layer_figures,
 )
+from ipu_tf.compiler.pipeline.deployment import Offload
 from tests.compiler import modules
 from tests.compiler.pipeline.networks import LAYERS, OPTIONS, compiled, stages_at
 

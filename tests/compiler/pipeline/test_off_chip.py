@@ -5,10 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.compile import check_memory, compile_program
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
-from ipu_tf.compiler.pipeline import Offload
-from ipu_tf.compiler.pipeline.compile import check_memory
+from ipu_tf.compiler.pipeline.deployment import Offload
 from ipu_tf.compiler.pipeline.residence import Place, Share, moved, variables
 from ipu_tf.compiler.pipeline.timeline import Wiring
 from ipu_tf.machine import streaming
@@ -191,7 +190,7 @@ class TestWholePrograms:
 
     def test_moving_a_variable_whole_and_always_changes_no_byte(self):
         module = modules.text("cifar10")
-        program = compile_module(module, OPTIONS)
+        program = compile_program(module, OPTIONS).stages[0].program
         shares = {
             variable.parameter.name: Share(variable=variable, place=Place())
             for variable in variables(module, program)

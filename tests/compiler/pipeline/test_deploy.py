@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from ipu_tf.compiler.compile import compile_module
+from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import verify
-from ipu_tf.compiler.passes.pipeline import simplify
+from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.split import cut, prepared, stage_module, with_accumulators
 from ipu_tf.machine.target import target
@@ -84,7 +84,7 @@ class TestSplit:
 
 class TestConservation:
     def test_stages_compute_what_one_ipu_computes(self):
-        whole = compile_module(modules.text("cifar10"), OPTIONS)
+        whole = compile_program(modules.text("cifar10"), OPTIONS)
         parts = compiled(2, 5).stages
         flops = [sum(s.repeats * s.flops for s in part.program.steps) for part in parts]
         assert sum(flops) == sum(step.repeats * step.flops for step in whole.steps)
@@ -92,7 +92,7 @@ class TestConservation:
         assert cycles == pytest.approx(device_cycles(whole.steps), rel=0.1)
 
     def test_weights_are_kept_once(self):
-        whole = compile_module(modules.text("cifar10"), OPTIONS)
+        whole = compile_program(modules.text("cifar10"), OPTIONS)
         weights = sum(t.bytes for t in whole.tensors if t.category == "weights")
         assert bytes_of(compiled(2, 5), "weights") == weights
 
@@ -166,7 +166,7 @@ class TestFigures:
         assert program.limiting_stage.micro_batch_cycles == longest
 
     def test_one_stage_is_the_unpipelined_step(self):
-        whole = compile_module(modules.text("cifar10"), OPTIONS)
+        whole = compile_program(modules.text("cifar10"), OPTIONS)
         program = compiled()
         assert program.cycles == whole.cycles
         assert program.crossings == ()

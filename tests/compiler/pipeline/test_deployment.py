@@ -1,10 +1,10 @@
 import pytest
 
-from ipu_tf.compiler.pipeline import PipelineOptions
+from ipu_tf.compiler.pipeline.deployment import Deployment
 
 
 def test_defaults_put_each_stage_on_an_ipu():
-    options = PipelineOptions(stage_of_layers={"a": 0, "b": 2, "c": 1})
+    options = Deployment(stage_of_layers={"a": 0, "b": 2, "c": 1})
     assert options.stages == 3
     assert options.ipus == (0, 1, 2)
     assert options.replica_ipus == 4
@@ -24,4 +24,4 @@ def test_defaults_put_each_stage_on_an_ipu():
 )
 def test_bad_values_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        PipelineOptions(**({"stage_of_layers": {"a": 0, "b": 1}} | changes))
+        Deployment(**({"stage_of_layers": {"a": 0, "b": 1}} | changes))

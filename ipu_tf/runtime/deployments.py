@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from ipu_tf.compiler.pipeline import PipelineOptions
+from ipu_tf.compiler.pipeline.deployment import Deployment
 
-_GIVEN: ContextVar[PipelineOptions | None] = ContextVar("ipu_tf.pipelines", default=None)
+_GIVEN: ContextVar[Deployment | None] = ContextVar("ipu_tf.pipelines", default=None)
 
 
 @functools.singledispatch
-def _of_class(owner: Any, function: str) -> PipelineOptions | None:
+def _of_class(owner: Any, function: str) -> Deployment | None:
     """What nobody registered a class for is no pipeline."""
     del owner, function
     return None
@@ -25,7 +25,7 @@ register = _of_class.register
 class in the annotation of its first parameter."""
 
 
-def pipeline_of(owner: Any, function: str) -> PipelineOptions | None:
+def deployment_of(owner: Any, function: str) -> Deployment | None:
     """Returns how a method of an object runs as a pipeline, None where it does not.
 
     Args:
@@ -37,7 +37,7 @@ def pipeline_of(owner: Any, function: str) -> PipelineOptions | None:
 
 
 @contextlib.contextmanager
-def pipelined(options: PipelineOptions | None) -> Iterator[None]:
+def deployed(options: Deployment | None) -> Iterator[None]:
     """Makes a pipeline of what is traced inside, whoever owns it; None leaves that to the owner."""
     token = _GIVEN.set(options)
     try:
@@ -46,6 +46,6 @@ def pipelined(options: PipelineOptions | None) -> Iterator[None]:
         _GIVEN.reset(token)
 
 
-def current(owner: Any, function: str) -> PipelineOptions | None:
-    """Returns the pipeline that a function becomes, None for none; arguments of `pipeline_of`."""
-    return _GIVEN.get() or pipeline_of(owner, function)
+def current(owner: Any, function: str) -> Deployment | None:
+    """Returns the pipeline that a function becomes, None for none; arguments of `deployment_of`."""
+    return _GIVEN.get() or deployment_of(owner, function)

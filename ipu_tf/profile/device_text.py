@@ -1,25 +1,18 @@
-"""Pipelines as text: pure functions from values to lines."""
+"""Device programs as text: pure functions from values to lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from ipu_tf.compiler.device_program import Category
-from ipu_tf.compiler.pipeline import PipelineIpu, PipelineProgram, PipelineStage
+from ipu_tf.compiler.device_program import DeviceProgram, IpuMemory, StageProgram
+from ipu_tf.compiler.tile_program import Category
 from ipu_tf.profile import figures, sections
-from ipu_tf.profile.pipeline_figures import (
-    cycle_shares,
-    is_off_chip,
-    layers,
-    samples_per_second,
-    seconds,
-    update_cycles,
-)
+from ipu_tf.profile.program import TileOp
 from ipu_tf.profile.table import Row, table
 from ipu_tf.profile.units import count, duration, kib, percent
 
 _KEPT: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fifos")
-"""Categories that a pipeline's split decides on; the table of IPUs has a column for each."""
+"""Categories that a split over IPUs decides on; the table of IPUs has a column for each."""
 
 _MOVES = tuple((kind, phase) for kind in ("streamed", "gathered") for phase in figures.PHASES)
 """What moves to the tiles besides the steps of a program, and when."""
@@ -27,7 +20,7 @@ _MOVES = tuple((kind, phase) for kind in ("streamed", "gathered") for phase in f
 _A = {"weight update": "an update", "step": "a step"}
 
 
-def title(program: PipelineProgram) -> str:
+def title(program: DeviceProgram) -> str:
     """Returns what a program runs on, to follow its name."""
     chip, ipus = program.target, program.replica_ipus
     each = f"{ipus} {chip.chip} IPUs" if ipus > 1 else f"one {chip.chip} IPU"
@@ -43,20 +36,27 @@ def title(program: PipelineProgram) -> str:
     )
 
 
-def lines(program: PipelineProgram) -> Iterator[str]:
-    """Yields the lines of a pipeline, its title not included."""
-    yield from _one_stage_lines(program) if len(program.stages) == 1 else _stages_lines(program)
+def lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
+    """Yields the lines of a program, its title not included.
+
+    Args:
+        program: The program.
+        tile_ops: The contractions it was traced with.
+    """
+    if len(program.stages) == 1:
+        yield from _one_stage_lines(program, tile_ops)
+    else:
+        yield from _stages_lines(program)
     yield ""
-    for stage in program.stages:
-        for opcode, refused in stage.program.unsupported.items():
-            where = ", ".join(layer or sections.NO_LAYER for layer in refused)
-            yield f"incomplete: '{opcode}' has no cost, in {where}"
+    for opcode, layers in program.unsupported.items():
+        where = ", ".join(layer or sections.NO_LAYER for layer in layers)
+        yield f"incomplete: '{opcode}' has no cost, in {where}"
     for note in program.notes:
         yield f"note: {note}"
 
 
-def _stages_lines(program: PipelineProgram) -> Iterator[str]:
-    yield from _overview(program)
+def _stages_lines(program: DeviceProgram) -> Iterator[str]:
+    yield from _stages_overview(program)
     yield ""
     yield from table(
         ("stage", "IPU", "forward", "backward", "recomputed", "update", "FIFO KiB", "FIFO depth"),
@@ -70,18 +70,21 @@ def _stages_lines(program: PipelineProgram) -> Iterator[str]:
         map(_ipu_row, program.ipus),
     )
     yield ""
-    yield from sections.layer_lines(layers(program))
+    yield from sections.layer_lines(figures.layers(program))
 
 
-def _one_stage_lines(program: PipelineProgram) -> Iterator[str]:
-    """Yields the lines of a model without stages, which accumulates or is replicated."""
+def _one_stage_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
     (stage,), (ipu,) = program.stages, program.ipus
-    updates = any(step.phase == "update" for step in stage.program.steps)
-    yield from _one_stage_overview(program, stage, updates=updates)
+    if program.micro_batches * program.replicas > 1 or figures.is_off_chip(stage):
+        yield from _update_overview(program, stage)
+    else:
+        yield f"time          {_time(program, 'step')}"
+        yield f"cycles        {_shares(_by_kind(program), figures.cycle_shares(program).total)}"
+    yield from _arithmetic_lines(program, tile_ops)
     yield f"tile memory   {sections.memory_line(ipu.memory)}"
     yield ""
     yield from _off_chip_lines(program)
-    yield from sections.layer_lines(layers(program))
+    yield from sections.layer_lines(figures.layers(program))
     yield ""
     yield from sections.memory_lines(ipu.memory)
     yield ""
@@ -91,9 +94,9 @@ def _one_stage_lines(program: PipelineProgram) -> Iterator[str]:
         yield from sections.overflow_lines(stage.program)
 
 
-def _one_stage_overview(
-    program: PipelineProgram, stage: PipelineStage, *, updates: bool
-) -> Iterator[str]:
+def _update_overview(program: DeviceProgram, stage: StageProgram) -> Iterator[str]:
+    """Yields what a run of a model without stages that accumulates or is replicated consists of."""
+    updates = any(step.phase == "update" for step in stage.program.steps)
     what = "weight update" if updates else "step"
     parts = [f"{program.micro_batches} x micro-batch"]
     if program.replicas > 1 and updates:
@@ -107,29 +110,46 @@ def _one_stage_overview(
         f"{stage.backward_cycles:,}), all-reduce {program.all_reduce_cycles:,}, "
         f"update {program.update_cycles:,}"
     )
-    shares, whole = cycle_shares(stage, program), max(1, program.cycles)
-    kinds = {name: getattr(shares, name) for name in ("compute", "exchange", "sync", "host")}
-    kinds["all-reduce"] = program.all_reduce_cycles
+    kinds = {**_by_kind(program), "all-reduce": program.all_reduce_cycles}
     for name, moves in (("streaming", stage.streamed), ("gathering", stage.gathered)):
-        if cycles := update_cycles(moves, program):
+        if cycles := figures.moved_cycles(moves, program):
             kinds[name] = cycles
-    split = ", ".join(f"{name} {percent(cycles / whole)}" for name, cycles in kinds.items())
-    yield f"spent on      {split}"
+    yield f"spent on      {_shares(kinds, program.cycles)}"
 
 
-def _time(program: PipelineProgram, what: str) -> str:
-    """Returns the time from one weight update (or step) to the next, and the samples in it."""
-    speed = samples_per_second(program)
+def _by_kind(program: DeviceProgram) -> dict[str, int]:
+    shares = figures.cycle_shares(program)
+    return {name: getattr(shares, name) for name in ("compute", "exchange", "sync", "host")}
+
+
+def _shares(cycles: Mapping[str, int], whole: int) -> str:
+    return ", ".join(f"{name} {percent(part / max(1, whole))}" for name, part in cycles.items())
+
+
+def _time(program: DeviceProgram, what: str) -> str:
+    """Returns the time of a run, and the samples in it."""
+    speed = figures.samples_per_second(program)
     samples = ""
     if speed is not None:
-        of_each = f"{program.samples_per_run} x {program.micro_batches} x {program.replicas}"
+        factors = (program.samples_per_run, program.micro_batches, program.replicas)
+        several = program.samples_per_update != program.samples_per_run
+        of_each = f" ({' x '.join(map(str, factors))})" if several else ""
         samples = (
-            f"; {program.samples_per_update} samples {_A[what]} ({of_each}), {speed:,.1f} samples/s"
+            f"; {program.samples_per_update} samples {_A[what]}{of_each}, {speed:,.1f} samples/s"
         )
-    return f"{program.cycles:,} cycles a {what}, {duration(seconds(program))}{samples}"
+    return f"{program.cycles:,} cycles a {what}, {duration(figures.seconds(program))}{samples}"
 
 
-def _overview(program: PipelineProgram) -> Iterator[str]:
+def _arithmetic_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
+    operations, seconds = figures.flops(program), figures.seconds(program)
+    rate = operations / seconds if seconds else 0.0
+    used = f"{percent(figures.flop_utilisation(program, tile_ops))} of the chip's peak"
+    yield f"arithmetic    {count(operations, 'FLOP')} a step, {count(rate, 'FLOP/s')}, {used}"
+    balance = percent(figures.tile_balance(program))
+    yield f"tile balance  {balance} of the tiles are busy while any computes"
+
+
+def _stages_overview(program: DeviceProgram) -> Iterator[str]:
     timeline = program.timeline
     again = ", activations computed again" if program.recompute else ""
     yield (
@@ -156,9 +176,9 @@ def _overview(program: PipelineProgram) -> Iterator[str]:
     )
 
 
-def _off_chip_lines(program: PipelineProgram) -> Iterator[str]:
+def _off_chip_lines(program: DeviceProgram) -> Iterator[str]:
     """Yields what is not whole on the tiles all the time, and what moving it costs, if anything."""
-    if not any(is_off_chip(stage) for stage in program.stages):
+    if not any(figures.is_off_chip(stage) for stage in program.stages):
         return
     yield from table(
         ("off the tiles", "streaming KiB", *(f"{kind} {phase}" for kind, phase in _MOVES)),
@@ -172,13 +192,13 @@ def _off_chip_lines(program: PipelineProgram) -> Iterator[str]:
     yield ""
 
 
-def _off_chip_row(stage: PipelineStage) -> Row:
+def _off_chip_row(stage: StageProgram) -> Row:
     moves = {"streamed": stage.streamed, "gathered": stage.gathered}
     cycles = (getattr(moves[kind], phase) for kind, phase in _MOVES)
     return (f"stage {stage.index}", kib(stage.streaming_bytes), *(f"{one:,}" for one in cycles))
 
 
-def _stage_row(stage: PipelineStage) -> Row:
+def _stage_row(stage: StageProgram) -> Row:
     cycles = (
         stage.forward_cycles,
         stage.backward_cycles,
@@ -194,7 +214,7 @@ def _stage_row(stage: PipelineStage) -> Row:
     )
 
 
-def _ipu_row(ipu: PipelineIpu) -> Row:
+def _ipu_row(ipu: IpuMemory) -> Row:
     tiles, kinds = figures.tile_bytes(ipu.memory), figures.by_category(ipu.memory)
     over = int(tiles.max(initial=0)) - ipu.memory.limit_bytes
     stages = ", ".join(map(str, ipu.stages))

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
-from ipu_tf.compiler.cache import ProgramCache, fingerprint
-from ipu_tf.compiler.compile import build_program
-from ipu_tf.compiler.device_program import DeviceProgram, TileMemory
-from ipu_tf.compiler.errors import IPUOutOfMemoryError, out_of_memory
+from ipu_tf.compiler.assembly import build_program
+from ipu_tf.compiler.device_program import Crossing, DeviceProgram, IpuMemory, StageProgram
+from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import Module, Parameter
 from ipu_tf.compiler.memory import CATEGORIES
 from ipu_tf.compiler.options import CompilerOptions
-from ipu_tf.compiler.passes.pipeline import simplify
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
 from ipu_tf.compiler.pipeline.conditionals import split_conditionals
+from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.fifo import Fifo, fifos, recomputes
 from ipu_tf.compiler.pipeline.off_chip import leaves_tiles, off_chip
-from ipu_tf.compiler.pipeline.options import PipelineOptions
-from ipu_tf.compiler.pipeline.program import (
-    Crossing,
-    PipelineIpu,
-    PipelineProgram,
-    PipelineStage,
-)
 from ipu_tf.compiler.pipeline.split import (
     Cut,
     accumulated,
@@ -40,174 +30,95 @@ from ipu_tf.compiler.pipeline.split import (
 )
 from ipu_tf.compiler.pipeline.timeline import Wiring, timeline
 from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.compiler.tile_program import TileMemory, TileProgram
 from ipu_tf.machine import streaming
 
-_LOG = logging.getLogger(__name__)
-_CACHED_PROGRAMS = 16
-_cache: ProgramCache[PipelineProgram] = ProgramCache(_CACHED_PROGRAMS)
-_NO_PLANS: Mapping[str, tuple[OpShape, Plan]] = MappingProxyType({})
 _HOST_OPCODES = frozenset({"infeed", "outfeed"})
 
 
-def compile_pipeline(
+def deploy(
     module: Module,
     options: CompilerOptions,
-    pipeline: PipelineOptions,
-    plans: Mapping[str, tuple[OpShape, Plan]] = _NO_PLANS,
+    deployment: Deployment,
+    plans: Mapping[str, tuple[OpShape, Plan]],
     samples_per_run: int = 0,
-) -> PipelineProgram:
-    """Returns the program of a step whose layers are in stages, compiled once for equal arguments.
-
-    Args:
-        module: The step of one micro-batch, as it was traced; it is simplified here.
-        options: The chip, how to plan, and what is an error.
-        pipeline: The stages, and how they run.
-        plans: Plans that tile ops run, by the name of their TensorFlow op; others are planned.
-        samples_per_run: Samples of a micro-batch; 0 if unknown.
-
-    Raises:
-        IPUOutOfMemoryError: An IPU does not hold its stages, and `options` makes that an error.
-        UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
-        ValueError: No system of the chip has so many IPUs, or stages on different IPUs share a
-            weight.
-    """
-
-    def build() -> PipelineProgram:
-        return build_pipeline(simplify(module), options, pipeline, plans, samples_per_run)
-
-    key = fingerprint(module, options, plans, samples_per_run), repr(pipeline)
-    program = _cache.get(key, build)
-    check_memory(program, options.out_of_memory)
-    return program
-
-
-def build_pipeline(
-    module: Module,
-    options: CompilerOptions,
-    pipeline: PipelineOptions,
-    plans: Mapping[str, tuple[OpShape, Plan]] = _NO_PLANS,
-    samples_per_run: int = 0,
-) -> PipelineProgram:
+) -> DeviceProgram:
     """Returns the program of a simplified step, whether it fits or not.
 
-    Arguments and errors are those of `compile_pipeline`.
+    Arguments and errors are those of `compile_program`.
     """
-    system = options.system_of(pipeline.replica_ipus * pipeline.replicas)
+    system = options.system_of(deployment.replica_ipus * deployment.replicas)
     wiring = Wiring(
         system=system,
-        ipus=pipeline.ipus,
-        replica_ipus=pipeline.replica_ipus,
-        replicas=pipeline.replicas,
+        ipus=deployment.ipus,
+        replica_ipus=deployment.replica_ipus,
+        replicas=deployment.replicas,
     )
     module = prepared(module)
     training = any(instruction.phase == "backward" for instruction in module.entry_computation)
-    found = _cut(module, pipeline)
-    waiting = fifos(found.module, found.assignment, pipeline, training=training)
+    found = _cut(module, deployment)
+    waiting = fifos(found.module, found.assignment, deployment, training=training)
     stages = tuple(
         _stage(
             found,
             number,
             waiting.get(number, ()),
             options,
-            pipeline,
+            deployment,
             wiring,
             plans,
-            samples_per_run,
         )
-        for number in range(pipeline.stages)
+        for number in range(deployment.stages)
     )
     cycles: dict[tuple[int, schedule.Pass], int] = {}
     for stage in stages:
         cycles[stage.index, "forward"] = stage.forward_cycles
         cycles[stage.index, "backward"] = stage.backward_cycles
     played = schedule.slots(
-        pipeline.schedule,
-        stages=pipeline.stages,
-        micro_batches=pipeline.micro_batches,
+        deployment.schedule,
+        stages=deployment.stages,
+        micro_batches=deployment.micro_batches,
         training=training,
     )
-    return PipelineProgram(
+    return DeviceProgram(
         name=module.name,
         target=options.target,
         system=system.name,
-        schedule=pipeline.schedule,
-        recompute=pipeline.recompute,
-        micro_batches=pipeline.micro_batches,
-        replicas=pipeline.replicas,
-        replica_ipus=pipeline.replica_ipus,
+        schedule=deployment.schedule,
+        recompute=deployment.recompute,
+        micro_batches=deployment.micro_batches,
+        replicas=deployment.replicas,
+        replica_ipus=deployment.replica_ipus,
         stages=stages,
         crossings=found.crossings,
         ipus=_ipus(stages),
         timeline=timeline(played, cycles, found.crossings, wiring),
         update_cycles=_update_cycles(stages, found.crossings, wiring),
-        all_reduce_cycles=_reduction_cycles(found, pipeline, wiring),
+        all_reduce_cycles=_reduction_cycles(found, deployment, wiring),
         samples_per_run=samples_per_run,
         notes=tuple(dict.fromkeys(note for stage in stages for note in stage.program.notes)),
         streaming_limit_bytes=_streaming_limit(wiring),
     )
 
 
-def check_memory(program: PipelineProgram, when_over: str) -> None:
-    """Raises or logs where an IPU does not hold its stages.
-
-    Args:
-        program: The program.
-        when_over: "raise", "warn" or "report", as in `CompilerOptions.out_of_memory`.
-
-    Raises:
-        IPUOutOfMemoryError: It does not, and `when_over` is "raise".
-    """
-    if when_over == "report":
-        return
-    if program.streaming_bytes > program.streaming_limit_bytes:
-        error = _out_of_streaming_memory(program)
-        if when_over == "raise":
-            error.compiled = program
-            raise error
-        _LOG.warning("%s", error)
-    for ipu in program.ipus:
-        if ipu.memory.fits:
-            continue
-        fullest = max(
-            (program.stages[stage].program for stage in ipu.stages),
-            key=lambda stage: int(stage.memory.peak_tile_bytes.max()),
-        )
-        error = out_of_memory(dataclasses.replace(fullest, memory=ipu.memory), ipu=ipu.ipu)
-        if when_over == "raise":
-            error.compiled = program
-            raise error
-        _LOG.warning("%s", error)
-
-
-def _out_of_streaming_memory(program: PipelineProgram) -> IPUOutOfMemoryError:
-    return IPUOutOfMemoryError(
-        f"Program '{program.name}': the streaming memory of {program.system} does not hold what is "
-        f"offloaded. Use a larger system, or keep more on the tiles. Received: "
-        f"{program.streaming_bytes:,} bytes of {program.replicas} replicas, for "
-        f"{program.streaming_limit_bytes:,}.",
-        program=program.name,
-        chip=program.target.chip,
-    )
-
-
-def _cut(module: Module, pipeline: PipelineOptions) -> Cut:
+def _cut(module: Module, deployment: Deployment) -> Cut:
     """Returns the step, cut between its stages.
 
     Raises:
         ValueError: Stages on different IPUs share a weight.
     """
-    layers = pipeline.stage_of_layers
+    layers = deployment.stage_of_layers
     known: Mapping[str, int] = {}
-    if pipeline.stages > 1:
+    if deployment.stages > 1:
         module, known = split_conditionals(module, layers)
-    assignment: Assignment = assign(module, layers, pipeline.stages, known)
-    if pipeline.micro_batches > 1 and not accumulated(module):
+    assignment: Assignment = assign(module, layers, deployment.stages, known)
+    if deployment.micro_batches > 1 and not accumulated(module):
         module, assignment = with_accumulators(module, assignment)
     found = cut(module, assignment)
     by_name = module.entry_computation.by_name()
     for crossing in found.crossings:
         ends = crossing.source, crossing.destination
-        if not crossing.is_variable or len({pipeline.ipus[stage] for stage in ends}) == 1:
+        if not crossing.is_variable or len({deployment.ipus[stage] for stage in ends}) == 1:
             continue
         number = by_name[crossing.name].attributes["parameter_number"]
         parameter = module.parameters[number]
@@ -216,7 +127,7 @@ def _cut(module: Module, pipeline: PipelineOptions) -> Cut:
                 f"Program '{module.name}': weight '{parameter.name}' is used by stages "
                 f"{ends[0]} and {ends[1]}, which are on different IPUs. Map both stages to one "
                 f"IPU, or put the layers that share it in one stage. Received: IPUs of the stages "
-                f"{pipeline.ipus!r}."
+                f"{deployment.ipus!r}."
             )
     return found
 
@@ -226,33 +137,31 @@ def _stage(
     stage: int,
     waiting: Sequence[Fifo],
     options: CompilerOptions,
-    pipeline: PipelineOptions,
+    deployment: Deployment,
     wiring: Wiring,
     plans: Mapping[str, tuple[OpShape, Plan]],
-    samples_per_run: int,
-) -> PipelineStage:
+) -> StageProgram:
     """Returns one stage, compiled for its IPU."""
-    on_tiles = [fifo for fifo in waiting if not leaves_tiles(fifo, pipeline.offload)]
+    on_tiles = [fifo for fifo in waiting if not leaves_tiles(fifo, deployment.offload)]
     module = stage_module(found, stage, on_tiles)
     try:
         program = build_program(
             module,
             options=options,
             plans=plans,
-            samples_per_run=samples_per_run,
         )
     except IPUOutOfMemoryError as error:
-        error.ipu = pipeline.ipus[stage]
+        error.ipu = deployment.ipus[stage]
         error.args = (f"IPU {error.ipu}, stage {stage}: {error}",)
         raise
     forward, backward = _cycles(program, "forward"), _cycles(program, "backward")
-    repeats = recomputes(pipeline, stage) and backward > 0
+    repeats = recomputes(deployment, stage) and backward > 0
     again = forward - _host_cycles(program) if repeats else 0
-    away = off_chip(module, program, pipeline.offload, wiring, fifos=waiting, recomputes=repeats)
+    away = off_chip(module, program, deployment.offload, wiring, fifos=waiting, recomputes=repeats)
     moves = away.streamed + away.gathered
-    return PipelineStage(
+    return StageProgram(
         index=stage,
-        ipu=pipeline.ipus[stage],
+        ipu=deployment.ipus[stage],
         program=away.program,
         forward_cycles=forward + moves.forward,
         backward_cycles=backward + again + moves.backward,
@@ -266,19 +175,19 @@ def _stage(
     )
 
 
-def _cycles(program: DeviceProgram, phase: str) -> int:
+def _cycles(program: TileProgram, phase: str) -> int:
     return sum(step.cycles for step in program.steps if step.phase == phase)
 
 
-def _host_cycles(program: DeviceProgram) -> int:
+def _host_cycles(program: TileProgram) -> int:
     return sum(step.cycles for step in program.steps if step.opcode in _HOST_OPCODES)
 
 
-def _ipus(stages: Sequence[PipelineStage]) -> tuple[PipelineIpu, ...]:
+def _ipus(stages: Sequence[StageProgram]) -> tuple[IpuMemory, ...]:
     """Returns the IPUs of a replica with the memory of their stages."""
     numbers = sorted({stage.ipu for stage in stages})
     return tuple(
-        PipelineIpu(
+        IpuMemory(
             ipu=ipu,
             stages=tuple(stage.index for stage in stages if stage.ipu == ipu),
             memory=_together([s.program.memory for s in stages if s.ipu == ipu]),
@@ -313,7 +222,7 @@ def _together(memories: Sequence[TileMemory]) -> TileMemory:
 
 
 def _update_cycles(
-    stages: Sequence[PipelineStage], crossings: Sequence[Crossing], wiring: Wiring
+    stages: Sequence[StageProgram], crossings: Sequence[Crossing], wiring: Wiring
 ) -> int:
     """Returns the cycles of the weight update: of the slowest IPU, after transfers."""
     of_ipus = dict.fromkeys(wiring.ipus, 0)
@@ -323,14 +232,14 @@ def _update_cycles(
     return max(of_ipus.values()) + wiring.transfer_cycles(sent)
 
 
-def _reduction_cycles(found: Cut, pipeline: PipelineOptions, wiring: Wiring) -> int:
+def _reduction_cycles(found: Cut, deployment: Deployment, wiring: Wiring) -> int:
     """Returns the cycles in which replicas add up their gradients, for what each of them updates.
 
     Where they share out the optimizer state or the weights, each gets a share of the sums; a whole
     weight is then put together again, a shared one by the passes that use it.
     """
-    summed = _most_bytes(gradients(found.module), found, pipeline)
-    offload = pipeline.offload
+    summed = _most_bytes(gradients(found.module), found, deployment)
+    offload = deployment.offload
     if not offload.shard_optimizer_state and not offload.shard_weights:
         return wiring.all_reduce_cycles(summed)
     cycles = wiring.reduce_scatter_cycles(summed)
@@ -342,19 +251,19 @@ def _reduction_cycles(found: Cut, pipeline: PipelineOptions, wiring: Wiring) -> 
         if instruction.opcode == "parameter"
         and _is_updated_weight(found.module.parameters[instruction.attributes["parameter_number"]])
     ]
-    return cycles + wiring.all_gather_cycles(_most_bytes(updated, found, pipeline))
+    return cycles + wiring.all_gather_cycles(_most_bytes(updated, found, deployment))
 
 
 def _is_updated_weight(parameter: Parameter) -> bool:
     return parameter.role == "weight" and parameter.updated_by is not None
 
 
-def _most_bytes(names: Iterable[str], found: Cut, pipeline: PipelineOptions) -> int:
+def _most_bytes(names: Iterable[str], found: Cut, deployment: Deployment) -> int:
     """Returns the bytes of values on the IPU that has most of them."""
     by_name = found.module.entry_computation.by_name()
-    of_ipus = dict.fromkeys(pipeline.ipus, 0)
+    of_ipus = dict.fromkeys(deployment.ipus, 0)
     for name in names:
-        of_ipus[pipeline.ipus[found.assignment.stage_of[name]]] += by_name[name].type.bytes
+        of_ipus[deployment.ipus[found.assignment.stage_of[name]]] += by_name[name].type.bytes
     return max(of_ipus.values())
 
 

@@ -1,14 +1,12 @@
-"""How a step is split over IPUs, as a checked value."""
+"""How a step is deployed over IPUs, as a checked value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
-Schedule: TypeAlias = Literal["grouped", "interleaved", "sequential"]
-"""grouped: all stages run forward side by side, then all backward. interleaved: at any time half of
-the stages run forward, the other half backward. sequential: one stage at a time."""
+from ipu_tf.compiler.device_program import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +50,8 @@ ALL_ON_TILES = Offload()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineOptions:
-    """Stages and how they run.
+class Deployment:
+    """The stages of a step, and how they run.
 
     Attributes:
         stage_of_layers: Stage of each layer by its path, from 0; a path names all layers below it.
@@ -77,30 +75,28 @@ class PipelineOptions:
         numbers = sorted(set(self.stage_of_layers.values()))
         if not numbers or numbers[0] < 0:
             raise ValueError(
-                "PipelineOptions.stage_of_layers must give layers stages from 0 on. "
+                "Deployment.stage_of_layers must give layers stages from 0 on. "
                 f"Received: {dict(self.stage_of_layers)!r}."
             )
         if self.ipu_of_stages and len(self.ipu_of_stages) <= numbers[-1]:
             raise ValueError(
-                f"PipelineOptions.ipu_of_stages must name the IPU of each of {numbers[-1] + 1} "
+                f"Deployment.ipu_of_stages must name the IPU of each of {numbers[-1] + 1} "
                 f"stages. Received: {self.ipu_of_stages!r}."
             )
         if any(ipu < 0 for ipu in self.ipu_of_stages):
             raise ValueError(
-                "PipelineOptions.ipu_of_stages must be numbers of IPUs from 0 on. "
+                "Deployment.ipu_of_stages must be numbers of IPUs from 0 on. "
                 f"Received: {self.ipu_of_stages!r}."
             )
         if self.schedule not in get_args(Schedule):
             known = ", ".join(map(repr, get_args(Schedule)))
             raise ValueError(
-                f"PipelineOptions.schedule must be one of {known}. Received: {self.schedule!r}."
+                f"Deployment.schedule must be one of {known}. Received: {self.schedule!r}."
             )
         for name in ("micro_batches", "replicas"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(
-                    f"PipelineOptions.{name} must be a positive int. Received: {value!r}."
-                )
+                raise ValueError(f"Deployment.{name} must be a positive int. Received: {value!r}.")
 
     @property
     def stages(self) -> int:

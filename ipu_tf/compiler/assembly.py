@@ -1,0 +1,179 @@
+"""From a module to the program of one IPU.
+
+Parameters are placed, instructions lowered, nodes ordered, and the outcome is laid out in time:
+steps, tensors, and the memory of every tile. Models one run: inputs come from the host at its
+beginning, results that are no new values of variables go there; variables stay on the tiles.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from ipu_tf.compiler.blocks import Block, Node, Value, Values
+from ipu_tf.compiler.build import BlockBuilder, make_node
+from ipu_tf.compiler.emit import Emission, program_bytes
+from ipu_tf.compiler.errors import UnsupportedOpcodeError
+from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType
+from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.memory import tile_memory
+from ipu_tf.compiler.options import CompilerOptions
+from ipu_tf.compiler.parameters import PASSING, STREAMED, place_parameters
+from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.compiler.session import Session
+from ipu_tf.compiler.tile_program import TileProgram
+
+_LOG = logging.getLogger(__name__)
+
+
+def build_program(
+    module: Module,
+    *,
+    options: CompilerOptions,
+    plans: Mapping[str, tuple[OpShape, Plan]],
+) -> TileProgram:
+    """Returns the program of a module as it stands, whether it fits or not.
+
+    Args:
+        module: The function, simplified.
+        options: The chip, and how to plan.
+        plans: Plans that tile ops run, by the name of their TensorFlow op.
+
+    Raises:
+        IPUOutOfMemoryError: A single op does not fit, and `options` makes that an error.
+        UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
+    """
+    session = new_session(module, options, plans)
+    stream_in, block = lower_entry(session, module)
+    if session.unsupported:
+        error = UnsupportedOpcodeError(module.name, session.unsupported)
+        if options.unsupported == "raise":
+            raise error
+        _LOG.warning("%s", error)
+    emission = Emission(session.buffers)
+    for node in stream_in:
+        emission.node(node)
+    emission.block(block)
+    tensors = emission.all_tensors()
+    target = options.target
+    return TileProgram(
+        name=module.name,
+        target=target,
+        steps=tuple(emission.steps),
+        tensors=tensors,
+        memory=tile_memory(
+            tensors,
+            steps=len(emission.steps),
+            target=target,
+            program_bytes=program_bytes(
+                [*stream_in, *block.nodes],
+                session.buffers,
+                target,
+                share_code=options.share_code,
+            ),
+        ),
+        unsupported={opcode: tuple(layers) for opcode, layers in session.unsupported.items()},
+        notes=tuple(session.notes),
+    )
+
+
+def new_session(
+    module: Module,
+    options: CompilerOptions,
+    plans: Mapping[str, tuple[OpShape, Plan]],
+) -> Session:
+    """Returns what the blocks of a module will share; arguments as for `build_program`."""
+    context = LoweringContext(
+        options=options,
+        plans=plans,
+        computations=module.computations,
+        instructions={},
+        balance=TileBalance(options.target.tiles),
+    )
+    return Session(program=module.name, context=context.inside(module.entry_computation))
+
+
+def lower_entry(session: Session, module: Module) -> tuple[list[Node], Block]:
+    """Returns what runs first, to fetch the inputs, and the ordered block of all the rest."""
+    parameters = place_parameters(session, module)
+    stream_in = [*_receive(module, parameters), *_stream_in(session, module, parameters)]
+    builder = BlockBuilder(session)
+    targets = {
+        parameter.updated_by: parameters[number][0]
+        for number, parameter in enumerate(module.parameters)
+        if parameter.updated_by is not None
+    }
+    results = builder.run(module.entry_computation, parameters, targets)
+    stays_on_chip = {*targets, *module.links}
+    _add_stream_out(builder, tuple(v for n, v in enumerate(results) if n not in stays_on_chip))
+    _add_send(builder, tuple(v for n, v in enumerate(results) if n in module.links))
+    stays = [
+        value
+        for parameter, values in zip(module.parameters, parameters, strict=True)
+        if parameter.role not in PASSING
+        for value in values
+    ]
+    updates = sorted(targets)
+    block = builder.finish(
+        tuple(results[number] for number in updates),
+        (*stays, *targets.values()),
+        {place: targets[number] for place, number in enumerate(updates)},
+    )
+    return stream_in, block
+
+
+def _stream_in(session: Session, module: Module, parameters: list[Values]) -> list[Node]:
+    """Returns the node that brings all inputs from the host, if there are any."""
+    streamed = [
+        (parameter, value)
+        for parameter, values in zip(module.parameters, parameters, strict=True)
+        if parameter.role in STREAMED
+        for value in values
+    ]
+    if not streamed:
+        return []
+    types = tuple(_array_of(value) for _, value in streamed)
+    infeed = Instruction(name="inputs", opcode="infeed", type=TupleType(types))
+    lowered = session.lower(infeed, (), session.context)
+    return [make_node(infeed, lowered, (), tuple(value.buffer for _, value in streamed))]
+
+
+def _receive(module: Module, parameters: list[Values]) -> list[Node]:
+    """Returns the node that stands for what other IPUs have sent, if there is anything.
+
+    It takes no time: transfers are between the stages of a pipeline, not within one.
+    """
+    received = [
+        value.buffer
+        for parameter, values in zip(module.parameters, parameters, strict=True)
+        if parameter.role == "link"
+        for value in values
+    ]
+    if not received:
+        return []
+    instruction = Instruction(name="received", opcode="recv", type=TupleType(()))
+    return [make_node(instruction, LoweredInstruction(), (), tuple(received))]
+
+
+def _add_send(builder: BlockBuilder, outputs: Values) -> None:
+    """Adds the node that keeps what other IPUs get until everything has run."""
+    if outputs:
+        instruction = Instruction(name="sent", opcode="send", type=TupleType(()))
+        builder.add(make_node(instruction, LoweredInstruction(), outputs, ()))
+
+
+def _add_stream_out(builder: BlockBuilder, outputs: Values) -> None:
+    """Adds the node that takes all outputs to the host."""
+    if not outputs:
+        return
+    session = builder.session
+    outfeed = Instruction(name="outputs", opcode="outfeed", type=TupleType(()))
+    placements = [value.placement for value in outputs]
+    lowered = session.lower(outfeed, placements, session.context)
+    builder.add(make_node(outfeed, lowered, outputs, ()))
+
+
+def _array_of(value: Value) -> Array:
+    """Returns the type of an array as the host link sees it: so many bytes."""
+    return Array("u8", (value.placement.bytes,))

@@ -1,0 +1,166 @@
+"""What one IPU runs: steps in order, tensors on tiles, memory over time. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.compiler.hlo import Phase
+from ipu_tf.compiler.layouts.footprint import Footprint
+from ipu_tf.compiler.planner.plan import Plan
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.machine.target import Target
+
+Category: TypeAlias = Literal[
+    "weights",
+    "optimizer_state",
+    "accumulators",
+    "state",
+    "inputs",
+    "constants",
+    "activations",
+    "fifos",
+    "scratch",
+    "exchange_buffers",
+    "vertex_state",
+    "vertex_code",
+    "exchange_code",
+    "stack",
+]
+"""What tile memory is used for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one instruction runs.
+
+    Attributes:
+        name: Name of the instruction.
+        opcode: Its opcode.
+        layer: Path of its Keras layer, "" for none.
+        phase: Its part of the training step.
+        supersteps: What runs, in order.
+        repeats: How often: the product of the trip counts of the loops around it.
+        flops: Floating point operations of one repetition.
+        plan: The plan of a contraction, else None.
+        op_name: Name of its TensorFlow op.
+    """
+
+    name: str
+    opcode: str
+    layer: str
+    phase: Phase
+    supersteps: tuple[Superstep, ...]
+    repeats: int = 1
+    flops: int = 0
+    plan: Plan | None = None
+    op_name: str = ""
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all repetitions."""
+        return self.repeats * sum(superstep.total_cycles for superstep in self.supersteps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """A tensor in tile memory.
+
+    Attributes:
+        name: Name of its instruction, or path of its variable.
+        layer: Path of its Keras layer, "" for none.
+        category: What it is.
+        footprint: The tiles that hold it.
+        bytes: Bytes of the whole tensor.
+        first_step: Index of the step that makes it; 0 for what is always live.
+        last_step: Index of the last step that reads it; the last of all for what is always live.
+        always_live: Whether its memory is never given back.
+    """
+
+    name: str
+    layer: str
+    category: Category
+    footprint: Footprint
+    bytes: int
+    first_step: int
+    last_step: int
+    always_live: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TileMemory:
+    """Bytes of every tile.
+
+    Attributes:
+        limit_bytes: What a tile has.
+        always_live: Per category, int64[tiles]: bytes that are never given back.
+        not_always_live_peak: Per category, int64[tiles]: bytes of the rest at `peak_step`.
+        peak_step: Index of the step at which the fullest tile is fullest.
+        live_bytes: int64[steps]: bytes in use on all tiles together, step by step.
+        max_tile_bytes: int64[steps]: bytes in use on the fullest tile, step by step.
+    """
+
+    limit_bytes: int
+    always_live: Mapping[Category, NDArray[np.int64]]
+    not_always_live_peak: Mapping[Category, NDArray[np.int64]]
+    peak_step: int
+    live_bytes: NDArray[np.int64]
+    max_tile_bytes: NDArray[np.int64]
+
+    @property
+    def peak_tile_bytes(self) -> NDArray[np.int64]:
+        """Bytes in use at the peak, int64[tiles]."""
+        parts = [*self.always_live.values(), *self.not_always_live_peak.values()]
+        return np.sum(parts, axis=0, dtype=np.int64)
+
+    @property
+    def fullest_tile(self) -> int:
+        """Number of the tile that is fullest at the peak."""
+        return int(np.argmax(self.peak_tile_bytes))
+
+    @property
+    def overflow_bytes(self) -> int:
+        """Bytes by which the fullest tile exceeds the limit; 0 if it fits."""
+        return max(0, int(self.peak_tile_bytes.max()) - self.limit_bytes)
+
+    @property
+    def fits(self) -> bool:
+        """Whether no tile ever needs more than it has."""
+        return self.overflow_bytes == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TileProgram:
+    """A function, or one stage of it, compiled for the tiles of one IPU.
+
+    Attributes:
+        name: Name of the function.
+        target: The chip it is compiled for.
+        steps: What runs, in order.
+        tensors: What lies on tiles, and when.
+        memory: Bytes of every tile.
+        unsupported: Opcodes without a cost, with the layers they are in.
+        notes: What a reader of its figures has to know, such as a loop of unknown length.
+    """
+
+    name: str
+    target: Target
+    steps: tuple[Step, ...]
+    tensors: tuple[Tensor, ...]
+    memory: TileMemory
+    unsupported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of one run."""
+        return sum(step.cycles for step in self.steps)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything in it has a cost."""
+        return not self.unsupported

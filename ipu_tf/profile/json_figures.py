@@ -1,0 +1,84 @@
+"""The figures of programs as plain data, for those who read report files without ipu_tf."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from ipu_tf import codec
+from ipu_tf.compiler.device_program import DeviceProgram, IpuMemory, StageProgram
+from ipu_tf.profile import figures
+from ipu_tf.profile.program import TileOp
+
+
+def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:
+    """Returns the main figures of a compiled program as plain data; docs/report.md lists them."""
+    return {
+        "chip": program.target.chip,
+        "system": program.system,
+        "schedule": program.schedule,
+        "recompute": program.recompute,
+        "replicas": program.replicas,
+        "micro_batches": program.micro_batches,
+        "cycles": program.cycles,
+        "seconds": figures.seconds(program),
+        "samples_per_run": program.samples_per_run,
+        "samples_per_update": program.samples_per_update,
+        "samples_per_second": figures.samples_per_second(program),
+        "flops": figures.flops(program),
+        "flop_utilisation": figures.flop_utilisation(program, tile_ops),
+        "cycles_by_kind": codec.encode(figures.cycle_shares(program)),
+        "tile_balance": figures.tile_balance(program),
+        "bubble_share": program.timeline.bubble_share,
+        "link_cycles": program.timeline.link_cycles,
+        "update_cycles": program.update_cycles,
+        "all_reduce_cycles": program.all_reduce_cycles,
+        "limiting_stage": program.limiting_stage.index,
+        "stages": [_stage_figures(stage) for stage in program.stages],
+        "layers": [_layer_figures(layer) for layer in figures.layers(program)],
+        "ipus": [_ipu_figures(ipu) for ipu in program.ipus],
+        "crossing_bytes": sum(
+            crossing.bytes for crossing in program.crossings if crossing.phase != "update"
+        ),
+        "streaming_bytes": program.streaming_bytes,
+        "fits": program.fits,
+        "complete": program.complete,
+    }
+
+
+def _stage_figures(stage: StageProgram) -> dict[str, Any]:
+    return {
+        "stage": stage.index,
+        "ipu": stage.ipu,
+        "forward_cycles": stage.forward_cycles,
+        "backward_cycles": stage.backward_cycles,
+        "recomputed_cycles": stage.recomputed_cycles,
+        "update_cycles": stage.update_cycles,
+        "fifo_bytes": stage.fifo_bytes,
+        "fifo_depth": stage.fifo_depth,
+        "streaming_bytes": stage.streaming_bytes,
+        "streamed_cycles": dataclasses.asdict(stage.streamed),
+        "gathered_cycles": dataclasses.asdict(stage.gathered),
+    }
+
+
+def _ipu_figures(ipu: IpuMemory) -> dict[str, Any]:
+    tiles = figures.tile_bytes(ipu.memory)
+    return {
+        "ipu": ipu.ipu,
+        "stages": list(ipu.stages),
+        "limit_bytes": ipu.memory.limit_bytes,
+        "max_bytes": int(tiles.max(initial=0)),
+        "mean_bytes": float(tiles.mean()) if tiles.size else 0.0,
+        "fits": figures.fits(ipu.memory),
+        "bytes_by_category": {
+            category: int(values.sum())
+            for category, values in figures.by_category(ipu.memory).items()
+        },
+    }
+
+
+def _layer_figures(layer: figures.LayerCycles) -> dict[str, Any]:
+    by_phase = {f"{phase}_cycles": layer.by_phase.get(phase, 0) for phase in figures.PHASES}
+    return {"layer": layer.layer, "cycles": layer.cycles, "flops": layer.flops} | by_phase
