@@ -16,8 +16,8 @@ from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
-from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
+from ipu_tf.programs.program import Program
 from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
 from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
 from ipu_tf.runtime.tracer import Tracer

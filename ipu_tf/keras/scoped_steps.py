@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.ipu_strategy import IPUStrategy
-from ipu_tf.profile.program import LOSS, METRICS
+from ipu_tf.programs.op_names import LOSS, METRICS
 
 
 def loss_of(model: keras.Model, *, training: bool, **batch: Any) -> tf.Tensor:

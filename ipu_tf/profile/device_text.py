@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipu_tf.compiler.device_program import DeviceProgram, IpuMemory, StageProgram
 from ipu_tf.compiler.tile_program import Category
 from ipu_tf.profile import figures, sections
-from ipu_tf.profile.program import TileOp
 from ipu_tf.profile.table import Row, table
 from ipu_tf.profile.units import count, duration, kib, percent
+from ipu_tf.programs.program import TileOp
 
 _KEPT: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fifos")
 """Categories that a split over IPUs decides on; the table of IPUs has a column for each."""

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ipu_tf.compiler.device_program import DeviceProgram, Moves, StageProgram
 from ipu_tf.compiler.hlo import Phase
 from ipu_tf.compiler.tile_program import Category, Step, TileMemory, TileProgram
-from ipu_tf.profile.program import TileOp, own_name
+from ipu_tf.programs.op_names import own_name
+from ipu_tf.programs.program import TileOp
 
 _FLOPS_PER_MAC = 2
 

@@ -9,7 +9,7 @@ from typing import Any
 from ipu_tf import codec
 from ipu_tf.compiler.device_program import DeviceProgram, IpuMemory, StageProgram
 from ipu_tf.profile import figures
-from ipu_tf.profile.program import TileOp
+from ipu_tf.programs.program import TileOp
 
 
 def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:

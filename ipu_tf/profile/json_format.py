@@ -19,7 +19,7 @@ from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.tile_program import TileMemory
 from ipu_tf.profile.json_figures import device_figures
 from ipu_tf.profile.json_upgrade import upgraded
-from ipu_tf.profile.program import Program
+from ipu_tf.programs.program import Program
 
 FORMAT = "ipu_tf report"
 VERSION = 3

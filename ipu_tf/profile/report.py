@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 
 from ipu_tf.profile import json_format, text
-from ipu_tf.profile.program import NativeOp, Program, TileOp
+from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ipu_tf.compiler.planner.plan import OpShape
 from ipu_tf.profile import device_text, figures, sections
-from ipu_tf.profile.program import NativeOp, Program, TileOp
 from ipu_tf.profile.units import duration
+from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _WIDTH = 96
 """Characters of a line of prose."""

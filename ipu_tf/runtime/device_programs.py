@@ -22,9 +22,10 @@ from ipu_tf.compiler.options import DEFAULT_BLOCK, CompilerOptions, PlanningOpti
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
-from ipu_tf.profile.program import Program, TileOp, own_name
+from ipu_tf.programs.op_names import LayerScopes, own_name
+from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.runtime import wide_values
-from ipu_tf.runtime.hlo import LayerScopes, extract
+from ipu_tf.runtime.hlo import extract
 from ipu_tf.runtime.hlo_parameters import Variables
 from ipu_tf.runtime.tracer import Tracer
 from ipu_tf.runtime.uncompilable import UncompilableProgram

@@ -7,7 +7,6 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
@@ -15,7 +14,7 @@ import tensorflow as tf
 from ipu_tf._private import FuncGraph, HloModuleProto, eager_context
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.compiler.passes.trip_counts import GRADIENT_OF
-from ipu_tf.profile.program import scope_of, without_calls
+from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime import dynamic_shapes, hlo_region, hlo_stock, loop_bounds
 from ipu_tf.runtime.hlo_parameters import (
     Place,
@@ -44,37 +43,8 @@ _NUMBERS = re.compile(r"(_\d+)?(_rewritten|_grad_\d+)?_stock_.*$")
 # The function of a loop's gradient has the name of the loop's body in front.
 _GRADIENT_BODY = re.compile(rf"(.*)_grad_\d+(_rewritten)*{hlo_stock.NUMBERS}")
 _REWRITTEN = re.compile(rf"(_rewritten)*{hlo_stock.NUMBERS}")
-# Gradients are in the scope of the op they are of; those of a loop's body once more.
-_GRADIENTS = re.compile(r".*\b(gradient_tape|gradients)/")
-_FIRST_GRADIENTS = re.compile(r".*?\b(gradient_tape|gradients)/")
 _ENTRY = "main"
 _OPCODES = {hlo_stock.HOST_CALL: "host-call", hlo_stock.INFEED: "infeed"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerScopes:
-    """Which Keras layer the ops of a name scope belong to.
-
-    Attributes:
-        paths: Path of the layer by name scope.
-    """
-
-    paths: Mapping[str, str] = field(default_factory=dict)
-
-    def layer_of(self, op_name: str) -> str:
-        """Returns the path of the layer of an op, "" where no scope around it is a layer's."""
-        op_name = without_calls(op_name)
-        # What adds up the gradients of a loop has the scope of the loop before the last mark only.
-        for scope in (_GRADIENTS.sub("", op_name), _FIRST_GRADIENTS.sub("", op_name, count=1)):
-            while scope:
-                scope = scope.rpartition("/")[0]
-                if scope in self.paths:
-                    return self.paths[scope]
-        return ""
-
-    def layer_or_scope(self, op_name: str) -> str:
-        """Returns the path of the layer of an op, or its name scope."""
-        return self.layer_of(op_name) or scope_of(without_calls(op_name))
 
 
 def extract(

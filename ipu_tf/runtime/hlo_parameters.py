@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Parameter, Role
-from ipu_tf.profile.program import METRICS
+from ipu_tf.programs.op_names import METRICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

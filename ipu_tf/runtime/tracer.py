@@ -30,9 +30,9 @@ from ipu_tf.ops.twins import (
     plan_from_attributes,
     tile_attributes,
 )
-from ipu_tf.profile.program import LOSS, NativeOp, Program, TileOp, scope_of
+from ipu_tf.programs.op_names import LOSS, LayerScopes, scope_of
+from ipu_tf.programs.program import NativeOp, Program, TileOp
 from ipu_tf.runtime import attributes, calls, float_checks, list_sizes
-from ipu_tf.runtime.hlo import LayerScopes
 
 Create = Callable[..., tf.Operation]
 

@@ -21,7 +21,7 @@ from keras import layers
 from ipu_tf import config
 from ipu_tf.compiler.hlo import Module, parse, to_text
 from ipu_tf.compiler.passes.simplify import simplify
-from ipu_tf.profile.program import Program
+from ipu_tf.programs.program import Program
 from ipu_tf.runtime import hlo, hooks
 from ipu_tf.runtime.hlo_parameters import Variables
 from ipu_tf.runtime.tracer import Tracer

@@ -13,7 +13,7 @@ from ipu_tf.compiler.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMul
 from ipu_tf.compiler.tile_program import Step, Tensor, TileMemory, TileProgram
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import target
-from ipu_tf.profile.program import NativeOp, Program, TileOp
+from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 TARGET = target("gc200", tiles_per_ipu=4)
 

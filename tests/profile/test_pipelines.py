@@ -11,8 +11,8 @@ from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.machine.target import target
 from ipu_tf.profile.json_format import ReportFileError
-from ipu_tf.profile.program import Program
 from ipu_tf.profile.report import Report
+from ipu_tf.programs.program import Program
 from tests.compiler import modules
 
 

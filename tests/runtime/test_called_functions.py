@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.profile import figures
-from ipu_tf.profile.program import own_name
+from ipu_tf.programs.op_names import own_name
 
 X, W = tf.ones((4, 8)), tf.ones((8, 4))
 SPECS = [tf.TensorSpec(tensor.shape) for tensor in (X, W)]

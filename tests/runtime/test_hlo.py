@@ -10,8 +10,8 @@ import tensorflow as tf
 from ipu_tf import IPUStrategy
 from ipu_tf.compiler.hlo import verify
 from ipu_tf.compiler.passes.simplify import simplify
+from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime import hlo, hlo_region
-from ipu_tf.runtime.hlo import LayerScopes
 from ipu_tf.runtime.uncompilable import UncompilableProgram
 from tests.compiler import modules
 from tests.compiler.modules import traced

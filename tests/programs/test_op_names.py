@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipu_tf.profile.program import own_name, scope_of, without_calls
+from ipu_tf.programs.op_names import own_name, scope_of, without_calls
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from ipu_tf.compiler.device_program import DeviceProgram
@@ -73,46 +72,3 @@ class Program:
         """Whether it is compiled, and everything in it has a cost."""
         compiled = self.device
         return compiled is not None and compiled.complete
-
-
-LOSS = "loss"
-"""Stands for a layer in what computes the loss of a model."""
-
-METRICS = "metrics"
-"""Stands for a layer in what computes metrics."""
-
-
-# The compiler puts the names of the calls before that of an op of a called function.
-_CALLS = re.compile(r"(?:^|(?<=/))(?:Stateful)?PartitionedCall(?:_\d+)?/")
-
-
-def own_name(op_name: str) -> str:
-    """Returns the name that an op has in its function, of its name in a device program.
-
-    "block/PartitionedCall/dense/MatMul" is "dense/MatMul" of a function that is called in "block".
-    """
-    return _CALLS.split(op_name)[-1]
-
-
-def without_calls(op_name: str) -> str:
-    """Returns the name of an op, with the scopes of the calls that lead to it but not the calls.
-
-    "block/PartitionedCall/dense/MatMul" is "block/dense/MatMul". A function whose own ops have the
-    scope of its call in their names has it once.
-    """
-    path = ""
-    for part in _CALLS.split(op_name):
-        path = part if part.startswith(path) else path + part
-    return path
-
-
-def scope_of(op_name: str) -> str:
-    """Returns the name scope of an op, "" at the top level.
-
-    Gradients carry the scope of the op they are the gradient of:
-    "gradient_tape/sequential/dense/MatMul/MatMul_1" belongs to "sequential/dense".
-    """
-    parts = op_name.strip("/").split("/")
-    if "gradient_tape" in parts:
-        return "/".join(parts[parts.index("gradient_tape") + 1 : -2])
-    return "/".join(parts[:-1])

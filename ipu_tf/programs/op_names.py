@@ -1,0 +1,77 @@
+"""What the names of ops tell: their name scope, the calls that lead to them, their layer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LOSS = "loss"
+"""Stands for a layer in what computes the loss of a model."""
+
+METRICS = "metrics"
+"""Stands for a layer in what computes metrics."""
+
+# The compiler puts the names of the calls before that of an op of a called function.
+_CALLS = re.compile(r"(?:^|(?<=/))(?:Stateful)?PartitionedCall(?:_\d+)?/")
+# Gradients are in the scope of the op they are of; those of a loop's body once more.
+_GRADIENTS = re.compile(r".*\b(gradient_tape|gradients)/")
+_FIRST_GRADIENTS = re.compile(r".*?\b(gradient_tape|gradients)/")
+
+
+def own_name(op_name: str) -> str:
+    """Returns the name that an op has in its function, of its name in a device program.
+
+    "block/PartitionedCall/dense/MatMul" is "dense/MatMul" of a function that is called in "block".
+    """
+    return _CALLS.split(op_name)[-1]
+
+
+def without_calls(op_name: str) -> str:
+    """Returns the name of an op, with the scopes of the calls that lead to it but not the calls.
+
+    "block/PartitionedCall/dense/MatMul" is "block/dense/MatMul". A function whose own ops have the
+    scope of its call in their names has it once.
+    """
+    path = ""
+    for part in _CALLS.split(op_name):
+        path = part if part.startswith(path) else path + part
+    return path
+
+
+def scope_of(op_name: str) -> str:
+    """Returns the name scope of an op, "" at the top level.
+
+    Gradients carry the scope of the op they are the gradient of:
+    "gradient_tape/sequential/dense/MatMul/MatMul_1" belongs to "sequential/dense".
+    """
+    parts = op_name.strip("/").split("/")
+    if "gradient_tape" in parts:
+        return "/".join(parts[parts.index("gradient_tape") + 1 : -2])
+    return "/".join(parts[:-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerScopes:
+    """Which Keras layer the ops of a name scope belong to.
+
+    Attributes:
+        paths: Path of the layer by name scope.
+    """
+
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+    def layer_of(self, op_name: str) -> str:
+        """Returns the path of the layer of an op, "" where no scope around it is a layer's."""
+        op_name = without_calls(op_name)
+        # What adds up the gradients of a loop has the scope of the loop before the last mark only.
+        for scope in (_GRADIENTS.sub("", op_name), _FIRST_GRADIENTS.sub("", op_name, count=1)):
+            while scope:
+                scope = scope.rpartition("/")[0]
+                if scope in self.paths:
+                    return self.paths[scope]
+        return ""
+
+    def layer_or_scope(self, op_name: str) -> str:
+        """Returns the path of the layer of an op, or its name scope."""
+        return self.layer_of(op_name) or scope_of(without_calls(op_name))
