@@ -11,13 +11,14 @@ import logging
 from collections.abc import Mapping
 
 from ipu_tf.compiler.blocks import Block, Node, Value, Values
-from ipu_tf.compiler.build import BlockBuilder, make_node
+from ipu_tf.compiler.build import BlockBuilder
 from ipu_tf.compiler.emit import Emission, program_bytes
 from ipu_tf.compiler.errors import UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType
 from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.memory import tile_memory
+from ipu_tf.compiler.open_block import make_node
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.parameters import PASSING, STREAMED, place_parameters
 from ipu_tf.compiler.planner.plan import OpShape, Plan

@@ -1,7 +1,11 @@
 """Builds blocks: lowers the instructions of a computation one by one, operands first.
 
-Calls and maps become part of the block that holds them; loops and conditionals, in
-`ipu_tf.compiler.control`, become nodes with blocks of their own.
+Calls and maps become part of the block that holds them; loops and conditionals become nodes with
+blocks of their own.
+
+Models a loop whose length is not known as if it ran once, and of a conditional the branch that
+takes longest; the program's notes say so. What a loop carries lies in place: every iteration
+leaves it where it found it, by a copy where the body makes it elsewhere.
 """
 
 from __future__ import annotations
@@ -9,15 +13,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from ipu_tf.compiler import control, in_place, lowering
-from ipu_tf.compiler.blocks import Block, Buffers, Node, Value, Values
-from ipu_tf.compiler.hlo import Array, Computation, Instruction, Phase
-from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler import control, in_place
+from ipu_tf.compiler.blocks import Block, Node, Value, Values
+from ipu_tf.compiler.hlo import Array, Computation, Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.flow import trips_of
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.opcodes import is_elementwise
+from ipu_tf.compiler.open_block import OpenBlock, make_node
 from ipu_tf.compiler.ordering import schedule_block
-from ipu_tf.compiler.session import Session
 from ipu_tf.compiler.tile_program import Category
 
 _PASSED_ON = frozenset({"tuple", "opt-barrier"})
@@ -28,25 +32,14 @@ _CATEGORIES: Mapping[str, Category] = {"constant": "constants", "infeed": "input
 """What the results of an opcode are, where they are no activations."""
 
 
-class BlockBuilder:
-    """The nodes of one block in the making.
+class BlockBuilder(OpenBlock):
+    """Lowers computations into the nodes of one block.
 
     Args:
         session: What the blocks of the program share.
         layer: The layer that copies belong to; "" gives them to the layer of what they fill.
         phase: Their part of the training step.
     """
-
-    def __init__(self, session: Session, *, layer: str = "", phase: Phase = "update") -> None:
-        self.session = session
-        self.layer = layer
-        self.phase = phase
-        self.nodes: list[Node] = []
-
-    def add(self, node: Node) -> int:
-        """Returns the index of a new node."""
-        self.nodes.append(node)
-        return len(self.nodes) - 1
 
     def run(
         self,
@@ -98,9 +91,9 @@ class BlockBuilder:
         if opcode == "map":
             return self.run(control.mapped(instruction, context), operands, {})
         if opcode == "while":
-            return control.add_loop(self, instruction, operands[0], context)
+            return _add_loop(self, instruction, operands[0], context)
         if opcode == "conditional":
-            return control.add_conditional(self, instruction, operands, context, targets)
+            return _add_conditional(self, instruction, operands, context, targets)
         return self._leaf(instruction, operands, context)
 
     def _leaf(
@@ -192,76 +185,151 @@ class BlockBuilder:
         """Returns the builder of a block that an instruction of this one runs."""
         return BlockBuilder(self.session, layer=instruction.layer, phase=instruction.phase)
 
-    def copy(
-        self,
-        value: Value,
-        *,
-        name: str,
-        placement: Placement | None = None,
-        caller: Instruction | None = None,
-    ) -> Value:
-        """Returns a copy of a value in a buffer of its own, which may turn out to be the same.
 
-        Args:
-            value: What to copy.
-            name: Name of the copy.
-            placement: How the copy lies; None for like the value.
-            caller: The instruction that needs the copy; None for the block.
-        """
-        buffers = self.session.buffers
-        placement = placement or value.placement.stored
-        layer = caller.layer if caller else self.layer
-        buffer = self.session.new_buffer(placement, name=name, layer=layer)
-        target = Value(placement=placement, buffer=buffer)
-        node = self.move(value, target, name=name, caller=caller)
-        node.writes = (buffer,)
-        if placement == value.placement and _fills(value, buffers):
-            node.overwritable = (value.buffer,)
-            node.vanishes = True
-        return dataclasses.replace(target, made_by=self.add(node))
+def _add_loop(
+    builder: BlockBuilder, instruction: Instruction, state: Values, context: LoweringContext
+) -> Values:
+    """Adds a while loop to a block and returns the arrays that it leaves.
 
-    def move(
-        self, value: Value, target: Value, *, name: str, caller: Instruction | None = None
-    ) -> Node:
-        """Returns a node that copies a value into memory that is there already.
-
-        Args:
-            value: What to copy.
-            target: Where it goes.
-            name: Name of the copy.
-            caller: The instruction that needs the copy; None for the block.
-        """
-        session = self.session
-        instruction = Instruction(
-            name=name,
-            opcode="copy",
-            type=Array("u8", (value.placement.bytes,)),
-            layer=self.layer or session.buffers[target.buffer].layer,
-            phase=caller.phase if caller else self.phase,
+    Args:
+        builder: The block.
+        instruction: The loop.
+        state: The arrays that it starts from.
+        context: The context of the computation that holds it.
+    """
+    body, condition = (context.computations[name] for name in instruction.computations)
+    trips = trips_of(instruction)
+    if trips is None:
+        trips = 1
+        most = instruction.attributes.get("max_trip_count")
+        times = "an unknown number of times" + ("" if most is None else f", at most {most}")
+        builder.session.notes[f"The loop {_where(instruction)} runs {times}; one is counted."] = (
+            None
         )
-        supersteps = lowering.relayout(value.placement, target.placement, session.context)
-        return make_node(instruction, LoweredInstruction(supersteps=supersteps), [value], ())
+    fixed = control.unchanged(body, len(state))
+    carried = tuple(
+        value
+        if number in fixed
+        else builder.copy(value, name=f"{instruction.name}.{number}", caller=instruction)
+        for number, value in enumerate(state)
+    )
+    inside = _outside_values(carried)
+    targets = {n: value for n, value in enumerate(inside) if n not in fixed}
+    body_block = _block(builder, instruction, body, (inside,), inside, targets)
+    condition_block = _block(builder, instruction, condition, (inside,), inside, {})
+    node = _control_node(builder, instruction, carried, context)
+    node.bodies = ((condition_block, trips + 1), (body_block, trips))
+    index = builder.add(node)
+    return tuple(
+        value if number in fixed else dataclasses.replace(value, made_by=index)
+        for number, value in enumerate(carried)
+    )
 
 
-def make_node(
+def _add_conditional(
+    builder: BlockBuilder,
     instruction: Instruction,
-    lowered: LoweredInstruction,
-    read: Sequence[Value],
-    writes: tuple[int, ...],
+    operands: Sequence[Values],
+    context: LoweringContext,
+    targets: Mapping[int, Value],
+) -> Values:
+    """Adds a conditional to a block and returns the arrays that its longest branch leaves.
+
+    Args:
+        builder: The block.
+        instruction: The conditional.
+        operands: The arrays of the predicate, then of every branch's parameter.
+        context: The context of the computation that holds it.
+        targets: Where results are to lie in the end, by their number.
+    """
+    outside = _outside_values(tuple(targets.values()))
+    branches = [
+        _block(
+            builder,
+            instruction,
+            context.computations[name],
+            (_outside_values(values),),
+            (*_outside_values(values), *outside),
+            dict(zip(targets, outside, strict=True)),
+            own_results=True,
+        )
+        for name, values in zip(instruction.computations, operands[1:], strict=True)
+    ]
+    longest = max(range(len(branches)), key=lambda branch: branches[branch].cycles())
+    builder.session.notes[
+        f"Of the {len(branches)} branches of the conditional {_where(instruction)} the one that "
+        "takes longest is counted."
+    ] = None
+    chosen = branches[longest]
+    read = [value for values in operands for value in values]
+    node = _control_node(builder, instruction, read, context)
+    node.bodies = ((chosen, 1),)
+    node.idle_bodies = tuple(block for block in branches if block is not chosen)
+    find = builder.session.buffers.find
+    shared = {find(value.buffer) for value in outside}
+    made = dict.fromkeys(find(value.buffer) for value in chosen.results)
+    node.writes = tuple(buffer for buffer in made if buffer not in shared)
+    index = builder.add(node)
+    return tuple(dataclasses.replace(value, made_by=index) for value in chosen.results)
+
+
+def _block(
+    builder: BlockBuilder,
+    caller: Instruction,
+    computation: Computation,
+    parameters: Sequence[Values],
+    arguments: Sequence[Value],
+    targets: Mapping[int, Value],
+    *,
+    own_results: bool = False,
+) -> Block:
+    """Returns the block of a called computation.
+
+    Args:
+        builder: The block that calls it.
+        caller: The instruction that calls it.
+        computation: The computation.
+        parameters: The arrays of every parameter.
+        arguments: What belongs to the caller.
+        targets: Where results are to lie in the end, by their number.
+        own_results: Whether the other results need memory of their own.
+    """
+    inner = builder.spawn(caller)
+    results = inner.run(computation, parameters, targets)
+    if own_results:
+        results = tuple(
+            inner.copy(value, name=f"{caller.name}.{number}")
+            if value.made_by is None and number not in targets
+            else value
+            for number, value in enumerate(results)
+        )
+    return inner.finish(results, arguments, targets)
+
+
+def _control_node(
+    builder: BlockBuilder, instruction: Instruction, read: Sequence[Value], context: LoweringContext
 ) -> Node:
-    """Returns the node of an instruction that reads some values and makes some buffers."""
+    """Returns the node of a loop or conditional, with what control itself costs."""
+    placements = [value.placement for value in read]
+    lowered = builder.session.lower(instruction, placements, context)
     return Node(
         instruction=instruction,
         lowered=lowered,
         reads=tuple(dict.fromkeys(value.buffer for value in read)),
-        writes=writes,
         after={value.made_by for value in read if value.made_by is not None},
     )
 
 
-def _fills(value: Value, buffers: Buffers) -> bool:
-    """Returns whether a value is all that its memory holds; a view of a part is not."""
-    return buffers[value.buffer].footprint == value.placement.footprint
+def _outside_values(values: Values) -> Values:
+    """Returns values as a called computation sees them: no node of its own makes them."""
+    return tuple(dataclasses.replace(value, made_by=None) for value in values)
+
+
+def _where(instruction: Instruction) -> str:
+    """Returns where an instruction is, for notes."""
+    if instruction.layer:
+        return f"of layer '{instruction.layer}'"
+    return f"'{instruction.op_name or instruction.name}'"
 
 
 def _element(instruction: Instruction, values: Values, context: LoweringContext) -> Values:

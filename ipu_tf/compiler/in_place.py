@@ -8,53 +8,50 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ipu_tf.compiler.blocks import Buffers, Node, Value, Values
-
-if TYPE_CHECKING:
-    from ipu_tf.compiler.build import BlockBuilder
+from ipu_tf.compiler.open_block import OpenBlock
 
 
-def store(builder: BlockBuilder, results: Values, targets: Mapping[int, Value]) -> Values:
+def store(block: OpenBlock, results: Values, targets: Mapping[int, Value]) -> Values:
     """Returns the results of a block after those with a target were stored there.
 
     Args:
-        builder: The block; orderings and copies are added to it.
+        block: The block in the making; orderings and copies are added to it.
         results: The arrays of its root.
         targets: Where results are to lie in the end, by their number. A target is memory of the
             caller, and no two are the same.
     """
-    find = builder.session.buffers.find
+    find = block.session.buffers.find
     stored = list(results)
     away = {
         number: target
         for number, target in targets.items()
         if find(results[number].buffer) != find(target.buffer)
     }
-    values = _with_makers(builder, results, away)
-    users = _Users(builder.nodes, builder.session.buffers)
+    values = _with_makers(block, results, away)
+    users = _Users(block.nodes, block.session.buffers)
     for number, target in targets.items():
         made_by = results[number].made_by
         if number not in away and made_by is not None:  # A conditional stored it there.
             users.put_before(find(target.buffer), made_by)
     for number, target in away.items():
         made_by = values[number].made_by
-        if not _make_in_place(builder, users, values[number], target):
-            made_by = _copy_into(builder, users, values[number], target)
+        if not _make_in_place(block, users, values[number], target):
+            made_by = _copy_into(block, users, values[number], target)
         stored[number] = dataclasses.replace(target, made_by=made_by)
     return tuple(stored)
 
 
 def _with_makers(
-    builder: BlockBuilder, results: Values, targets: Mapping[int, Value]
+    block: OpenBlock, results: Values, targets: Mapping[int, Value]
 ) -> dict[int, Value]:
     """Returns the results that have to move, each made by a node, in memory of its own.
 
     What comes from outside (an argument handed on in another place) or is stored twice is copied.
     """
-    buffers = builder.session.buffers
-    writers = _Users(builder.nodes, buffers).writers
+    buffers = block.session.buffers
+    writers = _Users(block.nodes, buffers).writers
     taken: set[int] = set()
     values = {}
     for number, target in targets.items():
@@ -62,22 +59,22 @@ def _with_makers(
         memory = buffers.find(value.buffer)
         if memory in taken or memory not in writers:
             name = f"{buffers[target.buffer].name}.new"
-            value = builder.copy(value, name=name, placement=target.placement)
+            value = block.copy(value, name=name, placement=target.placement)
             memory = value.buffer
         taken.add(memory)
         values[number] = value
     return values
 
 
-def _make_in_place(builder: BlockBuilder, users: _Users, value: Value, target: Value) -> bool:
+def _make_in_place(block: OpenBlock, users: _Users, value: Value, target: Value) -> bool:
     """Makes a result right in its target's memory and returns whether that is possible."""
-    buffers = builder.session.buffers
+    buffers = block.session.buffers
     memory, place = buffers.find(value.buffer), buffers.find(target.buffer)
     alike = buffers[memory].footprint == target.placement.footprint
     if not alike or value.placement != target.placement:
         return False
     maker = users.writers[memory]
-    node = builder.nodes[maker]
+    node = block.nodes[maker]
     reads_place = place in map(buffers.find, node.reads)
     if reads_place and place not in map(buffers.find, node.overwritable):
         return False
@@ -87,13 +84,13 @@ def _make_in_place(builder: BlockBuilder, users: _Users, value: Value, target: V
     return True
 
 
-def _copy_into(builder: BlockBuilder, users: _Users, value: Value, target: Value) -> int:
+def _copy_into(block: OpenBlock, users: _Users, value: Value, target: Value) -> int:
     """Returns the index of a node that copies a result into its target's memory."""
-    name = builder.session.buffers[target.buffer].name
-    node = builder.move(value, target, name=f"{name}.update")
+    name = block.session.buffers[target.buffer].name
+    node = block.move(value, target, name=f"{name}.update")
     node.fills = target.buffer
-    index = builder.add(node)
-    users.put_before(builder.session.buffers.find(target.buffer), index)
+    index = block.add(node)
+    users.put_before(block.session.buffers.find(target.buffer), index)
     return index
 
 

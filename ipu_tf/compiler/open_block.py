@@ -1,0 +1,105 @@
+"""The nodes of a block in the making: new ones, and copies of values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ipu_tf.compiler import lowering
+from ipu_tf.compiler.blocks import Buffers, Node, Value
+from ipu_tf.compiler.hlo import Array, Instruction, Phase
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.session import Session
+
+
+class OpenBlock:
+    """The nodes of one block so far.
+
+    Args:
+        session: What the blocks of the program share.
+        layer: The layer that copies belong to; "" gives them to the layer of what they fill.
+        phase: Their part of the training step.
+    """
+
+    def __init__(self, session: Session, *, layer: str = "", phase: Phase = "update") -> None:
+        self.session = session
+        self.layer = layer
+        self.phase = phase
+        self.nodes: list[Node] = []
+
+    def add(self, node: Node) -> int:
+        """Returns the index of a new node."""
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def copy(
+        self,
+        value: Value,
+        *,
+        name: str,
+        placement: Placement | None = None,
+        caller: Instruction | None = None,
+    ) -> Value:
+        """Returns a copy of a value in a buffer of its own, which may turn out to be the same.
+
+        Args:
+            value: What to copy.
+            name: Name of the copy.
+            placement: How the copy lies; None for like the value.
+            caller: The instruction that needs the copy; None for the block.
+        """
+        buffers = self.session.buffers
+        placement = placement or value.placement.stored
+        layer = caller.layer if caller else self.layer
+        buffer = self.session.new_buffer(placement, name=name, layer=layer)
+        target = Value(placement=placement, buffer=buffer)
+        node = self.move(value, target, name=name, caller=caller)
+        node.writes = (buffer,)
+        if placement == value.placement and _fills(value, buffers):
+            node.overwritable = (value.buffer,)
+            node.vanishes = True
+        return dataclasses.replace(target, made_by=self.add(node))
+
+    def move(
+        self, value: Value, target: Value, *, name: str, caller: Instruction | None = None
+    ) -> Node:
+        """Returns a node that copies a value into memory that is there already.
+
+        Args:
+            value: What to copy.
+            target: Where it goes.
+            name: Name of the copy.
+            caller: The instruction that needs the copy; None for the block.
+        """
+        session = self.session
+        instruction = Instruction(
+            name=name,
+            opcode="copy",
+            type=Array("u8", (value.placement.bytes,)),
+            layer=self.layer or session.buffers[target.buffer].layer,
+            phase=caller.phase if caller else self.phase,
+        )
+        supersteps = lowering.relayout(value.placement, target.placement, session.context)
+        return make_node(instruction, LoweredInstruction(supersteps=supersteps), [value], ())
+
+
+def make_node(
+    instruction: Instruction,
+    lowered: LoweredInstruction,
+    read: Sequence[Value],
+    writes: tuple[int, ...],
+) -> Node:
+    """Returns the node of an instruction that reads some values and makes some buffers."""
+    return Node(
+        instruction=instruction,
+        lowered=lowered,
+        reads=tuple(dict.fromkeys(value.buffer for value in read)),
+        writes=writes,
+        after={value.made_by for value in read if value.made_by is not None},
+    )
+
+
+def _fills(value: Value, buffers: Buffers) -> bool:
+    """Returns whether a value is all that its memory holds; a view of a part is not."""
+    return buffers[value.buffer].footprint == value.placement.footprint
