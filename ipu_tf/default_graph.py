@@ -50,7 +50,7 @@ class _Entries:
         return self
 
     def __exit__(self, *error: Any) -> bool:
-        return self._stack.__exit__(*error)
+        return bool(self._stack.__exit__(*error))
 
 
 @contextlib.contextmanager

@@ -302,7 +302,7 @@ class TestMemory:
     @staticmethod
     def largest(fn, *args):
         """Returns the bytes of the largest array that a loop of a function carries."""
-        module = pipeline.simplify(traced(fn, *args).module)
+        module = simplify(traced(fn, *args).module)
         loops = [i for c in module.computations.values() for i in c if i.opcode == "while"]
         assert loops
         return max(part.bytes for loop in loops for part in loop.type.parts)

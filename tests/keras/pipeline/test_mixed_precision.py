@@ -54,7 +54,7 @@ def in_two_stages(optimizer, micro_batches=G, **options):
         model.set_pipeline_stage_assignment([0, 1])
         model.set_pipelining_options(micro_batches, **options)
         fitted(model, optimizer)
-    return model, strategy.report().programs[0].pipeline
+    return model, strategy.report().programs[0].device
 
 
 def fitted(model, optimizer, *, factor=1, size=BATCH, steps=G * UPDATES):

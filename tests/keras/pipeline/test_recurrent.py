@@ -68,7 +68,7 @@ def test_two_stages_read_a_recurrent_layer_of_a_third(strategy):
     trained(stock, float(G), G * BATCH, 1)
     check_weights(model, stock)
 
-    pipeline = strategy.report().programs[0].pipeline
+    pipeline = strategy.report().programs[0].device
     for stage in pipeline.stages:
         layers = {t.layer for t in stage.program.tensors if t.category == "weights"}
         expected = {name for name, number in stages.items() if number == stage.index} - {"both"}
