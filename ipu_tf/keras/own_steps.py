@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -165,8 +165,9 @@ def adopt_optimizers(model: keras.Model) -> None:
 def _optimizers_of(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:
     """Yields the optimizers that are attributes of a model, or in lists and dicts that are."""
     for value in vars(model).values():
-        held = value.values() if isinstance(value, dict) else value
-        for item in held if isinstance(held, Iterable) else [held]:
+        held = list(value.values()) if isinstance(value, dict) else value
+        # Keras' symbolic tensors cannot be iterated over.
+        for item in held if isinstance(held, Sequence) else [held]:
             if isinstance(item, keras.optimizers.Optimizer):
                 yield item
 
