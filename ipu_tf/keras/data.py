@@ -80,29 +80,59 @@ def prepare_batch(data: Data, use: Use) -> Data:
     return _prepare_arrays(parts, use, whole_batches=False)
 
 
-def training_and_validation(arguments: Mapping[str, Any]) -> tuple[Data, Data | None]:
+def training_and_validation(
+    arguments: Mapping[str, Any], *, model: str
+) -> tuple[Data, Data | None]:
     """Returns the two sets of data among the arguments of `fit`, split as Keras splits them.
 
     The second is None without validation, and where the data cannot be split: what is wrong with it
     comes out when it is prepared, or when Keras is to split it.
+
+    Args:
+        arguments: The arguments of `fit`.
+        model: Name of the model.
+
+    Raises:
+        ValueError: The part of the data to validate with is no fraction.
     """
     data = Data.of(arguments)
     validation_data = arguments["validation_data"]
     if validation_data is not None:
         return data, Data(**by_role(validation_data)) if has_roles(validation_data) else None
-    if not arguments["validation_split"] or not _are_arrays(data.arguments):
+    fraction = _fraction(arguments["validation_split"], Use(model=model, method="fit"))
+    if not fraction or not _are_arrays(data.arguments):
         return data, None
     leaves = [leaf for _, leaf in named_leaves(data.arguments)]
     counts = {lengths.axis_length(leaf) for leaf in leaves}
     if len(counts) > 1 or any(isinstance(leaf, _NOT_DENSE) for leaf in leaves):
         return data, None
     count = counts.pop()
-    begin = math.floor(count * (1.0 - arguments["validation_split"]))
+    begin = math.floor(count * (1.0 - fraction))
     if not 0 < begin < count:
         return data, None
     training = map_leaves(lambda _, leaf: leaf[:begin], data.arguments)
     validation = map_leaves(lambda _, leaf: leaf[begin:], data.arguments)
     return Data(**training), Data(**validation)
+
+
+def _fraction(validation_split: Any, use: Use) -> float:
+    """Returns the part of the data that is kept for validation, 0 for none.
+
+    Raises:
+        ValueError: It is no number from 0 up to, not including, 1.
+    """
+    if not validation_split:
+        return 0.0
+    try:
+        fraction = float(validation_split)
+    except (TypeError, ValueError):
+        fraction = math.nan
+    if not 0 <= fraction < 1:
+        raise ValueError(
+            f"{use.subject}: `validation_split` must be the fraction of the data to validate with, "
+            f"at least 0 and less than 1. Received: {validation_split!r}."
+        )
+    return fraction
 
 
 def _are_arrays(parts: dict[str, Any]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from ipu_tf.keras.lengths import positive_integer
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
@@ -25,12 +26,27 @@ class IPUExtensions(keras.Model):
     train_function: Callable[[Any], Any] | None
     test_function: Callable[[Any], Any] | None
     predict_function: Callable[[list[Any]], Any] | None
-    steps_per_execution: int
+    _steps_per_execution = 1
     _gradient_accumulation_options = GradientAccumulationOptions()
     _replication_options = ReplicationOptions()
     _infeed_options = InfeedOptions()
     _outfeed_options = OutfeedOptions()
     _asynchronous_callbacks = False
+
+    @property
+    def steps_per_execution(self) -> int:
+        """Steps that one call of the device runs; `compile` sets them.
+
+        Raises:
+            ValueError: They are set to what is no positive integer.
+        """
+        return self._steps_per_execution
+
+    @steps_per_execution.setter
+    def steps_per_execution(self, steps: Any) -> None:
+        self._steps_per_execution = positive_integer(
+            steps, f"`compile` of a {type(self).__name__} model: `steps_per_execution`"
+        )
 
     def set_gradient_accumulation_options(
         self,

@@ -1,4 +1,4 @@
-"""What a user's model and optimizer may replace of the training loop, and what not."""
+"""What the loop needs of a user's model and optimizer, and what they may replace of it."""
 
 from __future__ import annotations
 
@@ -56,6 +56,23 @@ def check_call(model: keras.Model) -> None:
         raise NotImplementedError(
             f"Model '{model.name}' does not implement `call`. Define `call(self, inputs)`, or make "
             f"it of layers: keras.Model(inputs, outputs). Received: a {type(model).__name__}."
+        )
+
+
+def check_compiled(model: keras.Model, method: str) -> None:
+    """Checks that a model has a loss and an optimizer.
+
+    Args:
+        model: The model.
+        method: The method that is about to use them.
+
+    Raises:
+        ValueError: The model has not been compiled.
+    """
+    if not model.compiled:
+        raise ValueError(
+            f"`{method}` of model '{model.name}': You must call `compile()` before using the "
+            'model, for example model.compile(optimizer="adam", loss="mse").'
         )
 
 

@@ -71,6 +71,8 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
         step, make_function = _FUNCTIONS[name]
         overrides.check_not_overridden(self, IPUTrainer, make_function, why=_LOOP_OF_ITS_OWN)
         self._check_step(step)
+        if not name.startswith("predict"):
+            overrides.check_compiled(self, name)
         bound = signature.bind(self, *args, **kwargs)
         bound.apply_defaults()
         arguments = {key: value for key, value in bound.arguments.items() if key != "self"}
@@ -97,7 +99,7 @@ class IPUTrainer(DeviceFunctions):
     @_on_ipu
     def fit(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.fit`; `ipu_tf.keras.data` has the rules for the data."""
-        training, validation = data_rules.training_and_validation(arguments)
+        training, validation = data_rules.training_and_validation(arguments, model=self.name)
         infeed = self._infeed(
             training,
             shuffle=arguments["shuffle"],
@@ -199,7 +201,7 @@ class IPUTrainer(DeviceFunctions):
         wanted = dataclasses.replace(
             wanted,
             replicas=self._replication_factor(),
-            steps_per_execution=self.steps_per_execution if self.compiled else 1,
+            steps_per_execution=self.steps_per_execution,
         )
         depth = self._infeed_options.prefetch_depth
         infeed = feeding.infeed(source, wanted, prefetch_depth=depth)

@@ -117,6 +117,18 @@ def test_what_cannot_be_split_is_refused(model, name):
         model.fit(x[:1], y[:1], batch_size=1, validation_split=0.25)
 
 
+@pytest.mark.parametrize("fraction", [2, 1.0, -0.5, "half", float("nan")])
+@pytest.mark.parametrize("as_dataset", [True, False])
+def test_a_part_to_validate_with_is_a_fraction(model, name, fraction, as_dataset):
+    data = (static(),) if as_dataset else arrays(8)
+    message = (
+        rf"`fit` of model '{name}': `validation_split` must be the fraction of the data.*at least "
+        rf"0 and less than 1\. Received: {fraction!r}\."
+    )
+    with pytest.raises(ValueError, match=message):
+        model.fit(*data, validation_split=fraction)
+
+
 class Batches(keras.utils.PyDataset):
     def __len__(self):
         return 1

@@ -297,13 +297,6 @@ def test_a_model_with_its_own_strategy_is_not_ours(data):
     assert len(model.evaluate(x, y, batch_size=20, verbose=0)) == 2
 
 
-def test_fit_before_compile_is_refused_as_by_keras(strategy, data):
-    with strategy.scope():
-        model = sequential()
-    with pytest.raises(ValueError, match="must call `compile"):
-        model.fit(*data, batch_size=16)
-
-
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
 def test_a_subclass_without_call_is_refused(strategy, data, method):
     class Empty(keras.Model):
