@@ -3,6 +3,9 @@
 No other module may import from `tensorflow.python` or `keras.src`; a test keeps it so.
 """
 
+# The type of what has no public type.
+from typing import Any
+
 # There is no public hook that sees an op before it is created in a function's graph.
 from tensorflow.python.framework.func_graph import FuncGraph as FuncGraph
 
@@ -116,3 +119,20 @@ from keras.src.trainers.data_adapters.data_adapter import DataAdapter as KerasDa
 from keras.src.backend.common.global_state import (
     get_global_attribute as keras_global_attribute,
 )
+
+
+def dataset_inputs(dataset: Any) -> list[Any]:
+    """Returns the datasets that a dataset transforms.
+
+    No public name tells where the shape of an element was lost.
+    """
+    inputs: list[Any] = dataset._inputs()
+    return inputs
+
+
+def dataset_drops_remainder(dataset: Any) -> Any:
+    """Returns the scalar tensor that says whether a dataset drops its last partial batch.
+
+    It is None for a dataset that makes no batches. No public name tells how one was batched.
+    """
+    return getattr(dataset, "_drop_remainder", None)

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf._private import IteratorSpec, OwnedIterator
+from ipu_tf.runtime import static_shapes
 
 _EAGER_ERROR = (
     "An IPUOwnedIterator can not be accessed in eager mode when inside 'IPUStrategy': it feeds the "
@@ -55,7 +56,7 @@ class IPUOwnedIterator(OwnedIterator):
         element_spec: Any = None,
     ) -> None:
         if dataset is not None:
-            check_static_shapes(dataset.element_spec)
+            check_static_shapes(dataset)
         super().__init__(dataset=dataset, components=components, element_spec=element_spec)
 
     @property
@@ -97,18 +98,19 @@ class IPUOwnedIterator(OwnedIterator):
         )
 
 
-def check_static_shapes(element_spec: Any) -> None:
-    """Checks that every component of a dataset's elements has a static shape.
+def check_static_shapes(dataset: tf.data.Dataset) -> None:
+    """Checks that every component of a dataset's elements is dense and has a static shape.
 
     Raises:
-        ValueError: One has not.
+        ValueError: One is not.
     """
-    for spec in tf.nest.flatten(element_spec):
-        shape = getattr(spec, "shape", None)
-        if shape is None or not shape.is_fully_defined():
+    for spec in tf.nest.flatten(dataset.element_spec):
+        if sparse := static_shapes.not_dense(spec):
+            raise ValueError(f"The dataset yields {sparse} in `Dataset.map`.")
+        shape = getattr(spec, "shape", tf.TensorShape(None))
+        if not shape.is_fully_defined():
             raise ValueError(
-                f"Output shape {shape} is not fully defined. If using tf.Dataset.batch, set "
-                "`drop_remainder=True`."
+                f"Output shape {shape} is not fully defined. {static_shapes.advice(shape, dataset)}"
             )
 
 

@@ -90,6 +90,20 @@ def test_shape_that_is_not_static_is_refused(strategy):
         outer(tf.zeros([3, 4]))
 
 
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        (tf.ragged.constant([[1.0], [2.0, 3.0]]), "a RaggedTensor.*`to_tensor"),
+        (tf.sparse.eye(3), "a SparseTensor.*`tf.sparse.to_dense`"),
+    ],
+    ids=["ragged", "sparse"],
+)
+def test_tensors_that_are_not_dense_are_refused(strategy, argument, words):
+    message = f"value 0 of `strategy.run` is {words}.*with `tf.ensure_shape` before the run"
+    with pytest.raises(ValueError, match=message):
+        strategy.run(tf.function(lambda x: x * 2), args=(argument,))
+
+
 def test_op_with_an_unknown_shape_is_refused_by_name(strategy):
     @tf.function
     def step(x, n):
@@ -215,6 +229,12 @@ class TestDatasetIteration:
     def test_shapes_must_be_static(self, strategy):
         with strategy.scope(), pytest.raises(ValueError, match="drop_remainder=True"):
             iter(self.dataset(drop_remainder=False))
+
+    def test_ragged_elements_are_refused(self, strategy):
+        dataset = tf.data.Dataset.from_tensors(tf.ragged.constant([[1.0], [2.0, 3.0]]))
+        message = r"dataset yields a RaggedTensor\..*`tf.ensure_shape` in `Dataset.map`"
+        with strategy.scope(), pytest.raises(ValueError, match=message):
+            iter(dataset)
 
     def test_optional_and_checkpoints_are_refused(self, strategy, tmp_path):
         with strategy.scope():

@@ -16,8 +16,7 @@ import tensorflow as tf
 from ipu_tf.keras import lengths, narrowing
 from ipu_tf.keras.leaves import ROLES, by_role, has_roles, map_leaves, named_leaves
 from ipu_tf.keras.lengths import Use
-
-_NOT_DENSE = (tf.RaggedTensor, tf.SparseTensor)
+from ipu_tf.runtime import static_shapes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +103,7 @@ def training_and_validation(
         return data, None
     leaves = [leaf for _, leaf in named_leaves(data.arguments)]
     counts = {lengths.axis_length(leaf) for leaf in leaves}
-    if len(counts) > 1 or any(isinstance(leaf, _NOT_DENSE) for leaf in leaves):
+    if len(counts) > 1 or any(map(static_shapes.not_dense, leaves)):
         return data, None
     count = counts.pop()
     begin = math.floor(count * (1.0 - fraction))
@@ -163,11 +162,8 @@ def _prepare_arrays(parts: dict[str, Any], use: Use, *, whole_batches: bool) -> 
 
 
 def _check_dense(name: str, array: Any, use: Use) -> None:
-    if isinstance(array, _NOT_DENSE):
-        raise ValueError(
-            f"{use.subject}: input {name} is a {type(array).__name__}. The IPU takes dense "
-            "tensors of static shape; use its `to_tensor` or `tf.sparse.to_dense`."
-        )
+    if sparse := static_shapes.not_dense(array):
+        raise ValueError(f"{use.subject}: input {name} is {sparse}.")
     if 0 in array.shape[1:]:
         raise ValueError(
             f"{use.subject}: input {name} has an axis of size 0. Received: shape {array.shape}."
@@ -179,13 +175,12 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
     leaves = {}
     for name, leaf in named_leaves(by_role(spec)):
         if not isinstance(leaf, tf.TensorSpec):
-            if hasattr(leaf, "shape"):
+            if sparse := static_shapes.not_dense(leaf):
                 raise ValueError(
-                    f"{use.subject}: the dataset yields a {leaf.value_type.__name__} for {name}. "
-                    "The IPU takes dense tensors of static shape."
+                    f"{use.subject}: for {name} the dataset yields {sparse} in `Dataset.map`."
                 )
             continue  # A part that is None.
-        _check_static(name, leaf, use)
+        _check_static(name, leaf, dataset, use)
         narrowing.check_supported(name, leaf.dtype.name, model=use.model)
         leaves[name] = leaf
     narrowed = _conversions(leaves)
@@ -204,14 +199,11 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
     return {"x": narrow_dataset, "narrowed": narrowed}
 
 
-def _check_static(name: str, spec: tf.TensorSpec, use: Use) -> None:
+def _check_static(name: str, spec: tf.TensorSpec, dataset: tf.data.Dataset, use: Use) -> None:
     if not spec.shape.is_fully_defined():
-        advice = "If it comes from `Dataset.batch`, set `drop_remainder=True`"
-        if spec.shape.rank is None or not spec.shape[1:].is_fully_defined():
-            advice += "; give the other axes a fixed size with `tf.ensure_shape` in `Dataset.map`"
         raise ValueError(
             f"{use.subject}: the dataset yields {name} of shape {spec.shape} which is not fully "
-            f"defined. Shapes are static on the IPU. {advice}."
+            f"defined. {static_shapes.advice(spec.shape, dataset)}"
         )
     if 0 in spec.shape.as_list():
         raise ValueError(

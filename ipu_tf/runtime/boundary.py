@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.runtime import static_shapes
+
 _WIDE = frozenset({tf.float64, tf.int64, tf.uint64, tf.complex128})
 _ADVICE = {
     tf.float64: "tf.float32",
@@ -21,14 +23,18 @@ def check_arguments(args: Any, kwargs: Any) -> None:
 
     Raises:
         TypeError: A tensor or array of 64 bits.
-        ValueError: A tensor without a static shape.
+        ValueError: A tensor without a static shape, or a ragged or sparse one.
     """
     for path, value in _leaves((args, kwargs)):
         _check_width(value, path, "input")
-        if isinstance(value, tf.Tensor) and not value.shape.is_fully_defined():
+        if static_shapes.is_static(value):
+            continue
+        if sparse := static_shapes.not_dense(value):
+            raise ValueError(f"{path} of `strategy.run` is {sparse} before the run.")
+        if isinstance(value, tf.Tensor):
             raise ValueError(
                 f"{path} of `strategy.run` has shape {value.shape} which is not fully defined. "
-                "Shapes are static on the IPU: batch data with `drop_remainder=True`."
+                f"{static_shapes.advice(value.shape)}"
             )
 
 

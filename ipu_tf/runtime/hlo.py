@@ -15,7 +15,7 @@ from ipu_tf._private import FuncGraph, HloModuleProto, eager_context
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.compiler.passes.trip_counts import GRADIENT_OF
 from ipu_tf.programs.op_names import LayerScopes
-from ipu_tf.runtime import dynamic_shapes, hlo_region, hlo_stock, loop_bounds
+from ipu_tf.runtime import dynamic_shapes, hlo_region, hlo_stock, loop_bounds, static_shapes
 from ipu_tf.runtime.hlo_parameters import (
     Place,
     Variables,
@@ -102,8 +102,7 @@ def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
         if not tensor.shape.is_fully_defined():
             raise ValueError(
                 f"'{tensor.name}', which '{name}' reads, has shape {tensor.shape} which is not "
-                "fully defined. Shapes are static on the IPU: batch data with "
-                "`drop_remainder=True`."
+                f"fully defined. {static_shapes.advice(tensor.shape)}"
             )
     function = hlo_region.function_def(region, re.sub(r"\W", "_", name))
     proto, unbounded = _read(region, function, {}, name, scopes)

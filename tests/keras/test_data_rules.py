@@ -100,6 +100,20 @@ def test_other_axes_that_are_not_static_are_refused(model):
         model.predict(dataset)
 
 
+@pytest.mark.parametrize("labels", [True, False])
+@pytest.mark.parametrize("length", [3, None])
+def test_shapes_that_a_layer_of_a_dataset_loses_are_refused(model, labels, length):
+    layer = keras.layers.TextVectorization(output_sequence_length=length, vocabulary=["a", "b"])
+    texts = tf.data.Dataset.from_tensor_slices(["a b", "b"] * 4).batch(4, drop_remainder=True)
+    dataset = texts.map(lambda text: (layer(text), tf.zeros(4)) if labels else layer(text))
+    method = model.fit if labels else model.predict
+    with pytest.raises(
+        ValueError, match=rf"x of shape \(None, {length}\) which.*`tf.ensure_shape`"
+    ) as e:
+        method(dataset, verbose=0)
+    assert "drop_remainder" not in str(e.value)
+
+
 def test_validation_datasets_that_are_not_static_are_refused(model):
     with pytest.raises(ValueError, match=r"validation data.*which is not fully defined"):
         model.fit(static(), validation_data=dataset_of(32, 8))
@@ -330,7 +344,8 @@ def test_ragged_and_sparse_data_is_refused(model):
     with pytest.raises(ValueError, match="input x is a SparseTensor"):
         model.predict(tf.sparse.eye(4))
     dataset = tf.data.Dataset.from_tensors(ragged)
-    with pytest.raises(ValueError, match="the dataset yields a RaggedTensor for x"):
+    message = r"for x the dataset yields a RaggedTensor\..*`tf.ensure_shape` in `Dataset.map`"
+    with pytest.raises(ValueError, match=message):
         model.predict(dataset)
 
 

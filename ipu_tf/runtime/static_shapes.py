@@ -1,0 +1,76 @@
+"""What to do about data whose shape is not static, as shapes on the IPU are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf._private import dataset_drops_remainder, dataset_inputs
+
+_TO_DENSE = {
+    "RaggedTensor": "`to_tensor(shape=...)`",
+    "SparseTensor": "`tf.sparse.to_dense`",
+}
+
+
+def is_static(value: Any) -> bool:
+    """Returns whether all tensors that a value consists of have static shapes.
+
+    Args:
+        value: Anything. What is no tensor is static.
+    """
+    parts = tf.nest.flatten(value, expand_composites=True)
+    return all(part.shape.is_fully_defined() for part in parts if isinstance(part, tf.Tensor))
+
+
+def not_dense(value: Any) -> str | None:
+    """Returns what a tensor or its spec is, and how to make it dense; None if it is dense.
+
+    Args:
+        value: Anything. What is no tensor passes for dense.
+    """
+    if not isinstance(value, tf.TypeSpec | tf.RaggedTensor | tf.SparseTensor):
+        return None
+    if isinstance(value, tf.TensorSpec) or not hasattr(value, "shape"):
+        return None
+    kind = value.value_type if isinstance(value, tf.TypeSpec) else type(value)
+    way = _TO_DENSE.get(kind.__name__, "`tf.convert_to_tensor`")
+    return (
+        f"a {kind.__name__}. The IPU takes dense tensors of static shape: turn it into one with "
+        f"{way}, and fix its shape with `tf.ensure_shape`"
+    )
+
+
+def advice(shape: tf.TensorShape, dataset: tf.data.Dataset | None = None) -> str:
+    """Returns how to make a shape static, in whole sentences.
+
+    Args:
+        shape: One that is not fully defined.
+        dataset: What yields it, None if that is not known.
+    """
+    batch_varies = shape.rank is None or shape[0] is None
+    others_vary = shape.rank is None or not shape[1:].is_fully_defined()
+    drops = None if dataset is None else drops_remainder(dataset)
+    sentences = ["Shapes are static on the IPU."]
+    if batch_varies and not drops:
+        sentences.append("If using tf.Dataset.batch, set `drop_remainder=True`.")
+    if others_vary or drops is not False:
+        sentences.append(
+            "Give what a function or a layer makes, such as TextVectorization, its shape with "
+            "`tf.ensure_shape`; in a dataset, in `Dataset.map`."
+        )
+    return " ".join(sentences)
+
+
+def drops_remainder(dataset: tf.data.Dataset) -> bool | None:
+    """Returns whether all batches of a dataset have one size, None if it is not seen to batch.
+
+    Of transformations one after the other, the last that batches counts.
+    """
+    drops = dataset_drops_remainder(dataset)
+    if drops is not None:
+        return bool(tf.get_static_value(drops))
+    inputs = [drops_remainder(source) for source in dataset_inputs(dataset)]
+    known = [drops for drops in inputs if drops is not None]
+    return all(known) if known else None
