@@ -71,7 +71,7 @@ def train(epochs: int, *, second_earlier: bool) -> float:
         history = model.fit(
             digits.make_dataset(BATCH_SIZE),
             epochs=epochs,
-            steps_per_epoch=MICRO_BATCHES * UPDATES,
+            steps_per_epoch=MICRO_BATCHES * UPDATES * REPLICAS,
             shuffle=False,
             verbose=0,
         ).history
