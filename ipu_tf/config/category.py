@@ -18,6 +18,7 @@ from typing import Any, get_args
 from ipu_tf import codec
 from ipu_tf.config.declaration import Declared, attribute_table
 from ipu_tf.config.metadata import AttributeMetadata
+from ipu_tf.config.poplar_options import data_type_name
 from ipu_tf.config.suggest import suggestion
 
 _log = logging.getLogger(__name__)
@@ -124,7 +125,8 @@ class Category(Declared):
     def to_dict(self) -> dict[str, Any]:
         """Returns every option by its dotted name as plain data.
 
-        Enums become their numbers, targets and systems dictionaries of their fields.
+        Enums become their numbers, targets and systems dictionaries of their fields, data types in
+        Poplar's options their names.
         """
         table = attribute_table(self._root)
         return {name: _encode(table[name], value) for name, value in self._leaves()}
@@ -166,8 +168,21 @@ class Category(Declared):
                 setattr(owner, leaf, copy.deepcopy(decoded[name]))
 
     def to_json(self) -> str:
-        """Returns `to_dict()` as JSON text."""
-        return json.dumps(self.to_dict(), indent=2)
+        """Returns `to_dict()` as JSON text.
+
+        Raises:
+            TypeError: An option holds something that JSON does not have.
+        """
+        values = self.to_dict()
+        for name, value in values.items():
+            try:
+                json.dumps(value)
+            except TypeError as error:
+                raise TypeError(
+                    f"{name} cannot be written as JSON. Write texts, numbers, bools and data "
+                    f"types. Received: {value!r}."
+                ) from error
+        return json.dumps(values, indent=2)
 
     def from_json(self, text: str) -> None:
         """Takes over the values of JSON text written by `to_json`; see `from_dict`."""
@@ -188,6 +203,8 @@ def _encode(metadata: AttributeMetadata, value: Any) -> Any:
         return value.value
     if dataclasses.is_dataclass(value):
         return codec.encode(value, metadata.actual_type)
+    if isinstance(value, dict):
+        return {key: data_type_name(copy.deepcopy(entry)) for key, entry in value.items()}
     return copy.deepcopy(value)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from ipu_tf.config.device import Partials, PlannerOptions
 
@@ -25,9 +27,28 @@ def parse_partials(value: object) -> Partials | None:
     Args:
         value: "half", "float", "float16", "float32", or a NumPy or TensorFlow data type.
     """
-    # Data types have a name (`tf.float16.name`), scalar classes a __name__ (`np.float16`).
-    names = (value, getattr(value, "name", None), getattr(value, "__name__", None))
+    names = (value, *_names(value))
     return next((_PARTIALS[n] for n in names if isinstance(n, str) and n in _PARTIALS), None)
+
+
+def data_type_name(value: object) -> object:
+    """Returns the name of a data type, "float16" of `tf.float16` and of `np.float16`.
+
+    All else is returned as it is.
+    """
+    is_data_type = isinstance(value, np.dtype | type) or hasattr(value, "as_numpy_dtype")
+    return next(_names(value), value) if is_data_type else value
+
+
+def _names(value: object) -> Iterator[str]:
+    """Yields what a value that is no text calls itself, as TensorFlow takes seconds to load.
+
+    Data types have a name (`tf.float16.name`), scalar classes a __name__ (`np.float16`).
+    """
+    for attribute in ("name", "__name__"):
+        name = getattr(value, attribute, None)
+        if isinstance(name, str):
+            yield name
 
 
 def planner_options(options: Mapping[str, Any], path: str) -> PlannerOptions:

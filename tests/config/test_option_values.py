@@ -3,7 +3,9 @@
 import json
 import re
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from ipu_tf.config import (
     DeviceConnectionType,
@@ -11,6 +13,7 @@ from ipu_tf.config import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
+from ipu_tf.config.resolve import resolve
 from ipu_tf.machine import Target
 from ipu_tf.machine.link_timing import POD_LINKS
 
@@ -146,3 +149,24 @@ def test_from_dict_copies_what_it_takes():
     config.matmuls.from_dict({"matmuls.poplar_options": options, "matmuls.clear_pass_type": True})
     options["partialsType"] = "float"
     assert config.matmuls.poplar_options == {"partialsType": "half"}
+
+
+@pytest.mark.parametrize("dtype", [tf.float16, np.float16, np.dtype("float16")])
+def test_data_types_in_poplars_options_are_saved_by_their_names(dtype):
+    config, loaded = IPUConfig(), IPUConfig()
+    config.matmuls.poplar_options["partialsType"] = dtype
+    config.convolutions.poplar_options = {"partialsType": tf.float32, "other": "kept"}
+    loaded.from_json(config.to_json())
+    assert loaded.matmuls.poplar_options == {"partialsType": "float16"}
+    assert loaded.convolutions.poplar_options == {"partialsType": "float32", "other": "kept"}
+    assert resolve(loaded) == resolve(config)
+    assert resolve(loaded).matmul.partials == "float16"
+    assert config.matmuls.poplar_options["partialsType"] is dtype
+
+
+def test_what_json_does_not_have_is_named():
+    config = IPUConfig()
+    config.slices.poplar_options["planner"] = object()
+    message = r"^slices\.poplar_options cannot be written as JSON.*Received: \{'planner': <object"
+    with pytest.raises(TypeError, match=message):
+        config.to_json()
