@@ -62,10 +62,10 @@ def estimate(
         targets: `tf.TensorSpec`s of the targets where the shapes of the outputs do not tell them.
 
     Raises:
-        TypeError: `model` is no Keras model and makes none.
-        ValueError: The batch size is not positive, a shape is not static, the model is a subclass
-            that is not compiled, `config` is invalid, or the call is in the scope of a strategy
-            that is no IPUStrategy.
+        TypeError: `model` is no Keras model and makes none, or `config` is no IPUConfig.
+        ValueError: The batch size is not positive or too large, a shape is not static, the model is
+            a subclass that is not compiled, `config` is invalid, or the call is in the scope of a
+            strategy that is no IPUStrategy.
         UnsupportedOpcodeError: An operation has no cost and `cfg.simulator.unsupported` is
             "raise".
 
@@ -93,7 +93,8 @@ def estimate(
                 DeviceStep(strategy, made, accumulation).trace(data)
             else:
                 notes = ()
-                _trace(strategy, made.predict_step, specs)
+                # In a tuple, as `predict` does: of a list the second would be the targets.
+                _trace(strategy, made.predict_step, (specs,))
             report = strategy.report()
     return dataclasses.replace(report, notes=notes)
 

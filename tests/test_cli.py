@@ -154,6 +154,10 @@ def test_the_version_is_that_of_the_distribution():
         ([f"{MODELS}:without_static_shape"], "has no static shape"),
         ([f"{MODELS}:subclass"], "does not say what it takes"),
         ([f"{MODELS}:mlp", "--batch-size", "0"], "`batch_size` must be a positive int"),
+        (
+            [f"{MODELS}:mlp", "--batch-size", "1099511627776"],
+            "`batch_size` must be at most 2,147",
+        ),
         ([f"{MODELS}:mlp", "--ipus", "3"], "IPUs are used in powers of two"),
         ([f"{MODELS}:mlp", "--ipus", "4096"], "No system has 4096 bow IPUs"),
         ([f"{MODELS}:mlp", "--json", "/no/such/folder/x.json"], "cannot write"),

@@ -25,6 +25,20 @@ class TestUntouchedVariables:
         assert variable.shape == (1 << 14, 1 << 14)
         assert resident_bytes() - before < 1 << 26  # of 1 GiB
 
+    @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "bool"])
+    def test_variables_larger_than_the_host_take_no_memory(self, dtype):
+        before = resident_bytes()
+        with untouched_variables():
+            variable = tf.Variable(lambda: tf.zeros((1 << 21, 1 << 20), dtype))
+        assert (variable.shape, variable.dtype.name) == ((1 << 21, 1 << 20), dtype)
+        assert resident_bytes() - before < 1 << 26  # of 2 TiB and more
+
+    def test_their_values_may_be_written(self):
+        with untouched_variables():
+            variable = tf.Variable(lambda: tf.zeros((256, 256)))
+        variable[3].assign(tf.ones(256))
+        assert tf.reduce_sum(variable) == 256
+
     def test_small_variables_have_their_values(self):
         with untouched_variables():
             variable = keras.Variable(initializer="ones", shape=(4, 4))
@@ -199,6 +213,49 @@ class TestInference:
         assert len(program.tile_ops) == 2
         assert report.notes == ()
 
+    @pytest.mark.parametrize("inputs", [None, "list", "tuple"])
+    def test_several_inputs_are_all_inputs(self, inputs):
+        def model():
+            left, right = keras.Input((4,), name="left"), keras.Input((3,), name="right")
+            joined = keras.layers.concatenate([left, right])
+            return keras.Model([left, right], keras.layers.Dense(2, name="joined")(joined))
+
+        specs = [tf.TensorSpec((None, 4)), tf.TensorSpec((None, 3))]
+        given = {None: None, "list": specs, "tuple": tuple(specs)}[inputs]
+        report = ipu_tf.estimate(model, batch_size=8, training=False, inputs=given)
+        assert [op.shape.k for op in report.tile_ops] == [7]
+
+    @pytest.mark.parametrize("structure", [list, tuple])
+    def test_several_inputs_of_a_subclass(self, structure):
+        class Pair(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.dense = keras.layers.Dense(2)
+
+            def call(self, x):
+                return self.dense(x[0]) + self.dense(x[1])
+
+        specs = structure([tf.TensorSpec((None, 4)), tf.TensorSpec((None, 4))])
+        report = ipu_tf.estimate(Pair, batch_size=8, training=False, inputs=specs)
+        assert [op.shape.k for op in report.tile_ops] == [4, 4]
+
+
+class TestLargeModels:
+    @pytest.mark.parametrize("training", [True, False])
+    def test_weights_may_be_larger_than_the_host(self, training):
+        def model():
+            layers = [keras.Input((800_000,)), keras.layers.Dense(1_000_000, name="wide")]
+            network = keras.Sequential(layers)
+            network.compile(loss="mse", optimizer="adam")
+            return network
+
+        before = resident_bytes()
+        report = ipu_tf.estimate(model, batch_size=4, training=training)
+        assert resident_bytes() - before < 1 << 29  # of 3 TB and more
+        (program,) = report.programs
+        assert program.tile_ops[0].shape.n == 1_000_000
+        assert not figures.fits(program.device.memory)
+
 
 class TestConfiguration:
     def test_the_process_keeps_its_own(self):
@@ -228,10 +285,22 @@ class TestConfiguration:
 
 
 class TestErrors:
-    @pytest.mark.parametrize("batch_size", [0, -1, True, 2.0, None])
+    @pytest.mark.parametrize("batch_size", [0, -1, True, 2.0, 3e9, None])
     def test_batch_size(self, batch_size):
         with pytest.raises(ValueError, match="`batch_size` must be a positive int. Received"):
             ipu_tf.estimate(sample_models.mlp, batch_size=batch_size)
+
+    @pytest.mark.parametrize("batch_size", [2**31, 3_000_000_000, 2**40, 2**70])
+    def test_batch_sizes_that_no_shape_holds(self, batch_size):
+        message = f"`batch_size` must be at most 2,147,483,647.*Received: {batch_size}."
+        with pytest.raises(ValueError, match=message):
+            ipu_tf.estimate(sample_models.mlp, batch_size=batch_size)
+
+    @pytest.mark.parametrize("machine", [{"simulator.chip": "gc200"}, "gc200"])
+    def test_a_configuration_of_another_type(self, machine):
+        message = "`config` must be an IPUConfig instance. Make one .* or fill it with `from_dict`"
+        with pytest.raises(TypeError, match=f"{message}. Received: .* of type (dict|str)."):
+            ipu_tf.estimate(sample_models.mlp, batch_size=1, config=machine)
 
     @pytest.mark.parametrize(
         ("model", "received"),

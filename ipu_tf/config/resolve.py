@@ -29,10 +29,16 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
     Raises:
         Exception: `auto_select_ipus` and `select_ipus` are both set, or an option is set that
             the software model of an IPU does not have.
-        TypeError: A list or dictionary was filled with values of the wrong type.
+        TypeError: `config` is no `IPUConfig`, or a list or dictionary was filled with values of the
+            wrong type.
         ValueError: An option has an invalid value, options contradict each other, or no system of
             the chip has that many IPUs.
     """
+    if not isinstance(config, IPUConfig):
+        raise TypeError(
+            "`config` must be an IPUConfig instance. Make one and set its options, or fill it with "
+            f"`from_dict`. Received: {config!r} of type {type(config).__name__}."
+        )
     _check_types(config)
     on_model = running_on_ipu_model()
     num_ipus = _num_ipus(config, on_model)

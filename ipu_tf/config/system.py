@@ -67,11 +67,6 @@ def configure_ipu_system(
         RuntimeError: Another configuration is installed and `reset_configuration` is False.
         Exception: The configuration is invalid; see docs/config.md. The present one stays.
     """
-    if not isinstance(config, IPUConfig):
-        raise TypeError(
-            "`config` must be an IPUConfig instance. "
-            f"Received: {config!r} of type {type(config).__name__}."
-        )
     device_configuration = resolve(config)
     new = _Installed(config=copy.deepcopy(config), device=device_configuration)
     with _SYSTEM.lock:

@@ -22,6 +22,9 @@ from ipu_tf.runtime.untouched import untouched_variables
 _RATE = 0.01
 """Learning rate of the assumed optimizer; no figure depends on it."""
 
+_LARGEST_BATCH = 2**31 - 1
+"""Shapes that a program computes are of 32-bit integers."""
+
 
 def trace_training(
     model: keras.Model,
@@ -53,9 +56,14 @@ def trace_training(
 
 
 def check_batch_size(batch_size: Any) -> None:
-    """Raises a ValueError unless a batch size is a positive int."""
+    """Raises a ValueError unless a batch size is a positive int that a shape can hold."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"`batch_size` must be a positive int. Received: {batch_size!r}.")
+    if batch_size > _LARGEST_BATCH:
+        raise ValueError(
+            f"`batch_size` must be at most {_LARGEST_BATCH:,}, the largest size of a tensor's "
+            f"axis. Received: {batch_size!r}."
+        )
 
 
 def estimated_device(config: IPUConfig | None) -> DeviceConfiguration:

@@ -1,16 +1,24 @@
-"""Variables whose values nobody needs: their memory is reserved and never touched.
+"""Variables whose values nobody needs: their memory is mapped and never touched.
 
 An operating system gives pages to a process when it first writes to them, so a model whose
-variables are never written costs address space only.
+variables are never written costs address space only. TensorFlow's allocator, though, refuses what
+is larger than the host's memory, so the pages do not come from it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
+import mmap
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+
+_NO_RESERVE = 0x4000
+"""MAP_NORESERVE of Linux: the pages may be more than the host has. `mmap` names it from Python 3.13
+on."""
 
 _SMALL_BYTES = 64 * 1024
 """Below this a variable is initialised as usual: counters, rates and seeds may be read."""
@@ -34,7 +42,7 @@ def _create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         if spec.shape.is_fully_defined() and spec.shape.num_elements() * spec.dtype.size > (
             _SMALL_BYTES
         ):
-            kwargs["initial_value"] = lambda: tf.raw_ops.Empty(shape=spec.shape, dtype=spec.dtype)
+            kwargs["initial_value"] = lambda: _untouched(spec)
     return next_creator(**kwargs)
 
 
@@ -43,3 +51,19 @@ def _spec(initial_value: Callable[[], Any], dtype: Any) -> tf.TensorSpec:
     with tf.Graph().as_default():
         value = tf.convert_to_tensor(initial_value(), dtype=dtype)
         return tf.TensorSpec(value.shape, value.dtype)
+
+
+def _untouched(spec: tf.TensorSpec) -> tf.Tensor:
+    """Returns a tensor of zeros on pages that nothing has touched."""
+    dtype = np.dtype(spec.dtype.as_numpy_dtype)
+    # NumPy exchanges its own types alone, and not those that others add, such as bfloat16.
+    exchanged = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "V" else dtype
+    shape = tuple(spec.shape)
+    pages = mmap.mmap(
+        -1,
+        math.prod(shape) * dtype.itemsize,
+        flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE,
+    )
+    array = np.frombuffer(pages, exchanged).reshape(shape)
+    tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+    return tensor if exchanged == dtype else tf.bitcast(tensor, spec.dtype)
