@@ -1,6 +1,8 @@
 """What a model runs on the device in a step, and how it is replicated.
 
-Steps without accumulation and replicas are Keras' own; `training_steps` has the others.
+The steps of evaluation and prediction, and that of training without accumulation and replicas, are
+methods of the model: those of `scoped_steps`, or of the user's class (`own_steps`).
+`training_steps` has the other steps of training.
 """
 
 from __future__ import annotations
