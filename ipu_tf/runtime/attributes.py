@@ -26,11 +26,11 @@ def _to_proto(value: bool | int | str | list[int]) -> AttrValue:
 
 
 def from_protos(protos: Mapping[str, AttrValue]) -> dict[str, Any]:
-    """Returns the bools, ints, strings and lists of ints among attributes, as Python values."""
+    """Returns the bools, numbers, strings and lists of ints among attributes, as Python values."""
     values: dict[str, Any] = {}
     for name, proto in protos.items():
         kind = proto.WhichOneof("value")
-        if kind in ("b", "i"):
+        if kind in ("b", "i", "f"):
             values[name] = getattr(proto, kind)
         elif kind == "s":
             values[name] = proto.s.decode(errors="replace")

@@ -1,8 +1,9 @@
 """Makes a function that XLA can read of one that holds tile ops and host ops.
 
-Tile ops become their stock twins, and joined ops the ops that they stand for. What only the host
-can run (prints, Python functions, summaries, iterators) becomes a custom call with the tensors
-that go to the host and come back from it. All of it also in the functions that a function calls.
+Tile ops become their stock twins. Joined ops, and ops that XLA has no kernel for, become the ops
+that they stand for. What only the host can run (prints, Python functions, summaries, iterators)
+becomes a custom call with the tensors that go to the host and come back from it. All of it also in
+the functions that a function calls.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tensorflow as tf
 from ipu_tf._private import FunctionDef, op_def_registry
 from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
-from ipu_tf.runtime import calls, loop_bounds
+from ipu_tf.runtime import calls, compositions, loop_bounds
 from ipu_tf.runtime.loop_bounds import Loop, Stack
 
 HOST_CALL = "ipu_tf.host_call"
@@ -79,6 +80,7 @@ class StockFunctions:
         self.unbounded: set[Loop] = set()
         self.stacks: dict[tuple[str, str], Stack] = {}
         self._converted: dict[tuple[str, frozenset[int]], Any] = {}
+        self._compositions: list[Any] = []
         self.functions: list[Any] = []
 
     def convert(self, function: Any, host: Iterable[str] = ()) -> Any:
@@ -115,6 +117,13 @@ class StockFunctions:
                     stack = loop_bounds.stack_of(found, index, self._find)
                     if stack is not None:
                         self.stacks[name, node.name] = stack
+
+    def composition(self, node: Any) -> Any:
+        """Returns the converted function that stands for an op that XLA has no kernel for."""
+        dtypes = _dtypes(node, op_def_registry.get(node.op).input_arg)
+        function = compositions.concrete_composition(node, dtypes)
+        self._compositions.append(function)  # TensorFlow forgets it with its last reference.
+        return self.callee(function.name)
 
     def callee(self, name: str, host_arguments: frozenset[int] = frozenset()) -> Any:
         """Returns the converted function `name`, for calls with these host arguments."""
@@ -170,6 +179,8 @@ class _Body:
             self._add_call(node, host_inputs)
         elif node.op in joined.JOINED:
             self._add_joined_op(node)
+        elif node.op in compositions.COMPOSITIONS:
+            self._add_composition(node)
         elif host_inputs or node.op in _HOST_OPS or node.op in _INFEEDS or _is_text(node):
             self._add_host_op(node)
         else:
@@ -231,6 +242,18 @@ class _Body:
         name, _, index = (tensor or "").rpartition(":")
         node = self._nodes.get(name)
         return None if node is None else list(_outputs(node))[int(index)][0]
+
+    def _add_composition(self, node: Any) -> None:
+        """Adds a call of the function that stands for an op that XLA has no kernel for."""
+        converted = self._functions.composition(node)
+        call = self.function.node_def.add(name=node.name, op="PartitionedCall", device=node.device)
+        call.input.extend(node.input)
+        call.attr["f"].func.name = converted.signature.name
+        signature = converted.signature
+        for key, arguments in (("Tin", signature.input_arg), ("Tout", signature.output_arg)):
+            call.attr[key].list.type.extend(argument.type for argument in arguments)
+        for index, (name, _) in enumerate(_outputs(node)):
+            self.renamed[name] = f"{node.name}:output:{index}"
 
     def _add_call(self, node: Any, host_inputs: frozenset[int]) -> None:
         new = self._copy(node)

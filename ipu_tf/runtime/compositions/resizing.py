@@ -1,0 +1,132 @@
+"""Resizing of images as products with a matrix for each side: row o weighs what output o reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+Attributes = Mapping[str, Any]
+Weights = Callable[[Attributes, tf.Tensor, tf.Tensor], tf.Tensor]
+"""From the sizes of a side before and after to the weights [after, before]."""
+
+_TABLE_SIZE = 1024
+"""TensorFlow looks the weights of bicubic interpolation up in a table of so many steps."""
+_SMALLEST_SUM = 1000.0 * 1.17549435e-38
+"""Weights that add up to less are not scaled to a sum of one."""
+
+
+def bicubic(attributes: Attributes, images: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Returns the result of ResizeBicubic."""
+    return _resized(_bicubic_weights, attributes, images, size)
+
+
+def bicubic_gradient(
+    attributes: Attributes, gradients: tf.Tensor, original: tf.Tensor
+) -> tf.Tensor:
+    """Returns the result of ResizeBicubicGrad."""
+    size = tf.shape(original)[1:3]
+    return tf.cast(_unresized(_bicubic_weights, attributes, gradients, size), original.dtype)
+
+
+def area(attributes: Attributes, images: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Returns the result of ResizeArea."""
+    return _resized(_area_weights, attributes, images, size)
+
+
+def nearest_gradient(attributes: Attributes, gradients: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Returns the result of ResizeNearestNeighborGrad."""
+    result = _unresized(_nearest_weights, attributes, gradients, size)
+    return tf.cast(result, gradients.dtype)
+
+
+def weighted(images: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Returns images [batch, height, width, channels] resized by a matrix for each side."""
+    images = tf.cast(images, tf.float32)
+    images.set_shape([None] * 4)
+    return tf.einsum("pw,bowc->bopc", columns, tf.einsum("oh,bhwc->bowc", rows, images))
+
+
+def normalised(weights: tf.Tensor) -> tf.Tensor:
+    """Returns weights [after, before] whose rows add up to one, but where they are almost zero."""
+    total = tf.reduce_sum(weights, axis=1, keepdims=True)
+    return weights / tf.where(tf.abs(total) >= _SMALLEST_SUM, total, 1.0)
+
+
+def _resized(
+    weights: Weights, attributes: Attributes, images: tf.Tensor, size: tf.Tensor
+) -> tf.Tensor:
+    height, width = tf.shape(images)[1], tf.shape(images)[2]
+    rows = weights(attributes, height, size[0])
+    return weighted(images, rows, weights(attributes, width, size[1]))
+
+
+def _unresized(
+    weights: Weights, attributes: Attributes, gradients: tf.Tensor, size: tf.Tensor
+) -> tf.Tensor:
+    """Returns the gradient of images of a size from that of the resized ones."""
+    height, width = tf.shape(gradients)[1], tf.shape(gradients)[2]
+    rows = tf.transpose(weights(attributes, size[0], height))
+    columns = tf.transpose(weights(attributes, size[1], width))
+    return weighted(gradients, rows, columns)
+
+
+def _scale(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+    """Returns how far apart, in pixels of the image before, two pixels of the one after are."""
+    plain = _float(before) / _float(after)
+    if not attributes["align_corners"]:
+        return plain
+    return tf.where(after > 1, _float(before - 1) / _float(tf.maximum(after - 1, 1)), plain)
+
+
+def _bicubic_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+    outputs, scale = _float(tf.range(after)), _scale(attributes, before, after)
+    centred = attributes["half_pixel_centers"]
+    position = (outputs + 0.5) * scale - 0.5 if centred else outputs * scale
+    first = tf.floor(position)
+    step = tf.round((position - first) * _TABLE_SIZE) / _TABLE_SIZE
+    sharpness = -0.5 if centred else -0.75
+    distances = (1.0 + step, step, 1.0 - step, 2.0 - step)
+    weights = tf.zeros([after, before])
+    for tap, distance in enumerate(distances):
+        source = tf.cast(first, tf.int32) + tap - 1
+        bounded = tf.clip_by_value(source, 0, before - 1)
+        weight = _cubic(distance, sharpness)
+        if centred:
+            weight = tf.where(source == bounded, weight, 0.0)
+        weights += weight[:, tf.newaxis] * tf.one_hot(bounded, before)
+    return normalised(weights) if centred else weights
+
+
+def _cubic(distance: tf.Tensor, sharpness: float) -> tf.Tensor:
+    """Returns the weights of Keys' cubic convolution at distances of zero to two pixels."""
+    a, x = sharpness, distance
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    return tf.where(x <= 1, near, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a)
+
+
+def _area_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+    scale = _scale(attributes, before, after)
+    start = (_float(tf.range(after)) * scale)[:, tf.newaxis]
+    end = (_float(tf.range(1, after + 1)) * scale)[:, tf.newaxis]
+    pixels = tf.range(before)
+    # Beyond the image its last pixel is read.
+    until = tf.where(pixels == before - 1, float("inf"), _float(pixels + 1))
+    covered = tf.minimum(until, end) - tf.maximum(_float(pixels), start)
+    return tf.maximum(covered, 0.0) / scale
+
+
+def _nearest_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+    outputs, scale = _float(tf.range(after)), _scale(attributes, before, after)
+    if attributes["half_pixel_centers"]:
+        source = tf.floor((outputs + 0.5) * scale)
+    elif attributes["align_corners"]:
+        source = tf.floor(outputs * scale + 0.5)
+    else:
+        source = tf.floor(outputs * scale)
+    return tf.one_hot(tf.clip_by_value(tf.cast(source, tf.int32), 0, before - 1), before)
+
+
+def _float(value: tf.Tensor) -> tf.Tensor:
+    return tf.cast(value, tf.float32)
