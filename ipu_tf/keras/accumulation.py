@@ -27,7 +27,6 @@ class GradientAccumulator:
         self, variables: Sequence[tf.Variable], options: GradientAccumulationOptions
     ) -> None:
         self._options = options
-        self._variables = list(variables)
         self._sums = [
             tf.Variable(
                 tf.zeros(variable.shape, options.dtype_of(variable)),
@@ -35,9 +34,9 @@ class GradientAccumulator:
                 # Beside the variable: what has its name is its layer's.
                 name=f"{variable.name.rpartition(':')[0] or variable.name}_gradient_accumulator",
             )
-            for variable in self._variables
+            for variable in variables
         ]
-        self._present = [False] * len(self._variables)
+        self._present = [False] * len(self._sums)
 
     @property
     def sums(self) -> tuple[tf.Variable, ...]:
@@ -82,12 +81,10 @@ class GradientAccumulator:
             total.assign_add(gradient)
 
     def gradients(self) -> list[tf.Tensor | None]:
-        """Returns the reduced gradients in the types of their variables, None where none came."""
+        """Returns the reduced gradients in the types of their sums, None where none came."""
         return [
-            tf.cast(total, variable.dtype) if present else None
-            for total, variable, present in zip(
-                self._sums, self._variables, self._present, strict=True
-            )
+            tf.convert_to_tensor(total) if present else None
+            for total, present in zip(self._sums, self._present, strict=True)
         ]
 
 

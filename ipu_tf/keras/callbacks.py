@@ -20,7 +20,8 @@ Logs = Callable[[list[Any]], list[dict[str, Any]]]
 class StepwiseCallbackList(keras.callbacks.CallbackList):
     """Calls callbacks for every step of an execution, on a thread, while the device goes on.
 
-    Where the metrics of replicas are not reduced, callbacks are called for each replica of a step.
+    Callbacks are called for each replica of a step: those of training and evaluation unless the
+    metrics of replicas are reduced, those of prediction always.
     What a callback raises comes up at the end of an execution or of the epoch.
 
     Args:
@@ -141,13 +142,9 @@ def step_logs(values: list[Any], reduction: Reduction) -> list[dict[str, Any]]:
 
 
 def step_outputs(values: list[Any]) -> list[dict[str, Any]]:
-    """Returns the predictions of a step, those of one replica after the other.
+    """Returns what callbacks get of the predictions of a step, for each replica.
 
     Args:
         values: The predictions of each replica.
     """
-
-    def joined(*leaves: Any) -> Any:
-        return np.concatenate(leaves) if np.ndim(leaves[0]) else np.stack(leaves)
-
-    return [{"outputs": keras.tree.map_structure(joined, *values)}]
+    return [{"outputs": value} for value in values]

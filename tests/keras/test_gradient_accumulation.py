@@ -90,6 +90,40 @@ def test_the_dtype_of_accumulators():
     assert dtypes(lambda variable: None) == ["float32", "float16"]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "accumulated"), [(None, "float16"), ("float32", "float32"), ("bfloat16", "bfloat16")]
+)
+def test_the_optimizer_gets_gradients_in_the_type_of_the_accumulators(strategy, dtype, accumulated):
+    seen = set()
+
+    class Seeing(keras.optimizers.SGD):
+        def apply(self, grads, trainable_variables=None):
+            seen.update(grad.dtype.name for grad in grads)
+            super().apply(grads, trainable_variables)
+
+    with strategy.scope():
+        layers = [keras.Input((FEATURES,)), keras.layers.Dense(CLASSES, dtype="float16")]
+        model = keras.Sequential(layers)
+        compile_model(model, optimizer=Seeing(0.1), steps_per_execution=2 * G)
+    model.set_gradient_accumulation_options(G, dtype=dtype)
+    fit(model)
+    assert seen == {accumulated}
+
+
+def test_float32_sums_of_float16_gradients_do_not_overflow_before_they_are_unscaled(strategy):
+    """Each scaled gradient is 2**15, four of them 2**17, which float16 does not hold."""
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.125), 2.0**14)
+    with strategy.scope():
+        layer = keras.layers.Dense(1, use_bias=False, dtype="float16", kernel_initializer="ones")
+        model = keras.Sequential([keras.Input((1,), dtype="float16"), layer])
+        model.compile(scaled, loss=lambda y, y_pred: y_pred, steps_per_execution=G)
+    model.set_gradient_accumulation_options(G, dtype=tf.float32)
+    x = np.full((G, 1), 2.0, "float16")
+    model.fit(x, x, batch_size=1, verbose=0)
+    assert int(scaled.iterations) == 1
+    assert float(layer.kernel[0, 0]) == 1 - 0.125 * 4 * 2
+
+
 @pytest.mark.parametrize("method", Method)
 def test_sparse_gradients(method):
     table = tf.Variable(tf.zeros((4, 2)))

@@ -265,6 +265,28 @@ def test_asynchronous_callbacks_see_every_replica(method, calls):
     np.testing.assert_allclose(last, each, rtol=1e-5)
 
 
+@pytest.mark.parametrize("method", ["none", "mean"])
+def test_asynchronous_callbacks_see_the_predictions_of_every_replica(method):
+    seen, outputs = [], []
+
+    class Seen(keras.callbacks.Callback):
+        def on_predict_batch_begin(self, batch, logs=None):
+            seen.append(("begin", batch))
+
+        def on_predict_batch_end(self, batch, logs=None):
+            seen.append(("end", batch))
+            outputs.append(logs["outputs"])
+
+    model = replicated(2, steps_per_execution=2)
+    model.set_replication_options(method)
+    model.set_asynchronous_callbacks(True)
+    x, _ = samples(BATCH * 8)
+    predictions = model.predict(x, batch_size=BATCH, verbose=0, callbacks=[Seen()])
+    steps = [step for step in range(4) for _ in range(2)]
+    assert seen == [(event, step) for step in steps for event in ("begin", "end")]
+    np.testing.assert_array_equal(np.stack(outputs), predictions.reshape(8, BATCH, CLASSES))
+
+
 def normalised():
     return keras.Sequential(
         [
