@@ -1,7 +1,7 @@
 """Trains two replicas of a subclassed model, each in two pipeline stages, on four IPUs.
 
-The stages are assigned in `call`. Metrics come once a weight update, as the mean over its
-micro-batches (`accumulate_outfeed`). Assignments can be read and changed once the model is built.
+The stages are assigned in `call`. Metrics come once a weight update (`accumulate_outfeed`).
+Assignments can be read and changed once the model is built.
 
 python -m tutorials.pipelining_subclass [--epochs N]
 """

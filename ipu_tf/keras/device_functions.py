@@ -48,7 +48,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         self._drop_stale_functions()
         if self.train_function is None or force:
             self.train_function = functions.iterator_function(
-                self._execution(self._training_loop(), self._last_training_logs()),
+                self._execution(self._training_loop(), self._last_logs()),
                 parts_of_batch=self._parts_of_batch,
             )
         return self.train_function
@@ -102,8 +102,8 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         return StepResults()
 
     def _calls_back_for_steps(self) -> bool:
-        """Returns whether callbacks are called once a step; means are of executions."""
-        return self._asynchronous_callbacks and not self._means_logs()
+        """Returns whether callbacks are called once a step."""
+        return self._asynchronous_callbacks and not self._logs_once_an_update()
 
     def _batches_of_update(self) -> int:
         """Returns how many batches a weight update takes, those of all replicas."""
@@ -141,13 +141,6 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
 
     def _last_logs(self) -> Callable[[Any], Any]:
         return functions.last_logs(self._replication_options.metric_reduction)
-
-    def _last_training_logs(self) -> Callable[[Any], Any]:
-        last_logs = self._last_logs()
-        pipeline = self._pipeline()
-        if pipeline is None or not pipeline.options.accumulate_outfeed:
-            return last_logs
-        return lambda logs: last_logs(pipeline.accumulated_logs(logs))
 
     def _replication_factor(self) -> int:
         """Returns the number of replicas of this model on its device."""
@@ -217,10 +210,9 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
     def _get_metrics_result_or_logs(self, logs: Any) -> Any:
         """Returns the logs of an epoch.
 
-        With replicas or means over micro-batches these are the reduced ones: the model's metrics
-        are those of the last replica after the last of them.
+        With replicas these are the reduced ones: the model's metrics are those of the last replica.
         """
-        if (self._replicas is not None and self._replicas.count > 1) or self._means_logs():
+        if self._replicas is not None and self._replicas.count > 1:
             return logs
         return super()._get_metrics_result_or_logs(logs)
 

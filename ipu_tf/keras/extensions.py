@@ -100,8 +100,8 @@ class IPUExtensions(keras.Model):
         """Sets whether callbacks are called once a step instead of once an execution.
 
         They are then called on a thread of their own while the device goes on, for each
-        step and, where the metrics of replicas are not reduced, for each replica. Weights are
-        those of whatever step the device has come to.
+        step and replica; once a step where the metrics of replicas are reduced, except in
+        `predict`. Weights are those of whatever step the device has come to.
 
         Args:
             asynchronous: True for once a step.

@@ -72,8 +72,8 @@ class PipelineExtensions(IPUExtensions):
             gradient_accumulation_steps_per_replica: Micro-batches of a weight update on each
                 replica. Training needs it; `steps_per_execution` is a multiple of it.
             device_mapping: IPU of each stage; by default stage i is on IPU i.
-            accumulate_outfeed: Whether metrics come once a weight update, as the mean over its
-                micro-batches.
+            accumulate_outfeed: Whether metrics come once a weight update instead of once a
+                micro-batch; either way they are those of all micro-batches so far.
             gradient_accumulation_reduction_method: A `GradientAccumulationReductionMethod` or
                 its name: "sum", "mean" or "running_mean".
             **pipelining_kwargs: The further options of `PipeliningOptions`, such as
@@ -249,8 +249,8 @@ class PipelineExtensions(IPUExtensions):
         if pipeline is not None:
             pipeline.check_inference(steps)
 
-    def _means_logs(self) -> bool:
-        """Returns whether the logs of training are means over the micro-batches of an update."""
+    def _logs_once_an_update(self) -> bool:
+        """Returns whether the logs of training come once a weight update, not once a step."""
         pipeline = self._pipeline()
         return pipeline is not None and pipeline.options.accumulate_outfeed
 

@@ -51,14 +51,15 @@ _STAGE_OPTIONS = (
 class PipeliningOptions:
     """How the stages of a model become a pipeline.
 
-    Only the first four, the type of the accumulators and `accumulate_outfeed_dtype` change
-    numbers; the others say where and when stages run, and where values lie meanwhile.
+    Only the micro-batches of an update, the reduction of their gradients and the type of the
+    accumulators change numbers; the others say where and when stages run, where values lie
+    meanwhile, and when metrics come.
 
     Attributes:
         steps_per_replica: Micro-batches of a weight update on each replica; None for not set.
         device_mapping: IPU of each stage, None for stage i on IPU i.
-        accumulate_outfeed: Whether metrics come once a weight update, as the mean over its
-            micro-batches.
+        accumulate_outfeed: Whether metrics come once a weight update instead of once a
+            micro-batch; either way they are those of all micro-batches so far.
         reduction_method: How the gradients of micro-batches are reduced.
         gradient_accumulation_dtype: Type of the accumulators: a type, its name, a function from a
             variable to one of these, or None for the type of each variable.
@@ -75,7 +76,8 @@ class PipeliningOptions:
         replicated_weight_sharding: Whether replicas share the weights out.
         offload_weights: Whether the weights lie in streaming memory where replicas share them out.
         continuous_weight_updates: Not supported.
-        accumulate_outfeed_dtype: Type in which metrics are averaged, None for their own.
+        accumulate_outfeed_dtype: Kept for the scripts that set it: Keras adds up metrics in types
+            of their own.
         name: Name of the pipeline.
     """
 

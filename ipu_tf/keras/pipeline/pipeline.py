@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -73,25 +72,6 @@ class Pipeline:
         name = "gradient_accumulation_steps_per_replica"
         self._check_depth(steps, name, training=True)
         return steps
-
-    def accumulated_logs(self, logs: Any) -> Any:
-        """Returns the logs of weight updates: the means over their micro-batches.
-
-        Args:
-            logs: Those of all steps, tensors of shape `[steps, ...]`.
-
-        Returns:
-            Tensors of shape `[updates, ...]`.
-        """
-        count = self.options.accumulation.steps_per_replica
-        dtype = self.options.accumulate_outfeed_dtype
-
-        def mean(leaf: tf.Tensor) -> tf.Tensor:
-            updates = tf.reshape(leaf, [-1, count, *leaf.shape[1:]])
-            updates = updates if dtype is None else tf.cast(updates, dtype)
-            return tf.cast(tf.reduce_mean(updates, axis=1), leaf.dtype)
-
-        return keras.tree.map_structure(mean, logs)
 
     def check_inference(self, steps: int) -> None:
         """Checks that an execution of `evaluate` or `predict` fills the pipeline.

@@ -195,43 +195,44 @@ def test_an_optimizer_that_computes_gradients(model):
         fit(model)
 
 
-def losses_of_updates(model, **kwargs):
+def pipelined(strategy, **options):
+    keras.utils.set_random_seed(7)
+    with strategy.scope():
+        model = compile_model(functional(2), steps_per_execution=2 * G)
+    model.set_pipelining_options(G, **options)
+    return model
+
+
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_accumulated_metrics_are_those_of_all_micro_batches(strategy, dtype):
+    accumulated = {"accumulate_outfeed": True, "accumulate_outfeed_dtype": dtype}
+    logs, expected = [], []
+    for seen, options in ((logs, accumulated), (expected, {})):
+        callback = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs, seen=seen: seen.append(dict(logs))
+        )
+        model = pipelined(strategy, **options)
+        seen.append(fit(model, steps=4 * G, epochs=2, callbacks=[callback]).history)
+    assert logs == expected
+    assert len(logs) == 2 * 2 + 1
+
+
+def test_the_accumulated_loss_is_that_of_the_epoch(strategy):
+    model = pipelined(strategy, accumulate_outfeed=True)
+    model.optimizer.learning_rate = 0.0
+    loss, accuracy = model.evaluate(data(), verbose=0)
+    history = fit(model).history
+    assert history["loss"] == [pytest.approx(loss, rel=1e-5)]
+    assert history["accuracy"] == [pytest.approx(accuracy)]
+
+
+def test_accumulated_metrics_leave_no_steps_to_call_back(strategy):
     seen = []
-    callback = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: seen.append(dict(logs))
-    )
-    history = fit(model, callbacks=[callback], **kwargs).history
-    return seen, history
-
-
-def test_accumulated_metrics_are_means_over_the_micro_batches_of_an_update(model):
-    frozen = keras.optimizers.SGD(0.0)
-    compile_model(model, optimizer=frozen, steps_per_execution=2 * G)
-    fit(model, steps=2 * G)
-    compile_model(model, optimizer=keras.optimizers.SGD(0.0), steps_per_execution=1)
-    model.set_pipelining_options(1, pipeline_schedule=PipelineSchedule.Sequential)
-    stepwise, _ = losses_of_updates(model)
-
-    compile_model(model, optimizer=keras.optimizers.SGD(0.0), steps_per_execution=2 * G)
-    model.set_pipelining_options(G, accumulate_outfeed=True)
-    logs, history = losses_of_updates(model)
-    for name in ("loss", "accuracy"):
-        expected = np.mean([step[name] for step in stepwise[G:]])
-        np.testing.assert_allclose(logs[-1][name], expected, rtol=1e-5)
-        np.testing.assert_allclose(history[name], [expected], rtol=1e-5)
-    assert history["loss"][0] != pytest.approx(stepwise[-1]["loss"], rel=1e-4)
-
-
-def test_accumulated_metrics_of_half_precision(model):
-    model.set_pipelining_options(G, accumulate_outfeed=True, accumulate_outfeed_dtype="float16")
-    assert np.isfinite(fit(model).history["loss"]).all()
-
-
-def test_accumulated_metrics_leave_no_steps_to_call_back(model):
-    model.set_pipelining_options(G, accumulate_outfeed=True)
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda b, logs: seen.append(b))
+    model = pipelined(strategy, accumulate_outfeed=True)
     model.set_asynchronous_callbacks(True)
-    logs, _ = losses_of_updates(model)
-    assert len(logs) == 1
+    fit(model, callbacks=[callback])
+    assert seen == [2 * G - 1]
 
 
 def test_batch_norm_is_warned_about(strategy, caplog):
