@@ -10,15 +10,6 @@ import keras
 
 from ipu_tf.infeed_iterator import stock_dataset_iterators
 
-_ADAPTING = (
-    keras.layers.Discretization,
-    keras.layers.IntegerLookup,
-    keras.layers.Normalization,
-    keras.layers.StringLookup,
-    keras.layers.TextVectorization,
-    keras.utils.FeatureSpace,
-)
-
 
 @functools.cache
 def adapt_on_host() -> None:
@@ -26,8 +17,12 @@ def adapt_on_host() -> None:
 
     It computes its statistics eagerly, before there is a program that could read an infeed.
     """
-    for cls in _ADAPTING:
-        cls.adapt = _on_host(cls.adapt)
+    keras.layers.Discretization.adapt = _on_host(keras.layers.Discretization.adapt)
+    keras.layers.IntegerLookup.adapt = _on_host(keras.layers.IntegerLookup.adapt)
+    keras.layers.Normalization.adapt = _on_host(keras.layers.Normalization.adapt)
+    keras.layers.StringLookup.adapt = _on_host(keras.layers.StringLookup.adapt)
+    keras.layers.TextVectorization.adapt = _on_host(keras.layers.TextVectorization.adapt)
+    keras.utils.FeatureSpace.adapt = _on_host(keras.utils.FeatureSpace.adapt)
 
 
 def _on_host(adapt: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ import tensorflow as tf
 from ipu_tf.runtime import attributes
 from ipu_tf.runtime.compositions import (
     cropping,
+    determinants,
     projection,
     random_gamma,
     resizing,
@@ -33,6 +34,8 @@ COMPOSITIONS: Mapping[str, Composition] = MappingProxyType(
         "CropAndResizeGradImage": cropping.gradient_of_image,
         "ImageProjectiveTransformV2": projection.transform,
         "ImageProjectiveTransformV3": projection.transform,
+        "LogMatrixDeterminant": determinants.log_determinant,
+        "MatrixDeterminant": determinants.determinant,
         "ResizeArea": resizing.area,
         "ResizeBicubic": resizing.bicubic,
         "ResizeBicubicGrad": resizing.bicubic_gradient,
