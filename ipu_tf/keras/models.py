@@ -9,6 +9,7 @@ What the IPU adds to Keras' training loop is in `IPUTrainer`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -17,6 +18,9 @@ from ipu_tf._private import KerasFunctional, is_functional_call
 from ipu_tf.keras.identity import KerasIdentity, add_functional_base
 from ipu_tf.keras.scoped_steps import in_own_scope
 from ipu_tf.keras.training import IPUTrainer
+
+_BUILDING_SEQUENTIAL: ContextVar[bool] = ContextVar("ipu_tf.keras.models", default=False)
+"""Whether a functional model that is made is the graph of a Sequential."""
 
 
 class Model(KerasIdentity, IPUTrainer):
@@ -50,7 +54,8 @@ class Functional(Model, KerasFunctional):
 
     def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
         KerasFunctional.__init__(self, inputs, outputs, name=name, **kwargs)
-        self._check_recorded_stages()
+        if not _BUILDING_SEQUENTIAL.get():
+            self._check_recorded_stages()
 
     def _run_through_graph(
         self,
@@ -79,6 +84,14 @@ class Sequential(Model, keras.Sequential):
         name: str | None = None,
     ) -> None:
         keras.Sequential.__init__(self, layers, trainable=trainable, name=name)
+
+    def build(self, input_shape: Any = None) -> None:
+        """See `keras.Sequential.build`; who runs the model checks the stages of its layers."""
+        token = _BUILDING_SEQUENTIAL.set(True)
+        try:
+            super().build(input_shape)
+        finally:
+            _BUILDING_SEQUENTIAL.reset(token)
 
     def add(self, layer: Any, rebuild: bool = True) -> None:
         """See `keras.Sequential.add`; stages that were assigned are dropped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,11 +10,12 @@ from typing import Any
 
 import keras
 
-from ipu_tf._private import KerasFunctional
+from ipu_tf._private import KerasFunctional, keras_layer_path
 from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline import summary, symbolic
+from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of
 from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.keras.pipeline.pipeline import (
@@ -159,7 +161,7 @@ class PipelineExtensions(IPUExtensions):
         """Checks that all layers are in `PipelineStage` scopes, or none.
 
         Raises:
-            ValueError: Only some are.
+            ValueError: Only some are, or the layers of a subclassed model cannot be seen.
         """
         graph = self._layer_graph()
         stages = graph.recorded_stages()
@@ -167,12 +169,22 @@ class PipelineExtensions(IPUExtensions):
             stage_rules.check_complete(graph, stages)
 
     def _post_build(self) -> None:
-        """Takes the types of inputs that `build` was given as `keras.Input`, and their shapes."""
+        """Takes the types of inputs that `build` was given as `keras.Input`, and their shapes.
+
+        Raises:
+            ValueError: A user has built a subclassed model, and only some of its layers are in
+                `PipelineStage` scopes.
+        """
         super()._post_build()
         given = self._build_shapes_dict or {}
         if len(given) == 1 and symbolic.has_tensors(given):
             (self._seen_inputs,) = given.values()
             self._build_shapes_dict = symbolic.shapes_of(given)
+        by_user = not keras_layer_path()  # Otherwise a call builds it, or a model around it.
+        is_subclass = not isinstance(self, keras.Sequential | KerasFunctional)
+        if by_user and is_subclass and self._set_stages is None:
+            with contextlib.suppress(SymbolicCallError):  # Who asks for stages is told then.
+                self._check_recorded_stages()
 
     def _layer_graph(self) -> LayerGraph:
         """Returns the calls of layers that the model is made of."""

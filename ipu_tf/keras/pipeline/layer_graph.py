@@ -2,8 +2,8 @@
 
 A model is read from what Keras remembers of symbolic calls: the graph of a functional model, the
 list of a Sequential, and for a subclassed model what its `call` does to symbolic inputs. Nested
-functional and Sequential models are taken apart; any other layer, a nested subclassed model
-included, is one piece. Keras' operations that are no layers follow their operands.
+models are taken apart, but for those whose `call` does not run on symbolic inputs; any other layer
+is one piece. Keras' operations that are no layers follow their operands.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ipu_tf._private import KerasFunctional
-from ipu_tf.keras.pipeline.scope import recorded_stage
+from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError, inner_call, symbolic_call
+from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
 
 Sources = frozenset[int]
 """Ordinals of the invocations whose outputs a tensor is made of."""
@@ -70,7 +72,8 @@ class LayerGraph:
 
 def graph_of(model: keras.Model) -> LayerGraph:
     """Returns the layer graph of a functional or Sequential model."""
-    return LayerGraph(model=model, invocations=_Walk().model(model).invocations)
+    walk = _Walk(model.distribute_strategy)
+    return LayerGraph(model=model, invocations=walk.model(model).invocations)
 
 
 def graph_of_call(model: keras.Model, args: Sequence[Any], kwargs: dict[str, Any]) -> LayerGraph:
@@ -80,19 +83,19 @@ def graph_of_call(model: keras.Model, args: Sequence[Any], kwargs: dict[str, Any
         model: A built model.
         args: Symbolic positional arguments of its call.
         kwargs: Its symbolic keyword arguments.
+
+    Raises:
+        RuntimeError: `PipelineStage` scopes in it are nested.
+        SymbolicCallError: It cannot be called so.
     """
-    outputs = model.call(*args, **kwargs)
+    with keras.name_scope(model.name):  # Layers that it builds know their paths by it.
+        outputs = symbolic_call(model, args, kwargs, model.distribute_strategy)
     inputs = keras.tree.flatten([args, kwargs])
-    walk = _Walk()
+    walk = _Walk(model.distribute_strategy)
     part = walk.nodes(
         model.name, inputs, keras.tree.flatten(outputs), [frozenset()] * len(inputs), _Stages()
     )
     return LayerGraph(model=model, invocations=part.invocations)
-
-
-def is_taken_apart(layer: Any) -> bool:
-    """Returns whether a layer is a model whose layers can be of different stages."""
-    return isinstance(layer, KerasFunctional | keras.Sequential) and not overrides_call(layer)
 
 
 def overrides_call(model: keras.Model) -> bool:
@@ -131,7 +134,8 @@ class _Part:
 class _Walk:
     """Collects invocations; their ordinals count on through nested models."""
 
-    def __init__(self) -> None:
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self._strategy = strategy
         self._count = 0
 
     def model(
@@ -190,8 +194,8 @@ class _Walk:
         index = layer._inbound_nodes.index(node) if node is not None else 0
         own_path = _path_of(layer, path)
         invocation = Invocation(layer=layer, node_index=index, path=own_path)
-        if is_taken_apart(layer):
-            inner = self.model(layer, operands, stages.within(layer, node), own_path)
+        inner = self._inside(layer, node, own_path, operands, stages)
+        if inner is not None:
             return dataclasses.replace(invocation, parts=inner.invocations), inner.outputs
         ordinal, self._count = self._count, self._count + 1
         leaf = dataclasses.replace(
@@ -202,6 +206,49 @@ class _Walk:
         )
         outputs = len(node.outputs) if node is not None else 1
         return leaf, [frozenset({ordinal})] * outputs
+
+    def _inside(
+        self, layer: keras.Layer, node: Any, path: str, operands: list[Sources], stages: _Stages
+    ) -> _Part | None:
+        """Returns the calls in a nested model; None for what is one piece.
+
+        Raises:
+            SymbolicCallError: There are stages in a nested model that cannot be seen.
+        """
+        if not isinstance(layer, keras.Model):
+            return None
+        if isinstance(layer, KerasFunctional | keras.Sequential):
+            if overrides_call(layer):
+                return None
+            return self.model(layer, operands, stages.within(layer, node), path)
+        if node is None:  # In a Sequential, which has called it when it was built itself.
+            node = layer._inbound_nodes[-1] if layer._inbound_nodes else None
+        if node is None:
+            return None
+        found = inner_call(layer, node, self._strategy)
+        if isinstance(found, SymbolicCallError):
+            if _hides_stages(layer, stages.within(layer, node)):
+                raise found
+            return None
+        if len(operands) != len(found.inputs):
+            operands = [frozenset().union(*operands)] * len(found.inputs)
+        part = self.nodes(path, found.inputs, found.outputs, operands, stages.within(layer, node))
+        if len(part.outputs) == len(node.outputs):
+            return part
+        return _Part(
+            invocations=part.invocations,
+            outputs=[frozenset().union(*part.outputs)] * len(node.outputs),
+        )
+
+
+def _hides_stages(model: keras.Model, stages: _Stages) -> bool:
+    """Whether layers in a nested model have stages that those of the model do not go before."""
+    if stages.called is not None:
+        return False
+    return any(
+        was_called_in_stage(layer) or (stages.made is None and recorded_stage(layer) is not None)
+        for layer in model._flatten_layers(include_self=False)
+    )
 
 
 def _path_of(layer: keras.Layer, parent: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
@@ -80,6 +82,16 @@ class PipelineStage:
             _STAGE.reset(self._token)
             self._token = None
             _close()
+
+
+@contextlib.contextmanager
+def outside_of_stages() -> Iterator[None]:
+    """Leaves the scopes of stages that are open on this thread, for a while."""
+    token = _STAGE.set(None)
+    try:
+        yield
+    finally:
+        _STAGE.reset(token)
 
 
 def check_stage(stage: Any) -> int:

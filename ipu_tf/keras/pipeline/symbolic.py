@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from ipu_tf.keras.pipeline.inner_calls import fresh, fresh_tensor, inputs_of
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of_call
 
 
@@ -32,26 +33,14 @@ def call_graph(model: keras.Model, seen: Any, known: CallGraph | None) -> CallGr
         known: Its graph, if it is already known for some inputs.
 
     Raises:
-        RuntimeError: The model is not built.
-        ValueError: It cannot be called with symbolic inputs.
+        RuntimeError: The model is not built, or `PipelineStage` scopes in it are nested.
+        SymbolicCallError: It cannot be called with symbolic inputs.
     """
     args, kwargs = _symbolic_inputs(model, seen)
-    inputs = str(
-        keras.tree.map_structure(lambda tensor: (tensor.shape, tensor.dtype), (args, kwargs))
-    )
+    inputs = inputs_of(args, kwargs)
     if known is not None and known.inputs == inputs:
         return known
-    try:
-        with model.distribute_strategy.scope():
-            graph = graph_of_call(model, args, kwargs)
-    except (TypeError, ValueError, NotImplementedError, AttributeError) as error:
-        raise ValueError(
-            f"The layers of model '{model.name}' cannot be assigned to pipeline stages, because "
-            "its `call` does not run on symbolic inputs. Use keras.ops and layers in it, no "
-            "TensorFlow functions, and where inputs are no floating point numbers, call the model "
-            f"on `keras.Input(shape, dtype=...)` first. Received: inputs {inputs}, which raise "
-            f"{type(error).__name__}: {error}"
-        ) from error
+    graph = graph_of_call(model, args, kwargs)
     return CallGraph(inputs=inputs, graph=graph)
 
 
@@ -71,9 +60,9 @@ def _symbolic_inputs(model: keras.Model, seen: Any) -> tuple[tuple[Any, ...], di
     """Returns the arguments of the last symbolic call of a model, or what it was built with."""
     if model._inbound_nodes:
         arguments = model._inbound_nodes[-1].arguments
-        return _map_tensors(arguments.args), _map_tensors(arguments.kwargs)
+        return fresh(arguments.args), fresh(arguments.kwargs)
     if seen is not None:
-        return (_map_tensors(seen),), {}
+        return (fresh(seen),), {}
     config = model.get_build_config() if model.built else None
     if not config:
         raise RuntimeError(
@@ -94,21 +83,5 @@ def _of_shapes(shapes: Any, dtype: str) -> Any:
     if isinstance(shapes, dict):
         return {name: _of_shapes(shape, dtype) for name, shape in shapes.items()}
     if all(size is None or isinstance(size, int) for size in shapes):
-        return _fresh(shapes, dtype)
+        return fresh_tensor(shapes, dtype)
     return [_of_shapes(shape, dtype) for shape in shapes]
-
-
-def _fresh(shape: Any, dtype: str) -> Any:
-    return keras.KerasTensor(tuple(shape), dtype=dtype)
-
-
-def _map_tensors(structure: Any) -> Any:
-    """Returns a structure with new symbolic tensors in place of its tensors and specs."""
-    return keras.tree.map_structure(
-        lambda leaf: (
-            _fresh(leaf.shape, keras.backend.standardize_dtype(leaf.dtype))
-            if hasattr(leaf, "shape")
-            else leaf
-        ),
-        structure,
-    )
