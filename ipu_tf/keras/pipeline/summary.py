@@ -2,61 +2,83 @@
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 
 _DEFAULT_LINE_LENGTH = 80
-_SHARES = (0.5, 0.8, 1.0)  # Where the columns end, as parts of a line.
+_LEAST_LINE_LENGTH = 32
+_STAGE = "Pipeline Stage"
+_NAMES_SHARE = 5 / 8  # Of what the column of stages leaves; inputs have the rest.
 
 
 def lines(
     model: keras.Model, assignments: Sequence[Any], line_length: int | None = None
 ) -> Iterator[str]:
-    """Returns the lines of the table.
+    """Returns the lines of the table. What is too long for its column goes on in the next line.
 
     Args:
         model: The model.
         assignments: The assignments of its layers.
         line_length: Characters of a line.
+
+    Raises:
+        ValueError: `line_length` leaves no room for the columns.
     """
-    length = line_length or _DEFAULT_LINE_LENGTH
-    yield f'Model: "{model.name}"'
-    yield from _table(assignments, length)
+    length = _DEFAULT_LINE_LENGTH if line_length is None else line_length
+    if type(length) is not int or length < _LEAST_LINE_LENGTH:
+        raise ValueError(
+            f"`line_length` must be an integer of at least {_LEAST_LINE_LENGTH}, for the columns "
+            f"of the pipeline stage summary. Received: {line_length!r}."
+        )
+    return itertools.chain(_wrapped(f'Model: "{model.name}"', length), _table(assignments, length))
 
 
 def _table(assignments: Sequence[Any], length: int) -> Iterator[str]:
-    yield "_" * length
     by_call = any(hasattr(assignment, "node_index") for assignment in assignments)
-    first = "Layer (type) (node index)" if by_call else "Layer (type)"
-    yield _row((first, "Input Layers" if by_call else "", "Pipeline Stage"), length)
+    header = ("Layer (type) (node index)", "Input Layers") if by_call else ("Layer (type)",)
+    rest = length - len(_STAGE)
+    names = int(rest * _NAMES_SHARE)
+    widths = (names, rest - names, len(_STAGE)) if by_call else (rest, len(_STAGE))
+    yield "_" * length
+    yield from _row((*header, _STAGE), widths)
     yield "=" * length
     for assignment in assignments:
         if assignment.is_nested_model:
             yield ""
-            yield f'Nested Model: "{assignment.nested_model.name}"'
+            yield from _wrapped(f'Nested Model: "{assignment.nested_model.name}"', length)
             yield from _table(assignment.pipeline_stage_assignments, length)
             yield ""
         else:
-            yield _row(_cells(assignment), length)
+            yield from _row(_cells(assignment), widths)
     yield "_" * length
 
 
-def _cells(assignment: Any) -> tuple[str, str, str]:
+def _cells(assignment: Any) -> tuple[str, ...]:
     layer, stage = assignment.layer, assignment.pipeline_stage
     name = f"{layer.name} ({type(layer).__name__})"
     if not hasattr(assignment, "node_index"):
-        return name, "", str(stage)
+        return name, str(stage)
     inbound = assignment.inbound_layers
     inputs = inbound if isinstance(inbound, list) else [inbound]
     names = ", ".join(layer.name for layer in inputs if layer is not None)
     return f"{name} ({assignment.node_index})", names, str(stage)
 
 
-def _row(cells: Sequence[str], length: int) -> str:
-    line = ""
-    for cell, share in zip(cells, _SHARES, strict=True):
-        end = int(length * share)
-        line = f"{line}{cell}"[: end - 1].ljust(end)
-    return line.rstrip()
+def _row(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """Yields the lines of a row; all columns but the last end with a space."""
+    *others, last = widths
+    columns = [
+        _wrapped(cell, width)
+        for cell, width in zip(cells, (*(width - 1 for width in others), last), strict=True)
+    ]
+    for parts in itertools.zip_longest(*columns, fillvalue=""):
+        padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
+        yield "".join(padded).rstrip()
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False)

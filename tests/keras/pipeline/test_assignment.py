@@ -482,6 +482,40 @@ def test_summary_of_nested_models(nested):
     assert ["i0", "(Dense)", "None"] in table
 
 
+@pytest.mark.parametrize("length", [32, 40, 60, 80, 120])
+def test_a_narrow_summary_goes_on_in_the_next_line(strategy, length):
+    long = "a_layer_with_a_name_that_is_longer_than_most"
+    with strategy.scope():
+        inputs = keras.Input((4,), name="features")
+        layers = [keras.layers.Dense(4, name=name) for name in (long, "short")]
+        both = keras.layers.Add(name="add")([layer(inputs) for layer in layers])
+        model = keras.Model(inputs, both, name="net")
+    assign(model, [0, 0, 10])
+    lines = []
+    model.print_pipeline_stage_assignment_summary(line_length=length, print_fn=lines.append)
+    assert max(map(len, lines)) == length
+    header = lines[1 + lines.index("_" * length)]
+    inputs_begin, stage_begins = header.index("Input"), header.index("Pipeline Stage")
+    assert stage_begins == length - len("Pipeline Stage")
+    rows = lines[lines.index("=" * length) + 1 : -1]
+
+    def column(begin, end):
+        """What is in a column, without the spaces between words and lines."""
+        return "".join(row[begin:end] for row in rows).replace(" ", "")
+
+    assert column(0, inputs_begin) == f"{long}(Dense)(0)short(Dense)(0)add(Add)(0)"
+    assert column(inputs_begin, stage_begins) == f"featuresfeatures{long},short"
+    assert column(stage_begins, length) == "0010"
+    # A column ends with a space, however long its words are.
+    assert {row[end - 1 : end] for row in rows for end in (inputs_begin, stage_begins)} <= {" ", ""}
+
+
+@pytest.mark.parametrize("length", [31, 0, -1, 60.0, True])
+def test_a_summary_has_room_for_its_columns(sequential, length):
+    with pytest.raises(ValueError, match=rf"integer of at least 32, .* Received: {length!r}"):
+        sequential.print_pipeline_stage_assignment_summary(line_length=length)
+
+
 def test_summary_is_printed(sequential, capsys):
     sequential.set_pipeline_stage_assignment([0, 1, 1])
     sequential.print_pipeline_stage_assignment_summary()
