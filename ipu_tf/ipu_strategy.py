@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -142,6 +143,26 @@ class IPUStrategyV1(tf.distribute.Strategy):
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         """Always raises: use `run`."""
         raise RuntimeError("`experimental_run_v2` is gone: call `IPUStrategy.run` instead.")
+
+    def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
+        """Returns the sum or mean of a value over axes of it.
+
+        A process holds the value of one replica, so there is nothing to reduce over replicas.
+
+        Args:
+            reduce_op: A `tf.distribute.ReduceOp` or its name: "SUM" or "MEAN".
+            value: A tensor of static shape, or anything where `axis` is None.
+            axis: The axis or axes that are reduced; None for the value itself.
+        """
+        name = reduce_op if isinstance(reduce_op, str) else getattr(reduce_op, "value", None)
+        if axis is None or name is None or name.upper() != tf.distribute.ReduceOp.MEAN.value:
+            return super().reduce(reduce_op, value, axis)
+        # TensorFlow would have the device count in 64 bits; the host knows the shape.
+        value = tf.convert_to_tensor(value)
+        total = super().reduce(tf.distribute.ReduceOp.SUM, value, axis)
+        axes = axis if isinstance(axis, tuple | list) else [axis]
+        count = math.prod(value.shape[number] for number in axes)
+        return tf.math.truediv(total, tf.cast(count, total.dtype))
 
     def report(self) -> Report:
         """Returns what the programs traced so far cost, and what of them runs on tiles.

@@ -142,6 +142,24 @@ def test_reduce_returns_the_value(strategy):
         np.testing.assert_array_equal(strategy.reduce(op, value, axis=None), value)
 
 
+@pytest.mark.parametrize("op", ["SUM", "mean", tf.distribute.ReduceOp.MEAN])
+@pytest.mark.parametrize("axis", [0, -1, (0, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_reduce_over_axes_gives_what_stock_strategies_give(strategy, op, axis, dtype):
+    value = tf.constant(np.arange(6).reshape(3, 2) * 3 + 1, dtype)
+    expected = tf.distribute.OneDeviceStrategy("/cpu:0").reduce(op, value, axis=axis)
+    reduced = strategy.reduce(op, value, axis=axis)
+    assert reduced.dtype == expected.dtype
+    np.testing.assert_array_equal(reduced, expected)
+    traced = tf.function(lambda: strategy.reduce(op, value, axis=axis))()
+    np.testing.assert_array_equal(traced, expected)
+
+
+def test_reduce_names_an_axis_that_is_not_there(strategy):
+    with pytest.raises(ValueError, match="Invalid reduction dimension"):
+        strategy.reduce("MEAN", tf.zeros((3, 2)), axis=2)
+
+
 def test_other_reductions_are_refused(strategy):
     with pytest.raises(ValueError, match="Unsupported reduce op"):
         strategy.extended._reduce_to("MAX", tf.constant(1.0), None, None)
