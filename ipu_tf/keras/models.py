@@ -86,7 +86,17 @@ class Sequential(Model, keras.Sequential):
         keras.Sequential.__init__(self, layers, trainable=trainable, name=name)
 
     def build(self, input_shape: Any = None) -> None:
-        """See `keras.Sequential.build`; who runs the model checks the stages of its layers."""
+        """See `keras.Sequential.build`; inputs have the type that the first layer asks for.
+
+        Keras would take them for floating point numbers, whatever the layer says. Who runs the
+        model checks the stages of its layers.
+        """
+        if self._layers and not isinstance(self._layers[0], keras.layers.InputLayer):
+            first = _first_layer(self)
+            is_single = not any(map(keras.tree.is_nested, input_shape or [()]))
+            if is_single and first.input_dtype != first.compute_dtype:
+                inputs = keras.layers.InputLayer(batch_shape=input_shape, dtype=first.input_dtype)
+                self._layers = [inputs, *self._layers]
         token = _BUILDING_SEQUENTIAL.set(True)
         try:
             super().build(input_shape)
@@ -102,3 +112,10 @@ class Sequential(Model, keras.Sequential):
         """See `keras.Sequential.pop`; stages that were assigned are dropped."""
         self._drop_set_stages()
         return super().pop(rebuild)
+
+
+def _first_layer(model: keras.Layer) -> keras.Layer:
+    """Returns the layer that the inputs of a Sequential come to, within others, too."""
+    while isinstance(model, keras.Sequential) and model._layers:
+        model = model._layers[0]
+    return model

@@ -60,6 +60,11 @@ class Embedding(keras.layers.Embedding):
         )
         self.serialization_factor = serialization_factor
 
+    @property
+    def input_dtype(self) -> str:
+        """The type of the inputs: a Sequential that begins with this layer takes integers."""
+        return "int32"
+
     def build(self, input_shape: Any = None) -> None:
         """Makes the table."""
         if input_shape is not None and len(input_shape) != 2:
