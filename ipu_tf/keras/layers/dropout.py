@@ -20,22 +20,33 @@ class Dropout(keras.layers.Dropout):
             inputs, or 1 or None to share one value along it. That of the inputs if None.
         seed: A pair of whole numbers that gives the same mask at every call; None draws a new
             mask at every call.
+        ref: Whether the mask takes the tile layout of the inputs; accepted, makes no difference.
         **kwargs: Arguments of every layer.
 
     Raises:
+        TypeError: `ref` is not a bool.
         ValueError: `rate`, `noise_shape` or `seed` is out of its range.
     """
 
     def __init__(
-        self, rate: float, noise_shape: Any = None, seed: Any = None, **kwargs: Any
+        self,
+        rate: float,
+        noise_shape: Any = None,
+        seed: Any = None,
+        *,
+        ref: bool = True,
+        **kwargs: Any,
     ) -> None:
         if not 0 <= rate < 1:
             raise ValueError(
                 "Dropout: the rate must be from 0 up to but not including 1. "
                 f"Received: rate={rate!r}."
             )
+        if not isinstance(ref, bool):
+            raise TypeError(f"Dropout: `ref` must be True or False. Received: {ref!r}.")
         super().__init__(rate, noise_shape=noise_shape, **kwargs)
         self.seed = seed_pair("Dropout", seed)
+        self.ref = ref
 
     def build(self, input_shape: Any) -> None:
         """Checks the shape of the mask against that of the inputs."""
@@ -59,3 +70,7 @@ class Dropout(keras.layers.Dropout):
         if not training or not self.rate:
             return inputs
         return drop(inputs, self.rate, self.noise_shape, self.seed, self.seed_generator)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this layer."""
+        return {**super().get_config(), "ref": self.ref}

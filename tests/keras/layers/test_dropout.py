@@ -71,3 +71,16 @@ def test_the_noise_shape_is_checked(noise_shape):
     message = r"'drop': noise_shape must have the rank.*Received: noise_shape=\(.*of shape \(50, 40"
     with pytest.raises(ValueError, match=message):
         Dropout(0.5, noise_shape=noise_shape, name="drop")(ONES, training=True)
+
+
+@pytest.mark.parametrize("ref", [True, False])
+def test_ref_is_kept_and_changes_no_mask(ref):
+    layer = Dropout(0.5, seed=(3, 4), ref=ref)
+    expected = Dropout(0.5, seed=(3, 4))(ONES, training=True)
+    np.testing.assert_array_equal(layer(ONES, training=True), expected)
+    assert Dropout.from_config(layer.get_config()).ref is ref
+
+
+def test_ref_is_a_bool():
+    with pytest.raises(TypeError, match="Dropout: `ref` must be True or False. Received: 'x'"):
+        Dropout(0.5, ref="x")
