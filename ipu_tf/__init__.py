@@ -9,7 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ipu_tf import config, keras, machine, ops, scopes, utils
+    from ipu_tf import config, machine, ops, scopes, utils
+    from ipu_tf import keras as keras
     from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
     from ipu_tf.config import IPUConfig
     from ipu_tf.estimation import estimate
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
     from ipu_tf.runtime.uncompilable import UncompilableProgram
 
+# Without "keras": `from ipu_tf import *` must not hide Keras in a script that imports it, too.
 __all__ = [
     "IPUConfig",
     "IPUOutOfMemoryError",
@@ -26,7 +28,6 @@ __all__ = [
     "UnsupportedOpcodeError",
     "config",
     "estimate",
-    "keras",
     "machine",
     "ops",
     "scopes",

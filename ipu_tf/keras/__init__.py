@@ -1,6 +1,6 @@
 """Keras models, layers and optimizers for the simulated IPU."""
 
-from ipu_tf.keras import layers, optimizers, pipeline
+from ipu_tf.keras import extensions, layers, optimizers, pipeline
 from ipu_tf.keras.auto_pipeline import PipelineDecision, auto_pipeline
 from ipu_tf.keras.models import Model, Sequential
 from ipu_tf.keras.pipeline import (
@@ -25,6 +25,7 @@ __all__ = [
     "SequentialLayerPipelineStageAssignment",
     "SequentialNestedModelPipelineStageAssignment",
     "auto_pipeline",
+    "extensions",
     "layers",
     "optimizers",
     "pipeline",

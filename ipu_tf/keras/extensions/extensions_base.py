@@ -16,6 +16,8 @@ from ipu_tf.keras.options import (
     ReplicationOptions,
 )
 
+__all__ = ["IPUExtensions", "ReplicatedMetricReductionMethod"]
+
 
 class IPUExtensions(keras.Model):
     """Options of the training loop; each is a frozen value that its setter replaces.
