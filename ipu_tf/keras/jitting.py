@@ -16,7 +16,11 @@ from ipu_tf.runtime.calls import functions_of
 
 logger = logging.getLogger(__name__)
 
-_TILE_OPS = frozenset({"IpuMatMul", "IpuMatMulBias", "IpuBatchMatMulV2", "IpuCast"})
+_TILE_OPS = frozenset(
+    {
+        "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuEinsum", "IpuMatMul", "IpuMatMulBias",
+    }
+)  # fmt: skip
 
 # Random bits that do not come from our kernel are XLA's own, which are slow. Seeds are two words.
 _DROPOUT = frozenset({"IpuDropoutMask", "IpuMaskedScale", "StatelessRandomGetKeyCounter"})
