@@ -15,7 +15,14 @@ from ipu_tf._private import FuncGraph, HloModuleProto, eager_context
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.compiler.passes.trip_counts import GRADIENT_OF
 from ipu_tf.programs.op_names import LayerScopes
-from ipu_tf.runtime import dynamic_shapes, hlo_region, hlo_stock, loop_bounds, static_shapes
+from ipu_tf.runtime import (
+    dynamic_shapes,
+    hlo_region,
+    hlo_stand_ins,
+    hlo_stock,
+    loop_bounds,
+    static_shapes,
+)
 from ipu_tf.runtime.hlo_parameters import (
     Place,
     Variables,
@@ -229,11 +236,13 @@ def _completed(
     forwards = _forward_bodies(module)
 
     def complete(instruction: Instruction) -> Instruction:
+        changes = hlo_stand_ins.changes(instruction)
         # Before its name, XLA may tell those that an op had in the functions it was inlined from.
-        op_name = instruction.op_name.rpartition(";")[2]
+        op_name = changes.get("op_name", instruction.op_name).rpartition(";")[2]
         if op_name not in layers:
             layers[op_name] = scopes.layer_or_scope(op_name)
-        changes: dict[str, Any] = {"layer": layers[op_name]} if layers[op_name] else {}
+        if layers[op_name]:
+            changes["layer"] = layers[op_name]
         if op_name != instruction.op_name:
             changes["op_name"] = op_name
         target = instruction.attributes.get("custom_call_target")
@@ -265,7 +274,7 @@ def _computation_names(module: Module) -> dict[str, str]:
     names: dict[str, str] = {}
     taken: set[str] = set()
     for name in module.computations:
-        plain = _ENTRY if name == module.entry else _NUMBERS.sub("", name)
+        plain = _ENTRY if name == module.entry else hlo_stand_ins.plain_name(_NUMBERS.sub("", name))
         counted = (f"{plain}.{count}" for count in itertools.count(1))
         names[name] = next(n for n in itertools.chain([plain], counted) if n not in taken)
         taken.add(names[name])

@@ -17,7 +17,7 @@ import tensorflow as tf
 from ipu_tf._private import FunctionDef, op_def_registry
 from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
-from ipu_tf.runtime import calls, compositions, loop_bounds
+from ipu_tf.runtime import calls, compositions, hlo_stand_ins, loop_bounds
 from ipu_tf.runtime.loop_bounds import Loop, Stack
 
 HOST_CALL = "ipu_tf.host_call"
@@ -183,6 +183,10 @@ class _Body:
             self._add_composition(node)
         elif host_inputs or node.op in _HOST_OPS or node.op in _INFEEDS or _is_text(node):
             self._add_host_op(node)
+        elif hlo_stand_ins.has_stand_in(node):
+            nodes, result = hlo_stand_ins.stand_in(node)
+            self.function.node_def.extend(nodes)
+            self.renamed.update({name: result for name, _ in _outputs(node)})
         else:
             self._add_device_op(node)
 

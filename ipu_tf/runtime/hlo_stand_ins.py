@@ -1,0 +1,137 @@
+"""Ops that XLA is slow to translate, and what stands for them while it reads a program.
+
+XLA makes a compiler anew for each of these ops, which takes some five milliseconds; for others it
+takes a tenth of one. Each becomes ops of which XLA makes the same HLO, or one instruction that is
+then replaced. Their nodes say in their names, which HLO keeps, what they stand for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf._private import NodeDef
+from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.ops.joined import Chain, Expand
+
+_MARK = "/ipu_tf."
+_NAME = re.compile(rf"(.*){_MARK}(\w+?)_\d+_\w+")
+# XLA names the computation of a sum after the op.
+_COMPUTATION = re.compile(rf".*_{re.escape(_MARK[1:])}\w+?_\d+_")
+_DTYPES = frozenset(t.as_datatype_enum for t in (tf.float16, tf.bfloat16, tf.float32))
+
+
+def _zero(chain: Chain) -> str:
+    return _constant(chain, 0.0)
+
+
+def _constant(chain: Chain, value: float) -> str:
+    return chain.constant(value, tf.as_dtype(chain.attribute("T").type))
+
+
+def _relu(chain: Chain) -> Sequence[str]:
+    return [chain.add("Maximum", *chain.inputs, _zero(chain))]
+
+
+def _relu6(chain: Chain) -> Sequence[str]:
+    return [chain.add("ClipByValue", *chain.inputs, _zero(chain), _constant(chain, 6.0))]
+
+
+def _relu_gradient(chain: Chain) -> Sequence[str]:
+    gradient, features = chain.inputs
+    zero = _zero(chain)
+    return [chain.add("SelectV2", chain.add("Greater", features, zero), gradient, zero)]
+
+
+def _bias_gradient(chain: Chain) -> Sequence[str]:
+    (gradient,) = chain.inputs
+    one = chain.constant(1, tf.int32)
+    last = chain.add("Sub", chain.add("Rank", gradient), one, T=tf.int32)
+    axes = chain.add("Range", chain.constant(0, tf.int32), last, one)
+    return [chain.add("Sum", gradient, axes)]
+
+
+def _power(exponent: float) -> Expand:
+    return lambda chain: [chain.add("Pow", *chain.inputs, _constant(chain, exponent))]
+
+
+def _exponential(chain: Chain) -> Sequence[str]:
+    return [chain.add("Pow", _constant(chain, math.e), *chain.inputs)]
+
+
+def _negative(chain: Chain) -> Sequence[str]:
+    return [chain.add("Neg", *chain.inputs)]
+
+
+_STAND_INS: Mapping[str, Expand] = MappingProxyType(
+    {
+        "BiasAddGrad": _bias_gradient,
+        # XLA may want to know a size that was computed with one of these three: their values are
+        # right. No size comes from the two at the end.
+        "Exp": _exponential,
+        "Rsqrt": _power(-0.5),
+        "Sqrt": _power(0.5),
+        "Relu": _relu,
+        "Relu6": _relu6,
+        "ReluGrad": _relu_gradient,
+        "Sigmoid": _negative,
+        "Tanh": _negative,
+    }
+)
+
+_INSTRUCTIONS: Mapping[str, tuple[str, str, int]] = MappingProxyType(
+    {
+        "Exp": ("power", "exponential", 1),
+        "Rsqrt": ("power", "rsqrt", 0),
+        "Sqrt": ("power", "sqrt", 0),
+        "Sigmoid": ("negate", "logistic", 0),
+        "Tanh": ("negate", "tanh", 0),
+    }
+)
+"""By the type of an op: the opcode that stands for it, its own, and which operand is its own."""
+
+
+def has_stand_in(node: Any) -> bool:
+    """Returns whether something stands for a node of a FunctionDef."""
+    if node.op not in _STAND_INS or node.attr["T"].type not in _DTYPES:
+        return False
+    return "data_format" not in node.attr or node.attr["data_format"].s == b"NHWC"
+
+
+def stand_in(node: Any) -> tuple[list[Any], str]:
+    """Returns the nodes that stand for a node, and what a FunctionDef calls their result."""
+    marked = NodeDef()
+    marked.CopyFrom(node)
+    marked.name = f"{node.name}{_MARK}{node.op}"
+    chain = Chain(marked)
+    (result,) = _STAND_INS[node.op](chain)
+    return chain.nodes, result
+
+
+def changes(instruction: Instruction) -> dict[str, Any]:
+    """Returns what to change in an instruction, to have that of the op that was stood for."""
+    if _MARK not in instruction.op_name:
+        return {}
+    found = _NAME.fullmatch(instruction.op_name)
+    if found is None:
+        return {}
+    changed: dict[str, Any] = {"op_name": found[1], "op_type": found[2]}
+    opcode, own_opcode, operand = _INSTRUCTIONS.get(found[2], ("", "", 0))
+    if instruction.opcode == opcode:
+        changed |= {"opcode": own_opcode, "operands": (instruction.operands[operand],)}
+    elif instruction.opcode == "constant" and found[2] == "BiasAddGrad":
+        # XLA begins the sum of such a gradient at -0, other sums at 0.
+        literal = np.asarray(-instruction.attributes["literal"])
+        changed["attributes"] = {**instruction.attributes, "literal": literal}
+    return changed
+
+
+def plain_name(computation: str) -> str:
+    """Returns the name of a computation without that of the op that was stood for."""
+    return _COMPUTATION.sub("", computation)
