@@ -1,6 +1,7 @@
 """The script in the README runs as it is printed there."""
 
 import re
+import warnings
 from pathlib import Path
 
 import keras
@@ -20,7 +21,10 @@ def test_script_runs(monkeypatch, capsys):
     images = random.integers(0, 256, (192, 28, 28), np.uint8), random.integers(0, 10, 192)
     monkeypatch.setattr(keras.datasets.mnist, "load_data", lambda: (images, images))
     script, _ = scripts()
-    exec(compile(script, str(README), "exec"), {})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        exec(compile(script, str(README), "exec"), {})
+    assert [str(one.message) for one in said] == []
     assert "MatMul" in capsys.readouterr().out
 
 

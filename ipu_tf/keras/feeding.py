@@ -39,7 +39,8 @@ def source(data: Data, use: Use, *, shuffle: Any, class_weight: Any) -> Source:
     Args:
         data: As `data.prepare` returns it.
         use: What it is for; replicas and executions do not matter yet.
-        shuffle: Whether arrays are shuffled anew in every epoch, as in `keras.Model.fit`.
+        shuffle: Whether arrays are shuffled anew in every epoch, as in `keras.Model.fit`; None for
+            its default. Keras warns where a dataset is to be shuffled so.
         class_weight: Weights of the classes, as in `keras.Model.fit`.
 
     Raises:
@@ -60,7 +61,7 @@ def source(data: Data, use: Use, *, shuffle: Any, class_weight: Any) -> Source:
         sample_weight=data.sample_weight,
         batch_size=batch_size,
         steps_per_epoch=use.steps,
-        shuffle=shuffle,
+        shuffle=not is_dataset if shuffle is None else shuffle,
         class_weight=class_weight,
     )
     return Source(adapter=adapter, dataset=adapter.get_tf_dataset(), restarts=not is_dataset)

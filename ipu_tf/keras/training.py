@@ -57,7 +57,7 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
     """Turns a method that prepares a call of Keras' method into one that replaces it.
 
     `method` gets all arguments of Keras' method of the same name, defaults included, as a dict.
-    Under another strategy than an IPU's it is not called.
+    `shuffle` is None where it was not given. Under another strategy than an IPU's it is not called.
     """
     name = method.__name__
     stock = getattr(keras.Model, name)
@@ -74,6 +74,8 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
         if not name.startswith("predict"):
             overrides.check_compiled(self, name)
         bound = signature.bind(self, *args, **kwargs)
+        if "shuffle" in signature.parameters:
+            bound.arguments.setdefault("shuffle", None)
         bound.apply_defaults()
         arguments = {key: value for key, value in bound.arguments.items() if key != "self"}
         arguments |= arguments.pop("kwargs", {})

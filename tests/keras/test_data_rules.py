@@ -1,6 +1,8 @@
 """What data the methods of a model in the scope refuse, and in which words."""
 
+import contextlib
 import logging
+import warnings
 
 import keras
 import numpy as np
@@ -426,3 +428,27 @@ def test_batches_are_narrowed(model):
     assert np.isfinite(model.train_on_batch(x, y)[0])
     assert np.isfinite(model.test_on_batch(x, tf.constant(y))[0])
     assert model.predict_on_batch(tf.constant(x)).dtype == np.float32
+
+
+@pytest.mark.parametrize("asked", [{}, {"shuffle": False}, {"shuffle": True}])
+def test_shuffling_of_a_dataset_is_warned_about_where_it_is_asked_for(model, asked):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(static(), verbose=0, **asked)
+    ignored = [str(one.message) for one in said if "will be ignored" in str(one.message)]
+    assert len(ignored) == (asked == {"shuffle": True})
+
+
+@pytest.mark.parametrize("asked", [{}, {"shuffle": False}, {"shuffle": True}])
+def test_arrays_are_shuffled_as_stock_does(strategy, asked):
+    x = np.random.default_rng(0).normal(size=(32, FEATURES)).astype("float32")
+    y = np.arange(32) % CLASSES
+    weights = []
+    for scope in (contextlib.nullcontext, strategy.scope):
+        keras.utils.set_random_seed(3)
+        with scope():
+            model = compile_model(sequential())
+        model.fit(x, y, batch_size=8, epochs=2, verbose=0, **asked)
+        weights.append(model.get_weights())
+    for ours, stock in zip(*weights, strict=True):
+        np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-6)
