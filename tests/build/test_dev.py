@@ -42,7 +42,7 @@ def add_tool(tmp_path, name, text):
 def test_without_a_task_lists_them(bare):
     result = bare()
     assert result.returncode == 0
-    assert all(task in result.stdout for task in ("setup", "demo", "test", "lint", "bench"))
+    assert all(task in result.stdout for task in ("setup", "run", "demo", "test", "lint", "bench"))
 
 
 def test_unknown_task_is_named(bare):
@@ -73,6 +73,54 @@ def test_python_of_pyenv_is_found(bare, tmp_path):
     python.chmod(0o755)
     result = bare("setup", PYENV_ROOT=str(tmp_path))
     assert "made: -m venv .venv" in result.stdout
+
+
+PYTHON = """\
+#!/bin/bash
+case "$*" in
+  "-m venv .venv")
+    mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+  "-m pip install"*)
+    [[ " $* " == *" --quiet "* || " $* " == *" -q "* ]] || echo "Downloading tensorflow (600 MB)" ;;
+  *tomllib*)
+    echo "tensorflow" ;;
+  -c*)
+    ;;
+  *)
+    echo "ran: $*" ;;
+esac
+"""
+"""A Python that says what it is asked for, and makes a copy of itself as .venv."""
+
+
+@pytest.fixture
+def installable(bare, tmp_path):
+    """Runs `./dev` in such a checkout, on a machine with a compiler and a Python."""
+    add_tool(tmp_path, "g++", "#!/bin/sh\n")
+    for name in ("cp", "mkdir"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+    add_tool(tmp_path, "python3", PYTHON.replace("#!/bin/bash", f"#!{shutil.which('bash')}"))
+    return bare
+
+
+def test_downloads_are_shown(installable):
+    first, second = installable("setup"), installable("setup")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("Downloading tensorflow (600 MB)") == 2
+    assert "Ready: .venv/bin/python has ipu_tf." in first.stdout
+    assert "Downloading" not in second.stdout
+
+
+def test_run_runs_a_script_with_the_python_of_the_checkout(installable):
+    result = installable("run", "my script.py", "--epochs", "2")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "ran: my script.py --epochs 2"
+
+
+def test_run_says_what_it_lacks(bare):
+    result = bare("run")
+    assert result.returncode == 1
+    assert "error: nothing to run. Name a script, or a module: ./dev run -m" in result.stderr
 
 
 def test_ci_runs_the_tests_and_passes_on_the_verdict(tmp_path):

@@ -8,6 +8,6 @@ SHARED = {"__init__", "digits"}
 
 
 def test_all_tutorials_are_listed():
-    listed = re.findall(r"python -m tutorials\.(\w+)", (FOLDER / "README.md").read_text())
+    listed = re.findall(r"\./dev run -m tutorials\.(\w+)", (FOLDER / "README.md").read_text())
     scripts = {path.stem for path in FOLDER.glob("*.py")} - SHARED
     assert sorted(listed) == sorted(scripts)
