@@ -26,14 +26,14 @@ def dynamic_ops(proto: Any) -> dict[str, str]:
 
 def _size_setters(computation: Any) -> Iterator[Any]:
     """Yields the instructions that make tensors of dynamic size of static ones."""
+    setters = [i for i in computation.instructions if i.opcode == "set-dimension-size"]
+    if not setters:
+        return
     shapes = {i.id: i.shape for i in computation.instructions}
-    for instruction in computation.instructions:
-        if (
-            instruction.opcode == "set-dimension-size"
-            and any(instruction.shape.is_dynamic_dimension)
-            and not any(shapes[instruction.operand_ids[0]].is_dynamic_dimension)
-        ):
-            yield instruction
+    for setter in setters:
+        was_dynamic = any(shapes[setter.operand_ids[0]].is_dynamic_dimension)
+        if any(setter.shape.is_dynamic_dimension) and not was_dynamic:
+            yield setter
 
 
 def _merging_conditionals(proto: Any, setters: dict[int, list[Any]]) -> Iterator[Any]:
