@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import weakref
 from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ _FUNCTION_TYPES = (
     tf.types.experimental.PolymorphicFunction,
     tf.types.experimental.ConcreteFunction,
 )
+
+logger = logging.getLogger(__name__)
 
 _KERAS_STEPS = frozenset({"train_step", "test_step", "predict_step"})
 
@@ -63,6 +66,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         self._enable_keras_extensions = enable_keras_extensions
         self._executables = ExecutableCache(self._trace)
         self._programs: dict[Any, Program] = {}
+        self._said_of_tf_keras = False
         executables = weakref.ref(self._executables)
         weakref.finalize(self, config.on_reset(lambda: _clear(executables)))
         if enable_keras_extensions:
@@ -188,6 +192,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         boundary.check_arguments(args, kwargs)
         configuration = config.device_configuration()
         inner = python_function(fn)
+        self._say_what_is_not_converted(inner)
         owner = getattr(inner, "__self__", None)
         program = Program(
             name=_program_name(inner, owner),
@@ -223,6 +228,20 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if device_programs.is_reported():
             self._programs[key] = program
         return outputs
+
+    def _say_what_is_not_converted(self, fn: Any) -> None:
+        """Warns, once for this strategy, that models of `tf_keras` keep their own training loop."""
+        package = (getattr(fn, "__module__", None) or "").partition(".")[0]
+        if package != "tf_keras" or self._said_of_tf_keras or not self._enable_keras_extensions:
+            return
+        self._said_of_tf_keras = True
+        logger.warning(
+            "Models of tf_keras are not converted for the IPU: their steps run one by one on one "
+            "IPU, without the on-device loop, replicas, gradient accumulation and pipelines, and "
+            "they have no `set_*_options`. Use Keras 3: `import keras`, or `tf.keras` without the "
+            "environment variable TF_USE_LEGACY_KERAS. To keep tf_keras, make the strategy with "
+            "`enable_keras_extensions=False`, which also ends this warning."
+        )
 
     @contextlib.contextmanager
     def _keeping_what_does_not_fit(self, key: tuple[Any, ...], program: Program) -> Iterator[None]:
