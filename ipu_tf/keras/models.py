@@ -76,6 +76,7 @@ class Sequential(Model, keras.Sequential):
     """A `keras.Sequential` that trains on the IPU of the strategy in whose scope it was made."""
 
     _stands_for = keras.Sequential
+    _layers: list[keras.Layer]
 
     def __init__(
         self,
