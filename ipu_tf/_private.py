@@ -22,6 +22,10 @@ from tensorflow.python.eager.polymorphic_function.atomic_function import (
 # Stock gradients of ops whose tile twins have the same attributes are reused.
 from tensorflow.python.framework.ops import gradient_registry as gradient_registry
 
+# Vectorised loops convert the ops of their bodies by this table, each result wrapped.
+from tensorflow.python.ops.parallel_for.pfor import _pfor_converter_registry as pfor_converters
+from tensorflow.python.ops.parallel_for.pfor import wrap as pfor_wrap
+
 # Methods decorated with tf.function hide their instance behind this class.
 from tensorflow.python.eager.polymorphic_function.tf_method_target import (
     TfMethodTarget as TfMethodTarget,

@@ -3,6 +3,7 @@
 from ipu_tf.compiler.planner.plan import ConvPlan, MatMulPlan
 from ipu_tf.ops import gradients as gradients
 from ipu_tf.ops import library
+from ipu_tf.ops import vectorization as vectorization
 from ipu_tf.ops.convolution import conv2d, depthwise_conv2d
 from ipu_tf.ops.matmul import batch_matmul, matmul
 from ipu_tf.ops.plan_of import plan_of

@@ -21,7 +21,7 @@ from ipu_tf.ops.twins import TWINS
 Gradients = tuple[tf.Tensor | None, ...]
 
 
-def _numerics_of(op: Any, stock: str) -> TileNumerics:
+def numerics_of(op: Any, stock: str) -> TileNumerics:
     """Returns the numerics that `op` was created with, on the present machine."""
     return dataclasses.replace(
         numerics_for(TWINS[stock].family, config.device_configuration()),
@@ -29,6 +29,15 @@ def _numerics_of(op: Any, stock: str) -> TileNumerics:
         stochastic_rounding=op.get_attr("rounding") == b"stochastic",
         nanoo=op.get_attr("nanoo"),
     )
+
+
+def conv_attributes(op: Any) -> dict[str, Any]:
+    """Returns the attributes that the passes of the convolution `op` share, as Python values."""
+    names = ["strides", "padding", "explicit_paddings", "data_format", "dilations"]
+    attributes = {name: op.get_attr(name) for name in names}
+    attributes["padding"] = attributes["padding"].decode()
+    attributes["data_format"] = attributes["data_format"].decode()
+    return attributes
 
 
 @tf.RegisterGradient("IpuMatMul")
@@ -57,7 +66,7 @@ def _matmul_gradients(
 ) -> Gradients:
     a, b = operands
     flipped_a, flipped_b = op.get_attr(flip_a), op.get_attr(flip_b)
-    numerics = _numerics_of(op, stock)
+    numerics = numerics_of(op, stock)
 
     def product(x: tf.Tensor, y: tf.Tensor, flip_x: bool, flip_y: bool) -> tf.Tensor:
         return tile_op(stock, [x, y], {flip_a: flip_x, flip_b: flip_y}, numerics=numerics)
@@ -86,12 +95,8 @@ def _register_conv(stock: str) -> None:
     backprop_input, backprop_filter = f"{stock}BackpropInput", f"{stock}BackpropFilter"
 
     def run(op: Any, kind: str, inputs: list[tf.Tensor], sizes: list[int] | None) -> tf.Tensor:
-        names = ["strides", "padding", "explicit_paddings", "data_format", "dilations"]
-        attributes = {name: op.get_attr(name) for name in names}
-        attributes["padding"] = attributes["padding"].decode()
-        attributes["data_format"] = attributes["data_format"].decode()
-        numerics = _numerics_of(op, kind)
-        return tile_op(kind, inputs, attributes, sizes=sizes, numerics=numerics)
+        numerics = numerics_of(op, kind)
+        return tile_op(kind, inputs, conv_attributes(op), sizes=sizes, numerics=numerics)
 
     def input_gradient(op: Any, image: tf.Tensor, w: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         sizes = image.shape.as_list()
