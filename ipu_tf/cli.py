@@ -162,13 +162,13 @@ def _model(path: str) -> Any:
             f"name the model as MODULE:FUNCTION or FILE.py:FUNCTION. Received: {path!r}."
         )
     found, (source, _, attribute) = named(path, "function"), path.rpartition(":")
-    if not callable(found):
+    if _is_model(found):
+        return found
+    if not callable(found) or _is_layer(found):
         raise UsageError(
             f"'{source}' has no function '{attribute}'. Name a function that makes a model, or a "
             f"model. Received: {type(found).__name__}."
         )
-    if _is_model(found):
-        return found
     needed = _needed_arguments(found)
     if needed:
         kind = "class" if inspect.isclass(found) else "function"
@@ -183,6 +183,12 @@ def _is_model(found: Any) -> bool:
     import keras  # It takes seconds to load; a module that makes models has done so.
 
     return isinstance(found, keras.Model)
+
+
+def _is_layer(found: Any) -> bool:
+    import keras
+
+    return isinstance(found, keras.Layer)
 
 
 def _needed_arguments(function: Callable[..., Any]) -> list[str]:

@@ -89,3 +89,4 @@ def failing():
 
 NOT_A_FUNCTION = 3
 MODEL = mlp()
+LAYER = keras.layers.Dense(2)

@@ -152,6 +152,15 @@ def test_the_version_is_that_of_the_distribution():
         ([f"{MODELS}:of_width"], "needs arguments, and none are passed. Name a function that"),
         ([f"{MODELS}:of_width"], "Received: a function of width."),
         ([f"{MODELS}:without_static_shape"], "has no static shape"),
+        (
+            [f"{MODELS}:LAYER"],
+            "has no function 'LAYER'. Name a function that makes a model",
+        ),
+        ([f"{MODELS}:LAYER"], "Received: Dense."),
+        (
+            [f"{MODELS}:Subclass"],
+            "Call it on one (`x = keras.Input(...)`, `keras.Model(x, mo",
+        ),
         ([f"{MODELS}:subclass"], "does not say what it takes"),
         ([f"{MODELS}:mlp", "--batch-size", "0"], "`batch_size` must be a positive int"),
         (

@@ -27,8 +27,8 @@ def input_specs(model: keras.Model, batch_size: int, inputs: Any = None) -> Any:
     if declared is None:
         raise ValueError(
             f"Model '{model.name}' does not say what it takes: it is neither functional nor a "
-            "Sequential that begins with keras.Input. Give it an Input, or pass "
-            "`inputs=tf.TensorSpec(...)`."
+            "Sequential that begins with keras.Input. Call it on one (`x = keras.Input(...)`, "
+            "`keras.Model(x, model(x))`), or pass `inputs=tf.TensorSpec(...)`."
         )
 
     def spec(declaration: Any) -> tf.TensorSpec:
