@@ -1,0 +1,80 @@
+"""The Python blocks of the documents run as they are printed, in the order of their page."""
+
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import ipu_tf
+from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.keras.layers import CaptureActivationGradients
+from ipu_tf.keras.optimizers import AdamIpuOptimizer, ALSOptimizer
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ELSEWHERE = {"machines.md"}
+"""Pages with a test of their own."""
+PAGES = {page.name: BLOCK.findall(page.read_text()) for page in sorted(DOCS.glob("*.md"))}
+
+
+def small_model():
+    return keras.Sequential([keras.Input((16,)), keras.layers.Dense(8), keras.layers.Dense(4)])
+
+
+def keras_page():
+    """What the page on Keras speaks of: a strategy, and a model made in its scope."""
+    IPUConfig().configure_ipu_system()
+    strategy = IPUStrategy()
+    with strategy.scope():
+        model = small_model()
+    return {"keras": keras, "strategy": strategy, "model": model}
+
+
+def pipelining_page():
+    """What the page on pipelining speaks of: a model of two stages on four IPUs."""
+    cfg = IPUConfig()
+    cfg.auto_select_ipus = 4
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.configure_ipu_system()
+    with IPUStrategy().scope():
+        model = small_model()
+        model.compile("sgd", "mse", steps_per_execution=4)
+        model.set_pipeline_stage_assignment([0, 1])
+        model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+    return {"ipu_tf": ipu_tf, "model": model, "cfg": cfg}
+
+
+GIVEN = {
+    "config.md": dict,
+    "keras.md": keras_page,
+    "layers.md": lambda: {
+        "keras": keras,
+        "CaptureActivationGradients": CaptureActivationGradients,
+        "ALSOptimizer": ALSOptimizer,
+        "AdamIpuOptimizer": AdamIpuOptimizer,
+        "loss": "mse",
+    },
+    "pipelining.md": pipelining_page,
+    "report.md": lambda: {
+        "keras": keras,
+        "ipu_tf": ipu_tf,
+        "model": small_model(),
+        "np": np,
+    },
+}
+"""The names that the blocks of a page take as given."""
+
+
+def test_every_page_with_code_is_run():
+    with_code = {name for name, blocks in PAGES.items() if blocks}
+    assert with_code - ELSEWHERE == GIVEN.keys()
+
+
+@pytest.mark.parametrize("page", GIVEN)
+def test_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = GIVEN[page]()
+    for block in PAGES[page]:
+        exec(compile(block, str(DOCS / page), "exec"), names)
