@@ -14,6 +14,7 @@ from ipu_tf.keras import lengths
 from ipu_tf.keras.data import Data
 from ipu_tf.keras.infeed import Infeed
 from ipu_tf.keras.lengths import Use
+from ipu_tf.keras.schedules import schedule
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class Source:
     Attributes:
         adapter: Keras' adapter of the data.
         dataset: Yields batches of one replica.
-        restarts: See `lengths.schedule`.
+        restarts: See `schedules.schedule`.
     """
 
     adapter: KerasDataAdapter
@@ -82,7 +83,7 @@ def infeed(batches: Source, use: Use, *, prefetch_depth: int) -> Infeed:
     return Infeed(
         adapter,
         batches.dataset,
-        lengths.schedule(adapter.num_batches, use, restarts=batches.restarts),
+        schedule(adapter.num_batches, use, restarts=batches.restarts),
         subject=use.subject,
         replicas=use.replicas,
         prefetch_depth=prefetch_depth,

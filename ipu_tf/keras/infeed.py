@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf._private import KerasDataAdapter
-from ipu_tf.keras.lengths import Schedule
+from ipu_tf.keras.schedules import Schedule
 
 
 class Infeed(KerasDataAdapter):

@@ -22,6 +22,7 @@ from ipu_tf.keras.device_functions import DeviceFunctions
 from ipu_tf.keras.infeed import Infeed
 from ipu_tf.keras.lengths import Use
 from ipu_tf.keras.pipeline.pipeline import Pipeline
+from ipu_tf.keras.schedules import SINGLE_STEP
 
 logger = logging.getLogger(__name__)
 
@@ -295,7 +296,7 @@ class IPUTrainer(DeviceFunctions):
         """Sets the steps of an execution for the time of a call; gives its arguments."""
         self._check_not_in_callback()
         compiled_steps = self.steps_per_execution
-        schedule = call.infeed.schedule if call.infeed is not None else lengths.SINGLE_STEP
+        schedule = call.infeed.schedule if call.infeed is not None else SINGLE_STEP
         callbacks = None
         arguments = call.arguments
         if call.infeed is not None and self._calls_back_for_steps():

@@ -70,7 +70,8 @@ def drops_remainder(dataset: tf.data.Dataset) -> bool | None:
     """
     drops = dataset_drops_remainder(dataset)
     if drops is not None:
-        return bool(tf.get_static_value(drops))
+        known = tf.get_static_value(drops)
+        return None if known is None else bool(known)
     inputs = [drops_remainder(source) for source in dataset_inputs(dataset)]
-    known = [drops for drops in inputs if drops is not None]
-    return all(known) if known else None
+    seen = [whole for whole in inputs if whole is not None]
+    return all(seen) if seen else None

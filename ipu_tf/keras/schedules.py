@@ -1,0 +1,129 @@
+"""How many steps an epoch has on each replica, and how they are cut into executions."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import NoReturn
+
+from ipu_tf.keras.lengths import Use
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How an epoch runs.
+
+    Attributes:
+        steps: Steps of an epoch on each replica.
+        steps_per_execution: Steps that one call of the device runs, a divisor of `steps`.
+    """
+
+    steps: int
+    steps_per_execution: int
+
+
+SINGLE_STEP = Schedule(steps=1, steps_per_execution=1)
+"""A single batch."""
+
+
+def schedule(batches: int | None, use: Use, *, restarts: bool) -> Schedule:
+    """Returns how many steps an epoch has, and how they are cut into executions.
+
+    Args:
+        batches: What the data holds, None if that is unknown or without end.
+        use: What it is for.
+        restarts: Whether the data is read from its beginning again once an epoch ends with the
+            last batch that makes a step. A dataset as long as an epoch always is.
+
+    Raises:
+        ValueError: The number of steps is unknown, zero, more than the data has, or no multiple
+            of the steps of an execution.
+    """
+    steps = _steps_of_replica(batches, use)
+    if use.steps is not None and batches is not None:
+        restarts = restarts or batches == use.steps
+        _check_whole_epochs(batches, steps, use, restarts=restarts)
+    per_execution = use.steps_per_execution
+    if per_execution > steps:
+        logger.warning(
+            "%s: `steps_per_execution` (%d) is more than the %d steps of an epoch, so an execution "
+            "runs %d steps.",
+            use.subject,
+            per_execution,
+            steps,
+            steps,
+        )
+        per_execution = steps
+    if steps % per_execution:
+        fitting = max(size for size in range(1, per_execution + 1) if steps % size == 0)
+        raise ValueError(
+            f"{use.subject}: `steps_per_execution` ({per_execution}) must be a divisor of the "
+            f"number of batches ({steps}) in the dataset provided"
+            f"{f' to each of {use.replicas} replicas' if use.replicas > 1 else ''}. Compile with "
+            f"steps_per_execution={fitting}, or pass another `{use.steps_argument}`."
+        )
+    return Schedule(steps=steps, steps_per_execution=per_execution)
+
+
+def _steps_of_replica(batches: int | None, use: Use) -> int:
+    """Returns the steps of an epoch on each replica; batches that are left over are dropped.
+
+    Raises:
+        ValueError: Their number is unknown or zero.
+    """
+    wanted = batches if use.steps is None else use.steps
+    if wanted is None:
+        raise ValueError(
+            f"{use.subject}: Could not infer the size of the data. Pass `{use.steps_argument}`, or "
+            "say how many batches the dataset has with `tf.data.experimental.assert_cardinality`."
+        )
+    steps, rest = divmod(wanted, use.replicas)
+    if not steps:
+        _raise_no_step(batches, use)
+    if rest:
+        logger.warning(
+            "%s: the last %d of %d batches%s are dropped, because every step takes a batch for "
+            "each of %d replicas.",
+            use.subject,
+            rest,
+            wanted,
+            "" if use.steps is None else f" of `{use.steps_argument}`",
+            use.replicas,
+        )
+    return steps
+
+
+def _raise_no_step(batches: int | None, use: Use) -> NoReturn:
+    contained = "an unknown number of" if batches is None else batches
+    if use.steps is None:
+        taken, advice = "", "Provide more data, a smaller batch size, or fewer IPUs."
+    else:
+        taken = f", of which `{use.steps_argument}` takes {use.steps}"
+        advice = (
+            f"`{use.steps_argument}` counts the batches of all replicas: pass at least "
+            f"{use.replicas}, or use fewer IPUs."
+        )
+    raise ValueError(
+        f"{use.subject}: The provided dataset contains {contained} items{taken}, but all "
+        f"{use.replicas} replicas are requested to run at least one batch. {advice}"
+    )
+
+
+def _check_whole_epochs(batches: int, steps: int, use: Use, *, restarts: bool) -> None:
+    """Checks that no epoch ends before the last of its steps.
+
+    Raises:
+        ValueError: One does.
+    """
+    available = batches // use.replicas
+    restarts = restarts and available % steps == 0
+    if available < steps or (available < steps * use.epochs and not restarts):
+        epochs = f" in each of {use.epochs} epochs" if use.epochs > 1 else ""
+        replicas = f" on each of {use.replicas} replicas" if use.replicas > 1 else ""
+        raise ValueError(
+            f"{use.subject}: Your input does not have enough data: {steps} steps{epochs}{replicas} "
+            f"need {steps * use.epochs * use.replicas} batches. Call `.repeat()` on a dataset, or "
+            f"lower the number of steps. Received: {batches} batches."
+        )
