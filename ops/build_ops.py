@@ -11,12 +11,13 @@ import argparse
 import fcntl
 import filecmp
 import hashlib
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,9 +76,10 @@ def _compile(source: Path, root: Path, output: Path, toolchain: Toolchain) -> No
 
 
 def _prune(directory: Path, keep: Iterable[Path]) -> None:
-    """Deletes the objects and libraries of earlier builds."""
+    """Deletes the objects, libraries and programs of earlier builds."""
     kept = set(keep)
-    for file in [*directory.glob("*.o"), *directory.glob("*.so")]:
+    built = itertools.chain.from_iterable(map(directory.glob, ("*.o", "*.so", "program-*")))
+    for file in list(built):
         if file not in kept:
             file.unlink(missing_ok=True)
 
@@ -112,10 +114,14 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
 
 
-def _build_locked(
-    sources: list[Path], source_dir: Path, build_dir: Path, output_dir: Path, toolchain: Toolchain
-) -> int:
-    """Compiles, links and installs what is out of date; returns the number of files compiled."""
+def _compile_all(
+    sources: Sequence[Path], source_dir: Path, build_dir: Path, toolchain: Toolchain
+) -> tuple[list[Path], int]:
+    """Compiles what is out of date.
+
+    Returns:
+        The object files, and how many of them had to be compiled.
+    """
     objects = [
         build_dir / f"{source.stem}-{object_key(source, source_dir, toolchain)}.o"
         for source in sources
@@ -125,9 +131,21 @@ def _build_locked(
         jobs = [pool.submit(_compile, src, source_dir, out, toolchain) for src, out in outdated]
         for job in jobs:
             job.result()
+    return objects, len(outdated)
 
-    names = "\0".join([*(file.name for file in objects), *toolchain.link_flags])
-    library = build_dir / f"ops-{hashlib.sha256(names.encode()).hexdigest()[:20]}.so"
+
+def _link_key(objects: Sequence[Path], flags: Sequence[str]) -> str:
+    """A digest of everything that a linked file depends on."""
+    names = "\0".join([*(file.name for file in objects), *flags])
+    return hashlib.sha256(names.encode()).hexdigest()[:20]
+
+
+def _build_locked(
+    sources: list[Path], source_dir: Path, build_dir: Path, output_dir: Path, toolchain: Toolchain
+) -> int:
+    """Compiles, links and installs what is out of date; returns the number of files compiled."""
+    objects, compiled = _compile_all(sources, source_dir, build_dir, toolchain)
+    library = build_dir / f"ops-{_link_key(objects, toolchain.link_flags)}.so"
     if not library.exists():
         unfinished = library.with_suffix(".tmp")
         _run(toolchain.link_command(objects, unfinished), "Linking the tile ops")
@@ -135,7 +153,32 @@ def _build_locked(
     _install(library, output_dir / LIBRARY_NAME)
     _write_info(output_dir / INFO_NAME, toolchain)
     _prune(build_dir, [*objects, library])
-    return len(outdated)
+    return compiled
+
+
+def build_program(
+    sources: Sequence[Path], source_dir: Path, build_dir: Path, toolchain: Toolchain
+) -> Path:
+    """Returns a program of C++ sources, built where it is out of date.
+
+    Args:
+        sources: The .cc files.
+        source_dir: Root of quoted includes that are not found beside the including file.
+        build_dir: Folder of the object files and the program, kept between builds.
+        toolchain: What builds them.
+
+    Raises:
+        BuildError: The compiler refuses a file.
+    """
+    with _locked(build_dir):
+        objects, _ = _compile_all(sources, source_dir, build_dir, toolchain)
+        program = build_dir / f"program-{_link_key(objects, toolchain.link_flags)}"
+        if not program.exists():
+            unfinished = program.with_suffix(".tmp")
+            _run(toolchain.program_command(objects, unfinished), f"Linking {program.name}")
+            unfinished.replace(program)
+        _prune(build_dir, [*objects, program])
+        return program
 
 
 def build(source_dir: Path, build_dir: Path, output_dir: Path) -> int:

@@ -25,6 +25,10 @@ COMPILE_FLAGS = (
 )
 # Only for files named *_avx512.cc, whose kernels are picked at run time.
 AVX512_FLAGS = ("-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq")
+# For development: what compiles without warnings today may have some with a newer compiler, which
+# is no reason to refuse an installation.
+WARNING_FLAGS = ("-Wall", "-Wextra", "-Werror")
+WARNINGS_VARIABLE = "IPU_TF_WARNINGS_AS_ERRORS"
 # Headers of XLA's include these by other paths than TensorFlow's package keeps them under.
 XLA_HEADER_DIRS = ("external/highwayhash", "external/farmhash_archive/src")
 # Holds XLA; `tf.sysconfig` names the library of kernels only. TensorFlow loads both.
@@ -43,35 +47,44 @@ class Toolchain:
         compiler: Path of the C++ compiler.
         compiler_version: First line of its `--version`.
         tensorflow_version: Version of the TensorFlow whose headers are used.
-        include_dir: Directory of these headers.
+        include_dir: Directory of these headers; None for sources that include none of them.
         compile_flags: TensorFlow's compile flags, without include directory and standard.
         link_flags: What links TensorFlow, with XLA.
+        warning_flags: Which warnings are errors; headers of TensorFlow give none.
     """
 
     compiler: str
     compiler_version: str
     tensorflow_version: str
-    include_dir: str
+    include_dir: str | None
     compile_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
+    warning_flags: tuple[str, ...] = ()
 
     def flags_for(self, source: Path) -> tuple[str, ...]:
         """The flags of one source file; they name no path, so equal flags mean equal code."""
         extra = AVX512_FLAGS if source.stem.endswith("_avx512") else ()
         version = f'-DIPU_TF_TENSORFLOW_VERSION="{self.tensorflow_version}"'
-        return (*COMPILE_FLAGS, *extra, version, *self.compile_flags)
+        return (*COMPILE_FLAGS, *self.warning_flags, *extra, version, *self.compile_flags)
 
     def compile_command(self, source: Path, output: Path) -> list[str]:
         """The command that compiles `source` to the object file `output`."""
-        paths = ["-isystem", self.include_dir, f"-ffile-prefix-map={self.include_dir}=tensorflow"]
-        for directory in XLA_HEADER_DIRS:
-            paths += ["-isystem", f"{self.include_dir}/{directory}"]
+        paths: list[str] = []
+        if self.include_dir is not None:
+            paths = ["-isystem", self.include_dir]
+            paths.append(f"-ffile-prefix-map={self.include_dir}=tensorflow")
+            for directory in XLA_HEADER_DIRS:
+                paths += ["-isystem", f"{self.include_dir}/{directory}"]
         files = ["-c", str(source), "-o", str(output)]
         return [self.compiler, *self.flags_for(source), *paths, *files]
 
     def link_command(self, objects: list[Path], output: Path) -> list[str]:
         """The command that links `objects` to the shared library `output`."""
-        return [self.compiler, "-shared", *map(str, objects), *self.link_flags, "-o", str(output)]
+        return [*self.program_command(objects, output), "-shared"]
+
+    def program_command(self, objects: list[Path], output: Path) -> list[str]:
+        """The command that links `objects` to the program `output`."""
+        return [self.compiler, *map(str, objects), *self.link_flags, "-o", str(output)]
 
 
 def check_platform(system: str, machine: str) -> None:
@@ -139,6 +152,21 @@ def _query_tensorflow() -> dict[str, list[str]]:
     return {"compile": compile_flags, "link": link_flags}
 
 
+def warning_flags() -> tuple[str, ...]:
+    """The warnings that are errors: none, unless IPU_TF_WARNINGS_AS_ERRORS is 1.
+
+    Raises:
+        BuildError: The variable is neither 0 nor 1.
+    """
+    value = os.environ.get(WARNINGS_VARIABLE, "0")
+    if value not in ("0", "1"):
+        raise BuildError(
+            f"{WARNINGS_VARIABLE} must be 0 or 1. Received: {value!r}. Set it to 1 to refuse "
+            "sources that the compiler warns about, else unset it."
+        )
+    return WARNING_FLAGS if value == "1" else ()
+
+
 def find_toolchain(cache_dir: Path) -> Toolchain:
     """The toolchain of this machine and Python environment.
 
@@ -173,4 +201,5 @@ def find_toolchain(cache_dir: Path) -> Toolchain:
             flag for flag in known["compile"] if not flag.startswith(("-I", "--std", "-std"))
         ),
         link_flags=(*known["link"], XLA_LIBRARY),
+        warning_flags=warning_flags(),
     )

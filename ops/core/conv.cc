@@ -50,10 +50,9 @@ Reduction ForwardReduction(const ConvShape& shape, const ConvPlan& plan) {
   ForEachKernelPart(
       shape, plan,
       [&](int64_t r, int64_t c) {
-        reduction.taps.push_back({r * shape.dilation_rows - shape.pad_top,
-                                  c * shape.dilation_columns - shape.pad_left});
-        reduction.tap_at.push_back((r * shape.kernel_columns + c) * shape.group_in_channels() *
-                                   shape.out_channels);
+        reduction.taps.push_back(
+            {r * shape.dilation_rows - shape.pad_top, c * shape.dilation_columns - shape.pad_left});
+        reduction.tap_at.push_back((r * shape.kernel_columns + c) * shape.group_in_channels() * shape.out_channels);
       },
       [&] {
         reduction.AddParts(begin, channels);
@@ -64,8 +63,7 @@ Reduction ForwardReduction(const ConvShape& shape, const ConvPlan& plan) {
 
 // The taps that reach the dx pixels whose row and column leave these remainders modulo the strides. Kernel
 // positions count in the flipped filter.
-Reduction PhaseReduction(const ConvShape& shape, const ConvPlan& plan, int64_t phase_row,
-                         int64_t phase_column) {
+Reduction PhaseReduction(const ConvShape& shape, const ConvPlan& plan, int64_t phase_row, int64_t phase_column) {
   Reduction reduction;
   int64_t begin = 0;
   const Partition channels{shape.group_out_channels(), plan.in_channels, plan.grain};
@@ -78,8 +76,7 @@ Reduction PhaseReduction(const ConvShape& shape, const ConvPlan& plan, int64_t p
         const int64_t column = phase_column + shape.pad_left - c * shape.dilation_columns;
         if (row % shape.stride_rows != 0 || column % shape.stride_columns != 0) return;
         reduction.taps.push_back({row / shape.stride_rows, column / shape.stride_columns});
-        reduction.tap_at.push_back((r * shape.kernel_columns + c) * shape.group_in_channels() *
-                                   shape.out_channels);
+        reduction.tap_at.push_back((r * shape.kernel_columns + c) * shape.group_in_channels() * shape.out_channels);
       },
       [&] {
         reduction.AddParts(begin, channels);
@@ -88,8 +85,8 @@ Reduction PhaseReduction(const ConvShape& shape, const ConvPlan& plan, int64_t p
   return reduction;
 }
 
-GemmProblem MakeProblem(const PixelRows::Grid& grid, int64_t batch, const Reduction& reduction,
-                        const ConvPlan& plan, const Numerics& numerics) {
+GemmProblem MakeProblem(const PixelRows::Grid& grid, int64_t batch, const Reduction& reduction, const ConvPlan& plan,
+                        const Numerics& numerics) {
   GemmProblem problem;
   problem.rows = batch * grid.rows * grid.columns;
   problem.weights.tap_at = reduction.tap_at;
@@ -101,8 +98,7 @@ GemmProblem MakeProblem(const PixelRows::Grid& grid, int64_t batch, const Reduct
 
 // One channel in and out for every group.
 bool IsPlainDepthwise(const ConvShape& shape) {
-  return shape.groups > 1 && shape.groups == shape.in_channels &&
-         shape.groups == shape.out_channels;
+  return shape.groups > 1 && shape.groups == shape.in_channels && shape.groups == shape.out_channels;
 }
 
 PixelRows::Grid ForwardGrid(const ConvShape& shape, const float* x, float* y) {
@@ -126,9 +122,8 @@ void PlannedForward(const ConvShape& shape, const ConvPlan& plan, const Numerics
   const Reduction reduction = ForwardReduction(shape, plan);
   if (IsPlainDepthwise(shape)) {
     const PixelRows source(ForwardGrid(shape, x, y), reduction.taps);
-    return DepthwiseRows(source, shape.batch * shape.out_rows * shape.out_columns, shape.groups, w,
-                         reduction.tap_at, reduction.parts,
-                         {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels, parallel);
+    return DepthwiseRows(source, shape.batch * shape.out_rows * shape.out_columns, shape.groups, w, reduction.tap_at,
+                         reduction.parts, {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels, parallel);
   }
   std::deque<PixelRows> sources;
   std::vector<GemmProblem> problems;
@@ -171,9 +166,9 @@ void PlannedInputGradient(const ConvShape& shape, const ConvPlan& plan, const Nu
     const Reduction reduction = PhaseReduction(shape, plan, grid.first_row, grid.first_column);
     if (IsPlainDepthwise(shape)) {
       grid.in = dy;
-      DepthwiseRows(PixelRows(grid, reduction.taps), shape.batch * grid.rows * grid.columns,
-                    shape.groups, w, reduction.tap_at, reduction.parts,
-                    {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels, parallel);
+      DepthwiseRows(PixelRows(grid, reduction.taps), shape.batch * grid.rows * grid.columns, shape.groups, w,
+                    reduction.tap_at, reduction.parts, {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels,
+                    parallel);
       continue;
     }
     for (int64_t g = 0; g < shape.groups; ++g) {
@@ -195,9 +190,8 @@ void PlannedInputGradient(const ConvShape& shape, const ConvPlan& plan, const Nu
 
 }  // namespace
 
-void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                 const float* x, const float* w, float* y, const Kernels& kernels,
-                 const Parallel& parallel, const Epilogue& epilogue) {
+void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x, const float* w,
+                 float* y, const Kernels& kernels, const Parallel& parallel, const Epilogue& epilogue) {
   if (numerics.stochastic()) return TiledConvForward(shape, plan, numerics, x, w, y, parallel);
   if (LinesPay(ConvPass::kForward, shape, numerics)) {
     return LinesForward(shape, x, w, y, kernels, parallel, epilogue);
@@ -206,9 +200,9 @@ void ConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& n
   ApplyEpilogue(epilogue, y, shape.batch * shape.out_rows * shape.out_columns, shape.out_channels, kernels, parallel);
 }
 
-void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                       const float* w, const float* dy, float* dx, const Kernels& kernels,
-                       const Parallel& parallel, const Epilogue& epilogue) {
+void ConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* w,
+                       const float* dy, float* dx, const Kernels& kernels, const Parallel& parallel,
+                       const Epilogue& epilogue) {
   if (numerics.stochastic()) {
     return TiledConvInputGradient(shape, plan, numerics, w, dy, dx, parallel);
   }

@@ -35,15 +35,14 @@ struct Portion {
 
 class FilterGradient {
  public:
-  FilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                 const float* x, const float* dy, const Kernels& kernels)
+  FilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
+                 const float* dy, const Kernels& kernels)
       : shape_(shape),
         x_(x),
         dy_(dy),
         kernels_(kernels),
         rounding_{numerics.pass_grain(plan.grain), numerics.nanoo},
-        side_by_side_(numerics.type == ElementType::kFloat &&
-                      shape.filter_floats() <= kSmallFilterFloats),
+        side_by_side_(numerics.type == ElementType::kFloat && shape.filter_floats() <= kSmallFilterFloats),
         blocks_(CeilDivide(shape.group_in_channels(), kernels.block_rows)),
         panels_(CeilDivide(shape.group_out_channels(), kernels.block_columns)),
         positions_(shape.kernel_rows * shape.kernel_columns) {
@@ -63,17 +62,13 @@ class FilterGradient {
     } else if (rows < enough) {
       columns = std::min(panels_, CeilDivide(wanted, rows));
     }
-    const int64_t places =
-        rows * columns < enough ? std::min(positions_, CeilDivide(wanted, rows * columns)) : 1;
+    const int64_t places = rows * columns < enough ? std::min(positions_, CeilDivide(wanted, rows * columns)) : 1;
     parallel(shape_.groups * rows * columns * places, [&](int64_t item) {
       const int64_t i = item / (columns * places) % rows, j = item / places % columns;
       const int64_t k = item % places;
-      const Portion portion{item / (rows * columns * places),
-                            blocks_ * i / rows,
-                            blocks_ * (i + 1) / rows,
-                            panels_ * j / columns,
-                            panels_ * (j + 1) / columns,
-                            positions_ * k / places,
+      const Portion portion{item / (rows * columns * places), blocks_ * i / rows,
+                            blocks_ * (i + 1) / rows,         panels_ * j / columns,
+                            panels_ * (j + 1) / columns,      positions_ * k / places,
                             positions_ * (k + 1) / places};
       Chunk chunk(*this, portion);
       for (int64_t p = 0; p < pieces; ++p) RunPiece(pieces_[p], p > 0, &chunk, dw);
@@ -126,8 +121,8 @@ class FilterGradient {
       for (int64_t r = 0; r < rows.parts; ++r) {
         for (int64_t c = 0; c < columns.parts; ++c) {
           for (int64_t s = 0; s < slice.parts; ++s) {
-            pieces_.push_back({images.begin(i) + slice.begin(s), images.begin(i) + slice.end(s),
-                               rows.begin(r), rows.end(r), columns.begin(c), columns.end(c)});
+            pieces_.push_back({images.begin(i) + slice.begin(s), images.begin(i) + slice.end(s), rows.begin(r),
+                               rows.end(r), columns.begin(c), columns.end(c)});
           }
         }
       }
@@ -152,8 +147,7 @@ class FilterGradient {
 
   void AddPortion(const Portion& portion, const float* from, float* to) const {
     const int64_t column = portion.panel_begin * kernels_.block_columns;
-    const int64_t columns =
-        std::min(portion.panel_end * kernels_.block_columns, shape_.group_out_channels()) - column;
+    const int64_t columns = std::min(portion.panel_end * kernels_.block_columns, shape_.group_out_channels()) - column;
     for (int64_t position = portion.position_begin; position < portion.position_end; ++position) {
       for (int64_t row = block_row(portion.block_begin); row < block_row(portion.block_end); ++row) {
         const int64_t at = (position * shape_.group_in_channels() + row) * shape_.out_channels +
@@ -198,28 +192,22 @@ class FilterGradient {
    private:
     int64_t image(int64_t line) const { return piece_.image_begin + line / piece_rows_; }
     int64_t row(int64_t line) const { return piece_.row_begin + line % piece_rows_; }
-    int64_t PanelFloats() const {
-      return (line_end_ - line_begin_) * width_ * op_.kernels_.block_columns;
-    }
+    int64_t PanelFloats() const { return (line_end_ - line_begin_) * width_ * op_.kernels_.block_columns; }
 
     void PackGradient() {
       const ConvShape& s = op_.shape_;
       const int64_t block_columns = op_.kernels_.block_columns;
       gradient_.Reserve((portion_.panel_end - portion_.panel_begin) * PanelFloats());
       for (int64_t line = line_begin_; line < line_end_; ++line) {
-        const int64_t pixel =
-            (image(line) * s.out_rows + row(line)) * s.out_columns + piece_.column_begin;
-        const float* from =
-            op_.dy_ + pixel * s.out_channels + portion_.group * s.group_out_channels();
+        const int64_t pixel = (image(line) * s.out_rows + row(line)) * s.out_columns + piece_.column_begin;
+        const float* from = op_.dy_ + pixel * s.out_channels + portion_.group * s.group_out_channels();
         float* to = gradient_.data() + (line - line_begin_) * width_ * block_columns;
         for (int64_t i = 0; i < width_; i += kPackPixels) {
           for (int64_t panel = portion_.panel_begin; panel < portion_.panel_end; ++panel) {
             const int64_t column = panel * block_columns;
-            op_.kernels_.pack(
-                from + i * s.out_channels + column, s.out_channels, 1,
-                std::min(kPackPixels, width_ - i),
-                std::min(block_columns, s.group_out_channels() - column),
-                to + (panel - portion_.panel_begin) * PanelFloats() + i * block_columns);
+            op_.kernels_.pack(from + i * s.out_channels + column, s.out_channels, 1, std::min(kPackPixels, width_ - i),
+                              std::min(block_columns, s.group_out_channels() - column),
+                              to + (panel - portion_.panel_begin) * PanelFloats() + i * block_columns);
           }
         }
       }
@@ -248,8 +236,8 @@ class FilterGradient {
       }
       const int64_t rows = op_.kernels_.block_rows;
       const int64_t left = piece_.column_begin * s.stride_columns - s.pad_left;
-      const int64_t right = (piece_.column_end - 1) * s.stride_columns - s.pad_left +
-                            (s.kernel_columns - 1) * s.dilation_columns;
+      const int64_t right =
+          (piece_.column_end - 1) * s.stride_columns - s.pad_left + (s.kernel_columns - 1) * s.dilation_columns;
       in_left_ = std::min(std::max<int64_t>(0, left), s.in_columns);
       in_width_ = std::max<int64_t>(0, std::min(s.in_columns, right + 1) - in_left_);
       plane_floats_ = packed_lines * in_width_ * rows;
@@ -259,8 +247,7 @@ class FilterGradient {
         for (int64_t row = stretch.begin; row < stretch.end; ++row) {
           const int64_t pixel = (stretch.image * s.in_rows + row) * s.in_columns + in_left_;
           const int64_t packed = stretch.packed + row - stretch.begin;
-          PackInputLine(op_.x_ + pixel * s.in_channels + channel,
-                        input_.data() + packed * in_width_ * rows);
+          PackInputLine(op_.x_ + pixel * s.in_channels + channel, input_.data() + packed * in_width_ * rows);
         }
       }
     }
@@ -270,8 +257,7 @@ class FilterGradient {
       for (int64_t i = 0; i < in_width_; i += kPackPixels) {
         for (int64_t block = portion_.block_begin; block < portion_.block_end; ++block) {
           const int64_t first = op_.block_row(block);
-          op_.kernels_.pack_rows(from + i * in_pixel + first, in_pixel,
-                                 std::min(kPackPixels, in_width_ - i),
+          op_.kernels_.pack_rows(from + i * in_pixel + first, in_pixel, std::min(kPackPixels, in_width_ - i),
                                  op_.block_row(block + 1) - first,
                                  to + (block - portion_.block_begin) * plane_floats_ + i * rows);
         }
@@ -312,11 +298,10 @@ class FilterGradient {
     const float* GradientPixel(int64_t line, int64_t column) const {
       const ConvShape& s = op_.shape_;
       if (op_.packs_gradient()) {
-        return gradient_.data() + ((line - line_begin_) * width_ + column - piece_.column_begin) *
-                                      op_.kernels_.block_columns;
+        return gradient_.data() +
+               ((line - line_begin_) * width_ + column - piece_.column_begin) * op_.kernels_.block_columns;
       }
-      return op_.dy_ +
-             ((image(line) * s.out_rows + row(line)) * s.out_columns + column) * s.out_channels;
+      return op_.dy_ + ((image(line) * s.out_rows + row(line)) * s.out_columns + column) * s.out_channels;
     }
 
     const float* InputPixel(int64_t line, int64_t in_row, int64_t column) const {
@@ -330,12 +315,11 @@ class FilterGradient {
     }
 
     int64_t a_step() const {
-      return op_.shape_.stride_columns *
-             (op_.packs_input() ? op_.kernels_.block_rows : op_.shape_.in_channels);
+      return op_.shape_.stride_columns * (op_.packs_input() ? op_.kernels_.block_rows : op_.shape_.in_channels);
     }
 
-    void RunBlock(int64_t block, int64_t panel, int64_t position,
-                  const std::vector<TransposedRun>& runs, bool load, bool add, float* dw) const {
+    void RunBlock(int64_t block, int64_t panel, int64_t position, const std::vector<TransposedRun>& runs, bool load,
+                  bool add, float* dw) const {
       const ConvShape& s = op_.shape_;
       const int64_t first = op_.block_row(block), rows = op_.block_row(block + 1) - first;
       const int64_t column = panel * op_.kernels_.block_columns;
@@ -347,16 +331,13 @@ class FilterGradient {
       TransposedBlock t{};
       t.runs = runs.data();
       t.run_count = static_cast<int64_t>(runs.size());
-      t.a_offset =
-          op_.packs_input() ? (block - portion_.block_begin) * plane_floats_ : first;
-      t.b_offset = op_.packs_gradient() ? (panel - portion_.panel_begin) * PanelFloats()
-                                        : group_column;
+      t.a_offset = op_.packs_input() ? (block - portion_.block_begin) * plane_floats_ : first;
+      t.b_offset = op_.packs_gradient() ? (panel - portion_.panel_begin) * PanelFloats() : group_column;
       t.a_step = a_step();
       t.ldb = op_.kernels_.block_columns;
       t.c = c;
       t.rows = static_cast<int>(rows);
-      t.columns = static_cast<int>(
-          std::min<int64_t>(op_.kernels_.block_columns, s.group_out_channels() - column));
+      t.columns = static_cast<int>(std::min<int64_t>(op_.kernels_.block_columns, s.group_out_channels() - column));
       t.load = load;
       t.add = add;
       t.rounding = op_.rounding_;
@@ -390,9 +371,8 @@ class FilterGradient {
 
 }  // namespace
 
-void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                        const float* x, const float* dy, float* dw, const Kernels& kernels,
-                        const Parallel& parallel, float* db) {
+void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
+                        const float* dy, float* dw, const Kernels& kernels, const Parallel& parallel, float* db) {
   if (numerics.stochastic()) {
     return TiledConvFilterGradient(shape, plan, numerics, x, dy, dw, parallel);
   }

@@ -10,8 +10,8 @@
 namespace ipu_tf {
 namespace {
 
-constexpr int64_t kChainPixels = 160;         // Of dy: with their input they stay in the L1 cache.
-constexpr int64_t kSlices = 8;                // Ranges of images with a sum of their own ...
+constexpr int64_t kChainPixels = 160;           // Of dy: with their input they stay in the L1 cache.
+constexpr int64_t kSlices = 8;                  // Ranges of images with a sum of their own ...
 constexpr int64_t kMostSlicedFloats = 1 << 18;  // ... where the filter is no larger than this.
 constexpr int64_t kStretchFloats = 1024;
 constexpr int kMaxBlockRows = 16;

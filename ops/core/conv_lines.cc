@@ -9,7 +9,7 @@ namespace ipu_tf {
 namespace {
 
 constexpr int64_t kMostFilterChannels = 512;  // Beyond, pixels lie so far apart that copying their channels pays.
-constexpr int64_t kChunkPixels = 192;         // Output pixels of a work item's inner loops, with their input in the cache.
+constexpr int64_t kChunkPixels = 192;  // Output pixels of a work item's inner loops, with their input in the cache.
 constexpr int64_t kItemsPerThread = 4;
 constexpr int kMaxBlockRows = 16;
 constexpr int kLineFloats = 16;  // Of a line of the cache.

@@ -79,8 +79,8 @@ std::string ParseLabels(const std::string& equation, const std::vector<int64_t>&
   if (error.empty()) error = ParseSubscript(out_text, std::max(a_rank, b_rank), out);
   if (!error.empty()) return error;
   if (a->size() != a_shape.size() || b->size() != b_shape.size()) {
-    return "equation '" + equation + "' does not fit operands of " + std::to_string(a_shape.size()) +
-           " and " + std::to_string(b_shape.size()) + " dimensions";
+    return "equation '" + equation + "' does not fit operands of " + std::to_string(a_shape.size()) + " and " +
+           std::to_string(b_shape.size()) + " dimensions";
   }
   return "";
 }
@@ -110,8 +110,10 @@ std::string ParseEinsum(const std::string& equation, const std::vector<int64_t>&
              " elements in one operand and " + std::to_string(b_shape[in_b]) + " in the other";
     }
     EinsumAxis axis;
-    axis.role = summed ? AxisRole::kReduction
-                       : in_b < 0 ? AxisRole::kRow : in_a < 0 ? AxisRole::kColumn : AxisRole::kBatch;
+    axis.role = summed     ? AxisRole::kReduction
+                : in_b < 0 ? AxisRole::kRow
+                : in_a < 0 ? AxisRole::kColumn
+                           : AxisRole::kBatch;
     axis.extent = in_a >= 0 ? a_shape[in_a] : b_shape[in_b];
     axis.a_stride = in_a >= 0 ? a_strides[in_a] : 0;
     axis.b_stride = in_b >= 0 ? b_strides[in_b] : 0;

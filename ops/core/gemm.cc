@@ -37,8 +37,7 @@ Blocking ChooseBlocking(const GemmProblem& problem, const Kernels& kernels, int6
   const int64_t block_rows = kernels.block_rows, block_columns = kernels.block_columns;
   b.panels = CeilDivide(problem.columns, block_columns);
   b.rows_outer = Depth(problem) * problem.columns * 4 <= kWeightsInCacheBytes;
-  const bool direct = problem.weights.n_stride == 1 &&
-                      (problem.columns <= block_columns || problem.rows <= block_rows);
+  const bool direct = problem.weights.n_stride == 1 && (problem.columns <= block_columns || problem.rows <= block_rows);
   if (!b.rows_outer || direct) b.panel_groups = std::min(b.panels, wanted_items);
   if (problem.rows > 16 * block_rows && b.rows_outer) b.panel_groups = 1;
   int64_t chunk = CeilDivide(problem.rows, CeilDivide(wanted_items, b.panel_groups));
@@ -74,8 +73,7 @@ struct Workspace {
 
 class Item {
  public:
-  Item(const GemmProblem& problem, const Blocking& blocking, const Kernels& kernels,
-       const float* zeros)
+  Item(const GemmProblem& problem, const Blocking& blocking, const Kernels& kernels, const float* zeros)
       : problem_(problem), blocking_(blocking), kernels_(kernels), zeros_(zeros) {}
 
   void Run(int64_t index) {
@@ -174,8 +172,7 @@ class Item {
     block.ldb = ldb_;
     block.c = c;
     block.rows = rows;
-    block.columns =
-        static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
+    block.columns = static_cast<int>(std::min<int64_t>(kernels_.block_columns, problem_.columns - column));
     block.rounding = problem_.rounding;
     const int64_t* offsets = outside ? nullptr : problem_.source->TapOffsets();
     for (size_t i = 0; i < problem_.parts.size(); ++i) {
@@ -202,8 +199,8 @@ class Item {
     space_.runs.resize(block.taps);
     for (int64_t tap = 0; tap < block.taps; ++tap) {
       space_.runs[tap] = {block.a[tap * block.a_tap_stride] + block.k_begin * step,
-                          block.b + block.b_tap[tap] + block.k_begin * block.ldb,
-                          block.k_end - block.k_begin, block.rounding.grain};
+                          block.b + block.b_tap[tap] + block.k_begin * block.ldb, block.k_end - block.k_begin,
+                          block.rounding.grain};
     }
     TransposedBlock t{};
     t.runs = space_.runs.data();
@@ -271,8 +268,8 @@ size_t FindOwner(const std::vector<Blocking>& blockings, int64_t index, First fi
   return low;
 }
 
-void PackShared(const std::vector<GemmProblem>& problems, std::vector<Blocking>* blockings,
-                const Kernels& kernels, const Parallel& parallel) {
+void PackShared(const std::vector<GemmProblem>& problems, std::vector<Blocking>* blockings, const Kernels& kernels,
+                const Parallel& parallel) {
   int64_t panels = 0;
   for (size_t i = 0; i < problems.size(); ++i) {
     Blocking& b = (*blockings)[i];
@@ -286,8 +283,7 @@ void PackShared(const std::vector<GemmProblem>& problems, std::vector<Blocking>*
     if ((*blockings)[i].packing == Packing::kShared) floats += Depth(problems[i]) * problems[i].columns;
   }
   ForFloats(floats, parallel)(panels, [&](int64_t index) {
-    const size_t i =
-        FindOwner(*blockings, index, [](const Blocking& b) { return b.first_panel; });
+    const size_t i = FindOwner(*blockings, index, [](const Blocking& b) { return b.first_panel; });
     const Blocking& b = (*blockings)[i];
     const int64_t panel = index - b.first_panel;
     const int64_t floats = Depth(problems[i]) * kernels.block_columns;
@@ -297,8 +293,7 @@ void PackShared(const std::vector<GemmProblem>& problems, std::vector<Blocking>*
 
 }  // namespace
 
-void RunGemms(const std::vector<GemmProblem>& problems, const Kernels& kernels,
-              const Parallel& threads) {
+void RunGemms(const std::vector<GemmProblem>& problems, const Kernels& kernels, const Parallel& threads) {
   int64_t products = 0;
   for (const GemmProblem& problem : problems) {
     products += problem.rows * problem.columns * Depth(problem);

@@ -17,8 +17,7 @@ class RowSource {
   virtual ~RowSource() = default;
   // Writes for rows [begin, begin + count) the address of channel 0 of each tap to a[tap * stride + row], and of
   // the output row to c[row]. nullptr stands for a tap outside of the image.
-  virtual void Fill(int64_t begin, int64_t count, const float** a, int64_t stride,
-                    float** c) const = 0;
+  virtual void Fill(int64_t begin, int64_t count, const float** a, int64_t stride, float** c) const = 0;
   // Floats from the first tap of a row to its other taps, where these are the same for all rows without a tap
   // outside of the image; else nullptr.
   virtual const int64_t* TapOffsets() const { return nullptr; }
@@ -46,16 +45,15 @@ struct GemmProblem {
   Weights weights;
   std::vector<ReductionPart> parts;
   const RowSource* source = nullptr;
-  int64_t column_offset = 0;       // Added to every output row address.
-  int64_t transposed_step = 0;     // > 0: rows adjoin in memory, channels lie this far apart.
-  bool skip_outside = false;       // Do not form products of taps outside the image (else: of a zero).
+  int64_t column_offset = 0;    // Added to every output row address.
+  int64_t transposed_step = 0;  // > 0: rows adjoin in memory, channels lie this far apart.
+  bool skip_outside = false;    // Do not form products of taps outside the image (else: of a zero).
   PassRounding rounding;
 
   int64_t taps() const { return static_cast<int64_t>(weights.tap_at.size()); }
 };
 
-void RunGemms(const std::vector<GemmProblem>& problems, const Kernels& kernels,
-              const Parallel& parallel);
+void RunGemms(const std::vector<GemmProblem>& problems, const Kernels& kernels, const Parallel& parallel);
 
 }  // namespace ipu_tf
 

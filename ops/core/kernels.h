@@ -20,11 +20,11 @@ struct PassRounding {
 struct IndirectBlock {
   const float* const* a;  // a[tap * a_tap_stride + row]: channel 0 of the input row.
   int64_t a_tap_stride;
-  const int64_t* a_tap;   // If not null: tap t of a row lies a_tap[t] floats after a[row].
-  const float* b;         // Weights at the block's first column.
-  const int64_t* b_tap;   // Floats from `b` to channel 0 of each tap.
-  int64_t ldb;            // Floats from one channel of `b` to the next.
-  float* const* c;        // Output rows, at the block's first column.
+  const int64_t* a_tap;  // If not null: tap t of a row lies a_tap[t] floats after a[row].
+  const float* b;        // Weights at the block's first column.
+  const int64_t* b_tap;  // Floats from `b` to channel 0 of each tap.
+  int64_t ldb;           // Floats from one channel of `b` to the next.
+  float* const* c;       // Output rows, at the block's first column.
   int64_t taps;
   int64_t k_begin;  // The channels of a run: [k_begin, k_end).
   int64_t k_end;
@@ -68,7 +68,7 @@ struct DepthwiseBlock {
   int64_t channel_begin;
   int64_t channel_end;
   int pixels;
-  bool add;  // Add the sum to `y` (else overwrite).
+  bool add;         // Add the sum to `y` (else overwrite).
   bool round_taps;  // Round to float16 after each tap.
   bool nanoo;
 };
@@ -101,8 +101,7 @@ struct Kernels {
   void (*transposed)(const TransposedBlock& block);
   void (*depthwise)(const DepthwiseBlock& block);
   // panel[k][block_columns] = b[k * k_stride + n * n_stride], zero from `columns` on.
-  void (*pack)(const float* b, int64_t k_stride, int64_t n_stride, int64_t depth, int64_t columns,
-               float* panel);
+  void (*pack)(const float* b, int64_t k_stride, int64_t n_stride, int64_t depth, int64_t columns, float* panel);
   // to[pixel][block_rows] = from[pixel * stride + row] for row < rows <= block_rows; the rest is undefined.
   void (*pack_rows)(const float* from, int64_t stride, int64_t pixels, int64_t rows, float* to);
   void (*half_to_float)(const uint16_t* from, float* to, int64_t count);

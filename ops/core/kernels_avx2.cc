@@ -29,9 +29,7 @@ inline Vector Relu(Vector v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }  
 inline Vector Add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
 
 inline Vector FromHalf(__m128i h) { return _mm256_cvtph_ps(h); }
-inline Vector LoadHalf(const uint16_t* p) {
-  return FromHalf(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-}
+inline Vector LoadHalf(const uint16_t* p) { return FromHalf(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
 
 // Clamps to the finite range of float16; NaN passes (min and max return their second operand then).
 inline Vector Saturate(Vector v) {
@@ -40,9 +38,7 @@ inline Vector Saturate(Vector v) {
 }
 
 inline Vector Multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
-inline Mask IsPositive(Vector v) {
-  return _mm256_castps_si256(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GT_OQ));
-}
+inline Mask IsPositive(Vector v) { return _mm256_castps_si256(_mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_GT_OQ)); }
 inline Mask Equal(Vector a, Vector b) { return _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)); }
 inline Mask And(Mask a, Mask b) { return _mm256_and_si256(a, b); }
 inline Mask AndNot(Mask a, Mask b) { return _mm256_andnot_si256(a, b); }
@@ -73,9 +69,7 @@ inline __m128i ToHalf(Vector v, bool nanoo) {
   const __m128i infinite = _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x7c00));
   return _mm_blendv_epi8(h, _mm_set1_epi16(0x7e00), infinite);
 }
-inline void StoreHalf(uint16_t* p, __m128i h) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), h);
-}
+inline void StoreHalf(uint16_t* p, __m128i h) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), h); }
 
 // Transposes an 8 x 8 block: to[c * ldt + r] = from[r * ldf + c].
 inline void TransposeBlock(const float* from, int64_t ldf, float* to, int64_t ldt) {

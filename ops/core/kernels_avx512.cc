@@ -1,6 +1,15 @@
 // AVX-512: 12 rows x 32 columns of accumulators. Nothing shared and inline may be instantiated here: the
 // linker could pick this file's AVX-512 copy for machines that lack it.
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12 warns of the undefined vectors in its own header.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
 
 #include "kernels.h"
 
@@ -29,9 +38,7 @@ inline Vector Relu(Vector v) { return _mm512_max_ps(_mm512_setzero_ps(), v); }  
 inline Vector Add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
 
 inline Vector FromHalf(__m256i h) { return _mm512_cvtph_ps(h); }
-inline Vector LoadHalf(const uint16_t* p) {
-  return FromHalf(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-}
+inline Vector LoadHalf(const uint16_t* p) { return FromHalf(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
 
 // Clamps to the finite range of float16; NaN passes (min and max return their second operand then).
 inline Vector Saturate(Vector v) {
@@ -69,9 +76,7 @@ inline __m256i ToHalf(Vector v, bool nanoo) {
   const __m256i infinite = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7c00));
   return _mm256_blendv_epi8(h, _mm256_set1_epi16(0x7e00), infinite);
 }
-inline void StoreHalf(uint16_t* p, __m256i h) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), h);
-}
+inline void StoreHalf(uint16_t* p, __m256i h) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), h); }
 
 // Transposes a 16 x 16 block: to[c * ldt + r] = from[r * ldf + c].
 inline void TransposeBlock(const float* from, int64_t ldf, float* to, int64_t ldt) {

@@ -14,8 +14,7 @@ class StridedRows : public RowSource {
   StridedRows(const float* a, int64_t row_stride, float* c, int64_t ldc)
       : a_(a), row_stride_(row_stride), c_(c), ldc_(ldc) {}
 
-  void Fill(int64_t begin, int64_t count, const float** a, int64_t /*stride*/,
-            float** c) const override {
+  void Fill(int64_t begin, int64_t count, const float** a, int64_t /*stride*/, float** c) const override {
     for (int64_t r = 0; r < count; ++r) {
       a[r] = a_ + (begin + r) * row_stride_;
       c[r] = c_ + (begin + r) * ldc_;
@@ -52,17 +51,15 @@ std::string CheckPlan(const MatMulPlan& plan, const MatMulShape& shape) {
                           {"reduction", {shape.depth, plan.reduction, plan.grain}}});
 }
 
-void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics,
-            const float* a, const float* b, float* c, const Kernels& kernels,
-            const Parallel& parallel) {
+void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics, const float* a, const float* b,
+            float* c, const Kernels& kernels, const Parallel& parallel) {
   if (numerics.stochastic()) return TiledMatMul(shape, plan, numerics, a, b, c, parallel);
   const Partition reduction{shape.depth, plan.reduction, plan.grain};
   std::vector<StridedRows> sources;
   std::vector<GemmProblem> problems(shape.batch());
   sources.reserve(shape.batch());
   for (int64_t g = 0; g < shape.batch(); ++g) {
-    sources.emplace_back(a + shape.a_at[g], shape.a_row_stride,
-                         c + shape.c_at[g], shape.c_row_stride);
+    sources.emplace_back(a + shape.a_at[g], shape.a_row_stride, c + shape.c_at[g], shape.c_row_stride);
     GemmProblem& problem = problems[g];
     problem.rows = shape.rows;
     problem.columns = shape.columns;

@@ -27,9 +27,8 @@ struct MatMulShape {
 std::string CheckPlan(const MatMulPlan& plan, const MatMulShape& shape);
 
 // float32 operands (float16 ones converted before), rounded as `numerics` says; `c` is not yet rounded to float16.
-void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics,
-            const float* a, const float* b, float* c, const Kernels& kernels,
-            const Parallel& parallel);
+void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics, const float* a, const float* b,
+            float* c, const Kernels& kernels, const Parallel& parallel);
 
 }  // namespace ipu_tf
 

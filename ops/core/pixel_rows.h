@@ -29,13 +29,11 @@ class PixelRows : public RowSource {
   };
 
   PixelRows(const Grid& grid, std::vector<Tap> taps);
-  void Fill(int64_t begin, int64_t count, const float** a, int64_t stride,
-            float** c) const override;
+  void Fill(int64_t begin, int64_t count, const float** a, int64_t stride, float** c) const override;
   const int64_t* TapOffsets() const override { return tap_offsets_.data(); }
 
  private:
-  void FillPixel(int64_t row, int64_t column, const float* image, const float** a,
-                 int64_t stride) const;
+  void FillPixel(int64_t row, int64_t column, const float* image, const float** a, int64_t stride) const;
 
   Grid grid_;
   std::vector<Tap> taps_;

@@ -48,12 +48,8 @@ struct Numerics {
   RandomKey random;  // Of this execution; for stochastic rounding only.
 
   // The grain of rounding passes; 0 where partials stay float32.
-  int64_t pass_grain(int64_t grain) const {
-    return type == ElementType::kHalf && half_partials ? grain : 0;
-  }
-  bool stochastic() const {
-    return type == ElementType::kHalf && rounding == Rounding::kStochastic;
-  }
+  int64_t pass_grain(int64_t grain) const { return type == ElementType::kHalf && half_partials ? grain : 0; }
+  bool stochastic() const { return type == ElementType::kHalf && rounding == Rounding::kStochastic; }
 };
 
 // Elements of one AMP pass: 16 for float16, 8 for float32.

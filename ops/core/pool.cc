@@ -51,9 +51,8 @@ void ImageGradient(const PoolShape& s, bool relu, const float* x, const float* y
 void MaxPoolGradient(const PoolShape& s, bool relu, const float* x, const float* y, const float* dy, float* dx,
                      const Kernels& kernels, const Parallel& parallel) {
   const int64_t in = s.in_rows * s.in_columns * s.channels, out = s.out_rows * s.out_columns * s.channels;
-  ForFloats(s.batch * in, parallel)(s.batch, [&](int64_t i) {
-    ImageGradient(s, relu, x + i * in, y + i * out, dy + i * out, dx + i * in, kernels);
-  });
+  ForFloats(s.batch * in, parallel)(
+      s.batch, [&](int64_t i) { ImageGradient(s, relu, x + i * in, y + i * out, dy + i * out, dx + i * in, kernels); });
 }
 
 }  // namespace ipu_tf

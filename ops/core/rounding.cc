@@ -7,7 +7,7 @@ namespace ipu_tf {
 namespace {
 
 constexpr int kStretch = 256;
-constexpr uint32_t kLargestHalf = 0x477fe000;    // 65504.
+constexpr uint32_t kLargestHalf = 0x477fe000;     // 65504.
 constexpr uint32_t kSmallestNormal = 0x38800000;  // 2^-14.
 constexpr uint32_t kInfinity = 0x7f800000;
 constexpr uint32_t kNan = 0x7fc00000;

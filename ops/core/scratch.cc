@@ -112,8 +112,7 @@ Scratch::~Scratch() {
   if (data_ != nullptr) RecentOfThread().Give(data_, bytes_);
 }
 
-Scratch::Scratch(Scratch&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+Scratch::Scratch(Scratch&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
 
 Scratch& Scratch::operator=(Scratch&& other) noexcept {
   std::swap(data_, other.data_);

@@ -56,8 +56,7 @@ class Block {
       for (int64_t k = 0; k < length; k += pass) {
         Accumulate(k, std::min(length, k + pass));
         if (!numerics_.half_partials) continue;
-        RoundStochastic(partial_.data(), static_cast<int64_t>(partial_.size()), numerics_.nanoo,
-                        &random);
+        RoundStochastic(partial_.data(), static_cast<int64_t>(partial_.size()), numerics_.nanoo, &random);
       }
     }
   }
@@ -105,10 +104,8 @@ std::vector<Range> Splits::At(int64_t index) const {
   return ranges;
 }
 
-void InterpretTiles(const TiledOp& op, int64_t grain, const Numerics& numerics,
-                    const Parallel& parallel) {
-  parallel(op.output().count(),
-           [&](int64_t index) { Block(op, grain, numerics, index).Compute(); });
+void InterpretTiles(const TiledOp& op, int64_t grain, const Numerics& numerics, const Parallel& parallel) {
+  parallel(op.output().count(), [&](int64_t index) { Block(op, grain, numerics, index).Compute(); });
 }
 
 }  // namespace ipu_tf

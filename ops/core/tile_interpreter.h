@@ -41,10 +41,7 @@ struct RunRow {
 class TiledOp {
  public:
   TiledOp(Splits output, Splits reduction, int64_t a_step, int64_t b_step)
-      : output_(std::move(output)),
-        reduction_(std::move(reduction)),
-        a_step_(a_step),
-        b_step_(b_step) {}
+      : output_(std::move(output)), reduction_(std::move(reduction)), a_step_(a_step), b_step_(b_step) {}
   virtual ~TiledOp() = default;
 
   const Splits& output() const { return output_; }
@@ -56,8 +53,8 @@ class TiledOp {
   virtual std::vector<float*> OutputRows(const std::vector<Range>& block) const = 0;
   virtual int64_t Runs(const std::vector<Range>& part) const = 0;
   // Describes a run for every output row; returns its length.
-  virtual int64_t FillRun(const std::vector<Range>& block, const std::vector<Range>& part,
-                          int64_t run, RunRow* rows) const = 0;
+  virtual int64_t FillRun(const std::vector<Range>& block, const std::vector<Range>& part, int64_t run,
+                          RunRow* rows) const = 0;
 
  private:
   Splits output_, reduction_;
@@ -65,8 +62,7 @@ class TiledOp {
 };
 
 // Computes every tile of `op` in float16 arithmetic with stochastic rounding. `grain`: elements of a pass.
-void InterpretTiles(const TiledOp& op, int64_t grain, const Numerics& numerics,
-                    const Parallel& parallel);
+void InterpretTiles(const TiledOp& op, int64_t grain, const Numerics& numerics, const Parallel& parallel);
 
 }  // namespace ipu_tf
 

@@ -53,9 +53,7 @@ class FieldTiles : public TiledOp {
     return rows;
   }
 
-  int64_t Runs(const std::vector<Range>& part) const override {
-    return part[0].size() * part[1].size();
-  }
+  int64_t Runs(const std::vector<Range>& part) const override { return part[0].size() * part[1].size(); }
 
   int64_t FillRun(const std::vector<Range>& block, const std::vector<Range>& part, int64_t run,
                   RunRow* rows) const override {
@@ -65,18 +63,17 @@ class FieldTiles : public TiledOp {
     const int64_t position = kernel_row * f_.kernel_columns + kernel_column;
     const float* w = f_.w + (position * f_.in_channels + channels.begin) * b_step() + block[4].begin;
     ForEachPixel(block, [&](int64_t g, int64_t n, int64_t r, int64_t c) {
-      const int64_t row = InputPosition(r * f_.row_step + kernel_row * f_.row_dilation - f_.row_pad,
-                                        f_.row_divisor, f_.in_rows);
-      const int64_t column =
-          InputPosition(c * f_.column_step + kernel_column * f_.column_dilation - f_.column_pad,
-                        f_.column_divisor, f_.in_columns);
+      const int64_t row =
+          InputPosition(r * f_.row_step + kernel_row * f_.row_dilation - f_.row_pad, f_.row_divisor, f_.in_rows);
+      const int64_t column = InputPosition(c * f_.column_step + kernel_column * f_.column_dilation - f_.column_pad,
+                                           f_.column_divisor, f_.in_columns);
       if (row < 0 || column < 0) {
         *rows++ = {nullptr, nullptr, 0, 0};
         return;
       }
       const int64_t pixel = (n * f_.in_rows + row) * f_.in_columns + column;
-      *rows++ = {f_.in + (pixel * f_.groups + g) * f_.in_channels + channels.begin,
-                 w + g * f_.out_channels, 0, channels.size()};
+      *rows++ = {f_.in + (pixel * f_.groups + g) * f_.in_channels + channels.begin, w + g * f_.out_channels, 0,
+                 channels.size()};
     });
     return channels.size();
   }
@@ -98,8 +95,7 @@ class FieldTiles : public TiledOp {
 
 class FilterTiles : public TiledOp {
  public:
-  FilterTiles(const ConvShape& shape, const ConvPlan& plan, const float* x, const float* dy,
-              float* dw)
+  FilterTiles(const ConvShape& shape, const ConvPlan& plan, const float* x, const float* dy, float* dw)
       : TiledOp(Splits({{shape.groups, plan.groups, 1},
                         {shape.kernel_rows, plan.kernel_rows, 1},
                         {shape.kernel_columns, plan.kernel_columns, 1},
@@ -118,15 +114,13 @@ class FilterTiles : public TiledOp {
     std::vector<float*> rows;
     ForEachRow(block, [&](int64_t g, int64_t r, int64_t c, int64_t i) {
       const int64_t position = r * s_.kernel_columns + c;
-      rows.push_back(dw_ + (position * s_.group_in_channels() + i) * s_.out_channels +
-                     g * s_.group_out_channels() + block[4].begin);
+      rows.push_back(dw_ + (position * s_.group_in_channels() + i) * s_.out_channels + g * s_.group_out_channels() +
+                     block[4].begin);
     });
     return rows;
   }
 
-  int64_t Runs(const std::vector<Range>& part) const override {
-    return part[0].size() * part[1].size();
-  }
+  int64_t Runs(const std::vector<Range>& part) const override { return part[0].size() * part[1].size(); }
 
   int64_t FillRun(const std::vector<Range>& block, const std::vector<Range>& part, int64_t run,
                   RunRow* rows) const override {
@@ -134,8 +128,8 @@ class FilterTiles : public TiledOp {
     const int64_t row = part[1].begin + run % part[1].size();
     const Range columns = part[2];
     const int64_t step = s_.stride_columns;
-    const float* dy = dy_ + ((n * s_.out_rows + row) * s_.out_columns + columns.begin) * s_.out_channels +
-                      block[4].begin;
+    const float* dy =
+        dy_ + ((n * s_.out_rows + row) * s_.out_columns + columns.begin) * s_.out_channels + block[4].begin;
     ForEachRow(block, [&](int64_t g, int64_t r, int64_t c, int64_t i) {
       const int64_t in_row = row * s_.stride_rows + r * s_.dilation_rows - s_.pad_top;
       if (in_row < 0 || in_row >= s_.in_rows) {
@@ -147,8 +141,8 @@ class FilterTiles : public TiledOp {
       const int64_t begin = first < 0 ? CeilDivide(-first, step) : 0;
       const int64_t end = first < s_.in_columns ? CeilDivide(s_.in_columns - first, step) : 0;
       const int64_t pixel = (n * s_.in_rows + in_row) * s_.in_columns + first;
-      *rows++ = {x_ + pixel * s_.in_channels + g * s_.group_in_channels() + i,
-                 dy + g * s_.group_out_channels(), begin, std::min(end, columns.size())};
+      *rows++ = {x_ + pixel * s_.in_channels + g * s_.group_in_channels() + i, dy + g * s_.group_out_channels(), begin,
+                 std::min(end, columns.size())};
     });
     return columns.size();
   }
@@ -176,8 +170,7 @@ Scratch FlippedFilter(const ConvShape& shape, const float* w) {
   const int64_t from = shape.group_in_channels(), to = shape.group_out_channels();
   const int64_t positions = shape.kernel_rows * shape.kernel_columns, floats = from * shape.out_channels;
   for (int64_t position = 0; position < positions; ++position) {
-    CopyStrided(w + (positions - 1 - position) * floats,
-                {{to, 1}, {shape.groups, to}, {from, shape.out_channels}},
+    CopyStrided(w + (positions - 1 - position) * floats, {{to, 1}, {shape.groups, to}, {from, shape.out_channels}},
                 flipped.data() + position * floats);
   }
   return flipped;
@@ -185,8 +178,8 @@ Scratch FlippedFilter(const ConvShape& shape, const float* w) {
 
 }  // namespace
 
-void TiledConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                      const float* x, const float* w, float* y, const Parallel& parallel) {
+void TiledConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
+                      const float* w, float* y, const Parallel& parallel) {
   Field field;
   field.batch = shape.batch;
   field.groups = shape.groups;
@@ -210,8 +203,8 @@ void TiledConvForward(const ConvShape& shape, const ConvPlan& plan, const Numeri
   InterpretTiles(FieldTiles(field, plan), plan.grain, numerics, parallel);
 }
 
-void TiledConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                            const float* w, const float* dy, float* dx, const Parallel& parallel) {
+void TiledConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* w,
+                            const float* dy, float* dx, const Parallel& parallel) {
   const Scratch flipped = FlippedFilter(shape, w);
   Field field;
   field.batch = shape.batch;
@@ -236,8 +229,8 @@ void TiledConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const 
   InterpretTiles(FieldTiles(field, plan), plan.grain, numerics, parallel);
 }
 
-void TiledConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                             const float* x, const float* dy, float* dw, const Parallel& parallel) {
+void TiledConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
+                             const float* dy, float* dw, const Parallel& parallel) {
   InterpretTiles(FilterTiles(shape, plan, x, dy, dw), plan.grain, numerics, parallel);
 }
 

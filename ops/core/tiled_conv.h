@@ -6,14 +6,14 @@
 
 namespace ipu_tf {
 
-void TiledConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                      const float* x, const float* w, float* y, const Parallel& parallel);
+void TiledConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
+                      const float* w, float* y, const Parallel& parallel);
 
-void TiledConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                            const float* w, const float* dy, float* dx, const Parallel& parallel);
+void TiledConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* w,
+                            const float* dy, float* dx, const Parallel& parallel);
 
-void TiledConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics,
-                             const float* x, const float* dy, float* dw, const Parallel& parallel);
+void TiledConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
+                             const float* dy, float* dw, const Parallel& parallel);
 
 }  // namespace ipu_tf
 

@@ -9,13 +9,9 @@ namespace {
 
 class MatMulTiles : public TiledOp {
  public:
-  MatMulTiles(const MatMulShape& shape, const MatMulPlan& plan, const float* a, const float* b,
-              float* c)
-      : TiledOp(Splits({{shape.batch(), plan.batch, 1},
-                        {shape.rows, plan.rows, 1},
-                        {shape.columns, plan.columns, 1}}),
-                Splits({{shape.depth, plan.reduction, plan.grain}}), shape.a_k_stride,
-                shape.b_k_stride),
+  MatMulTiles(const MatMulShape& shape, const MatMulPlan& plan, const float* a, const float* b, float* c)
+      : TiledOp(Splits({{shape.batch(), plan.batch, 1}, {shape.rows, plan.rows, 1}, {shape.columns, plan.columns, 1}}),
+                Splits({{shape.depth, plan.reduction, plan.grain}}), shape.a_k_stride, shape.b_k_stride),
         shape_(shape),
         a_(a),
         b_(b),
@@ -54,8 +50,8 @@ class MatMulTiles : public TiledOp {
 
 }  // namespace
 
-void TiledMatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics,
-                 const float* a, const float* b, float* c, const Parallel& parallel) {
+void TiledMatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics, const float* a,
+                 const float* b, float* c, const Parallel& parallel) {
   if (shape.b_n_stride == 1) {
     return InterpretTiles(MatMulTiles(shape, plan, a, b, c), plan.grain, numerics, parallel);
   }
@@ -66,8 +62,7 @@ void TiledMatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numeric
   const int64_t floats = shape.depth * shape.columns;
   Scratch copy(shape.batch() * floats);
   for (int64_t g = 0; g < shape.batch(); ++g) {
-    CopyStrided(b + shape.b_at[g],
-                {{shape.depth, shape.b_k_stride}, {shape.columns, shape.b_n_stride}},
+    CopyStrided(b + shape.b_at[g], {{shape.depth, shape.b_k_stride}, {shape.columns, shape.b_n_stride}},
                 copy.data() + g * floats);
     dense.b_at[g] = g * floats;
   }

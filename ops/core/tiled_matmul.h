@@ -6,8 +6,8 @@
 
 namespace ipu_tf {
 
-void TiledMatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics,
-                 const float* a, const float* b, float* c, const Parallel& parallel);
+void TiledMatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& numerics, const float* a,
+                 const float* b, float* c, const Parallel& parallel);
 
 }  // namespace ipu_tf
 

@@ -29,8 +29,7 @@ class ConvKernel : public TileKernel {
 
  protected:
   // Returns an error, or "" with the shape of the call.
-  std::string Shape(ConvPass pass, const TensorShape& input, const TensorShape& filter,
-                    ConvShape* shape) const {
+  std::string Shape(ConvPass pass, const TensorShape& input, const TensorShape& filter, ConvShape* shape) const {
     const std::string error = MakeConvShape(attributes_, input, filter, Depthwise, shape);
     return error.empty() ? CheckPlan(pass, conv_plan_, *shape) : error;
   }
@@ -61,8 +60,8 @@ class ForwardKernel : public ConvKernel<Depthwise> {
     const Parallel parallel = ParallelOf(context);
     const Operand x(input, kernels, parallel), w(filter, kernels, parallel);
     Result y(output);
-    ConvForward(shape, this->conv_plan_, this->CallNumerics(), x.data(), w.data(), y.data(), kernels,
-                parallel, epilogue);
+    ConvForward(shape, this->conv_plan_, this->CallNumerics(), x.data(), w.data(), y.data(), kernels, parallel,
+                epilogue);
     y.Round(this->numerics_.nanoo, kernels, parallel);
   }
 
@@ -97,8 +96,8 @@ class InputGradientKernel : public ConvKernel<Depthwise> {
     if (context->num_inputs() == 4) {
       const Tensor& features = context->input(3);
       OP_REQUIRES(context, features.shape() == input,
-                  Error("features must have the shape of the image, " + input.DebugString() + ". Received: " +
-                        features.shape().DebugString()));
+                  Error("features must have the shape of the image, " + input.DebugString() +
+                        ". Received: " + features.shape().DebugString()));
       epilogue.relu_output = features.flat<float>().data();
     }
     Tensor* output = nullptr;
@@ -107,8 +106,8 @@ class InputGradientKernel : public ConvKernel<Depthwise> {
     const Parallel parallel = ParallelOf(context);
     const Operand w(filter, kernels, parallel), dy(out_backprop, kernels, parallel);
     Result dx(output);
-    ConvInputGradient(shape, this->conv_plan_, this->CallNumerics(), w.data(), dy.data(), dx.data(),
-                      kernels, parallel, epilogue);
+    ConvInputGradient(shape, this->conv_plan_, this->CallNumerics(), w.data(), dy.data(), dx.data(), kernels, parallel,
+                      epilogue);
     dx.Round(this->numerics_.nanoo, kernels, parallel);
   }
 };
@@ -137,8 +136,8 @@ class FilterGradientKernel : public ConvKernel<Depthwise> {
     const Parallel parallel = ParallelOf(context);
     const Operand x(input, kernels, parallel), dy(out_backprop, kernels, parallel);
     Result dw(output);
-    ConvFilterGradient(shape, this->conv_plan_, this->CallNumerics(), x.data(), dy.data(), dw.data(),
-                       kernels, parallel, bias == nullptr ? nullptr : bias->flat<float>().data());
+    ConvFilterGradient(shape, this->conv_plan_, this->CallNumerics(), x.data(), dy.data(), dw.data(), kernels, parallel,
+                       bias == nullptr ? nullptr : bias->flat<float>().data());
     dw.Round(this->numerics_.nanoo, kernels, parallel);
   }
 };
@@ -160,16 +159,16 @@ absl::Status InputSizesShape(tensorflow::shape_inference::InferenceContext* c) {
 }
 
 // The attributes of every convolution, stock and ours.
-#define IPU_TF_CONV_ATTRS                                                  \
-  Attr("T: {half, float}")                                                 \
-      .Attr("strides: list(int)")                                          \
-      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")                      \
-      .Attr("explicit_paddings: list(int) = []")                           \
-      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")                      \
-      .Attr("dilations: list(int) = [1, 1, 1, 1]")                         \
-      .IPU_TF_TILE_ATTRS                                                   \
-      .Doc("The stock op of this name without Ipu, computed tile by tile as `plan` says: [batch, groups, " \
-           "field_rows, field_columns, out_channels, in_channels, kernel_rows, kernel_columns, grain].")
+#define IPU_TF_CONV_ATTRS                                                                                 \
+  Attr("T: {half, float}")                                                                                \
+      .Attr("strides: list(int)")                                                                         \
+      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")                                                     \
+      .Attr("explicit_paddings: list(int) = []")                                                          \
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")                                                     \
+      .Attr("dilations: list(int) = [1, 1, 1, 1]")                                                        \
+      .IPU_TF_TILE_ATTRS.Doc(                                                                             \
+          "The stock op of this name without Ipu, computed tile by tile as `plan` says: [batch, groups, " \
+          "field_rows, field_columns, out_channels, in_channels, kernel_rows, kernel_columns, grain].")
 
 REGISTER_OP("IpuConv2D")
     .Input("input: T")
@@ -229,8 +228,7 @@ REGISTER_OP("IpuDepthwiseConv2dNative")
     .Input("input: T")
     .Input("filter: T")
     .Output("output: T")
-    .IPU_TF_CONV_ATTRS.SetShapeFn(
-        tensorflow::shape_inference::DepthwiseConv2DNativeShapeWithExplicitPadding);
+    .IPU_TF_CONV_ATTRS.SetShapeFn(tensorflow::shape_inference::DepthwiseConv2DNativeShapeWithExplicitPadding);
 
 REGISTER_OP("IpuDepthwiseConv2dNativeBackpropInput")
     .Input("input_sizes: int32")
@@ -257,9 +255,8 @@ IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropFilter", FilterGrad
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), BiasedForwardKernel);
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputRelu").Device(DEVICE_CPU).TypeConstraint<float>("T"),
                         InputGradientKernel<false>);
-REGISTER_KERNEL_BUILDER(
-    Name("IpuConv2DBackpropFilterWithBias").Device(DEVICE_CPU).TypeConstraint<float>("T"),
-    FilterGradientKernel<false>);
+REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropFilterWithBias").Device(DEVICE_CPU).TypeConstraint<float>("T"),
+                        FilterGradientKernel<false>);
 
 }  // namespace
 }  // namespace ipu_tf

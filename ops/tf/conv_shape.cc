@@ -20,13 +20,12 @@ std::string Join(const Values& values) {
 // One value for each dimension of NHWC, 1 for images and channels.
 std::string CheckSteps(const char* name, const std::vector<int32_t>& steps) {
   const bool good = steps.size() == 4 && steps[0] == 1 && steps[3] == 1 && steps[1] > 0 && steps[2] > 0;
-  return good ? "" : std::string(name) + " must be [1, rows, columns, 1], each at least 1. Received: " +
-                         Join(steps);
+  return good ? "" : std::string(name) + " must be [1, rows, columns, 1], each at least 1. Received: " + Join(steps);
 }
 
 // The output extent and the padding before the image, in one direction.
-std::string PlaceWindow(const ConvAttributes& attributes, int dimension, int64_t in, int64_t kernel,
-                        int64_t* out, int64_t* before) {
+std::string PlaceWindow(const ConvAttributes& attributes, int dimension, int64_t in, int64_t kernel, int64_t* out,
+                        int64_t* before) {
   const int64_t stride = attributes.strides[dimension];
   const int64_t window = (kernel - 1) * attributes.dilations[dimension] + 1;
   int64_t after = 0;
@@ -43,9 +42,8 @@ std::string PlaceWindow(const ConvAttributes& attributes, int dimension, int64_t
   const int64_t room = in + *before + after - window;
   *out = room < 0 ? 0 : room / stride + 1;
   if (*out > 0) return "";
-  return std::string("the filter spans ") + std::to_string(window) +
-         (dimension == 1 ? " rows" : " columns") + " but the padded image has only " +
-         std::to_string(in + *before + after);
+  return std::string("the filter spans ") + std::to_string(window) + (dimension == 1 ? " rows" : " columns") +
+         " but the padded image has only " + std::to_string(in + *before + after);
 }
 
 }  // namespace
@@ -66,22 +64,21 @@ std::string ConvAttributes::Check() const {
   if (error.empty()) error = CheckSteps("dilations", dilations);
   if (!error.empty()) return error;
   if (padding != "EXPLICIT") {
-    return explicit_paddings.empty() ? ""
-                                     : "explicit_paddings go with padding EXPLICIT. Received: " + padding;
+    return explicit_paddings.empty() ? "" : "explicit_paddings go with padding EXPLICIT. Received: " + padding;
   }
   const auto& p = explicit_paddings;
   const bool good = p.size() == 8 && p[0] == 0 && p[1] == 0 && p[6] == 0 && p[7] == 0 &&
                     std::all_of(p.begin(), p.end(), [](int64_t v) { return v >= 0; });
   return good ? ""
               : "explicit_paddings must be [0, 0, top, bottom, left, right, 0, 0], none negative. "
-                "Received: " + Join(p);
+                "Received: " +
+                    Join(p);
 }
 
-std::string MakeConvShape(const ConvAttributes& attributes, const TensorShape& input,
-                          const TensorShape& filter, bool depthwise, ConvShape* shape) {
+std::string MakeConvShape(const ConvAttributes& attributes, const TensorShape& input, const TensorShape& filter,
+                          bool depthwise, ConvShape* shape) {
   if (input.dims() != 4 || filter.dims() != 4) {
-    return "image and filter have four dimensions. Received: " + input.DebugString() + " and " +
-           filter.DebugString();
+    return "image and filter have four dimensions. Received: " + input.DebugString() + " and " + filter.DebugString();
   }
   if (input.num_elements() == 0 || filter.num_elements() == 0) {
     return "image and filter may not have a dimension of 0. Received: " + input.DebugString() + " and " +
@@ -99,19 +96,17 @@ std::string MakeConvShape(const ConvAttributes& attributes, const TensorShape& i
   const bool whole = depthwise ? filter_in == shape->in_channels
                                : shape->in_channels % filter_in == 0 && filter_out % shape->groups == 0;
   if (!whole) {
-    return std::string("the image's channels do not fit the filter") +
-           (depthwise ? "" : " in whole groups") + ". Received: image " + input.DebugString() +
-           " and filter " + filter.DebugString();
+    return std::string("the image's channels do not fit the filter") + (depthwise ? "" : " in whole groups") +
+           ". Received: image " + input.DebugString() + " and filter " + filter.DebugString();
   }
   shape->stride_rows = attributes.strides[1];
   shape->stride_columns = attributes.strides[2];
   shape->dilation_rows = attributes.dilations[1];
   shape->dilation_columns = attributes.dilations[2];
-  const std::string error = PlaceWindow(attributes, 1, shape->in_rows, shape->kernel_rows,
-                                        &shape->out_rows, &shape->pad_top);
+  const std::string error =
+      PlaceWindow(attributes, 1, shape->in_rows, shape->kernel_rows, &shape->out_rows, &shape->pad_top);
   if (!error.empty()) return error;
-  return PlaceWindow(attributes, 2, shape->in_columns, shape->kernel_columns, &shape->out_columns,
-                     &shape->pad_left);
+  return PlaceWindow(attributes, 2, shape->in_columns, shape->kernel_columns, &shape->out_columns, &shape->pad_left);
 }
 
 TensorShape OutputShape(const ConvShape& shape) {

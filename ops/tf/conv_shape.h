@@ -31,8 +31,7 @@ std::string CheckOutBackprop(const ConvShape& shape, const tensorflow::TensorSha
 tensorflow::TensorShape OutputShape(const ConvShape& shape);
 
 // Reads a shape from an int32 vector tensor. Returns an error, or "".
-std::string ReadShape(const tensorflow::Tensor& sizes, const char* name,
-                      tensorflow::TensorShape* shape);
+std::string ReadShape(const tensorflow::Tensor& sizes, const char* name, tensorflow::TensorShape* shape);
 
 }  // namespace ipu_tf
 

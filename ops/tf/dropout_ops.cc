@@ -32,9 +32,9 @@ class DropoutMask : public NamedKernel {
                                    key.shape().DebugString(), " and ", counter.shape().DebugString())));
     Tensor* kept = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, shape_, &kept));
-    const auto words = counter.flat<tensorflow::uint64>();
+    const auto words = counter.flat<uint64_t>();
     const uint64_t start[2] = {words(0), words(1)};
-    DrawKept(key.flat<tensorflow::uint64>()(0), start, rate_, static_cast<uint8_t*>(kept->data()), kept->NumElements(),
+    DrawKept(key.flat<uint64_t>()(0), start, rate_, static_cast<uint8_t*>(kept->data()), kept->NumElements(),
              ActiveKernels(), ParallelOf(context));
   }
 
@@ -52,9 +52,9 @@ class MaskedScale : public NamedKernel {
     const Tensor& mask = context->input(1);
     const Tensor& scale = context->input(2);
     OP_REQUIRES(context, x.shape() == mask.shape() && scale.dims() == 0,
-                Error(absl::StrCat("values and mask have one shape, and the scale is a scalar. Received: ",
-                                   x.shape().DebugString(), ", ", mask.shape().DebugString(), " and ",
-                                   scale.shape().DebugString())));
+                Error(absl::StrCat(
+                    "values and mask have one shape, and the scale is a scalar. Received: ", x.shape().DebugString(),
+                    ", ", mask.shape().DebugString(), " and ", scale.shape().DebugString())));
     Tensor* y = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &y));
     ScaleKept(x.flat<float>().data(), static_cast<const uint8_t*>(mask.data()), scale.scalar<float>()(),

@@ -21,7 +21,7 @@ std::vector<int64_t> DimSizes(const Tensor& tensor) {
 }
 
 // The axes of one role, seen by one of the three tensors.
-std::vector<StridedAxis> AxesOf(const Einsum& einsum, AxisRole role, int64_t EinsumAxis::*stride) {
+std::vector<StridedAxis> AxesOf(const Einsum& einsum, AxisRole role, int64_t EinsumAxis::* stride) {
   std::vector<StridedAxis> axes;
   for (const EinsumAxis& axis : einsum.axes) {
     if (axis.role == role) axes.push_back({axis.extent, axis.*stride});
@@ -57,8 +57,8 @@ struct MatrixView {
   int64_t outer_stride = 0, inner_stride = 1;
   bool in_place = false;
 
-  MatrixView(const Einsum& einsum, AxisRole outer_role, AxisRole inner_role,
-             int64_t EinsumAxis::*stride, bool inner_dense)
+  MatrixView(const Einsum& einsum, AxisRole outer_role, AxisRole inner_role, int64_t EinsumAxis::* stride,
+             bool inner_dense)
       : batch(AxesOf(einsum, AxisRole::kBatch, stride)),
         outer(AxesOf(einsum, outer_role, stride)),
         inner(AxesOf(einsum, inner_role, stride)) {
@@ -107,8 +107,8 @@ class IpuEinsum : public TileKernel {
     const Tensor& a = context->input(0);
     const Tensor& b = context->input(1);
     OP_REQUIRES(context, a.NumElements() > 0 && b.NumElements() > 0,
-                Error("operands may not have a dimension of 0. Received: " + a.shape().DebugString() +
-                      " and " + b.shape().DebugString()));
+                Error("operands may not have a dimension of 0. Received: " + a.shape().DebugString() + " and " +
+                      b.shape().DebugString()));
     Einsum einsum;
     IPU_TF_CHECK(context, ParseEinsum(equation_, DimSizes(a), DimSizes(b), &einsum));
     const MatrixView a_view(einsum, AxisRole::kRow, AxisRole::kReduction, &EinsumAxis::a_stride, false);
@@ -117,8 +117,7 @@ class IpuEinsum : public TileKernel {
     const MatMulShape shape = ShapeOf(a_view, b_view, c_view);
     IPU_TF_CHECK(context, CheckPlan(matmul_plan_, shape));
     tensorflow::TensorShape output_shape;
-    OP_REQUIRES_OK(context,
-                   tensorflow::TensorShape::BuildTensorShape(einsum.output_shape, &output_shape));
+    OP_REQUIRES_OK(context, tensorflow::TensorShape::BuildTensorShape(einsum.output_shape, &output_shape));
     Tensor* output = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, output_shape, &output));
 
@@ -170,8 +169,9 @@ REGISTER_OP("IpuEinsum")
     .Attr("N: int >= 1")
     .Attr("T: {half, float}")
     .IPU_TF_TILE_ATTRS.SetShapeFn(tensorflow::shape_inference::EinsumShape)
-    .Doc("An Einsum that is a batched matrix product, computed tile by tile as `plan` says: "
-         "[batch, rows, columns, reduction, grain].");
+    .Doc(
+        "An Einsum that is a batched matrix product, computed tile by tile as `plan` says: "
+        "[batch, rows, columns, reduction, grain].");
 
 IPU_TF_REGISTER_TILE_KERNEL("IpuEinsum", IpuEinsum);
 

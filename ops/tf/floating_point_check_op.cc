@@ -124,14 +124,13 @@ class IpuFloatingPointCheck : public tensorflow::OpKernel {
     if (!after.nan && !after.infinity) return;
     const Found before = ScanAll(inputs);
     OP_REQUIRES(context, !(inv_ && after.nan && !before.nan), Exception("invalid operation"));
-    OP_REQUIRES(context, !(oflo_ && after.infinity && !before.infinity && !by_zero),
-                Exception("overflow"));
+    OP_REQUIRES(context, !(oflo_ && after.infinity && !before.infinity && !by_zero), Exception("overflow"));
   }
 
  private:
   absl::Status Exception(const char* what) const {
-    return absl::InvalidArgumentError(std::string("Floating-point exception (") + what + ") in op '" +
-                                      op_name_ + "' (" + op_type_ + ").");
+    return absl::InvalidArgumentError(std::string("Floating-point exception (") + what + ") in op '" + op_name_ +
+                                      "' (" + op_type_ + ").");
   }
 
   std::string op_name_, op_type_;
@@ -151,8 +150,9 @@ REGISTER_OP("IpuFloatingPointCheck")
     .Attr("oflo: bool = false")
     .SetIsStateful()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); })
-    .Doc("Raises where `outputs` of an op show an invalid operation, a division by zero or an overflow that its "
-         "`inputs` do not have.");
+    .Doc(
+        "Raises where `outputs` of an op show an invalid operation, a division by zero or an overflow that its "
+        "`inputs` do not have.");
 
 REGISTER_KERNEL_BUILDER(Name("IpuFloatingPointCheck").Device(DEVICE_CPU), IpuFloatingPointCheck);
 

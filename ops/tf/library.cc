@@ -10,18 +10,12 @@
 extern "C" {
 
 // The TensorFlow version that the library was built for.
-__attribute__((visibility("default"))) const char* ipu_tf_built_for() {
-  return IPU_TF_TENSORFLOW_VERSION;
-}
+__attribute__((visibility("default"))) const char* ipu_tf_built_for() { return IPU_TF_TENSORFLOW_VERSION; }
 
 // The instruction set in use: "avx2" or "avx512".
-__attribute__((visibility("default"))) const char* ipu_tf_isa() {
-  return ipu_tf::ActiveKernels().name;
-}
+__attribute__((visibility("default"))) const char* ipu_tf_isa() { return ipu_tf::ActiveKernels().name; }
 
 // Sets the process seed of stochastic rounding and restarts the call count of every stream.
-__attribute__((visibility("default"))) void ipu_tf_reset_seed(uint64_t seed) {
-  ipu_tf::ResetSeed(seed);
-}
+__attribute__((visibility("default"))) void ipu_tf_reset_seed(uint64_t seed) { ipu_tf::ResetSeed(seed); }
 
 }  // extern "C"

@@ -18,8 +18,7 @@ using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
 // Sets the extents and strides of one batch element of row-major operands.
-void SetMatrices(const TensorShape& a, bool transpose_a, const TensorShape& b, bool transpose_b,
-                 MatMulShape* shape) {
+void SetMatrices(const TensorShape& a, bool transpose_a, const TensorShape& b, bool transpose_b, MatMulShape* shape) {
   const int64_t a_rows = a.dim_size(a.dims() - 2), a_columns = a.dim_size(a.dims() - 1);
   const int64_t b_rows = b.dim_size(b.dims() - 2), b_columns = b.dim_size(b.dims() - 1);
   shape->rows = transpose_a ? a_columns : a_rows;
@@ -34,8 +33,7 @@ void SetMatrices(const TensorShape& a, bool transpose_a, const TensorShape& b, b
 
 class MatMulKernel : public TileKernel {
  public:
-  MatMulKernel(OpKernelConstruction* context, const char* transpose_a, const char* transpose_b)
-      : TileKernel(context) {
+  MatMulKernel(OpKernelConstruction* context, const char* transpose_a, const char* transpose_b) : TileKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr(transpose_a, &transpose_a_));
     OP_REQUIRES_OK(context, context->GetAttr(transpose_b, &transpose_b_));
     const std::string error = ParsePlan(plan_, numerics_.type, &matmul_plan_);
@@ -46,23 +44,20 @@ class MatMulKernel : public TileKernel {
     const Tensor& a = context->input(0);
     const Tensor& b = context->input(1);
     OP_REQUIRES(context, a.dims() >= 2 && b.dims() >= 2,
-                Error(absl::StrCat("operands have at least two dimensions. Received: ",
-                                                  a.shape().DebugString(), " and ",
-                                                  b.shape().DebugString())));
+                Error(absl::StrCat("operands have at least two dimensions. Received: ", a.shape().DebugString(),
+                                   " and ", b.shape().DebugString())));
     MatMulShape shape;
     SetMatrices(a.shape(), transpose_a_, b.shape(), transpose_b_, &shape);
     const tensorflow::MatMulBCast batches(a.shape().dim_sizes(), b.shape().dim_sizes());
     const int64_t depth_b = b.dim_size(b.dims() - (transpose_b_ ? 1 : 2));
-    OP_REQUIRES(context, batches.IsValid() && shape.depth == depth_b,
-                Error(absl::StrCat(
-                    "operands do not match: ", a.shape().DebugString(),
-                    transpose_a_ ? " (transposed)" : "", " times ", b.shape().DebugString(),
-                    transpose_b_ ? " (transposed)" : "")));
+    OP_REQUIRES(
+        context, batches.IsValid() && shape.depth == depth_b,
+        Error(absl::StrCat("operands do not match: ", a.shape().DebugString(), transpose_a_ ? " (transposed)" : "",
+                           " times ", b.shape().DebugString(), transpose_b_ ? " (transposed)" : "")));
     OP_REQUIRES(context, a.NumElements() > 0 && b.NumElements() > 0,
-                Error(absl::StrCat("operands may not have a dimension of 0. Received: ",
-                                                  a.shape().DebugString(), " and ",
-                                                  b.shape().DebugString())));
-    PlaceBatches(batches, a, b, &shape);
+                Error(absl::StrCat("operands may not have a dimension of 0. Received: ", a.shape().DebugString(),
+                                   " and ", b.shape().DebugString())));
+    PlaceBatches(batches, a, &shape);
     IPU_TF_CHECK(context, CheckPlan(matmul_plan_, shape));
     TensorShape output_shape = batches.output_batch_shape();
     OP_REQUIRES_OK(context, output_shape.AddDimWithStatus(shape.rows));
@@ -79,8 +74,7 @@ class MatMulKernel : public TileKernel {
     const Parallel parallel = ParallelOf(context);
     const Operand a_values(a, kernels, parallel), b_values(b, kernels, parallel);
     Result c(output);
-    MatMul(shape, matmul_plan_, CallNumerics(), a_values.data(), b_values.data(), c.data(), kernels,
-           parallel);
+    MatMul(shape, matmul_plan_, CallNumerics(), a_values.data(), b_values.data(), c.data(), kernels, parallel);
     ApplyEpilogue(epilogue, c.data(), output->NumElements() / shape.columns, shape.columns, kernels, parallel);
     c.Round(numerics_.nanoo, kernels, parallel);
   }
@@ -89,8 +83,7 @@ class MatMulKernel : public TileKernel {
   bool relu_ = false;
 
  private:
-  static void PlaceBatches(const tensorflow::MatMulBCast& batches, const Tensor& a, const Tensor& b,
-                           MatMulShape* shape) {
+  static void PlaceBatches(const tensorflow::MatMulBCast& batches, const Tensor& a, MatMulShape* shape) {
     const int64_t a_floats = shape->rows * shape->depth, b_floats = shape->columns * shape->depth;
     const bool broadcast = batches.IsBroadcastingRequired();
     const int64_t count = broadcast ? batches.output_batch_size() : a.NumElements() / a_floats;
@@ -107,15 +100,13 @@ class MatMulKernel : public TileKernel {
 
 class IpuMatMul : public MatMulKernel {
  public:
-  explicit IpuMatMul(OpKernelConstruction* context)
-      : MatMulKernel(context, "transpose_a", "transpose_b") {}
+  explicit IpuMatMul(OpKernelConstruction* context) : MatMulKernel(context, "transpose_a", "transpose_b") {}
 
   void Compute(OpKernelContext* context) override {
     const TensorShape& a = context->input(0).shape();
     const TensorShape& b = context->input(1).shape();
     OP_REQUIRES(context, a.dims() == 2 && b.dims() == 2,
-                Error(absl::StrCat("operands are matrices. Received: ",
-                                                  a.DebugString(), " and ", b.DebugString())));
+                Error(absl::StrCat("operands are matrices. Received: ", a.DebugString(), " and ", b.DebugString())));
     MatMulKernel::Compute(context);
   }
 };
@@ -187,12 +178,12 @@ REGISTER_OP("IpuBatchMatMulV3")
 
 IPU_TF_REGISTER_TILE_KERNEL("IpuMatMul", IpuMatMul);
 IPU_TF_REGISTER_TILE_KERNEL("IpuBatchMatMul", IpuBatchMatMul);
-#define IPU_TF_REGISTER_V3(type)                                                                                 \
-  REGISTER_KERNEL_BUILDER(Name("IpuBatchMatMulV3")                                                              \
-                              .Device(DEVICE_CPU)                                                               \
-                              .TypeConstraint<type>("Ta")                                                       \
-                              .TypeConstraint<type>("Tb")                                                       \
-                              .TypeConstraint<type>("Tout"),                                                    \
+#define IPU_TF_REGISTER_V3(type)                             \
+  REGISTER_KERNEL_BUILDER(Name("IpuBatchMatMulV3")           \
+                              .Device(DEVICE_CPU)            \
+                              .TypeConstraint<type>("Ta")    \
+                              .TypeConstraint<type>("Tb")    \
+                              .TypeConstraint<type>("Tout"), \
                           IpuBatchMatMul)
 IPU_TF_REGISTER_V3(float);
 IPU_TF_REGISTER_V3(Eigen::half);

@@ -35,8 +35,7 @@ class MaxPoolGrad : public NamedKernel {
     const Tensor& x = context->input(0);
     const Tensor& y = context->input(1);
     const Tensor& dy = context->input(2);
-    OP_REQUIRES(context, x.dims() == 4,
-                Error("images have four dimensions. Received: " + x.shape().DebugString()));
+    OP_REQUIRES(context, x.dims() == 4, Error("images have four dimensions. Received: " + x.shape().DebugString()));
     PoolShape shape;
     OP_REQUIRES_OK(context, MakeShape(x.shape(), &shape));
     const TensorShape pooled({shape.batch, shape.out_rows, shape.out_columns, shape.channels});

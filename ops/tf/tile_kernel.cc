@@ -51,9 +51,7 @@ class Deal {
   std::condition_variable finished_;
 };
 
-const uint16_t* HalfData(const Tensor& tensor) {
-  return static_cast<const uint16_t*>(tensor.data());
-}
+const uint16_t* HalfData(const Tensor& tensor) { return static_cast<const uint16_t*>(tensor.data()); }
 
 }  // namespace
 
@@ -97,9 +95,8 @@ Result::Result(Tensor* tensor) : tensor_(tensor) {
 void Result::Round(bool nanoo, const Kernels& kernels, const Parallel& parallel) {
   if (tensor_->dtype() != DT_HALF) return;
   uint16_t* to = static_cast<uint16_t*>(tensor_->data());
-  ForStretches(tensor_->NumElements(), parallel, [&](int64_t begin, int64_t count) {
-    kernels.float_to_half(data_ + begin, to + begin, count, nanoo);
-  });
+  ForStretches(tensor_->NumElements(), parallel,
+               [&](int64_t begin, int64_t count) { kernels.float_to_half(data_ + begin, to + begin, count, nanoo); });
 }
 
 std::string ReadBias(const tensorflow::Tensor& bias, int64_t columns, const float** data) {
@@ -132,8 +129,7 @@ Numerics TileKernel::CallNumerics() const {
 }
 
 absl::Status NamedKernel::Error(const std::string& message) const {
-  return absl::InvalidArgumentError(
-      absl::StrCat(type_string(), " '", std::string(name()), "': ", message));
+  return absl::InvalidArgumentError(absl::StrCat(type_string(), " '", std::string(name()), "': ", message));
 }
 
 }  // namespace ipu_tf

@@ -12,18 +12,18 @@
 #include "tensorflow/core/framework/op_kernel.h"
 
 // The attributes that a tile op has beside those of its stock twin.
-#define IPU_TF_TILE_ATTRS                                        \
-  Attr("plan: list(int) = []")                                   \
-      .Attr("method: string = ''")                               \
-      .Attr("serial: list(int) = []")                            \
-      .Attr("partials: {'float32', 'float16'} = 'float32'")      \
-      .Attr("rounding: {'nearest', 'stochastic'} = 'nearest'")   \
-      .Attr("nanoo: bool = false")                               \
+#define IPU_TF_TILE_ATTRS                                      \
+  Attr("plan: list(int) = []")                                 \
+      .Attr("method: string = ''")                             \
+      .Attr("serial: list(int) = []")                          \
+      .Attr("partials: {'float32', 'float16'} = 'float32'")    \
+      .Attr("rounding: {'nearest', 'stochastic'} = 'nearest'") \
+      .Attr("nanoo: bool = false")                             \
       .Attr("stream: int = 0")
 
 // Registers one kernel class for both element types of an op.
-#define IPU_TF_REGISTER_TILE_KERNEL(op, Kernel)                                                  \
-  REGISTER_KERNEL_BUILDER(Name(op).Device(DEVICE_CPU).TypeConstraint<float>("T"), Kernel);       \
+#define IPU_TF_REGISTER_TILE_KERNEL(op, Kernel)                                            \
+  REGISTER_KERNEL_BUILDER(Name(op).Device(DEVICE_CPU).TypeConstraint<float>("T"), Kernel); \
   REGISTER_KERNEL_BUILDER(Name(op).Device(DEVICE_CPU).TypeConstraint<Eigen::half>("T"), Kernel)
 
 namespace ipu_tf {
@@ -88,9 +88,9 @@ class TileKernel : public NamedKernel {
 }  // namespace ipu_tf
 
 // Returns from Compute with an error unless `message` is empty.
-#define IPU_TF_CHECK(context, message)                               \
-  do {                                                               \
-    const std::string ipu_tf_message = (message);                    \
+#define IPU_TF_CHECK(context, message)                                   \
+  do {                                                                   \
+    const std::string ipu_tf_message = (message);                        \
     OP_REQUIRES(context, ipu_tf_message.empty(), Error(ipu_tf_message)); \
   } while (false)
 

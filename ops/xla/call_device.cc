@@ -30,8 +30,7 @@ class BorrowedBuffer : public TensorBuffer {
 }  // namespace
 
 Tensor TensorOver(void* data, tensorflow::DataType type, xla::ffi::Span<const int64_t> dimensions) {
-  const tensorflow::TensorShape shape(
-      absl::MakeConstSpan(dimensions.begin(), dimensions.size()));
+  const tensorflow::TensorShape shape(absl::MakeConstSpan(dimensions.begin(), dimensions.size()));
   const size_t bytes = shape.num_elements() * tensorflow::DataTypeSize(type);
   tsl::core::RefCountPtr<TensorBuffer> buffer(new BorrowedBuffer(data, bytes));
   return Tensor(type, shape, std::move(buffer));
@@ -54,9 +53,7 @@ CallDevice::CallDevice(const xla::ffi::ThreadPool& threads, std::vector<ResultMe
   }
 }
 
-Allocator* CallDevice::GetAllocator(AllocatorAttributes /*attributes*/) {
-  return tensorflow::cpu_allocator();
-}
+Allocator* CallDevice::GetAllocator(AllocatorAttributes /*attributes*/) { return tensorflow::cpu_allocator(); }
 
 Allocator* CallDevice::GetScopedAllocator(AllocatorAttributes attributes, int64_t /*step*/) {
   return &results_[attributes.scope_id - 1];

@@ -16,8 +16,7 @@
 namespace ipu_tf {
 
 // A tensor over memory of XLA's, which must outlive it.
-tensorflow::Tensor TensorOver(void* data, tensorflow::DataType type,
-                              xla::ffi::Span<const int64_t> dimensions);
+tensorflow::Tensor TensorOver(void* data, tensorflow::DataType type, xla::ffi::Span<const int64_t> dimensions);
 
 // XLA's threads, in the form in which kernels ask for them.
 class CallThreads : public tsl::thread::ThreadPoolInterface {
@@ -52,12 +51,9 @@ class CallDevice : public tensorflow::DeviceBase {
  public:
   CallDevice(const xla::ffi::ThreadPool& threads, std::vector<ResultMemory> results);
 
-  const std::vector<tensorflow::AllocatorAttributes>& output_attributes() const {
-    return output_attributes_;
-  }
+  const std::vector<tensorflow::AllocatorAttributes>& output_attributes() const { return output_attributes_; }
   tensorflow::Allocator* GetAllocator(tensorflow::AllocatorAttributes attributes) override;
-  tensorflow::Allocator* GetScopedAllocator(tensorflow::AllocatorAttributes attributes,
-                                            int64_t step) override;
+  tensorflow::Allocator* GetScopedAllocator(tensorflow::AllocatorAttributes attributes, int64_t step) override;
   const std::string& name() const override;
 
  private:

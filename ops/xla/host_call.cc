@@ -42,15 +42,13 @@ ffi::Error ErrorOf(const absl::Status& status) {
 ffi::ErrorOr<std::unique_ptr<HostCall>> Instantiate(std::string_view node_text) {
   tensorflow::NodeDef node;
   if (!tensorflow::protobuf::TextFormat::ParseFromString(std::string(node_text), &node)) {
-    return ffi::Unexpected(
-        ffi::Error(ffi::ErrorCode::kInvalidArgument,
-                   "The call's node is not a text NodeDef. Received: " + std::string(node_text)));
+    return ffi::Unexpected(ffi::Error(ffi::ErrorCode::kInvalidArgument,
+                                      "The call's node is not a text NodeDef. Received: " + std::string(node_text)));
   }
   absl::Status status;
   auto call = std::make_unique<HostCall>();
-  call->kernel = tensorflow::CreateOpKernel(tensorflow::DEVICE_CPU, /*device=*/nullptr,
-                                            tensorflow::cpu_allocator(), node,
-                                            TF_GRAPH_DEF_VERSION, &status);
+  call->kernel = tensorflow::CreateOpKernel(tensorflow::DEVICE_CPU, /*device=*/nullptr, tensorflow::cpu_allocator(),
+                                            node, TF_GRAPH_DEF_VERSION, &status);
   if (!status.ok()) return ffi::Unexpected(ErrorOf(status));
   return call;
 }
@@ -76,8 +74,8 @@ absl::Status Compute(OpKernel* kernel, CallDevice* device, const std::vector<Ten
   return absl::OkStatus();
 }
 
-ffi::Error Execute(HostCall* call, ffi::ThreadPool threads, ffi::RemainingArgs operands,
-                   ffi::RemainingRets outputs, ffi::Dictionary /*attributes*/) {
+ffi::Error Execute(HostCall* call, ffi::ThreadPool threads, ffi::RemainingArgs operands, ffi::RemainingRets outputs,
+                   ffi::Dictionary /*attributes*/) {
   OpKernel* kernel = call->kernel.get();
   std::vector<Tensor> tensors;
   tensors.reserve(operands.size());
@@ -105,13 +103,9 @@ ffi::Error Execute(HostCall* call, ffi::ThreadPool threads, ffi::RemainingArgs o
 
 XLA_FFI_DEFINE_HANDLER(InstantiateHandler, Instantiate,
                        ffi::Ffi::BindInstantiate().Attr<std::string_view>(kHostCallNode));
-XLA_FFI_DEFINE_HANDLER(ExecuteHandler, Execute,
-                       ffi::Ffi::Bind()
-                           .Ctx<ffi::State<HostCall>>()
-                           .Ctx<ffi::ThreadPool>()
-                           .RemainingArgs()
-                           .RemainingRets()
-                           .Attrs());
+XLA_FFI_DEFINE_HANDLER(
+    ExecuteHandler, Execute,
+    ffi::Ffi::Bind().Ctx<ffi::State<HostCall>>().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());
 
 constexpr XLA_FFI_TypeInfo kHostCallInfo = ffi::MakeTypeInfo<HostCall>();
 const XLA_FFI_Handler_Bundle kHandlers = {InstantiateHandler, nullptr, nullptr, ExecuteHandler};

@@ -64,8 +64,7 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
     for (int i = 0; i < context->num_inputs(); ++i) {
       operands.push_back(context->Input(i));
       OP_REQUIRES_VALUE(const xla::Shape shape, context, context->InputXlaShape(i));
-      operand_shapes.push_back(xla::ShapeUtil::MakeShapeWithDescendingLayout(
-          shape.element_type(), shape.dimensions()));
+      operand_shapes.push_back(xla::ShapeUtil::MakeShapeWithDescendingLayout(shape.element_type(), shape.dimensions()));
     }
     OP_REQUIRES_OK(context, ResultShapes(context, &result_shapes));
 
@@ -73,8 +72,7 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
     const xla::XlaOp call = xla::CustomCallWithLayout(
         context->builder(), kHostCallTarget, operands,
         single ? result_shapes[0] : xla::ShapeUtil::MakeTupleShape(result_shapes), operand_shapes,
-        CallAttributes(def()), HasState(def(), op_->op_def), {}, nullptr,
-        xla::CustomCallSchedule::SCHEDULE_NONE,
+        CallAttributes(def()), HasState(def(), op_->op_def), {}, nullptr, xla::CustomCallSchedule::SCHEDULE_NONE,
         xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
     for (int i = 0; i < context->num_outputs(); ++i) {
       context->SetOutput(i, single ? call : xla::GetTupleElement(call, i));
@@ -92,8 +90,7 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
       TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(i));
       inputs.emplace_back(shape.dimensions());
       if (context->input_type(i) != tensorflow::DT_INT32) continue;  // Sizes are int32.
-      TF_ASSIGN_OR_RETURN(values[i], context->InputExpression(i).ResolveConstant(
-                                         context->compiler()->client()));
+      TF_ASSIGN_OR_RETURN(values[i], context->InputExpression(i).ResolveConstant(context->compiler()->client()));
       if (values[i].has_value()) known[i] = &*values[i];
     }
     InferenceContext inference(TF_GRAPH_DEF_VERSION, def(), op_->op_def, inputs, known, {}, {});
@@ -104,9 +101,11 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
       inference.ShapeHandleToProto(inference.output(i), &proto);
       TensorShape shape;
       if (!PartialTensorShape(proto).AsTensorShape(&shape)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            type_string(), " '", name(), "': XLA needs the shape of the result when it compiles the op; give "
-            "sizes as constants. Received a result of shape ", PartialTensorShape(proto).DebugString()));
+        return absl::InvalidArgumentError(
+            absl::StrCat(type_string(), " '", name(),
+                         "': XLA needs the shape of the result when it compiles the op; give "
+                         "sizes as constants. Received a result of shape ",
+                         PartialTensorShape(proto).DebugString()));
       }
       xla::PrimitiveType type;
       TF_RETURN_IF_ERROR(tensorflow::DataTypeToPrimitiveType(output_type(i), &type));

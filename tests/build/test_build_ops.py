@@ -1,13 +1,15 @@
 """The build of the tile ops, on two small sources."""
 
 import ctypes
+import dataclasses
 import runpy
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from ops import build_ops
+from ops import build_ops, toolchain
 from ops.toolchain import BuildError, Toolchain, find_compiler
 
 
@@ -15,7 +17,7 @@ from ops.toolchain import BuildError, Toolchain, find_compiler
 def project(tmp_path, monkeypatch):
     """A folder of sources and the folders to build them in."""
     compiler, compiler_version = find_compiler()
-    toolchain = Toolchain(
+    found = Toolchain(
         compiler=compiler,
         compiler_version=compiler_version,
         tensorflow_version="2.21.0",
@@ -23,7 +25,7 @@ def project(tmp_path, monkeypatch):
         compile_flags=(),
         link_flags=(),
     )
-    monkeypatch.setattr(build_ops, "find_toolchain", lambda cache_dir: toolchain)
+    monkeypatch.setattr(build_ops, "find_toolchain", lambda cache_dir: found)
     source = tmp_path / "ops"
     (source / "core").mkdir(parents=True)
     (source / "core" / "one.h").write_text("inline int one() { return 1; }\n")
@@ -99,6 +101,37 @@ def test_compiler_error_names_the_file_and_keeps_the_old_library(project):
     with pytest.raises(BuildError, match=r"(?s)Compiling ops/other\.cc failed: .*error:"):
         run_build(project)
     assert value_of(project, "other") == 2
+
+
+def test_a_warning_is_an_error_in_sources_of_ours_alone(project, monkeypatch):
+    found = build_ops.find_toolchain(project)
+    (project / "tensorflow.h").write_text("inline int theirs(int unused) { return 1; }\n")
+    (project / "ops" / "other.cc").write_text('#include "tensorflow.h"\nint n = theirs(1);\n')
+    strict = dataclasses.replace(found, warning_flags=toolchain.WARNING_FLAGS)
+    monkeypatch.setattr(build_ops, "find_toolchain", lambda cache_dir: strict)
+    assert run_build(project) == 2
+    (project / "ops" / "other.cc").write_text("int ours(int unused) { return 1; }\n")
+    with pytest.raises(BuildError, match=r"other\.cc failed(?s:.*)unused parameter"):
+        run_build(project)
+    monkeypatch.setattr(build_ops, "find_toolchain", lambda cache_dir: found)
+    assert run_build(project) == 2
+
+
+def test_a_program_is_built_where_it_is_out_of_date(project):
+    source = project / "ops" / "program.cc"
+    source.write_text('#include "core/one.h"\nint main() { return one(); }\n')
+
+    def build():
+        found = build_ops.find_toolchain(project)
+        return build_ops.build_program([source], project / "ops", project / "build", found)
+
+    program = build()
+    assert subprocess.run([str(program)], check=False).returncode == 1
+    before = program.stat().st_mtime_ns
+    assert build().stat().st_mtime_ns == before
+    (project / "ops" / "core" / "one.h").write_text("inline int one() { return 7; }\n")
+    assert subprocess.run([str(build())], check=False).returncode == 7
+    assert not program.exists()
 
 
 def test_no_sources_is_an_error(tmp_path):

@@ -42,7 +42,8 @@ def add_tool(tmp_path, name, text):
 def test_without_a_task_lists_them(bare):
     result = bare()
     assert result.returncode == 0
-    assert all(task in result.stdout for task in ("setup", "run", "demo", "test", "lint", "bench"))
+    tasks = ("setup", "run", "demo", "test", "test-cpp", "lint", "format", "bench")
+    assert all(task in result.stdout for task in tasks)
 
 
 def test_unknown_task_is_named(bare):

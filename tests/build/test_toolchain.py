@@ -38,6 +38,24 @@ def test_flags_name_no_path():
     assert not any("/" in flag for flag in make_toolchain().flags_for(Path("ops/a.cc")))
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"), [(None, ()), ("0", ()), ("1", ("-Wall", "-Wextra", "-Werror"))]
+)
+def test_warnings_are_errors_where_the_environment_says_so(monkeypatch, value, expected):
+    monkeypatch.delenv("IPU_TF_WARNINGS_AS_ERRORS", raising=False)
+    if value is not None:
+        monkeypatch.setenv("IPU_TF_WARNINGS_AS_ERRORS", value)
+    assert toolchain.warning_flags() == expected
+    flags = make_toolchain(warning_flags=expected).flags_for(Path("ops/a.cc"))
+    assert ("-Werror" in flags) == bool(expected)
+
+
+def test_other_values_of_it_are_refused(monkeypatch):
+    monkeypatch.setenv("IPU_TF_WARNINGS_AS_ERRORS", "yes")
+    with pytest.raises(BuildError, match=r"must be 0 or 1\. Received: 'yes'\. Set it to 1 to"):
+        toolchain.warning_flags()
+
+
 def test_headers_of_xla_are_found():
     command = make_toolchain().compile_command(Path("ops/a.cc"), Path("a.o"))
     assert command[command.index("/somewhere/include/external/highwayhash") - 1] == "-isystem"

@@ -1,0 +1,163 @@
+// Convolutions and their gradients, depthwise ones included.
+#include <cmath>
+
+#include "check.h"
+#include "core/conv.h"
+#include "reference.h"
+
+namespace ipu_tf::testing {
+namespace {
+
+constexpr double kFloatError = 1e-5;
+constexpr double kHalfError = 1e-3;    // Of one rounding to float16, from its smallest normal number on.
+constexpr double kHalfSpacing = 6e-8;  // Below it.
+
+std::vector<ConvShape> Shapes() {
+  return {
+      MakeConvShape(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0),     MakeConvShape(2, 7, 9, 3, 5, 1, 3, 3, 1, 1, 1),
+      MakeConvShape(2, 8, 8, 16, 33, 1, 3, 3, 1, 1, 0),   MakeConvShape(1, 9, 7, 4, 6, 1, 3, 2, 2, 1, 1),
+      MakeConvShape(1, 12, 11, 6, 8, 2, 3, 3, 1, 2, 2),   MakeConvShape(3, 6, 6, 40, 70, 1, 1, 1, 1, 1, 0),
+      MakeConvShape(1, 5, 5, 2, 3, 1, 2, 2, 3, 1, 0),     MakeConvShape(1, 20, 20, 12, 24, 1, 5, 5, 1, 1, 2),
+      MakeConvShape(2, 10, 10, 8, 8, 4, 3, 3, 2, 1, 1),   MakeConvShape(1, 9, 9, 37, 37, 37, 3, 3, 1, 1, 1),
+      MakeConvShape(2, 11, 8, 16, 16, 16, 3, 2, 2, 1, 0), MakeConvShape(1, 8, 8, 5, 10, 5, 3, 3, 1, 2, 2),
+  };
+}
+
+struct Operands {
+  Operands(const ConvShape& s, bool halves) {
+    const auto numbers = halves ? HalfNumbers : Numbers;
+    x = numbers(s.batch * s.in_rows * s.in_columns * s.in_channels, 1);
+    w = numbers(s.filter_floats(), 2);
+    dy = numbers(s.batch * s.out_rows * s.out_columns * s.out_channels, 3);
+  }
+  std::vector<float> x, w, dy;
+};
+
+// The three passes of a convolution, each into memory of NaNs.
+std::vector<float> Run(ConvPass pass, const ConvShape& s, const ConvPlan& plan, const Numerics& numerics,
+                       const Operands& o, const Kernels& kernels, const Parallel& parallel) {
+  if (pass == ConvPass::kForward) {
+    std::vector<float> y(o.dy.size(), NAN);
+    ConvForward(s, plan, numerics, o.x.data(), o.w.data(), y.data(), kernels, parallel);
+    return y;
+  }
+  if (pass == ConvPass::kInputGradient) {
+    std::vector<float> dx(o.x.size(), NAN);
+    ConvInputGradient(s, plan, numerics, o.w.data(), o.dy.data(), dx.data(), kernels, parallel);
+    return dx;
+  }
+  std::vector<float> dw(o.w.size(), NAN);
+  ConvFilterGradient(s, plan, numerics, o.x.data(), o.dy.data(), dw.data(), kernels, parallel);
+  return dw;
+}
+
+Sums Naive(ConvPass pass, const ConvShape& s, const Operands& o) {
+  const bool forward = pass == ConvPass::kForward, input = pass == ConvPass::kInputGradient;
+  Sums sums(forward ? o.dy.size() : input ? o.x.size() : o.w.size());
+  ForEachProduct(s, [&](int64_t x, int64_t w, int64_t y) {
+    const double a = input ? o.dy[y] : o.x[x], b = forward || input ? o.w[w] : o.dy[y];
+    sums.Add(forward ? y : input ? x : w, a * b);
+  });
+  return sums;
+}
+
+void CheckPass(ConvPass pass, bool halves, const ConvPlan& plan = {}) {
+  Numerics numerics;
+  numerics.type = halves ? ElementType::kHalf : ElementType::kFloat;
+  for (const ConvShape& s : Shapes()) {
+    if (!CheckPlan(pass, plan, s).empty()) continue;
+    const Operands operands(s, halves);
+    const Sums wanted = Naive(pass, s, operands);
+    for (const Kernels* kernels : KernelTables()) {
+      const Context context(std::string(kernels->name) + ": " + ToText(s));
+      const auto alone = Run(pass, s, plan, numerics, operands, *kernels, {});
+      CHECK_CLOSE(alone, wanted.value, wanted.Tolerance(kFloatError));
+      CHECK_SAME(Run(pass, s, plan, numerics, operands, *kernels, ThreadedParallel(3)), alone);
+    }
+  }
+}
+
+TEST(ConvForwardIsTheSumOfItsProducts) {
+  CheckPass(ConvPass::kForward, false);
+  CheckPass(ConvPass::kForward, true);
+}
+
+TEST(ConvInputGradientIsTheSumOfItsProducts) {
+  CheckPass(ConvPass::kInputGradient, false);
+  CheckPass(ConvPass::kInputGradient, true);
+}
+
+TEST(ConvFilterGradientIsTheSumOfItsProducts) {
+  CheckPass(ConvPass::kFilterGradient, false);
+  CheckPass(ConvPass::kFilterGradient, true);
+}
+
+TEST(ConvOfPlansInPartsIsTheSameSum) {
+  ConvPlan plan;
+  plan.kernel_rows = 2;
+  plan.field_rows = 2;
+  plan.grain = 4;
+  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kInputGradient, ConvPass::kFilterGradient}) {
+    CheckPass(pass, false, plan);
+    CheckPass(pass, true, plan);
+  }
+}
+
+TEST(ConvWithRandomRoundingIsNearTheSum) {
+  Numerics numerics;
+  numerics.type = ElementType::kHalf;
+  numerics.rounding = Rounding::kStochastic;
+  numerics.random = {1, 2, 3};
+  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kInputGradient, ConvPass::kFilterGradient}) {
+    for (const ConvShape& s : Shapes()) {
+      const Context context(ToText(s));
+      const Operands operands(s, true);
+      const Sums wanted = Naive(pass, s, operands);
+      const auto got = Run(pass, s, {}, numerics, operands, ActiveKernels(), ThreadedParallel(2));
+      std::vector<double> tolerance = wanted.Tolerance(kHalfError);
+      for (double& each : tolerance) each += kHalfSpacing;
+      CHECK_CLOSE(got, wanted.value, tolerance);
+      for (const float value : got) CHECK(value == RoundNearest(value, false));
+      CHECK_SAME(Run(pass, s, {}, numerics, operands, ActiveKernels(), {}), got);
+    }
+  }
+}
+
+// A depthwise convolution of halves with float16 partials: rounded after every tap.
+TEST(DepthwiseRoundsAfterEveryTap) {
+  Numerics numerics;
+  numerics.type = ElementType::kHalf;
+  numerics.half_partials = true;
+  ConvPlan plan;
+  plan.grain = 16;
+  for (const ConvShape& s : Shapes()) {
+    if (s.groups == 1 || s.groups != s.in_channels || s.groups != s.out_channels) continue;
+    const Operands operands(s, true);
+    std::vector<float> wanted(operands.dy.size());
+    ForEachProduct(s, [&](int64_t x, int64_t w, int64_t y) {
+      wanted[y] = RoundNearest(std::fma(operands.x[x], operands.w[w], wanted[y]), false);
+    });
+    for (const Kernels* kernels : KernelTables()) {
+      const Context context(std::string(kernels->name) + ": " + ToText(s));
+      CHECK_SAME(Run(ConvPass::kForward, s, plan, numerics, operands, *kernels, {}), wanted);
+    }
+  }
+}
+
+TEST(ConvFilterGradientSumsItsBiasToo) {
+  for (const ConvShape& s : Shapes()) {
+    const Operands o(s, false);
+    Sums wanted(s.out_channels);
+    for (size_t i = 0; i < o.dy.size(); ++i) wanted.Add(static_cast<int64_t>(i) % s.out_channels, o.dy[i]);
+    for (const Kernels* kernels : KernelTables()) {
+      const Context context(std::string(kernels->name) + ": " + ToText(s));
+      std::vector<float> dw(o.w.size()), db(s.out_channels, NAN);
+      ConvFilterGradient(s, {}, {}, o.x.data(), o.dy.data(), dw.data(), *kernels, {}, db.data());
+      CHECK_CLOSE(db, wanted.value, wanted.Tolerance(kFloatError));
+      CHECK_SAME(dw, Run(ConvPass::kFilterGradient, s, {}, {}, o, *kernels, {}));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ipu_tf::testing

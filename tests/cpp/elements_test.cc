@@ -1,0 +1,270 @@
+// What works element by element: conversions, rounding, epilogues, dropout, pooling.
+#include <cmath>
+#include <limits>
+
+#include "check.h"
+#include "core/dropout.h"
+#include "core/epilogue.h"
+#include "core/pool.h"
+#include "core/rounding.h"
+#include "reference.h"
+
+namespace ipu_tf::testing {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+const int64_t kCounts[] = {1, 3, 8, 15, 16, 17, 64, 1000};
+
+// Numbers of all magnitudes that float16 has, its limits and what is beyond.
+std::vector<float> Values() {
+  std::vector<float> values = {0.0f,       -0.0f,    65504.0f, 65519.9f,   65520.0f, -65536.0f,     1e30f,
+                               -1e-30f,    5.96e-8f, 2.98e-8f, 2.9803e-8f, 6.1e-5f,  NAN,           kInfinity,
+                               -kInfinity, 1.0f,     2048.5f,  2049.5f,    -4098.0f, 1.00048828125f};
+  const std::vector<float> numbers = Numbers(5000, 11);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    values.push_back(std::ldexp(numbers[i], static_cast<int>(i % 44) - 26));
+  }
+  return values;
+}
+
+TEST(HalfToFloatKnowsEveryHalf) {
+  std::vector<uint16_t> bits(1 << 16);
+  std::vector<float> wanted(bits.size());
+  for (size_t i = 0; i < bits.size(); ++i) {
+    bits[i] = static_cast<uint16_t>(i);
+    wanted[i] = FromHalfBits(bits[i]);
+  }
+  for (const Kernels* kernels : KernelTables()) {
+    const Context context(kernels->name);
+    for (const int64_t count : {int64_t{1} << 16, int64_t{13}}) {
+      std::vector<float> got(count);
+      kernels->half_to_float(bits.data() + bits.size() - count, got.data(), count);
+      CHECK_SAME(got, std::vector<float>(wanted.end() - count, wanted.end()));
+    }
+  }
+}
+
+TEST(FloatToHalfRoundsToNearest) {
+  const std::vector<float> values = Values();
+  for (const Kernels* kernels : KernelTables()) {
+    for (const bool nanoo : {false, true}) {
+      const Context context(std::string(kernels->name) + (nanoo ? " nanoo" : ""));
+      std::vector<uint16_t> bits(values.size());
+      kernels->float_to_half(values.data(), bits.data(), static_cast<int64_t>(values.size()), nanoo);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const float got = FromHalfBits(bits[i]), wanted = RoundNearest(values[i], nanoo);
+        CHECK_SAME(std::vector<float>{got}, std::vector<float>{wanted});
+        CHECK(std::isnan(wanted) || std::signbit(got) == std::signbit(wanted));
+      }
+    }
+  }
+}
+
+TEST(RoundStochasticUsesItsBitsInOrder) {
+  for (const bool nanoo : {false, true}) {
+    for (const int64_t count : {int64_t{5}, int64_t{256}, int64_t{5020}}) {
+      std::vector<float> values = Values();
+      values.resize(count);
+      Random16 random({1, 2, 3}, 4), same({1, 2, 3}, 4);
+      std::vector<uint16_t> bits(count);
+      // Of any pieces, the sequence is the same.
+      for (int64_t i = 0; i < count; ++i) same.Fill(&bits[i], 1);
+      std::vector<float> wanted(count);
+      for (int64_t i = 0; i < count; ++i) wanted[i] = RoundRandom(values[i], bits[i], nanoo);
+      RoundStochastic(values.data(), count, nanoo, &random);
+      CHECK_SAME(values, wanted);
+    }
+  }
+}
+
+TEST(EpilogueAddsTheBiasThenClips) {
+  for (const Kernels* kernels : KernelTables()) {
+    for (const int64_t columns : kCounts) {
+      for (const bool relu : {false, true}) {
+        const Context context(std::string(kernels->name) + ": " + std::to_string(columns));
+        const int64_t rows = 7;
+        const auto bias = Numbers(columns, 1);
+        auto y = Numbers(rows * columns, 2);
+        auto wanted = y;
+        for (int64_t i = 0; i < rows * columns; ++i) {
+          wanted[i] += bias[i % columns];
+          if (relu && wanted[i] < 0) wanted[i] = 0.0f;
+        }
+        Epilogue epilogue;
+        epilogue.bias = bias.data();
+        epilogue.relu = relu;
+        ApplyEpilogue(epilogue, y.data(), rows, columns, *kernels, ThreadedParallel(2));
+        CHECK_SAME(y, wanted);
+      }
+    }
+  }
+}
+
+TEST(EpilogueMultipliesByTheGradientOfTheRelu) {
+  for (const Kernels* kernels : KernelTables()) {
+    for (const int64_t columns : kCounts) {
+      const Context context(std::string(kernels->name) + ": " + std::to_string(columns));
+      auto x = Numbers(3 * columns, 3), y = Numbers(3 * columns, 4);
+      x[0] = 0.0f;
+      y[0] = kInfinity;
+      auto wanted = y;
+      for (size_t i = 0; i < y.size(); ++i) wanted[i] *= x[i] > 0 ? 1.0f : 0.0f;
+      Epilogue epilogue;
+      epilogue.relu_output = x.data();
+      ApplyEpilogue(epilogue, y.data(), 3, columns, *kernels, {});
+      CHECK_SAME(y, wanted);
+    }
+  }
+}
+
+TEST(ColumnSumsDoNotDependOnThreads) {
+  for (const Kernels* kernels : KernelTables()) {
+    for (const int64_t columns : kCounts) {
+      const Context context(std::string(kernels->name) + ": " + std::to_string(columns));
+      const int64_t rows = 70000 / columns + 3;
+      const auto x = Numbers(rows * columns, 5);
+      Sums wanted(columns);
+      for (size_t i = 0; i < x.size(); ++i) wanted.Add(static_cast<int64_t>(i) % columns, x[i]);
+      std::vector<float> alone(columns), together(columns);
+      ColumnSums(x.data(), rows, columns, alone.data(), *kernels, {});
+      ColumnSums(x.data(), rows, columns, together.data(), *kernels, ThreadedParallel(3));
+      CHECK_CLOSE(alone, wanted.value, wanted.Tolerance(1e-5));
+      CHECK_SAME(together, alone);
+    }
+  }
+}
+
+// Philox4x32-10, a word at a time.
+std::vector<uint32_t> Philox(uint64_t key, uint64_t low, uint64_t high) {
+  uint32_t c[4] = {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
+                   static_cast<uint32_t>(high >> 32)};
+  uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t first = uint64_t{0xd2511f53} * c[0], second = uint64_t{0xcd9e8d57} * c[2];
+    c[0] = static_cast<uint32_t>(second >> 32) ^ c[1] ^ key0;
+    c[2] = static_cast<uint32_t>(first >> 32) ^ c[3] ^ key1;
+    c[1] = static_cast<uint32_t>(second);
+    c[3] = static_cast<uint32_t>(first);
+    key0 += 0x9e3779b9u;
+    key1 += 0xbb67ae85u;
+  }
+  return {c[0], c[1], c[2], c[3]};
+}
+
+// The known answers of the paper's authors.
+TEST(DropoutReferenceIsPhilox) {
+  CHECK_SAME(Philox(0, 0, 0), (std::vector<uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  const uint64_t ones = ~uint64_t{0};
+  CHECK_SAME(Philox(ones, ones, ones), (std::vector<uint32_t>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+}
+
+TEST(DropoutKeepsWhatReachesItsRate) {
+  const uint64_t counters[][2] = {{0, 0}, {12345, 678}, {~uint64_t{0} - 2, 5}};
+  for (const Kernels* kernels : KernelTables()) {
+    for (const int64_t count : kCounts) {
+      for (const float rate : {0.0f, 0.3f, 1.0f}) {
+        for (const auto& counter : counters) {
+          const Context context(std::string(kernels->name) + ": " + std::to_string(count));
+          std::vector<uint8_t> wanted(count), kept(count);
+          for (int64_t i = 0; i < count; ++i) {
+            const uint64_t low = counter[0] + static_cast<uint64_t>(i / 4);
+            const uint32_t word = Philox(99, low, counter[1] + (low < counter[0] ? 1 : 0))[i % 4];
+            wanted[i] = std::ldexp(static_cast<double>(word & 0x7fffff), -23) >= static_cast<double>(rate);
+          }
+          DrawKept(99, counter, rate, kept.data(), count, *kernels, {});
+          CHECK_SAME(kept, wanted);
+        }
+      }
+    }
+  }
+}
+
+TEST(DropoutScalesWhatItKeeps) {
+  for (const Kernels* kernels : KernelTables()) {
+    for (const int64_t count : kCounts) {
+      const Context context(std::string(kernels->name) + ": " + std::to_string(count));
+      auto x = Numbers(count, 6);
+      x[0] = NAN;
+      std::vector<uint8_t> kept(count);
+      std::vector<float> wanted(count), y(count);
+      for (int64_t i = 0; i < count; ++i) {
+        kept[i] = i % 3 == 1;
+        wanted[i] = kept[i] ? x[i] * 1.25f : 0.0f;
+      }
+      ScaleKept(x.data(), kept.data(), 1.25f, y.data(), count, *kernels, {});
+      CHECK_SAME(y, wanted);
+    }
+  }
+}
+
+struct Pool {
+  PoolShape shape;
+  std::vector<float> x, y, dy;
+};
+
+// Visits the elements of a window in order.
+template <typename Visit>
+void ForEachElement(const PoolShape& s, int64_t window, const Visit& visit) {
+  const int64_t channel = window % s.channels, column = window / s.channels % s.out_columns;
+  const int64_t row = window / s.channels / s.out_columns % s.out_rows;
+  const int64_t image = window / s.channels / s.out_columns / s.out_rows;
+  for (int64_t i = 0; i < s.kernel_rows * s.kernel_columns; ++i) {
+    const int64_t r = row * s.stride_rows - s.pad_top + i / s.kernel_columns;
+    const int64_t c = column * s.stride_columns - s.pad_left + i % s.kernel_columns;
+    if (r < 0 || r >= s.in_rows || c < 0 || c >= s.in_columns) continue;
+    visit(((image * s.in_rows + r) * s.in_columns + c) * s.channels + channel);
+  }
+}
+
+Pool MakePool(int64_t channels, int64_t kernel, int64_t stride, int64_t padding) {
+  Pool pool;
+  PoolShape& s = pool.shape;
+  s.batch = 2;
+  s.channels = channels;
+  s.in_rows = 7;
+  s.in_columns = 6;
+  s.kernel_rows = s.kernel_columns = kernel;
+  s.stride_rows = s.stride_columns = stride;
+  s.pad_top = s.pad_left = padding;
+  s.out_rows = (s.in_rows + 2 * padding - kernel) / stride + 1;
+  s.out_columns = (s.in_columns + 2 * padding - kernel) / stride + 1;
+  pool.x = HalfNumbers(s.batch * s.in_rows * s.in_columns * channels, 7);
+  for (size_t i = 0; i < pool.x.size(); i += 5) pool.x[i] = 0.5f;  // Some maxima are there twice.
+  pool.y.assign(s.batch * s.out_rows * s.out_columns * channels, -kInfinity);
+  pool.dy = Numbers(static_cast<int64_t>(pool.y.size()), 8);
+  for (size_t window = 0; window < pool.y.size(); ++window) {
+    float& largest = pool.y[window];
+    ForEachElement(s, window, [&](int64_t at) { largest = std::max(largest, pool.x[at]); });
+  }
+  return pool;
+}
+
+TEST(MaxPoolGradientGoesToTheFirstMaximum) {
+  const int64_t layouts[][3] = {{2, 2, 0}, {3, 2, 1}, {3, 1, 1}, {2, 3, 0}, {1, 1, 0}};
+  for (const Kernels* kernels : KernelTables()) {
+    for (const auto& [kernel, stride, padding] : layouts) {
+      for (const int64_t channels : {1, 16, 19}) {
+        for (const bool relu : {false, true}) {
+          const Context context(std::string(kernels->name) + ": window " + std::to_string(kernel) + " by " +
+                                std::to_string(stride) + ", channels " + std::to_string(channels));
+          const Pool pool = MakePool(channels, kernel, stride, padding);
+          std::vector<float> wanted(pool.x.size()), dx(pool.x.size(), NAN);
+          for (size_t window = 0; window < pool.y.size(); ++window) {
+            bool found = false;
+            ForEachElement(pool.shape, static_cast<int64_t>(window), [&](int64_t at) {
+              if (found || pool.x[at] != pool.y[window]) return;
+              found = true;
+              wanted[at] += relu && pool.y[window] <= 0 ? 0.0f : pool.dy[window];
+            });
+          }
+          MaxPoolGradient(pool.shape, relu, pool.x.data(), pool.y.data(), pool.dy.data(), dx.data(), *kernels,
+                          ThreadedParallel(2));
+          CHECK_SAME(dx, wanted);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ipu_tf::testing

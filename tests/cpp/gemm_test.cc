@@ -1,0 +1,156 @@
+// Matrix products: the blocked driver and its kernels.
+#include <cmath>
+#include <sstream>
+
+#include "check.h"
+#include "core/matmul.h"
+#include "reference.h"
+
+namespace ipu_tf::testing {
+namespace {
+
+struct Case {
+  int64_t batch, rows, columns, depth;
+  bool transpose_a, transpose_b;
+};
+
+const Case kCases[] = {
+    {1, 1, 1, 1, false, false},    {1, 5, 7, 3, false, false},   {1, 13, 33, 17, false, false},
+    {1, 13, 33, 17, true, false},  {1, 13, 33, 17, false, true}, {3, 6, 70, 40, false, false},
+    {2, 40, 16, 129, false, true}, {2, 31, 97, 65, true, false}, {1, 200, 100, 1100, false, false},
+};
+
+MatMulShape ShapeOf(const Case& c) {
+  MatMulShape shape;
+  shape.rows = c.rows;
+  shape.columns = c.columns;
+  shape.depth = c.depth;
+  shape.a_row_stride = c.transpose_a ? 1 : c.depth;
+  shape.a_k_stride = c.transpose_a ? c.rows : 1;
+  shape.b_k_stride = c.transpose_b ? 1 : c.columns;
+  shape.b_n_stride = c.transpose_b ? c.depth : 1;
+  shape.c_row_stride = c.columns;
+  for (int64_t g = 0; g < c.batch; ++g) {
+    shape.a_at.push_back(g * c.rows * c.depth);
+    shape.b_at.push_back(g * c.depth * c.columns);
+    shape.c_at.push_back(g * c.rows * c.columns);
+  }
+  return shape;
+}
+
+std::string ToText(const Case& c, const Kernels& kernels) {
+  std::ostringstream text;
+  text << kernels.name << ": " << c.batch << " of " << c.rows << " x " << c.depth << " by " << c.columns << ", "
+       << c.transpose_a << c.transpose_b;
+  return text.str();
+}
+
+// One chain of fused multiply-adds for each part of the reduction, rounded every `grain` elements unless that is 0.
+std::vector<float> Naive(const MatMulShape& s, const Partition& parts, int64_t grain, bool nanoo,
+                         const std::vector<float>& a, const std::vector<float>& b) {
+  std::vector<float> c(s.batch() * s.rows * s.columns);
+  for (int64_t g = 0; g < s.batch(); ++g) {
+    for (int64_t i = 0; i < s.rows * s.columns; ++i) {
+      float sum = 0.0f;
+      for (int64_t part = 0; part < parts.parts; ++part) {
+        float partial = 0.0f;
+        for (int64_t k = parts.begin(part); k < parts.end(part); ++k) {
+          partial = std::fma(a[s.a_at[g] + i / s.columns * s.a_row_stride + k * s.a_k_stride],
+                             b[s.b_at[g] + k * s.b_k_stride + i % s.columns * s.b_n_stride], partial);
+          const bool ends = k + 1 == parts.end(part) || (k + 1 - parts.begin(part)) % std::max<int64_t>(grain, 1) == 0;
+          if (grain > 0 && ends) partial = RoundNearest(partial, nanoo);
+        }
+        sum = part == 0 ? partial : sum + partial;
+      }
+      c[s.c_at[g] + i] = sum;
+    }
+  }
+  return c;
+}
+
+std::vector<float> Product(const MatMulShape& s, const MatMulPlan& plan, const Numerics& numerics,
+                           const std::vector<float>& a, const std::vector<float>& b, const Kernels& kernels,
+                           const Parallel& parallel = {}) {
+  std::vector<float> c(s.batch() * s.rows * s.columns, NAN);
+  MatMul(s, plan, numerics, a.data(), b.data(), c.data(), kernels, parallel);
+  return c;
+}
+
+TEST(MatMulIsOneChainOfFusedMultiplyAdds) {
+  for (const Kernels* kernels : KernelTables()) {
+    for (const Case& c : kCases) {
+      const Context context(ToText(c, *kernels));
+      const MatMulShape shape = ShapeOf(c);
+      const auto a = Numbers(c.batch * c.rows * c.depth, 1), b = Numbers(c.batch * c.depth * c.columns, 2);
+      const auto wanted = Naive(shape, {c.depth, 1, 8}, 0, false, a, b);
+      CHECK_SAME(Product(shape, {}, {}, a, b, *kernels), wanted);
+      CHECK_SAME(Product(shape, {}, {}, a, b, *kernels, ThreadedParallel(3)), wanted);
+    }
+  }
+}
+
+TEST(MatMulOfHalvesAddsItsPartsInOrder) {
+  for (const Kernels* kernels : KernelTables()) {
+    for (const Case& c : kCases) {
+      for (const bool half_partials : {false, true}) {
+        const Context context(ToText(c, *kernels));
+        const MatMulShape shape = ShapeOf(c);
+        MatMulPlan plan;
+        plan.grain = 16;
+        plan.reduction = std::min<int64_t>(3, (c.depth + 15) / 16);
+        Numerics numerics;
+        numerics.type = ElementType::kHalf;
+        numerics.half_partials = half_partials;
+        const auto a = HalfNumbers(c.batch * c.rows * c.depth, 3), b = HalfNumbers(c.batch * c.depth * c.columns, 4);
+        const Partition parts{c.depth, plan.reduction, plan.grain};
+        CHECK_SAME(Product(shape, plan, numerics, a, b, *kernels),
+                   Naive(shape, parts, half_partials ? 16 : 0, false, a, b));
+      }
+    }
+  }
+}
+
+TEST(MatMulOverflowsAsItIsTold) {
+  const MatMulShape shape = ShapeOf({1, 2, 3, 32, false, false});
+  const std::vector<float> a(2 * 32, 256.0f), b(32 * 3, 256.0f);
+  for (const Kernels* kernels : KernelTables()) {
+    for (const bool nanoo : {false, true}) {
+      Numerics numerics;
+      numerics.type = ElementType::kHalf;
+      numerics.half_partials = true;
+      numerics.nanoo = nanoo;
+      MatMulPlan plan;
+      plan.grain = 16;
+      const auto c = Product(shape, plan, numerics, a, b, *kernels);
+      CHECK_SAME(c, Naive(shape, {32, 1, 16}, 16, nanoo, a, b));
+      CHECK(nanoo ? std::isnan(c[0]) : c[0] == 65504.0f);
+    }
+  }
+}
+
+TEST(MatMulWithRandomRoundingIsOneOfTheNeighbours) {
+  const Case c = {2, 9, 20, 50, false, false};
+  const MatMulShape shape = ShapeOf(c);
+  const auto a = HalfNumbers(c.batch * c.rows * c.depth, 5), b = HalfNumbers(c.batch * c.depth * c.columns, 6);
+  Numerics numerics;
+  numerics.type = ElementType::kHalf;
+  numerics.rounding = Rounding::kStochastic;
+  numerics.random = {7, 8, 9};
+  MatMulPlan plan;
+  plan.grain = 16;
+  plan.rows = 2;
+  plan.columns = 3;
+  const auto exact = Naive(shape, {c.depth, 1, 16}, 0, false, a, b);
+  const auto got = Product(shape, plan, numerics, a, b, ActiveKernels(), ThreadedParallel(2));
+  int up = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const float low = RoundRandom(exact[i], 0, false), high = RoundRandom(exact[i], 65535, false);
+    CHECK(got[i] == low || got[i] == high);
+    up += low != high && got[i] == high;
+  }
+  CHECK(up > 0 && up < static_cast<int>(exact.size()));
+  CHECK_SAME(Product(shape, plan, numerics, a, b, ActiveKernels()), got);
+}
+
+}  // namespace
+}  // namespace ipu_tf::testing
