@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from ops.toolchain import BuildError, Toolchain, find_toolchain
+from ops.toolchain import WARNINGS_VARIABLE, BuildError, Toolchain, find_toolchain
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY_NAME = "_ops.so"
@@ -71,7 +71,15 @@ def _run(command: list[str], what: str) -> None:
 def _compile(source: Path, root: Path, output: Path, toolchain: Toolchain) -> None:
     unfinished = output.with_suffix(".tmp")  # an interrupted build leaves no half object behind
     command = toolchain.compile_command(source, unfinished)
-    _run([*command, "-I", str(root)], f"Compiling {source.relative_to(root.parent)}")
+    try:
+        _run([*command, "-I", str(root)], f"Compiling {source.relative_to(root.parent)}")
+    except BuildError as error:
+        if "[-Werror" not in str(error):
+            raise
+        raise BuildError(
+            f"{error}\nThese are warnings, which are errors in development. To build all the same, "
+            f"set {WARNINGS_VARIABLE}=0."
+        ) from None
     unfinished.replace(output)
 
 
