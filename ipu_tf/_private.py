@@ -73,6 +73,9 @@ from tensorflow.python.eager.polymorphic_function import (
 # The path of the layer that is being called; TensorFlow's name scopes number layers anew.
 from keras.src.backend.common.name_scope import current_path as keras_layer_path
 
+# Whether an optimizer is being called is known by the callers of Keras' open name scopes.
+from keras.src.backend.common import global_state as keras_global_state
+
 # Functions that layers call get the scope of the layer, as TensorFlow does with loops and branches.
 from tensorflow.python.framework.func_graph import (
     override_func_graph_name_scope as override_func_graph_name_scope,

@@ -57,9 +57,11 @@ class LayerScopes:
 
     Attributes:
         paths: Path of the layer by name scope.
+        optimizers: Name scopes in which Keras optimizers update weights.
     """
 
     paths: Mapping[str, str] = field(default_factory=dict)
+    optimizers: frozenset[str] = frozenset()
 
     def layer_of(self, op_name: str) -> str:
         """Returns the path of the layer of an op, "" where no scope around it is a layer's."""
@@ -71,6 +73,11 @@ class LayerScopes:
                 if scope in self.paths:
                     return self.paths[scope]
         return ""
+
+    def updates_weights(self, op_name: str) -> bool:
+        """Returns whether an op is part of what a Keras optimizer does."""
+        scope = without_calls(op_name).rpartition("/")[0]
+        return any(f"{scope}/".startswith(f"{optimizer}/") for optimizer in self.optimizers)
 
     def layer_or_scope(self, op_name: str) -> str:
         """Returns the path of the layer of an op, or its name scope."""

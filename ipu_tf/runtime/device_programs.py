@@ -145,7 +145,9 @@ def compile_trace(trace: Trace) -> DeviceProgram | None:
             name=program.name,
             variables=_variables(trace),
             arguments={f"input_{index}": tensor for index, tensor in enumerate(tensors)},
-            layers=LayerScopes(paths=trace.tracer.layers),
+            layers=LayerScopes(
+                paths=trace.tracer.layers, optimizers=frozenset(trace.tracer.optimizer_scopes)
+            ),
         )
     except UncompilableProgram as error:
         if configuration.unsupported == "raise":

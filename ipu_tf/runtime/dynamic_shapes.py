@@ -7,8 +7,11 @@ sets the size of a dimension when the program runs. Sizes that XLA computes itse
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+# Numbers of xla.PrimitiveType, https://github.com/openxla/xla/blob/main/xla/xla_data.proto.
+_INTEGERS = range(2, 10)  # s8, s16, s32, s64, u8, u16, u32, u64
 
 
 def dynamic_ops(proto: Any) -> dict[str, str]:
@@ -29,11 +32,36 @@ def _size_setters(computation: Any) -> Iterator[Any]:
     setters = [i for i in computation.instructions if i.opcode == "set-dimension-size"]
     if not setters:
         return
-    shapes = {i.id: i.shape for i in computation.instructions}
+    instructions = {i.id: i for i in computation.instructions}
     for setter in setters:
-        was_dynamic = any(shapes[setter.operand_ids[0]].is_dynamic_dimension)
-        if any(setter.shape.is_dynamic_dimension) and not was_dynamic:
+        if _is_dynamic(setter) and not _follows_from_dynamic(setter, instructions):
             yield setter
+
+
+def _is_dynamic(instruction: Any) -> bool:
+    return any(instruction.shape.is_dynamic_dimension)
+
+
+def _follows_from_dynamic(setter: Any, instructions: Mapping[int, Any]) -> bool:
+    """Whether an instruction takes its values, or its size, from another tensor of dynamic size.
+
+    Sizes are computed of sizes, with integers alone: there is nothing to follow beyond others.
+    """
+    values, *waiting = setter.operand_ids
+    if _is_dynamic(instructions[values]):
+        return True
+    seen = set()
+    while waiting:
+        operand = instructions[waiting.pop()]
+        if operand.id in seen or operand.shape.element_type not in _INTEGERS:
+            continue
+        seen.add(operand.id)
+        if operand.opcode == "get-dimension-size":
+            if _is_dynamic(instructions[operand.operand_ids[0]]):
+                return True
+        else:
+            waiting += operand.operand_ids
+    return False
 
 
 def _merging_conditionals(proto: Any, setters: dict[int, list[Any]]) -> Iterator[Any]:

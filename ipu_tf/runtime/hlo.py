@@ -113,8 +113,12 @@ def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
             )
     function = hlo_region.function_def(region, re.sub(r"\W", "_", name))
     proto, unbounded = _read(region, function, {}, name, scopes)
-    if dynamic := dynamic_shapes.dynamic_ops(proto):
-        raise UncompilableProgram.by_dynamic_shapes(name, _ops(dynamic, scopes))
+    dynamic = dynamic_shapes.dynamic_ops(proto)
+    # Optimizers add up the rows of sparse gradients that occur more than once. How many rows are
+    # left depends on data, and the bound that XLA knows is what they cost.
+    by_user = {op: kind for op, kind in dynamic.items() if not scopes.updates_weights(op)}
+    if by_user:
+        raise UncompilableProgram.by_dynamic_shapes(name, _ops(by_user, scopes))
     if not unbounded:
         return proto
     bounds = loop_bounds.trip_bounds(from_proto(proto), hlo_stock.NUMBERS)

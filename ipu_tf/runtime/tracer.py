@@ -15,9 +15,16 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
-from ipu_tf._private import ConcreteFunction, FuncGraph, is_recording, keras_layer_path
+from ipu_tf._private import (
+    ConcreteFunction,
+    FuncGraph,
+    is_recording,
+    keras_global_state,
+    keras_layer_path,
+)
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.ops.numerics import numerics_for
@@ -61,6 +68,7 @@ class Tracer:
 
     Attributes:
         layers: Path of the Keras layer of each name scope.
+        optimizer_scopes: Those of them in which Keras optimizers update weights.
     """
 
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
@@ -72,6 +80,7 @@ class Tracer:
         self._graphs: weakref.WeakSet[FuncGraph] = weakref.WeakSet()
         self._operations: list[tuple[TileOp, tf.Operation]] = []
         self.layers: dict[str, str] = {}
+        self.optimizer_scopes: set[str] = set()
         self._trainable: list[weakref.ref[tf.Variable]] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
@@ -261,8 +270,10 @@ class Tracer:
     def _note_layer(self, name: str) -> None:
         """Remembers the Keras layer of the scope of an op, which is known while it is called."""
         path, scope = _COMPILED_LOSS.sub(LOSS, keras_layer_path()), scope_of(name)
-        if path and scope:
+        if path and scope and self.layers.get(scope) != path:
             self.layers[scope] = path
+            if _in_optimizer():
+                self.optimizer_scopes.add(scope)
 
     def _layer_of(self, name: str) -> str:
         """Returns the path of the Keras layer of an op, or its name scope where there is none.
@@ -276,6 +287,12 @@ class Tracer:
         self.program.native_ops.append(
             NativeOp(name=name, layer=self._layer_of(name), op_type=op_type, reason=reason)
         )
+
+
+def _in_optimizer() -> bool:
+    """Whether a Keras optimizer is being called."""
+    scopes = keras_global_state.get_global_attribute("name_scope_stack") or ()
+    return any(isinstance(scope.caller, keras.optimizers.Optimizer) for scope in scopes)
 
 
 def _full_name(graph: FuncGraph, name: str) -> str:

@@ -147,3 +147,72 @@ class TestLayers:
         with strategy.scope():
             ours = predicted()
         np.testing.assert_allclose(ours, predicted(), rtol=1e-5)
+
+
+class TestSparseGradients:
+    """RMSprop adds up the rows of a table that occur more than once: XLA knows a bound of them."""
+
+    TOKENS = np.array([[0, 3, 3], [3, 1, 0]] * 2, "int32")
+
+    def model(self):
+        keras.utils.set_random_seed(1)
+        model = keras.Sequential(
+            [
+                keras.Input((3,), dtype="int32"),
+                keras.layers.Embedding(9, 2),
+                keras.layers.Flatten(),
+                keras.layers.Dense(2),
+            ]
+        )
+        model.compile("rmsprop", "mse")
+        return model
+
+    def test_optimizers_may_count_rows(self, strategy):
+        def losses(model):
+            targets = np.ones((4, 2), "float32")
+            return model.fit(self.TOKENS, targets, batch_size=2, verbose=0, shuffle=False).history
+
+        with strategy.scope():
+            ours = losses(self.model())
+        np.testing.assert_allclose(ours["loss"], losses(self.model())["loss"], rtol=1e-5)
+
+    @pytest.mark.parametrize("masked", [False, True])
+    def test_the_loss_of_the_same_program_may_not(self, strategy, masked):
+        with strategy.scope():
+            model = self.model()
+            model.optimizer.build(model.trainable_variables)
+
+        @tf.function
+        def step(tokens):
+            with tf.GradientTape() as tape:
+                outputs = model(tokens)
+                if masked:
+                    outputs = tf.boolean_mask(outputs, tokens[:, 0] > 0)
+                loss = tf.reduce_sum(outputs**2)
+            weights = model.trainable_variables
+            model.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+            return loss
+
+        if not masked:
+            assert strategy.run(step, (tf.constant(self.TOKENS),)) > 0.0
+            return
+        with pytest.raises(UncompilableProgram, match="boolean_mask/Where") as caught:
+            strategy.run(step, (tf.constant(self.TOKENS),))
+        assert {op.op_type for op in caught.value.refused} == {"Where"}
+
+    def test_nor_may_what_reads_the_new_weights(self, strategy):
+        with strategy.scope():
+            model = self.model()
+            model.optimizer.build(model.trainable_variables)
+
+        @tf.function
+        def step(tokens):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(model(tokens) ** 2)
+            weights = model.trainable_variables
+            model.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+            table = weights[0].value
+            return tf.reduce_sum(tf.boolean_mask(table, table[:, 0] > 0))
+
+        with pytest.raises(UncompilableProgram, match="boolean_mask/Where"):
+            strategy.run(step, (tf.constant(self.TOKENS),))
