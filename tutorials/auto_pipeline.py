@@ -37,7 +37,8 @@ def main(arguments: list[str] | None = None) -> None:
     cfg.ipu_model.tiles_per_ipu = TILES
     cfg.configure_ipu_system()
     keras.utils.set_random_seed(1)
-    with IPUStrategy().scope():
+    strategy = IPUStrategy()
+    with strategy.scope():
         model = make_model()
         model.compile(
             optimizer=keras.optimizers.SGD(0.08, momentum=0.9),
@@ -60,6 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
             verbose=0,
         ).history
     print(f"accuracy {history['accuracy'][-1]:.2%}")
+    print(strategy.report().timeline())
 
 
 if __name__ == "__main__":

@@ -55,6 +55,11 @@ def loss() -> keras.losses.Loss:
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
+def largest_difference(some: list[np.ndarray], others: list[np.ndarray]) -> float:
+    """The largest difference between the weights of two models."""
+    return max(float(np.abs(one - other).max()) for one, other in zip(some, others, strict=True))
+
+
 def epochs(description: str | None, arguments: list[str] | None, default: int) -> int:
     """The number of epochs on the command line."""
     parser = argparse.ArgumentParser(

@@ -2,7 +2,8 @@
 
 The gradients of several micro-batches are accumulated and the weights are updated once for all
 of them. Accumulation sums by default, which multiplies the size of a step by the number of
-micro-batches: the mean leaves the learning rate what it was.
+micro-batches: the mean leaves the learning rate what it was. Each method trains the weights that
+whole batches train.
 
 python -m tutorials.gradient_accumulation [--epochs N]
 """
@@ -10,6 +11,7 @@ python -m tutorials.gradient_accumulation [--epochs N]
 from __future__ import annotations
 
 import keras
+import numpy as np
 
 from ipu_tf import IPUConfig, IPUStrategy
 from tutorials import digits
@@ -19,8 +21,15 @@ MICRO_BATCHES = 8
 UPDATES = 20  # Weight updates in an epoch.
 
 
-def train(method: str, learning_rate: float, epochs: int) -> float:
-    """Trains a new model; returns its accuracy in the last epoch."""
+def train(method: str | None, learning_rate: float, epochs: int) -> list[np.ndarray]:
+    """Trains a new model and returns its weights.
+
+    Args:
+        method: How gradients are accumulated, None for whole batches.
+        learning_rate: Of the optimizer.
+        epochs: Epochs to train.
+    """
+    micro_batches = 1 if method is None else MICRO_BATCHES
     keras.utils.set_random_seed(1)
     with IPUStrategy().scope():
         model = digits.make_model()
@@ -29,36 +38,41 @@ def train(method: str, learning_rate: float, epochs: int) -> float:
             loss=digits.loss(),
             metrics=["accuracy"],
             # An execution is a whole number of weight updates.
-            steps_per_execution=MICRO_BATCHES * UPDATES,
+            steps_per_execution=micro_batches * UPDATES,
         )
-        model.set_gradient_accumulation_options(
-            gradient_accumulation_steps_per_replica=MICRO_BATCHES,
-            gradient_accumulation_reduction_method=method,
-        )
+        if method is not None:
+            model.set_gradient_accumulation_options(
+                gradient_accumulation_steps_per_replica=micro_batches,
+                gradient_accumulation_reduction_method=method,
+            )
         history = model.fit(
-            digits.make_dataset(MICRO_BATCH),
+            digits.make_dataset(MICRO_BATCH * MICRO_BATCHES // micro_batches),
             epochs=epochs,
-            steps_per_epoch=MICRO_BATCHES * UPDATES,
+            steps_per_epoch=micro_batches * UPDATES,
             shuffle=False,
             verbose=0,
         ).history
-    accuracy = float(history["accuracy"][-1])
     print(
-        f"{method:12} learning rate {learning_rate:g}: accuracy {accuracy:.2%} after "
-        f"{int(model.optimizer.iterations)} updates of {MICRO_BATCH * MICRO_BATCHES} digits"
+        f"{method or 'whole batch':12} learning rate {learning_rate:g}: accuracy "
+        f"{history['accuracy'][-1]:.2%} after {int(model.optimizer.iterations)} updates of "
+        f"{MICRO_BATCH * MICRO_BATCHES} digits"
     )
-    return accuracy
+    weights: list[np.ndarray] = model.get_weights()
+    return weights
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Trains with each method of accumulation."""
+    """Trains with whole batches and with each method of accumulation, and compares the weights."""
     epochs = digits.epochs(__doc__, arguments, default=8)
     cfg = IPUConfig()
     cfg.auto_select_ipus = 1
     cfg.configure_ipu_system()
-    train("sum", 0.08 / MICRO_BATCHES, epochs)
-    train("mean", 0.08, epochs)
-    train("running_mean", 0.08, epochs)
+    whole = train(None, 0.08, epochs)
+    rates = {"sum": 0.08 / MICRO_BATCHES, "mean": 0.08, "running_mean": 0.08}
+    weights = {method: train(method, rate, epochs) for method, rate in rates.items()}
+    for method, trained in weights.items():
+        difference = digits.largest_difference(whole, trained)
+        print(f"{method:12} largest difference from the weights of whole batches: {difference:.1g}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Layers compute in float16, weights and the optimizer stay float32. The loss is scaled up, so that
 small gradients survive in float16; an update whose gradients overflow is left out. Accumulators
-are float32 here: a sum of many float16 gradients would lose the small ones.
+are float32 here: a sum of many float16 gradients would lose the small ones. The last lines show the
+types of each layer, and what became of the scale.
 
 python -m tutorials.mixed_precision [--epochs N]
 """
@@ -13,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.profile.report import Report
 from tutorials import digits
 
 BATCH_SIZE = 16
@@ -20,15 +22,16 @@ MICRO_BATCHES = 2
 STEPS = 100
 
 
-def train(epochs: int) -> float:
-    """Trains a model in mixed precision; returns its accuracy in the last epoch."""
+def train(policy: str, epochs: int) -> tuple[keras.Model, Report]:
+    """Returns a new model, trained under a policy of types, and the report of what ran."""
     previous = keras.mixed_precision.global_policy()
-    keras.mixed_precision.set_global_policy("mixed_float16")
+    keras.mixed_precision.set_global_policy(policy)
     keras.utils.set_random_seed(1)
+    strategy = IPUStrategy()
     try:
-        with IPUStrategy().scope():
+        with strategy.scope():
             model = digits.make_model()
-            # Keras wraps the optimizer in a LossScaleOptimizer: that is what the policy asks for.
+            # Under "mixed_float16" Keras wraps the optimizer in a LossScaleOptimizer.
             model.compile(
                 optimizer=keras.optimizers.SGD(0.1, momentum=0.9),
                 loss=digits.loss(),
@@ -45,22 +48,28 @@ def train(epochs: int) -> float:
             ).history
     finally:
         keras.mixed_precision.set_global_policy(previous)
-    accuracy = float(history["accuracy"][-1])
-    print(
-        f"Accuracy {accuracy:.2%} after {int(model.optimizer.iterations)} updates; the loss is "
-        f"scaled by {float(model.optimizer.dynamic_scale):g}"
-    )
-    return accuracy
+    print(f"{policy:13} accuracy {history['accuracy'][-1]:.2%}")
+    return model, strategy.report()
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Trains with float16 matmuls whose results are rounded stochastically."""
+    """Trains in float32, then with float16 matmuls whose results are rounded stochastically."""
     epochs = digits.epochs(__doc__, arguments, default=8)
     cfg = IPUConfig()
     cfg.auto_select_ipus = 1
     cfg.floating_point_behaviour.esr = cfg.floating_point_behaviour.esr.from_bool(True)
     cfg.configure_ipu_system()
-    train(epochs)
+    train("float32", epochs)
+    model, report = train("mixed_float16", epochs)
+    for layer in model.layers:
+        (products,) = {op.shape.dtype for op in report.tile_ops if op.layer == layer.path}
+        print(f"{layer.path}: weights {layer.kernel.dtype}, products {products}")
+    updates = epochs * STEPS // MICRO_BATCHES
+    print(
+        f"the loss is scaled by {float(model.optimizer.dynamic_scale):g}; "
+        f"{updates - int(model.optimizer.iterations)} of {updates} updates overflowed and were "
+        "left out"
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 The layers are assigned to stages where they are called, in `PipelineStage` scopes; a model of
 two branches that meet again keeps both between the stages they start and end in. The device
-mapping puts two neighbouring stages on each IPU.
+mapping puts two neighbouring stages on each IPU. The timeline at the end shows when each stage
+works, and how long the IPUs wait for one another.
 
 python -m tutorials.pipelining_functional [--epochs N]
 """
@@ -39,7 +40,8 @@ def make_model() -> keras.Model:
 def train(epochs: int) -> float:
     """Trains a new model; returns its accuracy in the last epoch."""
     keras.utils.set_random_seed(1)
-    with IPUStrategy().scope():
+    strategy = IPUStrategy()
+    with strategy.scope():
         model = make_model()
         model.compile(
             optimizer=keras.optimizers.Adam(0.01),
@@ -64,6 +66,7 @@ def train(epochs: int) -> float:
         ).history
     accuracy = float(history["accuracy"][-1])
     print(f"four stages on two IPUs: accuracy {accuracy:.2%}")
+    print(strategy.report().timeline())
     return accuracy
 
 

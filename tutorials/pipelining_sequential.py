@@ -2,7 +2,8 @@
 
 Each IPU holds a stage of the pipeline: some of the layers. Micro-batches follow one another through
 the stages, and the weights are updated once for several of them. What is trained is what gradient
-accumulation on one IPU trains.
+accumulation on one IPU trains. The timeline at the end shows when each stage works on which
+micro-batch, and when it waits.
 
 python -m tutorials.pipelining_sequential [--epochs N]
 """
@@ -22,7 +23,8 @@ UPDATES = 20  # Weight updates in an epoch.
 def train(stages: list[int] | None, epochs: int) -> float:
     """Trains a new model, in a pipeline if its layers have stages; returns its last accuracy."""
     keras.utils.set_random_seed(1)
-    with IPUStrategy().scope():
+    strategy = IPUStrategy()
+    with strategy.scope():
         model = digits.make_model()
         model.compile(
             optimizer=keras.optimizers.SGD(0.08, momentum=0.9),
@@ -49,6 +51,8 @@ def train(stages: list[int] | None, epochs: int) -> float:
     accuracy = float(history["accuracy"][-1])
     where = "two IPUs" if stages else "one IPU"
     print(f"{where}: accuracy {accuracy:.2%} after {int(model.optimizer.iterations)} updates")
+    if stages is not None:
+        print(strategy.report().timeline())
     return accuracy
 
 

@@ -1,7 +1,8 @@
 """Trains two replicas of a subclassed model, each in two pipeline stages, on four IPUs.
 
 The stages are assigned in `call`. Metrics come once a weight update (`accumulate_outfeed`).
-Assignments can be read and changed once the model is built.
+Assignments can be read and changed once the model is built; the timelines show what that does to
+the stages' work.
 
 python -m tutorials.pipelining_subclass [--epochs N]
 """
@@ -48,7 +49,8 @@ def train(epochs: int, *, second_earlier: bool) -> float:
         second_earlier: Whether to move the second layer to the first stage.
     """
     keras.utils.set_random_seed(1)
-    with IPUStrategy().scope():
+    strategy = IPUStrategy()
+    with strategy.scope():
         model = Classifier()
         model(keras.Input((digits.PIXELS,)))  # Builds it.
         if second_earlier:
@@ -78,6 +80,7 @@ def train(epochs: int, *, second_earlier: bool) -> float:
     accuracy = float(history["accuracy"][-1])
     stages = [of_layer.pipeline_stage for of_layer in model.get_pipeline_stage_assignment()]
     print(f"stages {stages}: accuracy {accuracy:.2%}")
+    print(strategy.report().timeline(), end="\n\n")
     return accuracy
 
 

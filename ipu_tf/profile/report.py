@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from ipu_tf.profile import json_format, text
+from ipu_tf.profile import json_format, text, timeline_text
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
+
+_NO_STAGES = "No program has several stages: give the layers of a model pipeline stages."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,18 @@ class Report:
         if self.notes:
             blocks.append("\n".join(f"note: {note}" for note in self.notes))
         return "\n\n".join(blocks)
+
+    def timeline(self) -> str:
+        """Returns when which stage of a pipeline works on which micro-batch, and when it waits.
+
+        Every program of several stages has a table of a row for each stage, as text of at most 100
+        characters a line.
+        """
+        devices = (program.device for program in self.programs)
+        pipelines = [device for device in devices if device and len(device.stages) > 1]
+        if not pipelines:
+            return _NO_STAGES
+        return "\n\n".join("\n".join(timeline_text.lines(device)) for device in pipelines)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes the report as JSON; docs/report.md describes the file.

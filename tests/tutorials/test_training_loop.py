@@ -33,13 +33,60 @@ def _no_configuration_is_left():
     config.reset_ipu_configuration()
 
 
-@pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda tutorial: tutorial.__name__)
-def test_what_is_trained_learns(tutorial, capsys):
+def last_lines(tutorial, capsys):
+    """What a tutorial prints at its end, of which each has learned to tell digits apart."""
     tutorial.main(["--epochs", "4"])
-    printed = capsys.readouterr().out
-    accuracies = [float(number) for number in re.findall(r"([\d.]+)%", printed)]
+    printed = capsys.readouterr().out.splitlines()
+    accuracies = [
+        float(number)
+        for line in printed
+        for number in re.findall(r"([\d.]+)%", line.partition("accuracy")[2])
+    ]
     assert accuracies
     assert min(accuracies) > 80
+    assert max(map(len, printed)) <= 100
+    return printed
+
+
+def test_steps_on_the_device_train_the_same_in_less_time(capsys):
+    last = last_lines(on_device_loop, capsys)[-1]
+    found = re.fullmatch(r"100 steps an execution take \d+% .* of the weights: (\S+)", last)
+    assert float(found[1]) < 1e-6
+
+
+def test_every_method_of_accumulation_trains_what_whole_batches_train(capsys):
+    lines = last_lines(gradient_accumulation, capsys)[-3:]
+    assert [line.split()[0] for line in lines] == ["sum", "mean", "running_mean"]
+    assert all(float(line.split()[-1]) < 1e-5 for line in lines)
+
+
+def test_replicas_train_what_one_replica_trains_with_large_batches(capsys):
+    last = last_lines(replication, capsys)[-1]
+    assert last.startswith("largest difference between the weights of 1 and 4 replicas: ")
+    assert float(last.split()[-1]) < 1e-5
+
+
+def test_mixed_precision_ends_with_types_and_scale(capsys):
+    hidden, head, last = last_lines(mixed_precision, capsys)[-3:]
+    assert hidden.endswith("weights float32, products float16")
+    assert head.endswith("weights float32, products float32")
+    assert re.fullmatch(r"the loss is scaled by \d+; \d of 200 updates .* were left out", last)
+
+
+@pytest.mark.parametrize(
+    ("tutorial", "stages"),
+    [(pipelining_sequential, 2), (pipelining_functional, 4), (pipelining_subclass, 2)],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_pipelining_ends_with_the_timeline_of_stages_and_their_bubbles(tutorial, stages, capsys):
+    lines = last_lines(tutorial, capsys)
+    begin = len(lines) - lines[::-1].index("stage  IPU")
+    for stage, line in enumerate(lines[begin : begin + stages]):
+        cells = line.split()
+        assert (cells[0], "F0" in cells, "B0" in cells) == (str(stage), True, True)
+        assert "." in cells
+    text = " ".join(lines[begin + stages :])
+    assert re.search(r"The bubble, in which IPUs wait for other stages, is [\d.]+% of their", text)
 
 
 @pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda tutorial: tutorial.__name__)
