@@ -162,7 +162,7 @@ CORRUPTIONS = {
         r"live_bytes: expected a list of integers. Received: \[1.5\]",
     ),
     "a count too large": (
-        lambda e: device_of(e)["steps"][0].update(repeats=10**400),
+        lambda e: tiles_of(e)["steps"][0].update(repeats=10**400),
         r"steps\[0\].repeats: expected int of less than 2\*\*63. Received: 1000.*\.\.\.",
     ),
     "a size too large": (
