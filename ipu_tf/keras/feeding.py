@@ -87,4 +87,5 @@ def infeed(batches: Source, use: Use, *, prefetch_depth: int) -> Infeed:
         subject=use.subject,
         replicas=use.replicas,
         prefetch_depth=prefetch_depth,
+        epochs=use.epochs,
     )

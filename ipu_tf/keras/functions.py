@@ -7,6 +7,7 @@ runs on the device is inlined by `strategy.run`; the loop around it belongs to t
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,7 +15,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.keras import jitting, lengths
-from ipu_tf.keras.infeed import InfeedIterator, split_batch, stack_batch
+from ipu_tf.keras.infeed import Infeed, InfeedIterator, split_batch, stack_batch
 from ipu_tf.keras.loop import Loop
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 from ipu_tf.keras.step_results import StepResults
@@ -49,7 +50,8 @@ class ExecutionFunction:
         self._by_steps: dict[int, Callable[[Any], Any]] = {}
         self._jitted = tf.function(self._run_stacked, jit_compile=True)
         self._stacked = tf.function(self._run_stacked)
-        self._jits: dict[Any, bool] = {}
+        self._choices: dict[str, jitting.EngineChoice] = {}
+        self._infeeds: weakref.WeakKeyDictionary[Infeed, bool] = weakref.WeakKeyDictionary()
 
     @property
     def steps(self) -> int:
@@ -68,7 +70,7 @@ class ExecutionFunction:
         steps = self.steps
         spec = batch_spec(iterator.infeed.element_spec)
         try:
-            if self._runs_jitted(spec):
+            if self._reads_jitted(iterator.infeed, spec):
                 summary, results = self._jitted(iterator.next_execution(steps), tf.constant(steps))
                 if self._results is not None:
                     self._results.put_execution(results)
@@ -89,14 +91,26 @@ class ExecutionFunction:
 
     def _run(self, stacked: Any, steps: int) -> tuple[Any, Any]:
         spec = batch_spec(stacked, skipped=1 if self._replicas == 1 else 2)
-        function = self._jitted if self._runs_jitted(spec) else self._stacked
+        function = self._jitted if self._runs_jitted(spec, steps) else self._stacked
         return function(stacked, tf.constant(steps))
 
-    def _runs_jitted(self, spec: Any) -> bool:
+    def _reads_jitted(self, infeed: Infeed, spec: Any) -> bool:
+        """Returns whether XLA compiles the loop over an infeed: once for all of its epochs."""
+        if infeed not in self._infeeds:
+            self._infeeds[infeed] = self._runs_jitted(spec, infeed.steps_of_all_epochs)
+        return self._infeeds[infeed]
+
+    def _runs_jitted(self, spec: Any, steps: int) -> bool:
+        """Returns whether XLA compiles the loop.
+
+        Args:
+            spec: Shapes and types of one replica's batch.
+            steps: How many are asked for, beside those that were asked for before.
+        """
         key = str(spec)
-        if key not in self._jits:
-            self._jits[key] = jitting.runs_jitted(self._loop.concrete_step(spec))
-        return self._jits[key]
+        if key not in self._choices:
+            self._choices[key] = jitting.EngineChoice(self._loop.concrete_step(spec))
+        return self._choices[key].runs_jitted(steps)
 
     def _graph_function(self, steps: int) -> Callable[[Any], Any]:
         @tf.autograph.experimental.do_not_convert

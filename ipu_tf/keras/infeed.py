@@ -26,6 +26,7 @@ class Infeed(KerasDataAdapter):
         subject: How an error about the data begins.
         replicas: Batches that a step takes, one for each replica.
         prefetch_depth: Steps that are prepared ahead of the device.
+        epochs: Epochs that the method runs on it.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Infeed(KerasDataAdapter):
         subject: str,
         replicas: int = 1,
         prefetch_depth: int = 1,
+        epochs: int = 1,
     ) -> None:
         self.schedule = schedule
         self._subject = subject
@@ -44,6 +46,7 @@ class Infeed(KerasDataAdapter):
         self._dataset = dataset
         self.replicas = replicas
         self.prefetch_depth = prefetch_depth
+        self.steps_of_all_epochs = schedule.steps * epochs
 
     @property
     def element_spec(self) -> Any:
