@@ -275,4 +275,4 @@ class TestErrors:
         small.ipu_model.tiles_per_ipu = 2
         with pytest.raises(IPUOutOfMemoryError, match="IPU"):
             auto_pipeline(model, 4, batch_size=16, config=small)
-        assert model.get_pipeline_stage_assignment()[0].device_stage is None
+        assert model.get_pipeline_stage_assignment()[0].pipeline_stage is None
