@@ -17,7 +17,8 @@ import tensorflow as tf
 from ipu_tf._private import FunctionDef, op_def_registry
 from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
-from ipu_tf.runtime import calls, compositions, hlo_stand_ins, loop_bounds
+from ipu_tf.runtime import compositions, hlo_stand_ins, loop_bounds
+from ipu_tf.runtime.call_ops import CALLS, CONDITIONALS, LOOPS, functions_of
 from ipu_tf.runtime.loop_bounds import Loop, Stack
 
 HOST_CALL = "ipu_tf.host_call"
@@ -175,7 +176,7 @@ class _Body:
             size = stack.size if loop is None else self._functions.stack_size(loop)
             handle = loop_bounds.add_stack(self.function, node.name, stack, size)
             self.renamed[f"{node.name}:output:0"] = handle
-        elif node.op in calls.CALLS:
+        elif node.op in CALLS:
             self._add_call(node, host_inputs)
         elif node.op in joined.JOINED:
             self._add_joined_op(node)
@@ -226,7 +227,7 @@ class _Body:
             size = self._functions.stack_size(self._stacks[node.name])
             loop_bounds.set_size(self.function, new, size)
         for value in new.attr.values():
-            for callee in calls.functions_of(value):
+            for callee in functions_of(value):
                 callee.name = self._functions.callee(callee.name).signature.name
 
     def _add_joined_op(self, node: Any) -> None:
@@ -261,10 +262,10 @@ class _Body:
 
     def _add_call(self, node: Any, host_inputs: frozenset[int]) -> None:
         new = self._copy(node)
-        arguments = frozenset(index - calls.CALLS[node.op] for index in host_inputs)
+        arguments = frozenset(index - CALLS[node.op] for index in host_inputs)
         converted = None
-        callees = [callee for value in new.attr.values() for callee in calls.functions_of(value)]
-        if node.op in loop_bounds.CONDITIONALS:
+        callees = [callee for value in new.attr.values() for callee in functions_of(value)]
+        if node.op in CONDITIONALS:
             self._functions.branches([callee.name for callee in callees])
         for callee in callees:
             converted = self._functions.callee(callee.name, arguments)
@@ -272,7 +273,7 @@ class _Body:
         for index in host_inputs:
             new.input[index] = self._stand_in()
         names = [name for name, _ in _outputs(node)]
-        if node.op in loop_bounds.LOOPS:
+        if node.op in LOOPS:
             _retype(new.attr["T"], arguments)
             self.host.update(names[index] for index in arguments)
         elif converted is not None:

@@ -30,7 +30,8 @@ from ipu_tf._private import (
     tracing_compilation,
 )
 from ipu_tf.ops import library
-from ipu_tf.runtime import foreign
+from ipu_tf.runtime import called_functions, retracing
+from ipu_tf.runtime.call_ops import CALLS
 from ipu_tf.runtime.tracer import Tracer
 
 _SCRATCH_GRAPH = "scratch_graph"
@@ -171,7 +172,7 @@ def _hook_concrete_functions() -> None:
     def call_flat(self: ConcreteFunction, tensor_inputs: Any, captured_inputs: Any) -> Any:
         tracer = active()
         if tracer is not None and tf.inside_function():
-            self = foreign.concrete_twin(tracer, self, [*tensor_inputs, *captured_inputs])
+            self = retracing.concrete_twin(tracer, self, [*tensor_inputs, *captured_inputs])
         return stock(self, tensor_inputs, captured_inputs)
 
     ConcreteFunction._call_flat = call_flat
@@ -216,6 +217,8 @@ def _hook_op_creation() -> None:
         tracer = active()
         if tracer is None or _is_scratch(self):
             return stock(self, op_type, inputs, attrs=attrs, **kwargs)
+        if op_type in CALLS:
+            attrs = called_functions.prepare(tracer, self, op_type, inputs, attrs or {})
         return tracer.create_op(stock.__get__(self), self, op_type, inputs, attrs, **kwargs)
 
     FuncGraph._create_op_internal = create_op

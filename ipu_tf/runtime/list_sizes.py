@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf._private import FuncGraph
-from ipu_tf.runtime.loop_bounds import LOOPS
+from ipu_tf.runtime.call_ops import LOOPS
 
 
 def constant_of(

@@ -20,10 +20,8 @@ import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.passes.simplify import count_loops
-from ipu_tf.runtime import calls
+from ipu_tf.runtime.call_ops import CONDITIONALS, LOOPS, functions_of
 
-LOOPS = frozenset({"While", "StatelessWhile"})
-CONDITIONALS = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 STACK = "EmptyTensorList"
 FAKE = "FakeParam"
 """What a branch of a conditional gives for a tensor that only another one computes."""
@@ -130,7 +128,7 @@ def stack_of(functions: Sequence[Any], index: int, find: Callable[[str], Any]) -
             else:
                 break
         if node is not None and node.op in CONDITIONALS:
-            callees = [f for value in node.attr.values() for f in calls.functions_of(value)]
+            callees = [f for value in node.attr.values() for f in functions_of(value)]
             found = stack_of([find(callee.name) for callee in callees], _number(name), find)
             if found is not None:
                 return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import graphlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -22,10 +22,8 @@ from ipu_tf._private import (
     keras_layer_path,
 )
 from ipu_tf.ops.twins import STOCK_OF, TWINS
-from ipu_tf.runtime import calls
-
-if TYPE_CHECKING:
-    from ipu_tf.runtime.tracer import Tracer
+from ipu_tf.runtime.call_ops import CALLS, functions_of
+from ipu_tf.runtime.tracer import Tracer
 
 _XLA_MUST_COMPILE = "_XlaMustCompile"
 _PLAIN_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -173,9 +171,9 @@ def _recreate(
         called = concrete_twin(tracer, function, inputs)
         outputs = tf.nest.flatten(called._call_flat(inputs, []), expand_composites=True)
         return outputs, copy.get_operations()[-1]
-    if op.type not in calls.CALLS:
+    if op.type not in CALLS:
         for value in op.node_def.attr.values():
-            for callee in calls.functions_of(value):
+            for callee in functions_of(value):
                 copy._add_function_recursive(_function_of(body, callee.name))
     new = copy._create_op_internal(
         op.type,
@@ -212,7 +210,7 @@ def _holds(library: FuncGraph, nodes: Iterable[Any], wanted: Callable[[str], boo
         for node in nodes:
             if wanted(node.op):
                 return True
-            called = [f.name for value in node.attr.values() for f in calls.functions_of(value)]
+            called = [f.name for value in node.attr.values() for f in functions_of(value)]
             for name in {*called, node.op} - seen:  # Functions of v1 are ops of their own name.
                 seen.add(name)
                 function = _function_of(library, name)
