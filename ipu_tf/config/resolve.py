@@ -9,7 +9,7 @@ from ipu_tf.config.declaration import attribute_table, option_declarations
 from ipu_tf.config.device import DeviceConfiguration
 from ipu_tf.config.enums import DeviceConnectionType
 from ipu_tf.config.flags import running_on_ipu_model
-from ipu_tf.config.ipu_config import IPUConfig
+from ipu_tf.config.option_tree import OptionTree
 from ipu_tf.config.poplar_options import keys_without_effect, planner_options
 from ipu_tf.machine.system import System, system_of
 from ipu_tf.machine.target import CHIPS, Target, target
@@ -21,7 +21,7 @@ GENERATIONS = {"ipu1": ("gc2",), "ipu2": ("bow", "gc200"), "ipu21": ("c600",)}
 _SYSTEM_IPUS = 16
 
 
-def resolve(config: IPUConfig) -> DeviceConfiguration:
+def resolve(config: OptionTree) -> DeviceConfiguration:
     """Returns the device configuration that a configuration stands for.
 
     A plain number in `auto_select_ipus` or `select_ipus` becomes a list of one, in place.
@@ -34,7 +34,7 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
         ValueError: An option has an invalid value, options contradict each other, or no system of
             the chip has that many IPUs.
     """
-    if not isinstance(config, IPUConfig):
+    if not isinstance(config, OptionTree):
         raise TypeError(
             "`config` must be an IPUConfig instance. Make one and set its options, or fill it with "
             f"`from_dict`. Received: {config!r} of type {type(config).__name__}."
@@ -75,7 +75,7 @@ def resolve(config: IPUConfig) -> DeviceConfiguration:
     )
 
 
-def _value(config: IPUConfig, name: str) -> Any:
+def _value(config: OptionTree, name: str) -> Any:
     owner, leaf = config._owner(name)
     return getattr(owner, leaf)
 
@@ -85,20 +85,20 @@ def _word(member: Enum) -> Any:
     return member.name.lower()
 
 
-def _check_types(config: IPUConfig) -> None:
+def _check_types(config: OptionTree) -> None:
     """Checks again, because lists and dictionaries may have been changed in place."""
     for name, value in config._leaves():
-        attribute_table(IPUConfig)[name].check_type(value)
+        attribute_table(OptionTree)[name].check_type(value)
 
 
-def _choice(config: IPUConfig, name: str, *choices: str) -> Any:
+def _choice(config: OptionTree, name: str, *choices: str) -> Any:
     value = _value(config, name)
     if value not in choices:
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}. Received: {value!r}.")
     return value
 
 
-def _block(config: IPUConfig, name: str) -> int:
+def _block(config: OptionTree, name: str) -> int:
     size: int = _value(config, name)
     if size < 0:
         raise ValueError(
@@ -107,7 +107,7 @@ def _block(config: IPUConfig, name: str) -> int:
     return size
 
 
-def _num_ipus(config: IPUConfig, on_model: bool) -> tuple[int, ...]:
+def _num_ipus(config: OptionTree, on_model: bool) -> tuple[int, ...]:
     """Returns the number of IPUs of each device; one device of one IPU when none is selected."""
     if isinstance(config.auto_select_ipus, int):
         config.auto_select_ipus = [config.auto_select_ipus]
@@ -147,7 +147,7 @@ def _ipus_of_id(ipu_id: int) -> int:
     )
 
 
-def _machine(config: IPUConfig, on_model: bool) -> str | Target | System:
+def _machine(config: OptionTree, on_model: bool) -> str | Target | System:
     """Returns the machine on which all options that were set agree.
 
     A generation says nothing about a chip with a name of its own.
@@ -181,7 +181,7 @@ def _machine(config: IPUConfig, on_model: bool) -> str | Target | System:
     return machine if agreed[0] == chip else agreed[0]
 
 
-def _check_connection(config: IPUConfig) -> None:
+def _check_connection(config: OptionTree) -> None:
     kind = config.device_connection.type
     offline = (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE)
     if kind in offline and not config.device_connection.version:
@@ -191,7 +191,7 @@ def _check_connection(config: IPUConfig) -> None:
         )
 
 
-def _check_io_tiles(config: IPUConfig, tiles: int) -> None:
+def _check_io_tiles(config: OptionTree, tiles: int) -> None:
     io_tiles = config.io_tiles.num_io_tiles
     group = config.norms.experimental.distributed_batch_norm_replica_group_size
     if not 0 <= io_tiles < tiles:
@@ -214,7 +214,7 @@ def _check_io_tiles(config: IPUConfig, tiles: int) -> None:
         )
 
 
-def _check_distribution(config: IPUConfig, on_model: bool) -> None:
+def _check_distribution(config: OptionTree, on_model: bool) -> None:
     name = "experimental.multi_replica_distribution"
     distribution = config.experimental.multi_replica_distribution
     index, count = distribution.process_index, distribution.process_count
@@ -232,10 +232,10 @@ def _check_distribution(config: IPUConfig, on_model: bool) -> None:
         )
 
 
-def _without_effect(config: IPUConfig) -> tuple[str, ...]:
+def _without_effect(config: OptionTree) -> tuple[str, ...]:
     """Returns the options that differ from their defaults and do nothing here."""
-    table = attribute_table(IPUConfig)
-    idle = {name for name, declared in option_declarations(IPUConfig) if not declared.effect}
+    table = attribute_table(OptionTree)
+    idle = {name for name, declared in option_declarations(OptionTree) if not declared.effect}
     names = [name for name, value in config._leaves() if name in idle]
     changed = [name for name in names if _value(config, name) != table[name].default]
     planner_keys = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ipu_tf.config.device import DeviceConfiguration
 from ipu_tf.config.flags import poplar_flags
-from ipu_tf.config.ipu_config import IPUConfig
+from ipu_tf.config.option_tree import OptionTree
 from ipu_tf.config.resolve import resolve
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Installed:
-    config: IPUConfig  # a private copy
+    config: OptionTree  # a private copy
     device: DeviceConfiguration
 
     def equals(self, other: _Installed) -> bool:
@@ -50,7 +50,7 @@ _BORROWED: contextvars.ContextVar[DeviceConfiguration | None] = contextvars.Cont
 
 
 def configure_ipu_system(
-    config: IPUConfig, device: str = "cpu", reset_configuration: bool = True
+    config: OptionTree, device: str = "cpu", reset_configuration: bool = True
 ) -> None:
     """Validates a configuration and installs it for the process.
 
@@ -94,7 +94,7 @@ def reset_ipu_configuration() -> None:
         _SYSTEM.notify()
 
 
-def get_ipu_config(session: None = None) -> list[IPUConfig]:
+def get_ipu_config(session: None = None) -> list[OptionTree]:
     """Returns a copy of the installed configuration for every device.
 
     Args:
@@ -166,7 +166,7 @@ def on_reset(callback: Callable[[], None]) -> Callable[[], None]:
 
 @functools.cache
 def _default() -> DeviceConfiguration:
-    return resolve(IPUConfig())
+    return resolve(OptionTree())
 
 
 def _log_what_is_ignored(device: DeviceConfiguration) -> None:
