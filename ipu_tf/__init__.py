@@ -62,8 +62,10 @@ _MODULES = frozenset(
         "machine",
         "ops",
         "profile",
+        "programs",
         "runtime",
         "scopes",
+        "strategy",
         "utils",
     )
 )

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 import keras
@@ -14,9 +14,7 @@ import keras
 from ipu_tf._private import KerasFunctional, is_functional_call
 from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.keras.models import Functional, Model, Sequential
-
-if TYPE_CHECKING:
-    from ipu_tf.ipu_strategy import IPUStrategy
+from ipu_tf.strategy import IPUStrategyV1, extend_scopes
 
 _stock_new = keras.Model.__dict__["__new__"]
 _lock = threading.RLock()
@@ -25,8 +23,9 @@ _thread = threading.local()
 _twins: WeakValueDictionary[type, type] = WeakValueDictionary()
 
 
+@extend_scopes
 @contextlib.contextmanager
-def scope(strategy: IPUStrategy) -> Iterator[None]:
+def scope(strategy: IPUStrategyV1) -> Iterator[None]:
     """Makes Keras models that are constructed inside, on this thread, IPU models.
 
     `keras.Model.__new__` is replaced while any scope is open and restored by the last to close;

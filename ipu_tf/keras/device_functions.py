@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 
 from ipu_tf import config, scopes
-from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras import functions, replication
 from ipu_tf.keras.functions import ExecutionFunction
 from ipu_tf.keras.loop import Loop
@@ -19,6 +18,7 @@ from ipu_tf.keras.saving import SavedExtensions
 from ipu_tf.keras.step_results import StepResults
 from ipu_tf.keras.steps import Replicas, replicas_of, run_with
 from ipu_tf.keras.training_steps import TrainingSteps
+from ipu_tf.strategy import IPUStrategy
 
 
 class DeviceFunctions(OwnSteps, SavedExtensions):

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from ipu_tf.compiler.device_program import Schedule
 from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Deployment, Offload
 from ipu_tf.config import device_configuration
-from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 from ipu_tf.runtime import deployments
+from ipu_tf.strategy import IPUStrategy
 
 SCHEDULES: Mapping[Schedule, PipelineSchedule] = {
     "grouped": PipelineSchedule.Grouped,

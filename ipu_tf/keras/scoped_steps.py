@@ -14,8 +14,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.programs.op_names import LOSS, METRICS
+from ipu_tf.strategy import IPUStrategy
 
 
 def loss_of(model: keras.Model, *, training: bool, **batch: Any) -> tf.Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.ipu_strategy import IPUStrategyV1
+from ipu_tf.strategy import IPUStrategyV1
 
 _STAGE: ContextVar[int | None] = ContextVar("ipu_tf.keras.pipeline.stage", default=None)
 _MADE_IN = "_ipu_tf_pipeline_stage"

@@ -1,0 +1,466 @@
+"""`IPUStrategyV1`: a tf.distribute strategy that runs functions as programs of a simulated IPU.
+
+Users get it from `ipu_tf.ipu_strategy`, with what `ipu_tf.keras` adds to its scopes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from ipu_tf import config
+from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
+from ipu_tf.adaptation import adapt_on_host
+from ipu_tf.compiler.errors import IPUOutOfMemoryError
+from ipu_tf.config import DeviceConfiguration
+from ipu_tf.default_graph import outlasting_resets
+from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
+from ipu_tf.profile.report import Report
+from ipu_tf.programs.program import Program
+from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
+from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
+from ipu_tf.runtime.tracer import Tracer
+
+_FUNCTION_TYPES = (
+    tf.types.experimental.PolymorphicFunction,
+    tf.types.experimental.ConcreteFunction,
+)
+
+logger = logging.getLogger(__name__)
+
+ScopeExtension: TypeAlias = "Callable[[IPUStrategyV1], contextlib.AbstractContextManager[None]]"
+"""Makes the context that a scope opens beside its own."""
+
+_scope_extensions: list[ScopeExtension] = []
+
+
+def extend_scopes(extension: ScopeExtension) -> ScopeExtension:
+    """Registers what every scope with Keras extensions opens; a decorator."""
+    _scope_extensions.append(extension)
+    return extension
+
+
+_KERAS_STEPS = frozenset({"train_step", "test_step", "predict_step"})
+
+
+class IPUStrategyV1(tf.distribute.Strategy):
+    """Runs tf.functions and Keras models on one simulated IPU system.
+
+    Variables made in `scope()` are plain variables: one process holds one copy, and
+    `num_replicas_in_sync` is 1 even where the device has many IPUs.
+
+    Args:
+        ipu_device: Name of the IPU device, "/device:IPU:<n>".
+        cpu_device: TensorFlow device on which variables live and initialisers run.
+        enable_dataset_iterators: Whether `iter(dataset)` in the scope gives an infeed that only
+            a function can read.
+        enable_keras_extensions: Whether Keras models made in the scope become ipu_tf models.
+
+    Example:
+        >>> strategy = IPUStrategy()
+        >>> with strategy.scope():
+        ...     model = keras.Sequential([keras.layers.Dense(10)])
+        ...     model.compile(loss="mse")
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        cpu_device: str = "/device:CPU:0",
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        super().__init__(IPUExtendedV1(self, ipu_device, cpu_device))
+        self._enable_dataset_iterators = enable_dataset_iterators
+        self._enable_keras_extensions = enable_keras_extensions
+        self._executables = ExecutableCache(self._trace)
+        self._programs: dict[Any, Program] = {}
+        self._said_of_tf_keras = False
+        executables = weakref.ref(self._executables)
+        weakref.finalize(self, config.on_reset(lambda: _clear(executables)))
+
+    @property
+    def supports_loss_scaling(self) -> bool:
+        """Always False: loss scaling is not divided by a number of replicas."""
+        return False
+
+    @property
+    def enable_keras_extensions(self) -> bool:
+        """Whether Keras models made in the scope become ipu_tf models."""
+        return self._enable_keras_extensions
+
+    def scope(self) -> contextlib.AbstractContextManager[IPUStrategyV1]:
+        """Returns a context in which variables and Keras models are made for this strategy."""
+        return self._scope()
+
+    @contextlib.contextmanager
+    def _scope(self) -> Iterator[IPUStrategyV1]:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(outlasting_resets(super().scope))
+            if self._enable_keras_extensions:
+                for extension in _scope_extensions:
+                    stack.enter_context(extension(self))
+            if self._enable_dataset_iterators:
+                adapt_on_host()
+                stack.enter_context(dataset_iterators_in_scope())
+            yield self
+
+    @autograph_artifact
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | list[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        options: tf.distribute.RunOptions | None = None,
+    ) -> Any:
+        """Runs `fn` as one program of the IPU.
+
+        The first call with new shapes, dtypes or configuration traces `fn`; later ones only run
+        it. Inside of another traced run, `fn` is inlined.
+
+        Args:
+            fn: A tf.function or ConcreteFunction; inside of a tf.function also a plain function.
+            args: Positional arguments of `fn`.
+            kwargs: Keyword arguments of `fn`.
+            options: Accepted for compatibility; has no effect.
+
+        Returns:
+            What `fn` returns.
+
+        Raises:
+            ValueError: A plain function in eager mode, or an argument whose shape is not static.
+            TypeError: An argument or result of 64 bits.
+            IPUOutOfMemoryError: The program does not fit on a tile.
+            UnsupportedOpcodeError: An operation has no cost on the machine.
+            UncompilableProgram: The function cannot be compiled at all.
+        """
+        del options
+        kwargs = kwargs or {}
+        if tf.inside_function():
+            if hooks.active() is not None:
+                return fn(*args, **kwargs)
+            return self._trace(fn, tuple(args), kwargs)
+        if not isinstance(fn, _FUNCTION_TYPES):
+            raise ValueError(
+                "IPUStrategyV1.run(fn, ...) does not support eager execution: `fn` has to be a "
+                "tf.function. Decorate it with @tf.function, or call `run` inside of one. "
+                f"Received: fn={fn!r}."
+            )
+        executable = self._executables.executable(fn, config.device_configuration())
+        return executable(*args, **kwargs)
+
+    def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
+        """Always raises: use `run`."""
+        raise RuntimeError("`experimental_run_v2` is gone: call `IPUStrategy.run` instead.")
+
+    def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
+        """Returns the sum or mean of a value over axes of it.
+
+        A process holds the value of one replica, so there is nothing to reduce over replicas.
+
+        Args:
+            reduce_op: A `tf.distribute.ReduceOp` or its name: "SUM" or "MEAN".
+            value: A tensor of static shape, or anything where `axis` is None.
+            axis: The axis or axes that are reduced; None for the value itself.
+        """
+        name = reduce_op if isinstance(reduce_op, str) else getattr(reduce_op, "value", None)
+        if axis is None or name is None or name.upper() != tf.distribute.ReduceOp.MEAN.value:
+            return super().reduce(reduce_op, value, axis)
+        # TensorFlow would have the device count in 64 bits; the host knows the shape.
+        value = tf.convert_to_tensor(value)
+        total = super().reduce(tf.distribute.ReduceOp.SUM, value, axis)
+        axes = axis if isinstance(axis, tuple | list) else [axis]
+        count = math.prod(value.shape[number] for number in axes)
+        return tf.math.truediv(total, tf.cast(count, total.dtype))
+
+    def report(self) -> Report:
+        """Returns what the programs traced so far cost, and what of them runs on tiles.
+
+        It has a program that did not fit, too: what its memory is used for.
+        """
+        return Report(programs=tuple(self._programs.values()))
+
+    @contextlib.contextmanager
+    def programs_apart(self) -> Iterator[None]:
+        """Keeps the programs that are traced inside apart: there `report` has them alone."""
+        own, self._programs = self._programs, {}
+        try:
+            yield
+        finally:
+            self._programs = own
+
+    def _trace(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls `fn` in the graph that is being built, its contractions made tile ops.
+
+        What it created is compiled for the machine, too.
+        """
+        boundary.check_arguments(args, kwargs)
+        configuration = config.device_configuration()
+        inner = python_function(fn)
+        self._say_what_is_not_converted(inner)
+        owner = getattr(inner, "__self__", None)
+        program = Program(
+            name=_program_name(inner, owner),
+            steps_per_execution=_steps_per_execution(inner, owner),
+        )
+        tracer = Tracer(program, configuration)
+        graph = tf.compat.v1.get_default_graph()
+        first = len(graph.get_operations())
+        # Of a method its object says what it is: Keras wraps the steps of a model anew.
+        identity = Identity(inner if owner is None else owner)
+        key = (identity, program.name, boundary.signature(args, kwargs), configuration)
+        with (
+            self._keeping_what_does_not_fit(key, program),
+            _errors_as_they_are(program, configuration),
+        ):
+            with hooks.tracing(tracer):
+                outputs = super().run(fn, args=args, kwargs=kwargs)
+            tracer.finish(outputs)
+            boundary.check_results(outputs)
+            program.device = device_programs.compile_trace(
+                device_programs.Trace(
+                    tracer=tracer,
+                    graph=graph,
+                    operations=graph.get_operations()[first:],
+                    arguments=(args, kwargs),
+                    outputs=outputs,
+                    owner=owner,
+                    deployment=deployments.current(owner, getattr(inner, "__name__", "")),
+                )
+            )
+        if not is_recording():
+            outputs = fusion.fuse(graph, outputs)
+        if device_programs.is_reported():
+            self._programs[key] = program
+        return outputs
+
+    def _say_what_is_not_converted(self, fn: Any) -> None:
+        """Warns, once for this strategy, that models of `tf_keras` keep their own training loop."""
+        package = (getattr(fn, "__module__", None) or "").partition(".")[0]
+        if package != "tf_keras" or self._said_of_tf_keras or not self._enable_keras_extensions:
+            return
+        self._said_of_tf_keras = True
+        logger.warning(
+            "Models of tf_keras are not converted for the IPU: their steps run one by one on one "
+            "IPU, without the on-device loop, replicas, gradient accumulation and pipelines, and "
+            "they have no `set_*_options`. Use Keras 3: `import keras`, or `tf.keras` without the "
+            "environment variable TF_USE_LEGACY_KERAS. To keep tf_keras, make the strategy with "
+            "`enable_keras_extensions=False`, which also ends this warning."
+        )
+
+    @contextlib.contextmanager
+    def _keeping_what_does_not_fit(self, key: tuple[Any, ...], program: Program) -> Iterator[None]:
+        """Keeps a program for reports although there is no memory for it."""
+        try:
+            yield
+        except IPUOutOfMemoryError as error:
+            program.device = error.compiled
+            if error.compiled is None:
+                program.refusal = str(error)
+            if device_programs.is_reported():
+                self._programs[key] = program
+            raise
+
+
+IPUStrategy = IPUStrategyV1
+
+
+@contextlib.contextmanager
+def _errors_as_they_are(program: Program, configuration: DeviceConfiguration) -> Iterator[None]:
+    """Keeps AutoGraph from replacing the compiler's errors, whose types it does not know."""
+    try:
+        yield
+    except Exception as error:
+        own = device_programs.own_error(error, program, configuration)
+        if own is None:
+            raise
+        own.ag_pass_through = True  # type: ignore[attr-defined] # AutoGraph looks for it.
+        raise own from None
+
+
+def _program_name(fn: Any, owner: Any) -> str:
+    """Returns the name of a function, after the name of the model whose method it is."""
+    name = function_name(fn)
+    owner_name = getattr(owner, "name", None)
+    return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
+
+
+def _steps_per_execution(fn: Any, owner: Any) -> int:
+    """Returns how many times a call from the host runs a function: Keras repeats its steps."""
+    if getattr(fn, "__name__", "") not in _KERAS_STEPS:
+        return 1
+    return int(getattr(owner, "steps_per_execution", 1))
+
+
+def _clear(executables: weakref.ref[ExecutableCache]) -> None:
+    """Drops the executables of a strategy that is still alive."""
+    cache = executables()
+    if cache is not None:
+        cache.clear()
+
+
+class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
+    """What a distribution strategy has to answer, for one IPU system.
+
+    Args:
+        container_strategy: The strategy that this extends.
+        ipu_device: Name of the IPU device.
+        cpu_device: Device of variables.
+    """
+
+    def __init__(self, container_strategy: IPUStrategyV1, ipu_device: str, cpu_device: str) -> None:
+        super().__init__(container_strategy)
+        self._ipu_device = ipu_device
+        self._cpu_device = cpu_device
+
+    def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> tf.Variable:
+        kwargs.pop("colocate_with", None)
+        with tf.device(self._cpu_device):
+            return next_creator(**kwargs)
+
+    def _call_for_each_replica(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        with _IPUReplicaContext(self._container_strategy(), replica_id_in_sync_group=0):
+            return fn(*args, **kwargs)
+
+    def _update(
+        self,
+        var: Any,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        group: bool,
+    ) -> Any:
+        return self._update_non_slot(var, fn, (var, *args), kwargs, group)
+
+    def _update_non_slot(
+        self,
+        colocate_with: Any,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        group: bool,
+    ) -> Any:
+        del colocate_with
+        with UpdateContext(self._cpu_device):
+            result = fn(*args, **kwargs)
+        return result if group else tf.nest.map_structure(self._local_results, result)
+
+    def _reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any) -> Any:
+        del destinations, options
+        if reduce_op not in (tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN):
+            raise ValueError(
+                f"Unsupported reduce op. Use SUM or MEAN. Received: reduce_op={reduce_op!r}."
+            )
+        # One process holds one replica's value: its sum and its mean are the value itself.
+        return value
+
+    def _gather_to_implementation(
+        self, value: Any, destinations: Any, axis: int, options: Any
+    ) -> Any:
+        del destinations, axis, options
+        return value
+
+    def _broadcast_to(self, tensor: Any, destinations: Any) -> Any:
+        del destinations
+        return tensor
+
+    def _experimental_distribute_dataset(self, dataset: tf.data.Dataset, options: Any) -> Any:
+        # A wrapped dataset would lose its static batch size.
+        del options
+        if self._container_strategy().enable_keras_extensions:
+            return dataset
+        # The loop of stock Keras looks at the first batch on the host.
+        return read_by_host(dataset)
+
+    def _distribute_datasets_from_function(
+        self, dataset_fn: Callable[..., tf.data.Dataset], options: Any
+    ) -> tf.data.Dataset:
+        del options
+        return dataset_fn(tf.distribute.InputContext())
+
+    def _experimental_distribute_values_from_function(self, value_fn: Callable[..., Any]) -> Any:
+        return value_fn(tf.distribute.experimental.ValueContext())
+
+    def _local_results(self, value: Any) -> tuple[Any, ...]:
+        return (value,)
+
+    def _use_merge_call(self) -> bool:
+        return False
+
+    def _in_multi_worker_mode(self) -> bool:
+        return False
+
+    def _get_local_replica_id(self, replica_id_in_sync_group: int) -> int:
+        return replica_id_in_sync_group
+
+    def value_container(self, value: Any) -> Any:
+        """Returns the value itself: nothing is distributed."""
+        return value
+
+    def non_slot_devices(self, var_list: Any) -> tuple[str, ...]:
+        """Returns the device of variables that are not slots."""
+        del var_list
+        return (self._cpu_device,)
+
+    @property
+    def worker_devices(self) -> tuple[str, ...]:
+        """The device that computes."""
+        return (self._ipu_device,)
+
+    @property
+    def parameter_devices(self) -> tuple[str, ...]:
+        """The device that holds variables."""
+        return (self._cpu_device,)
+
+    @property
+    def _num_replicas_in_sync(self) -> int:
+        return 1
+
+    @property
+    def experimental_require_static_shapes(self) -> bool:
+        """Always True: the IPU has no dynamic shapes."""
+        return True
+
+    @property
+    def experimental_should_init(self) -> bool:
+        """Always True: one process initialises."""
+        return True
+
+    @property
+    def experimental_between_graph(self) -> bool:
+        """Always False: there is one graph."""
+        return False
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """Always True: one process writes checkpoints."""
+        return True
+
+    @property
+    def should_save_summary(self) -> bool:
+        """Always True: one process writes summaries."""
+        return True
+
+    @property
+    def _global_batch_size(self) -> bool:
+        return True
+
+    @property
+    def _support_per_replica_values(self) -> bool:
+        return False
+
+
+class _IPUReplicaContext(tf.distribute.ReplicaContext):
+    """The context in which a function of `run` is traced."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return self.strategy.extended.worker_devices
