@@ -23,7 +23,7 @@ FLOORS = (
     ("config",),
     ("machine", "codec", "default_graph", "gradient_accumulation"),
 )
-"""A room imports rooms of lower floors alone; the package itself, which gives names of all, is above
+"""A room imports rooms of lower floors alone; the package itself, with names of all, is above
 all but the command line."""
 
 TENSORFLOW_FREE = ("machine", "codec", "config", "compiler", "programs", "profile", "calibration")
