@@ -25,6 +25,7 @@ from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
 from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
+from ipu_tf.runtime.traced_programs import TracedPrograms
 from ipu_tf.runtime.tracer import Tracer
 
 _FUNCTION_TYPES = (
@@ -80,7 +81,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
         self._executables = ExecutableCache(self._trace)
-        self._programs: dict[Any, Program] = {}
+        self._programs = TracedPrograms()
         self._said_of_tf_keras = False
         executables = weakref.ref(self._executables)
         weakref.finalize(self, config.on_reset(lambda: _clear(executables)))
@@ -182,14 +183,22 @@ class IPUStrategyV1(tf.distribute.Strategy):
     def report(self) -> Report:
         """Returns what the programs traced so far cost, and what of them runs on tiles.
 
-        It has a program that did not fit, too: what its memory is used for.
+        It has a program that did not fit, too: what its memory is used for. Of models and functions
+        that are gone it has the figures; `reset_report` forgets them.
         """
-        return Report(programs=tuple(self._programs.values()))
+        return Report(programs=tuple(self._programs))
+
+    def reset_report(self) -> None:
+        """Forgets the programs traced so far: `report` has those that are traced from now on.
+
+        What was traced before is not traced anew when it runs again, so it is in no later report.
+        """
+        self._programs.clear()
 
     @contextlib.contextmanager
     def programs_apart(self) -> Iterator[None]:
         """Keeps the programs that are traced inside apart: there `report` has them alone."""
-        own, self._programs = self._programs, {}
+        own, self._programs = self._programs, TracedPrograms()
         try:
             yield
         finally:
@@ -213,10 +222,10 @@ class IPUStrategyV1(tf.distribute.Strategy):
         graph = tf.compat.v1.get_default_graph()
         first = len(graph.get_operations())
         # Of a method its object says what it is: Keras wraps the steps of a model anew.
-        identity = Identity(inner if owner is None else owner)
-        key = (identity, program.name, boundary.signature(args, kwargs), configuration)
+        subject = inner if owner is None else owner
+        key = (Identity(subject), program.name, boundary.signature(args, kwargs), configuration)
         with (
-            self._keeping_what_does_not_fit(key, program),
+            self._keeping_what_does_not_fit(subject, key, program),
             _errors_as_they_are(program, configuration),
         ):
             with hooks.tracing(tracer):
@@ -237,7 +246,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if not is_recording():
             outputs = fusion.fuse(graph, outputs)
         if device_programs.is_reported():
-            self._programs[key] = program
+            self._programs.add(subject, key, program)
         return outputs
 
     def _say_what_is_not_converted(self, fn: Any) -> None:
@@ -255,7 +264,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
         )
 
     @contextlib.contextmanager
-    def _keeping_what_does_not_fit(self, key: tuple[Any, ...], program: Program) -> Iterator[None]:
+    def _keeping_what_does_not_fit(
+        self, subject: Any, key: tuple[Any, ...], program: Program
+    ) -> Iterator[None]:
         """Keeps a program for reports although there is no memory for it."""
         try:
             yield
@@ -264,7 +275,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
             if error.compiled is None:
                 program.refusal = str(error)
             if device_programs.is_reported():
-                self._programs[key] = program
+                self._programs.add(subject, key, program)
             raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Hashable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.runtime import static_shapes
+from ipu_tf.runtime.executable import Identity
 
 _WIDE = frozenset({tf.float64, tf.int64, tf.uint64, tf.complex128})
 _ADVICE = {
@@ -60,14 +62,25 @@ def _check_width(value: Any, path: str, kind: str) -> None:
         )
 
 
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), tf.DType, enum.Enum)
+
+
 def signature(args: Any, kwargs: Any) -> Hashable:
-    """Returns what tells two traces of a function apart: shapes, dtypes, other values' types."""
-    return tuple(
-        (path, value.dtype.name, tuple(value.shape))
-        if isinstance(value, tf.Tensor)
-        else (path, type(value).__name__)
-        for path, value in _leaves((args, kwargs))
-    )
+    """Returns what tells two traces of a function apart.
+
+    Of tensors these are shapes and dtypes, of plain Python values the values, of functions,
+    layers and models which they are; of all else the type.
+    """
+    return tuple((path, _kind(value)) for path, value in _leaves((args, kwargs)))
+
+
+def _kind(value: Any) -> Hashable:
+    if isinstance(value, tf.Tensor):
+        return value.dtype.name, tuple(value.shape)
+    name = type(value).__name__
+    if isinstance(value, _PLAIN):
+        return name, repr(value)  # A NaN equals itself by its text alone.
+    return (name, Identity(value)) if callable(value) else name
 
 
 def _leaves(structure: Any) -> list[tuple[str, Any]]:

@@ -1,0 +1,54 @@
+"""The programs that a strategy has traced, for its reports."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from ipu_tf.compiler.condensed import condensed
+from ipu_tf.programs.program import Program
+
+
+class TracedPrograms:
+    """Keeps programs in the order of their traces, the last of equal ones.
+
+    Of a program whose function or model is gone it keeps the figures, not the single tensors.
+    """
+
+    def __init__(self) -> None:
+        self._programs: dict[Hashable, Program] = {}
+
+    def __iter__(self) -> Iterator[Program]:
+        return iter(tuple(self._programs.values()))
+
+    def add(self, subject: Any, key: Hashable, program: Program) -> None:
+        """Keeps a program.
+
+        Args:
+            subject: The function or the model that it is of, which is not kept.
+            key: Tells it from other programs.
+            program: The program.
+        """
+        if key not in self._programs:
+            # Few built-in functions cannot be held weakly; they live for ever.
+            with contextlib.suppress(TypeError):
+                weakref.finalize(subject, _condense, weakref.ref(self), key).atexit = False
+        self._programs[key] = program
+
+    def clear(self) -> None:
+        """Forgets all programs."""
+        self._programs.clear()
+
+    def condense(self, key: Hashable) -> None:
+        """Reduces a program, if it is there, to its figures."""
+        program = self._programs.get(key)
+        if program is not None and program.device is not None:
+            program.device = condensed(program.device)
+
+
+def _condense(programs: weakref.ref[TracedPrograms], key: Hashable) -> None:
+    kept = programs()
+    if kept is not None:
+        kept.condense(key)
