@@ -15,6 +15,7 @@ from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras import step_data
 from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.own_steps import OwnSteps
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.step_tracing import (
     check_batch_size,
@@ -62,6 +63,8 @@ def estimate(
         targets: `tf.TensorSpec`s of the targets where the shapes of the outputs do not tell them.
 
     Raises:
+        NotImplementedError: `model` is a subclass without a `call`.
+        RuntimeError: `model` has a step of its own that `fit` or `predict` would refuse.
         TypeError: `model` is no Keras model and makes none, or `config` is no IPUConfig.
         ValueError: The batch size is not positive or too large, a shape is not static, the model is
             a subclass that is not compiled, `config` is invalid, or the call is in the scope of a
@@ -81,8 +84,10 @@ def estimate(
             stack.enter_context(strategy.programs_apart())
             stack.enter_context(untouched_variables())
             made = _made(model)
-            specs = step_data.input_specs(made, batch_size, inputs)
             function = "train_step" if training else "predict_step"
+            if isinstance(made, OwnSteps):
+                made._check_step(function)
+            specs = step_data.input_specs(made, batch_size, inputs)
             # Looked up here: a model that has to be compiled is replaced by one without options.
             stages = deployments.deployment_of(made, function)
             accumulation = _accumulation(made)

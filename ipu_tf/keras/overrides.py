@@ -46,13 +46,19 @@ def check_not_overridden(
         )
 
 
+def has_call(model: keras.Model) -> bool:
+    """Returns whether a model says what it computes."""
+    stock = inspect.getattr_static(keras.Model, "call")
+    return inspect.getattr_static(type(model), "call") is not stock
+
+
 def check_call(model: keras.Model) -> None:
     """Checks that a model says what it computes.
 
     Raises:
         NotImplementedError: It is a subclass without a `call`.
     """
-    if inspect.getattr_static(type(model), "call") is inspect.getattr_static(keras.Model, "call"):
+    if not has_call(model):
         raise NotImplementedError(
             f"Model '{model.name}' does not implement `call`. Define `call(self, inputs)`, or make "
             f"it of layers: keras.Model(inputs, outputs). Received: a {type(model).__name__}."

@@ -139,6 +139,8 @@ def build_by_tracing(model: keras.Model, name: str, batch: Any) -> None:
         batch: Shapes and types of its batch.
     """
     strategy = model.distribute_strategy
+    if tf.distribute.has_strategy():  # No scope can be within another strategy's.
+        strategy = tf.distribute.get_strategy()
     adopt_optimizers(model)
 
     def trace(batch: Any) -> Any:

@@ -12,8 +12,9 @@ import keras
 from ipu_tf import config as configuration
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
-from ipu_tf.keras import step_data
+from ipu_tf.keras import overrides, step_data
 from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.own_steps import OwnSteps, build_by_tracing
 from ipu_tf.keras.training_steps import DeviceStep
 from ipu_tf.runtime import device_programs
 from ipu_tf.runtime.device_programs import TracedStep
@@ -40,6 +41,14 @@ def trace_training(
     The model was made in the scope of a strategy. `accumulation` is how it adds up gradients; the
     other arguments and errors are those of `estimate`.
     """
+    if isinstance(model, OwnSteps):
+        overrides.check_not_overridden(
+            model,
+            OwnSteps,
+            "train_step",
+            why="The stages of a pipeline compute gradients apart, and the weights are updated "
+            "once for many micro-batches.",
+        )
     check_batch_size(batch_size)
     with (
         configuration.borrowed_device(estimated_device(config)),
@@ -106,12 +115,22 @@ def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
 
 
 def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int) -> Any:
-    """Builds what a train step of a model needs; returns the specs of its batch."""
+    """Builds what a train step of a model needs; returns the specs of its batch.
+
+    A step of the model's own takes the inputs alone where it has no `call` to tell the targets by.
+    """
+    own = isinstance(model, OwnSteps) and model._has_own("train_step")
+    if targets is None and own and not overrides.has_call(model):
+        build_by_tracing(model, "train_step", specs)
+        return specs
     if targets is None:
         outputs = model.compute_output_spec(_symbolic(specs))
         targets = step_data.target_specs(model, outputs, batch_size)
     data = (specs, targets)
-    model._symbolic_build(data_batch=data)  # As `fit` does: optimizer, loss and metrics.
+    if own:
+        build_by_tracing(model, "train_step", data)
+    else:
+        model._symbolic_build(data_batch=data)  # As `fit` does: optimizer, loss and metrics.
     return data
 
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import ipu_tf.keras
 from ipu_tf.keras import PipelineStage
+from ipu_tf.profile import figures
 from tests.keras.equivalence import batches, check_weights, samples, strategy_of
 from tests.keras.models_with_steps import (
     AdversarialPair,
@@ -247,3 +248,44 @@ def test_without_an_own_step_a_model_needs_a_call(strategy):
         model = compiled(AdversarialPair)
         with pytest.raises(NotImplementedError, match="does not implement `call`"):
             model.predict(batches(data_of(AdversarialPair), 8))
+
+
+def test_estimates_are_of_the_own_step(strategy):
+    dataset = batches(data_of(VariationalAutoencoder), 8)
+    with strategy.scope():
+        compiled(VariationalAutoencoder).fit(dataset, steps_per_epoch=1, verbose=0)
+    (expected,) = strategy.report().programs
+    inputs = tf.TensorSpec((8, FEATURES))
+    report = ipu_tf.estimate(lambda: compiled(VariationalAutoencoder), batch_size=8, inputs=inputs)
+    (program,) = report.programs
+    assert [op.shape for op in program.tile_ops] == [op.shape for op in expected.tile_ops]
+    cycles, of_fit = (
+        sum(layer.cycles for layer in figures.layers(one.device)) for one in (program, expected)
+    )
+    assert cycles == of_fit
+
+
+def test_estimates_with_targets_are_of_the_own_step(strategy):
+    specs = {"inputs": tf.TensorSpec((8, FEATURES)), "targets": tf.TensorSpec((8,), tf.int32)}
+    report = ipu_tf.estimate(lambda: compiled(Distiller), batch_size=8, **specs)
+    # The teacher's product, the student's two, and their gradients but that of the data.
+    assert len(report.tile_ops) == 1 + 2 + 3
+
+
+def test_what_fit_refuses_is_not_estimated(strategy):
+    def make():
+        model = extended(keras.Sequential)([keras.Input((FEATURES,)), keras.layers.Dense(CLASSES)])
+        accumulating(compile_model(model))
+        return model
+
+    with pytest.raises(RuntimeError, match="accumulates the gradients of 2 micro-batches"):
+        ipu_tf.estimate(make, batch_size=8)
+
+
+def test_models_with_own_train_steps_are_not_pipelined():
+    with strategy_of(2).scope():
+        layers = [keras.Input((FEATURES,)), keras.layers.Dense(4), keras.layers.Dense(CLASSES)]
+        model = compile_model(extended(keras.Sequential)(layers))
+        message = "`train_step` .* overridden. The stages of a pipeline compute gradients apart"
+        with pytest.raises(RuntimeError, match=message):
+            ipu_tf.keras.auto_pipeline(model, 2, batch_size=4)
