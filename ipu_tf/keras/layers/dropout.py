@@ -20,7 +20,7 @@ class Dropout(keras.layers.Dropout):
             inputs, or 1 or None to share one value along it. That of the inputs if None.
         seed: A pair of whole numbers that gives the same mask at every call; None draws a new
             mask at every call.
-        ref: Whether the mask takes the tile layout of the inputs; accepted, makes no difference.
+        ref: Accepted for scripts that pass it, and kept in files; makes no difference.
         **kwargs: Arguments of every layer.
 
     Raises:
