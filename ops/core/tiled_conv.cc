@@ -9,25 +9,48 @@
 namespace ipu_tf {
 namespace {
 
+// A dimension of an image that is read through a filter: output position o and kernel position k meet input position
+// (o * step + k * dilation - pad) / divisor.
+struct FieldAxis {
+  int64_t in, out, kernel, step, dilation, pad, divisor;
+
+  // The input position, or -1 where no product is formed.
+  int64_t Input(int64_t o, int64_t k) const {
+    const int64_t at = o * step + k * dilation - pad;
+    return at < 0 || at % divisor != 0 || at / divisor >= in ? -1 : at / divisor;
+  }
+  // The axis of the input gradient, whose filter is flipped.
+  FieldAxis Transposed() const { return {out, in, kernel, 1, dilation, (kernel - 1) * dilation - pad, step}; }
+};
+
+FieldAxis RowsOf(const ConvShape& s) {
+  return {s.in_rows, s.out_rows, s.kernel_rows, s.stride_rows, s.dilation_rows, s.pad_top, 1};
+}
+FieldAxis ColumnsOf(const ConvShape& s) {
+  return {s.in_columns, s.out_columns, s.kernel_columns, s.stride_columns, s.dilation_columns, s.pad_left, 1};
+}
+
 // What forward convolution and input gradient have in common: an image read through a filter into an image.
 // Kernel positions count as the plan counts them (flipped for the input gradient).
 struct Field {
-  int64_t batch = 0, groups = 1;
-  int64_t in_rows = 0, in_columns = 0, in_channels = 0;  // Channels of a group.
-  int64_t out_rows = 0, out_columns = 0, out_channels = 0;
-  int64_t kernel_rows = 0, kernel_columns = 0;
-  // Output position o and kernel position k meet input position (o * step + k * dilation - pad) / divisor.
-  int64_t row_step = 1, row_dilation = 1, row_pad = 0, row_divisor = 1;
-  int64_t column_step = 1, column_dilation = 1, column_pad = 0, column_divisor = 1;
-  const float* in = nullptr;
-  const float* w = nullptr;  // [kernel rows, kernel columns, in channels, groups * out channels].
-  float* out = nullptr;
+  int64_t batch, groups;
+  int64_t in_channels, out_channels;  // Of a group.
+  FieldAxis rows, columns;
+  const float* in;
+  const float* w;  // [kernel rows, kernel columns, in channels, groups * out channels].
+  float* out;
 };
 
-// The input position, or -1 where no product is formed.
-int64_t InputPosition(int64_t at, int64_t divisor, int64_t extent) {
-  if (at < 0 || at % divisor != 0 || at / divisor >= extent) return -1;
-  return at / divisor;
+// Calls visit(i, j, k, l) for all that the first four ranges of an output block combine: its rows, in order.
+template <typename Visit>
+void ForEachRow(const std::vector<Range>& block, const Visit& visit) {
+  for (int64_t i = block[0].begin; i < block[0].end; ++i) {
+    for (int64_t j = block[1].begin; j < block[1].end; ++j) {
+      for (int64_t k = block[2].begin; k < block[2].end; ++k) {
+        for (int64_t l = block[3].begin; l < block[3].end; ++l) visit(i, j, k, l);
+      }
+    }
+  }
 }
 
 class FieldTiles : public TiledOp {
@@ -35,19 +58,19 @@ class FieldTiles : public TiledOp {
   FieldTiles(const Field& field, const ConvPlan& plan)
       : TiledOp(Splits({{field.groups, plan.groups, 1},
                         {field.batch, plan.batch, 1},
-                        {field.out_rows, plan.field_rows, 1},
-                        {field.out_columns, plan.field_columns, 1},
+                        {field.rows.out, plan.field_rows, 1},
+                        {field.columns.out, plan.field_columns, 1},
                         {field.out_channels, plan.out_channels, 1}}),
-                Splits({{field.kernel_rows, plan.kernel_rows, 1},
-                        {field.kernel_columns, plan.kernel_columns, 1},
+                Splits({{field.rows.kernel, plan.kernel_rows, 1},
+                        {field.columns.kernel, plan.kernel_columns, 1},
                         {field.in_channels, plan.in_channels, plan.grain}}),
                 1, field.groups * field.out_channels),
         f_(field) {}
 
   std::vector<float*> OutputRows(const std::vector<Range>& block) const override {
     std::vector<float*> rows;
-    ForEachPixel(block, [&](int64_t g, int64_t n, int64_t r, int64_t c) {
-      const int64_t pixel = (n * f_.out_rows + r) * f_.out_columns + c;
+    ForEachRow(block, [&](int64_t g, int64_t n, int64_t r, int64_t c) {
+      const int64_t pixel = (n * f_.rows.out + r) * f_.columns.out + c;
       rows.push_back(f_.out + (pixel * f_.groups + g) * f_.out_channels + block[4].begin);
     });
     return rows;
@@ -60,18 +83,15 @@ class FieldTiles : public TiledOp {
     const int64_t kernel_row = part[0].begin + run / part[1].size();
     const int64_t kernel_column = part[1].begin + run % part[1].size();
     const Range channels = part[2];
-    const int64_t position = kernel_row * f_.kernel_columns + kernel_column;
+    const int64_t position = kernel_row * f_.columns.kernel + kernel_column;
     const float* w = f_.w + (position * f_.in_channels + channels.begin) * b_step() + block[4].begin;
-    ForEachPixel(block, [&](int64_t g, int64_t n, int64_t r, int64_t c) {
-      const int64_t row =
-          InputPosition(r * f_.row_step + kernel_row * f_.row_dilation - f_.row_pad, f_.row_divisor, f_.in_rows);
-      const int64_t column = InputPosition(c * f_.column_step + kernel_column * f_.column_dilation - f_.column_pad,
-                                           f_.column_divisor, f_.in_columns);
+    ForEachRow(block, [&](int64_t g, int64_t n, int64_t r, int64_t c) {
+      const int64_t row = f_.rows.Input(r, kernel_row), column = f_.columns.Input(c, kernel_column);
       if (row < 0 || column < 0) {
         *rows++ = {nullptr, nullptr, 0, 0};
         return;
       }
-      const int64_t pixel = (n * f_.in_rows + row) * f_.in_columns + column;
+      const int64_t pixel = (n * f_.rows.in + row) * f_.columns.in + column;
       *rows++ = {f_.in + (pixel * f_.groups + g) * f_.in_channels + channels.begin, w + g * f_.out_channels, 0,
                  channels.size()};
     });
@@ -79,17 +99,6 @@ class FieldTiles : public TiledOp {
   }
 
  private:
-  template <typename Visit>
-  static void ForEachPixel(const std::vector<Range>& block, Visit visit) {
-    for (int64_t g = block[0].begin; g < block[0].end; ++g) {
-      for (int64_t n = block[1].begin; n < block[1].end; ++n) {
-        for (int64_t r = block[2].begin; r < block[2].end; ++r) {
-          for (int64_t c = block[3].begin; c < block[3].end; ++c) visit(g, n, r, c);
-        }
-      }
-    }
-  }
-
   const Field& f_;
 };
 
@@ -148,17 +157,6 @@ class FilterTiles : public TiledOp {
   }
 
  private:
-  template <typename Visit>
-  static void ForEachRow(const std::vector<Range>& block, Visit visit) {
-    for (int64_t g = block[0].begin; g < block[0].end; ++g) {
-      for (int64_t r = block[1].begin; r < block[1].end; ++r) {
-        for (int64_t c = block[2].begin; c < block[2].end; ++c) {
-          for (int64_t i = block[3].begin; i < block[3].end; ++i) visit(g, r, c, i);
-        }
-      }
-    }
-  }
-
   const ConvShape& s_;
   const float *x_, *dy_;
   float* dw_;
@@ -180,52 +178,30 @@ Scratch FlippedFilter(const ConvShape& shape, const float* w) {
 
 void TiledConvForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
                       const float* w, float* y, const Parallel& parallel) {
-  Field field;
-  field.batch = shape.batch;
-  field.groups = shape.groups;
-  field.in_rows = shape.in_rows;
-  field.in_columns = shape.in_columns;
-  field.in_channels = shape.group_in_channels();
-  field.out_rows = shape.out_rows;
-  field.out_columns = shape.out_columns;
-  field.out_channels = shape.group_out_channels();
-  field.kernel_rows = shape.kernel_rows;
-  field.kernel_columns = shape.kernel_columns;
-  field.row_step = shape.stride_rows;
-  field.row_dilation = shape.dilation_rows;
-  field.row_pad = shape.pad_top;
-  field.column_step = shape.stride_columns;
-  field.column_dilation = shape.dilation_columns;
-  field.column_pad = shape.pad_left;
-  field.in = x;
-  field.w = w;
-  field.out = y;
+  const Field field = {shape.batch,
+                       shape.groups,
+                       shape.group_in_channels(),
+                       shape.group_out_channels(),
+                       RowsOf(shape),
+                       ColumnsOf(shape),
+                       x,
+                       w,
+                       y};
   InterpretTiles(FieldTiles(field, plan), plan.grain, numerics, parallel);
 }
 
 void TiledConvInputGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* w,
                             const float* dy, float* dx, const Parallel& parallel) {
   const Scratch flipped = FlippedFilter(shape, w);
-  Field field;
-  field.batch = shape.batch;
-  field.groups = shape.groups;
-  field.in_rows = shape.out_rows;
-  field.in_columns = shape.out_columns;
-  field.in_channels = shape.group_out_channels();
-  field.out_rows = shape.in_rows;
-  field.out_columns = shape.in_columns;
-  field.out_channels = shape.group_in_channels();
-  field.kernel_rows = shape.kernel_rows;
-  field.kernel_columns = shape.kernel_columns;
-  field.row_dilation = shape.dilation_rows;
-  field.row_pad = (shape.kernel_rows - 1) * shape.dilation_rows - shape.pad_top;
-  field.row_divisor = shape.stride_rows;
-  field.column_dilation = shape.dilation_columns;
-  field.column_pad = (shape.kernel_columns - 1) * shape.dilation_columns - shape.pad_left;
-  field.column_divisor = shape.stride_columns;
-  field.in = dy;
-  field.w = flipped.data();
-  field.out = dx;
+  const Field field = {shape.batch,
+                       shape.groups,
+                       shape.group_out_channels(),
+                       shape.group_in_channels(),
+                       RowsOf(shape).Transposed(),
+                       ColumnsOf(shape).Transposed(),
+                       dy,
+                       flipped.data(),
+                       dx};
   InterpretTiles(FieldTiles(field, plan), plan.grain, numerics, parallel);
 }
 

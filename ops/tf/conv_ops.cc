@@ -15,9 +15,12 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
-// A depthwise convolution is a grouped one: its filter [rows, columns, C, multiplier] has the memory layout of a
-// grouped filter [rows, columns, 1, C * multiplier].
-template <bool Depthwise>
+// One pass of a convolution. The inputs are the image (of the input gradient its shape), the filter (of the filter
+// gradient its shape) and, of gradients, that of the output. A forward convolution may have a bias, too, and a ReLU
+// if the attribute says so; an input gradient what left the ReLU before it; a filter gradient may give that of the
+// bias. A depthwise convolution is a grouped one: its filter [rows, columns, C, multiplier] has the memory layout of
+// a grouped filter [rows, columns, 1, C * multiplier].
+template <ConvPass Pass, bool Depthwise>
 class ConvKernel : public TileKernel {
  public:
   explicit ConvKernel(OpKernelConstruction* context) : TileKernel(context) {
@@ -25,122 +28,86 @@ class ConvKernel : public TileKernel {
     std::string error = attributes_.Check();
     if (error.empty()) error = ParsePlan(plan_, numerics_.type, &conv_plan_);
     OP_REQUIRES(context, error.empty(), Error(error));
+    if (context->HasAttr("relu")) OP_REQUIRES_OK(context, context->GetAttr("relu", &relu_));
   }
-
- protected:
-  // Returns an error, or "" with the shape of the call.
-  std::string Shape(ConvPass pass, const TensorShape& input, const TensorShape& filter, ConvShape* shape) const {
-    const std::string error = MakeConvShape(attributes_, input, filter, Depthwise, shape);
-    return error.empty() ? CheckPlan(pass, conv_plan_, *shape) : error;
-  }
-
-  ConvAttributes attributes_;
-  ConvPlan conv_plan_;
-};
-
-template <bool Depthwise>
-class ForwardKernel : public ConvKernel<Depthwise> {
- public:
-  using ConvKernel<Depthwise>::ConvKernel;
-  using ConvKernel<Depthwise>::Error;
 
   void Compute(OpKernelContext* context) override {
-    const Tensor& input = context->input(0);
-    const Tensor& filter = context->input(1);
+    TensorShape input, filter;
     ConvShape shape;
-    IPU_TF_CHECK(context, this->Shape(ConvPass::kForward, input.shape(), filter.shape(), &shape));
+    IPU_TF_CHECK(context, ReadShapes(context, &input, &filter));
+    IPU_TF_CHECK(context, MakeConvShape(attributes_, input, filter, Depthwise, &shape));
+    IPU_TF_CHECK(context, CheckPlan(Pass, conv_plan_, shape));
+    if (Pass != ConvPass::kForward) IPU_TF_CHECK(context, CheckOutBackprop(shape, context->input(2).shape()));
     Epilogue epilogue;
-    if (context->num_inputs() == 3) {
-      IPU_TF_CHECK(context, ReadBias(context->input(2), shape.out_channels, &epilogue.bias));
-      epilogue.relu = relu_;
-    }
-    Tensor* output = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, OutputShape(shape), &output));
-    const Kernels& kernels = ActiveKernels();
-    const Parallel parallel = ParallelOf(context);
-    const Operand x(input, kernels, parallel), w(filter, kernels, parallel);
-    Result y(output);
-    ConvForward(shape, this->conv_plan_, this->CallNumerics(), x.data(), w.data(), y.data(), kernels, parallel,
-                epilogue);
-    y.Round(this->numerics_.nanoo, kernels, parallel);
-  }
-
- protected:
-  bool relu_ = false;
-};
-
-// With a third input, the bias, and a ReLU if the attribute says so.
-class BiasedForwardKernel : public ForwardKernel<false> {
- public:
-  explicit BiasedForwardKernel(OpKernelConstruction* context) : ForwardKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("relu", &relu_));
-  }
-};
-
-// With a fourth input, the gradient of the ReLU that the image came out of.
-template <bool Depthwise>
-class InputGradientKernel : public ConvKernel<Depthwise> {
- public:
-  using ConvKernel<Depthwise>::ConvKernel;
-  using ConvKernel<Depthwise>::Error;
-
-  void Compute(OpKernelContext* context) override {
-    const Tensor& filter = context->input(1);
-    const Tensor& out_backprop = context->input(2);
-    TensorShape input;
-    IPU_TF_CHECK(context, ReadShape(context->input(0), "input_sizes", &input));
-    ConvShape shape;
-    IPU_TF_CHECK(context, this->Shape(ConvPass::kInputGradient, input, filter.shape(), &shape));
-    IPU_TF_CHECK(context, CheckOutBackprop(shape, out_backprop.shape()));
-    Epilogue epilogue;
-    if (context->num_inputs() == 4) {
-      const Tensor& features = context->input(3);
-      OP_REQUIRES(context, features.shape() == input,
-                  Error("features must have the shape of the image, " + input.DebugString() +
-                        ". Received: " + features.shape().DebugString()));
-      epilogue.relu_output = features.flat<float>().data();
-    }
-    Tensor* output = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, input, &output));
-    const Kernels& kernels = ActiveKernels();
-    const Parallel parallel = ParallelOf(context);
-    const Operand w(filter, kernels, parallel), dy(out_backprop, kernels, parallel);
-    Result dx(output);
-    ConvInputGradient(shape, this->conv_plan_, this->CallNumerics(), w.data(), dy.data(), dx.data(), kernels, parallel,
-                      epilogue);
-    dx.Round(this->numerics_.nanoo, kernels, parallel);
-  }
-};
-
-template <bool Depthwise>
-class FilterGradientKernel : public ConvKernel<Depthwise> {
- public:
-  using ConvKernel<Depthwise>::ConvKernel;
-  using ConvKernel<Depthwise>::Error;
-
-  void Compute(OpKernelContext* context) override {
-    const Tensor& input = context->input(0);
-    const Tensor& out_backprop = context->input(2);
-    TensorShape filter;
-    IPU_TF_CHECK(context, ReadShape(context->input(1), "filter_sizes", &filter));
-    ConvShape shape;
-    IPU_TF_CHECK(context, this->Shape(ConvPass::kFilterGradient, input.shape(), filter, &shape));
-    IPU_TF_CHECK(context, CheckOutBackprop(shape, out_backprop.shape()));
-    Tensor* output = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, filter, &output));
-    Tensor* bias = nullptr;
+    IPU_TF_CHECK(context, ReadEpilogue(context, shape, input, &epilogue));
+    Tensor *output = nullptr, *bias = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, ResultShape(shape, input, filter), &output));
     if (context->num_outputs() == 2) {
       OP_REQUIRES_OK(context, context->allocate_output(1, TensorShape({shape.out_channels}), &bias));
     }
     const Kernels& kernels = ActiveKernels();
     const Parallel parallel = ParallelOf(context);
-    const Operand x(input, kernels, parallel), dy(out_backprop, kernels, parallel);
-    Result dw(output);
-    ConvFilterGradient(shape, this->conv_plan_, this->CallNumerics(), x.data(), dy.data(), dw.data(), kernels, parallel,
-                       bias == nullptr ? nullptr : bias->flat<float>().data());
-    dw.Round(this->numerics_.nanoo, kernels, parallel);
+    const Operand a(context->input(Pass == ConvPass::kInputGradient ? 1 : 0), kernels, parallel);
+    const Operand b(context->input(Pass == ConvPass::kForward ? 1 : 2), kernels, parallel);
+    Result result(output);
+    const Numerics numerics = CallNumerics();
+    if constexpr (Pass == ConvPass::kForward) {
+      ConvForward(shape, conv_plan_, numerics, a.data(), b.data(), result.data(), kernels, parallel, epilogue);
+    } else if constexpr (Pass == ConvPass::kInputGradient) {
+      ConvInputGradient(shape, conv_plan_, numerics, a.data(), b.data(), result.data(), kernels, parallel, epilogue);
+    } else {
+      ConvFilterGradient(shape, conv_plan_, numerics, a.data(), b.data(), result.data(), kernels, parallel,
+                         bias == nullptr ? nullptr : bias->flat<float>().data());
+    }
+    result.Round(numerics.nanoo, kernels, parallel);
   }
+
+ private:
+  // Returns an error, or "" with the shapes of image and filter.
+  static std::string ReadShapes(OpKernelContext* context, TensorShape* input, TensorShape* filter) {
+    if (Pass == ConvPass::kInputGradient) {
+      *filter = context->input(1).shape();
+      return ReadShape(context->input(0), "input_sizes", input);
+    }
+    *input = context->input(0).shape();
+    if (Pass == ConvPass::kFilterGradient) return ReadShape(context->input(1), "filter_sizes", filter);
+    *filter = context->input(1).shape();
+    return "";
+  }
+
+  static TensorShape ResultShape(const ConvShape& shape, const TensorShape& input, const TensorShape& filter) {
+    return Pass == ConvPass::kForward ? OutputShape(shape) : Pass == ConvPass::kInputGradient ? input : filter;
+  }
+
+  // Returns an error, or "" with what the inputs beside those of the stock op say.
+  std::string ReadEpilogue(OpKernelContext* context, const ConvShape& shape, const TensorShape& input,
+                           Epilogue* epilogue) const {
+    if (Pass == ConvPass::kForward && context->num_inputs() == 3) {
+      epilogue->relu = relu_;
+      return ReadBias(context->input(2), shape.out_channels, &epilogue->bias);
+    }
+    if (Pass == ConvPass::kInputGradient && context->num_inputs() == 4) {
+      const Tensor& features = context->input(3);
+      if (features.shape() != input) {
+        return "features must have the shape of the image, " + input.DebugString() +
+               ". Received: " + features.shape().DebugString();
+      }
+      epilogue->relu_output = features.flat<float>().data();
+    }
+    return "";
+  }
+
+  ConvAttributes attributes_;
+  ConvPlan conv_plan_;
+  bool relu_ = false;
 };
+
+template <bool Depthwise>
+using ForwardKernel = ConvKernel<ConvPass::kForward, Depthwise>;
+template <bool Depthwise>
+using InputGradientKernel = ConvKernel<ConvPass::kInputGradient, Depthwise>;
+template <bool Depthwise>
+using FilterGradientKernel = ConvKernel<ConvPass::kFilterGradient, Depthwise>;
 
 absl::Status FilterSizesShape(tensorflow::shape_inference::InferenceContext* c) {
   tensorflow::shape_inference::ShapeHandle shape;
@@ -252,7 +219,7 @@ IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropInput", InputGradie
 IPU_TF_REGISTER_TILE_KERNEL("IpuDepthwiseConv2dNativeBackpropFilter", FilterGradientKernel<true>);
 
 // Only float32: with float16 the sum is rounded before the bias is added.
-REGISTER_KERNEL_BUILDER(Name("IpuConv2DBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), BiasedForwardKernel);
+REGISTER_KERNEL_BUILDER(Name("IpuConv2DBias").Device(DEVICE_CPU).TypeConstraint<float>("T"), ForwardKernel<false>);
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropInputRelu").Device(DEVICE_CPU).TypeConstraint<float>("T"),
                         InputGradientKernel<false>);
 REGISTER_KERNEL_BUILDER(Name("IpuConv2DBackpropFilterWithBias").Device(DEVICE_CPU).TypeConstraint<float>("T"),
