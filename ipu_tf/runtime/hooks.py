@@ -25,6 +25,7 @@ from ipu_tf._private import (
     eager_context_module,
     function_context,
     function_type_utils,
+    gradient_registry,
     keras_layer_path,
     override_func_graph_name_scope,
     tracing_compilation,
@@ -75,6 +76,7 @@ def _install() -> None:
     _hook_signatures()
     _hook_optionals()
     _hook_name_scopes()
+    _hook_slice_gradients()
 
 
 def _hook_optionals() -> None:
@@ -191,6 +193,32 @@ def _hook_name_scopes() -> None:
             override_func_graph_name_scope(self, self.outer_graph.get_name_scope())
 
     FuncGraph.__init__ = init
+
+
+def _hook_slice_gradients() -> None:
+    """Makes gradients of slices at places that depend on data what has a static shape.
+
+    TensorFlow pads the gradient by as much as is before and after the slice: then its shape depends
+    on data, too, as far as TensorFlow and XLA know.
+    """
+    entry = gradient_registry._registry["Slice"]
+    stock = entry["type"]
+
+    def gradient(op: Any, grad: tf.Tensor) -> Any:
+        tensor, begin, _ = op.inputs
+        is_known = tensor.shape.is_fully_defined() and op.outputs[0].shape.is_fully_defined()
+        if active() is None or not is_known or tf.get_static_value(begin) is not None:
+            return stock(op, grad)
+        padded = tf.raw_ops.StridedSliceGrad(
+            shape=tf.constant(tensor.shape.as_list(), begin.dtype),
+            begin=begin,
+            end=begin + tf.constant(op.outputs[0].shape.as_list(), begin.dtype),
+            strides=tf.ones_like(begin),
+            dy=grad,
+        )
+        return padded, None, None
+
+    entry["type"] = gradient
 
 
 def _hook_op_creation() -> None:

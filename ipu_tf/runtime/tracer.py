@@ -39,7 +39,7 @@ from ipu_tf.ops.twins import (
 )
 from ipu_tf.programs.op_names import LOSS, LayerScopes, scope_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
-from ipu_tf.runtime import attributes, float_checks, list_sizes
+from ipu_tf.runtime import attributes, float_checks, list_sizes, slices
 
 Create = Callable[..., tf.Operation]
 
@@ -107,6 +107,8 @@ class Tracer:
             attrs = self._face_op(op_type, inputs, attrs, name)
         elif op_type == "Cast":
             op_type, attrs = self._cast(inputs, attrs)
+        elif op_type == "StridedSlice":
+            inputs, attrs = slices.with_static_sizes(inputs, attrs)
         elif op_type in list_sizes.SIZES and not is_recording():
             constant = list_sizes.constant_of(op_type, inputs, attrs)
             if constant is not None:

@@ -49,8 +49,8 @@ DYNAMIC = {
         lambda x, rows, count: total(x[:count]),
         r"strided_slice \(StridedSlice\): use `tf\.slice",
     ),
-    "moving slice": (
-        lambda x, rows, count: total(x[count : count + 2]),
+    "slice between two places": (
+        lambda x, rows, count: total(x[count : 2 * count]),
         r"strided_slice \(StridedSlice\)",
     ),
     "unique": (
@@ -84,6 +84,7 @@ STATIC = {
     "constant partition": lambda x, rows, count: total(tf.dynamic_partition(x, ROWS, 2)[1]),
     "slice by a shape": lambda x, rows, count: total(x[: tf.shape(x)[0] // 2]),
     "slice of a static size": lambda x, rows, count: total(tf.slice(x, [count, 0], [2, 4])),
+    "moving slice": lambda x, rows, count: total(x[count : count + 2]),
     "row": lambda x, rows, count: total(x[count]),
     "where of three": lambda x, rows, count: total(tf.where(x > 0, x, 0.0)),
 }

@@ -230,6 +230,7 @@ class TestFunctionsThatWereJoined:
 
     @pytest.mark.parametrize("extensions", [False, True])
     def test_are_steps_of_keras_models(self, extensions):
+        keras.utils.set_random_seed(1)
         own = IPUStrategy(enable_keras_extensions=extensions)
         with own.scope():
             model = keras.Sequential(
