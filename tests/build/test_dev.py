@@ -124,7 +124,7 @@ def test_run_says_what_it_lacks(bare):
     assert "error: nothing to run. Name a script, or a module: ./dev run -m" in result.stderr
 
 
-def test_ci_runs_the_tests_and_passes_on_the_verdict(tmp_path):
+def test_ci_runs_its_task_and_passes_on_the_verdict(tmp_path):
     shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
     dev = tmp_path / "dev"
     dev.write_text('#!/bin/sh\necho "task: $*"\nexit 7\n')
@@ -133,4 +133,4 @@ def test_ci_runs_the_tests_and_passes_on_the_verdict(tmp_path):
         [str(tmp_path / ".ci" / "run")], capture_output=True, text=True, check=False, env=os.environ
     )
     assert result.returncode == 7
-    assert result.stdout == "task: test\n"
+    assert result.stdout == "task: ci\n"
