@@ -3,7 +3,8 @@
 import pytest
 
 from ipu_tf.compiler.hlo import parse, to_text, verify
-from ipu_tf.compiler.passes import invariant_stacks, pipeline
+from ipu_tf.compiler.passes import invariant_stacks
+from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler.passes.before_after import check
 
 
@@ -136,7 +137,7 @@ def test_a_gradient_reads_the_one_value():
       z2 = (s32[], f32[4], f32[7,4]) while(t2), calls={body2, condition2}
       ROOT g = f32[4] get-tuple-element(z2), tuple_index=1""",
     )
-    module = pipeline.simplify(parse(forward() + GRADIENT + main))
+    module = simplify(parse(forward() + GRADIENT + main))
     verify(module)
     assert "f32[7,4]" not in to_text(module)
     loops = [i for c in module.computations.values() for i in c if i.opcode == "while"]
