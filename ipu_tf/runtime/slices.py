@@ -55,7 +55,7 @@ def with_static_sizes(
     strides = tf.get_static_value(bounds[2])
     if begin is None or end is None or strides is None or not tensor.shape.is_fully_defined():
         return unchanged
-    starts: list[Any] = [tf.constant(0, bounds[0].dtype)] * len(tensor.shape)
+    starts: list[int | tf.Tensor] = [0] * len(tensor.shape)
     sizes = tensor.shape.as_list()
     ranges = 0
     for index, axis in _plain_ranges(attrs, len(begin), len(sizes)):
@@ -65,7 +65,9 @@ def with_static_sizes(
             ranges |= 1 << index
     if not ranges:
         return unchanged
-    sliced = tf.slice(tensor, tf.stack(starts), tf.constant(sizes, bounds[0].dtype))
+    dtype = bounds[0].dtype
+    place = tf.stack([tf.convert_to_tensor(start, dtype) for start in starts])
+    sliced = tf.slice(tensor, place, tf.constant(sizes, dtype))
     masks = {
         key: tf.compat.v1.AttrValue(i=attrs[key].i | ranges) for key in ("begin_mask", "end_mask")
     }
@@ -96,23 +98,25 @@ def _plain_ranges(attrs: Mapping[str, Any], count: int, rank: int) -> Iterator[t
             axis += 1
 
 
-def _moving_size(begin: tf.Tensor, end: tf.Tensor) -> int:
+def _moving_size(begin: int | tf.Tensor, end: int | tf.Tensor) -> int:
     """Returns the size of a range whose ends depend on data, 0 where it is not known or static."""
     first, last = _position(begin), _position(end)
     size = last.plus(first, -1)
     return size.constant if first.factors and not size.factors else 0
 
 
-def _elements(vector: tf.Tensor) -> list[tf.Tensor] | None:
+def _elements(vector: tf.Tensor) -> list[int | tf.Tensor] | None:
     """Returns the elements of a vector, None where they cannot be told apart."""
     value = tf.get_static_value(vector)
     if value is not None:
-        return [tf.constant(element, vector.dtype) for element in value]
+        return [int(element) for element in value]
     return list(vector.op.inputs) if vector.op.type == "Pack" else None
 
 
-def _position(scalar: tf.Tensor) -> _Position:
+def _position(scalar: int | tf.Tensor) -> _Position:
     """Returns a scalar as a sum, as far as its ops tell."""
+    if isinstance(scalar, int):
+        return _Position(constant=scalar)
     value = tf.get_static_value(scalar)
     if value is not None:
         return _Position(constant=int(value))

@@ -88,3 +88,12 @@ def test_a_slice_beyond_the_tensor_is_an_error_where_it_runs():
     assert strategy.run(step, args=(X, tf.constant(5))).shape == (4, 3, 9, 3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="Expected"):
         strategy.run(step, args=(X, tf.constant(6)))
+
+
+def test_slices_at_constant_places_add_no_ops():
+    function = tf.function(lambda x: x[:, 1:4, ..., 2])
+    stock = function.get_concrete_function(X).graph.get_operations()
+    strategy = IPUStrategy(enable_keras_extensions=False)
+    run = tf.function(lambda x: strategy.run(lambda x: x[:, 1:4, ..., 2], args=(x,)))
+    ours = run.get_concrete_function(X).graph.get_operations()
+    assert [op.type for op in ours] == [op.type for op in stock]
