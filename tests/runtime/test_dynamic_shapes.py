@@ -32,6 +32,13 @@ def in_a_loop(x, rows, count):
     return result
 
 
+def slices_in_a_loop(x, rows, count):
+    result = tf.constant(0.0)
+    for step in tf.range(3):
+        result += total(x[step : step + 2] * tf.cast(step, tf.float32))
+    return result
+
+
 def in_a_branch(x, rows, count):
     return total(tf.cond(count > 2, lambda: x[:2], lambda: x[:4]))
 
@@ -85,6 +92,9 @@ STATIC = {
     "slice by a shape": lambda x, rows, count: total(x[: tf.shape(x)[0] // 2]),
     "slice of a static size": lambda x, rows, count: total(tf.slice(x, [count, 0], [2, 4])),
     "moving slice": lambda x, rows, count: total(x[count : count + 2]),
+    "moving box": lambda x, rows, count: total(x[count + 1 : count + 4, count - 2 : count]),
+    "moving block": lambda x, rows, count: total(x[count * 2 : (count + 1) * 2]),
+    "moving slice in a loop": slices_in_a_loop,
     "row": lambda x, rows, count: total(x[count]),
     "where of three": lambda x, rows, count: total(tf.where(x > 0, x, 0.0)),
 }
