@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
-import keras
-
 from ipu_tf.infeed_iterator import stock_dataset_iterators
+from ipu_tf.internals import patches
 
 
-@functools.cache
-def adapt_on_host() -> None:
+def adapting_on_host() -> AbstractContextManager[None]:
     """Makes `adapt` read datasets by TensorFlow's own iterators, whatever scope it is called in.
 
     It computes its statistics eagerly, before there is a program that could read an infeed.
     """
-    keras.layers.Discretization.adapt = _on_host(keras.layers.Discretization.adapt)
-    keras.layers.IntegerLookup.adapt = _on_host(keras.layers.IntegerLookup.adapt)
-    keras.layers.Normalization.adapt = _on_host(keras.layers.Normalization.adapt)
-    keras.layers.StringLookup.adapt = _on_host(keras.layers.StringLookup.adapt)
-    keras.layers.TextVectorization.adapt = _on_host(keras.layers.TextVectorization.adapt)
-    keras.utils.FeatureSpace.adapt = _on_host(keras.utils.FeatureSpace.adapt)
+    return patches.installed(dict.fromkeys(patches.ADAPTATIONS, _on_host))
 
 
 def _on_host(adapt: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,10 +15,9 @@ from typing import Any
 
 import tensorflow as tf
 
-_stock_reset = tf.compat.v1.reset_default_graph
+from ipu_tf.internals import patches
+
 _thread = threading.local()
-_lock = threading.Lock()
-_open_contexts = 0
 
 
 class _Entries:
@@ -63,7 +62,7 @@ def outlasting_resets(make: Callable[[], AbstractContextManager[Any]]) -> Iterat
     Args:
         make: Makes the context; called again for each new default graph.
     """
-    with _resets_noticed(), _Entries(make) as entries:
+    with patches.installed({patches.GRAPH_RESETS: _resetting}), _Entries(make) as entries:
         _open_here().append(entries)
         try:
             yield
@@ -79,26 +78,15 @@ def _open_here() -> list[_Entries]:
     return contexts
 
 
-def _reset_default_graph() -> None:
-    """Does as `tf.compat.v1.reset_default_graph`, which this replaces; enters contexts again."""
-    _stock_reset()
-    for entries in _open_here():
-        entries.enter()
+def _resetting(stock: Callable[[], None]) -> Callable[[], None]:
+    """Makes a reset of the default graph enter the contexts of the thread again."""
 
+    def reset_default_graph() -> None:
+        stock()
+        for entries in _open_here():
+            entries.enter()
 
-@contextlib.contextmanager
-def _resets_noticed() -> Iterator[None]:
-    global _open_contexts
-    with _lock:
-        _open_contexts += 1
-        tf.compat.v1.reset_default_graph = _reset_default_graph
-    try:
-        yield
-    finally:
-        with _lock:
-            _open_contexts -= 1
-            if _open_contexts == 0:
-                tf.compat.v1.reset_default_graph = _stock_reset
+    return reset_default_graph
 
 
 def _default(graph: tf.Graph) -> AbstractContextManager[Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import IteratorSpec, OwnedIterator
+from ipu_tf.internals import patches
+from ipu_tf.internals.tensorflow import IteratorSpec, OwnedIterator
 from ipu_tf.runtime import static_shapes
 
 _EAGER_ERROR = (
@@ -20,8 +21,6 @@ _EAGER_ERROR = (
 )
 
 _thread = threading.local()
-_patch_lock = threading.Lock()
-_stock_iter = tf.data.Dataset.__iter__
 _read_by_host: weakref.WeakSet[tf.data.Dataset] = weakref.WeakSet()
 
 
@@ -121,11 +120,11 @@ def read_by_host(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return same
 
 
-def dataset_iterators_in_scope() -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def dataset_iterators_in_scope() -> Iterator[None]:
     """Makes `iter(dataset)` on this thread give an `IPUOwnedIterator`."""
-    with _patch_lock:
-        tf.data.Dataset.__iter__ = _iter
-    return _infeeds(True)
+    with patches.installed({patches.DATASET_ITERATION: _iteration}), _infeeds(True):
+        yield
 
 
 def stock_dataset_iterators() -> contextlib.AbstractContextManager[None]:
@@ -142,8 +141,13 @@ def _infeeds(wanted: bool) -> Iterator[None]:
         _thread.infeeds = previous
 
 
-def _iter(self: tf.data.Dataset) -> Any:
-    infeeds = getattr(_thread, "infeeds", False) and tf.executing_eagerly()
-    if infeeds and self not in _read_by_host:
-        return IPUOwnedIterator(self)
-    return _stock_iter(self)
+def _iteration(stock: Callable[[tf.data.Dataset], Any]) -> Callable[[tf.data.Dataset], Any]:
+    """Makes iterators infeeds where the thread wants them."""
+
+    def iterate(dataset: tf.data.Dataset) -> Any:
+        infeeds = getattr(_thread, "infeeds", False) and tf.executing_eagerly()
+        if infeeds and dataset not in _read_by_host:
+            return IPUOwnedIterator(dataset)
+        return stock(dataset)
+
+    return iterate

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from ipu_tf import config
-from ipu_tf._private import UpdateContext, autograph_artifact, is_recording
-from ipu_tf.adaptation import adapt_on_host
+from ipu_tf.adaptation import adapting_on_host
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
+from ipu_tf.internals.tensorflow import UpdateContext, autograph_artifact, is_recording
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
@@ -108,7 +108,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 for extension in _scope_extensions:
                     stack.enter_context(extension(self))
             if self._enable_dataset_iterators:
-                adapt_on_host()
+                stack.enter_context(adapting_on_host())
                 stack.enter_context(dataset_iterators_in_scope())
             yield self
 

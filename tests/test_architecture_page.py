@@ -1,4 +1,4 @@
-"""The page on the architecture lists every method of TensorFlow and Keras that is wrapped."""
+"""The page on the architecture lists every method of TensorFlow and Keras that is replaced."""
 
 import ast
 import re
@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from ipu_tf.internals import patches
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ipu_tf"
 PAGE = ROOT / "docs" / "architecture.md"
-STRANGERS = ("tensorflow", "keras", "ipu_tf._private")
+STRANGERS = ("tensorflow", "keras", "ipu_tf.internals.tensorflow", "ipu_tf.internals.keras")
 
 
-def wrapped_methods(text):
+def assigned_methods(text):
     """The attributes of TensorFlow's and Keras' modules and classes that a source text assigns."""
     tree = ast.parse(text)
     names = {}
@@ -30,42 +32,67 @@ def wrapped_methods(text):
             if root in names:
                 names.setdefault(target.id, ast.unparse(value))
     targets = [target for node in assignments for target in node.targets]
-    wrapped = set()
+    assigned = set()
     for target in targets:
         if isinstance(target, ast.Attribute):
             root, _, rest = ast.unparse(target).partition(".")
             if root in names:
-                wrapped.add(f"{names[root]}.{rest}")
-    return wrapped
+                assigned.add(f"{names[root]}.{rest}")
+    return assigned
 
 
-def listed_methods():
-    """Each wrapped method of the page with the file that it names."""
-    rows = re.findall(r"^\| (`.*`) \| .* \| `(.*\.py)` \|$", PAGE.read_text(), re.MULTILINE)
+def users_of(name):
+    """The modules that replace the methods of a name in `patches`."""
+    paths = (path for path in PACKAGE.rglob("*.py") if path.name != "patches.py")
+    wanted = re.compile(rf"\bpatches\.{name}\b")
+    return [str(path.relative_to(PACKAGE)) for path in paths if wanted.search(path.read_text())]
+
+
+def rows():
+    """Each listed method with its reason and the file that replaces it."""
+    found = re.findall(r"^\| (`.*`) \| (.*) \| `(.*\.py)` \|$", PAGE.read_text(), re.MULTILINE)
     return {
-        (method, file) for methods, file in rows for method in re.findall(r"`([^`]+)`", methods)
+        (method, reason, file)
+        for methods, reason, file in found
+        for method in re.findall(r"`([^`]+)`", methods)
     }
 
 
-def test_every_wrapped_method_is_listed():
-    wrapped = {
-        (method, str(path.relative_to(PACKAGE)))
+def test_every_replaced_method_is_listed():
+    names = {name: value for name, value in vars(patches).items() if name.isupper()}
+    expected = set()
+    for name, value in names.items():
+        group = {patches.Patch: lambda one: (one,), tuple: tuple}.get(type(value))
+        if group is not None and name != "TABLE":
+            (file,) = users_of(name)
+            expected |= {(str(patch), patch.reason, file) for patch in group(value)}
+    assert len(expected) == len(patches.TABLE)
+    assert rows() == expected
+
+
+def test_methods_are_replaced_by_the_table_alone():
+    assigned = {
+        str(path.relative_to(PACKAGE)): assigned_methods(path.read_text())
         for path in PACKAGE.rglob("*.py")
-        for method in wrapped_methods(path.read_text())
     }
-    assert len(wrapped) > 5
-    assert listed_methods() == wrapped
+    assert {path: methods for path, methods in assigned.items() if methods} == {}
 
 
 @pytest.mark.parametrize(
     ("text", "methods"),
     [
         ("import keras\nkeras.Model.__new__ = f", {"keras.Model.__new__"}),
-        ("from ipu_tf._private import FuncGraph as G\nG.init = f", {"FuncGraph.init"}),
-        ("from ipu_tf._private import c\ng = c.Graph\ng.capture = f", {"c.Graph.capture"}),
+        (
+            "from ipu_tf.internals.tensorflow import FuncGraph as G\nG.init = f",
+            {"FuncGraph.init"},
+        ),
+        (
+            "from ipu_tf.internals.keras import c\ng = c.Graph\ng.capture = f",
+            {"c.Graph.capture"},
+        ),
         ("import keras\nmodel = keras.Model()\nmodel.name = 3", set()),
         ("import tensorflow as tf\nself.x = tf.float32", set()),
     ],
 )
-def test_the_check_sees_what_is_wrapped(text, methods):
-    assert wrapped_methods(text) == methods
+def test_the_check_sees_what_is_replaced(text, methods):
+    assert assigned_methods(text) == methods

@@ -19,9 +19,10 @@ FLOORS = (
     ("infeed_iterator",),
     ("runtime", "utils", "profile", "calibration"),
     ("ops", "programs"),
-    ("scopes", "_version_check", "_private", "compiler"),
+    ("scopes", "_version_check", "compiler"),
     ("config",),
     ("machine", "codec", "default_graph", "gradient_accumulation"),
+    ("internals",),
 )
 """A room imports rooms of lower floors alone; the package itself, with names of all, is above
 all but the command line."""
@@ -29,9 +30,6 @@ all but the command line."""
 TENSORFLOW_FREE = ("machine", "codec", "config", "compiler", "programs", "profile", "calibration")
 TENSORFLOW_FREE_FILES = ("ops/reference/", "user_objects.py")
 """Rooms, and files of others, that are of use where TensorFlow is not loaded."""
-
-PRIVATE = ("tensorflow.python", "keras.src")
-"""Modules whose names only `_private.py` may import."""
 
 
 def modules(package=PACKAGE):
@@ -100,19 +98,6 @@ def test_rooms_without_tensorflow_import_none():
     ]
     assert len(paths) > 100
     assert list(foreign_imports(paths, ("tensorflow", "keras"))) == []
-
-
-def test_private_names_are_imported_in_one_file():
-    private = PACKAGE / "_private.py"
-    paths = [path for path in PACKAGE.rglob("*.py") if path != private]
-    assert list(foreign_imports(paths, PRIVATE)) == []
-    lines = private.read_text().splitlines()
-    for node in ast.parse(private.read_text()).body:
-        if isinstance(node, ast.Import | ast.ImportFrom) and node.module != "__future__":
-            above = lines[node.lineno - 2].strip()
-            beside = lines[node.end_lineno - 1]
-            explained = above.startswith("#") or above.startswith("from") or "#" in beside
-            assert explained, f"_private.py line {node.lineno} gives no reason"
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakValueDictionary
 
 import keras
 
-from ipu_tf._private import KerasFunctional, is_functional_call
 from ipu_tf.default_graph import outlasting_resets
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import KerasFunctional, is_functional_call
+from ipu_tf.keras.identity import class_stood_for
 from ipu_tf.keras.models import Functional, Model, Sequential
 from ipu_tf.strategy import IPUStrategyV1, extend_scopes
 
-_stock_new = keras.Model.__dict__["__new__"]
 _lock = threading.RLock()
-_open_scopes = 0
 _thread = threading.local()
 _twins: WeakValueDictionary[type, type] = WeakValueDictionary()
 
@@ -28,51 +28,35 @@ _twins: WeakValueDictionary[type, type] = WeakValueDictionary()
 def scope(strategy: IPUStrategyV1) -> Iterator[None]:
     """Makes Keras models that are constructed inside, on this thread, IPU models.
 
-    `keras.Model.__new__` is replaced while any scope is open and restored by the last to close;
-    on threads without a scope the replacement does as the original.
-
     Args:
         strategy: The strategy whose scope is entered.
     """
     del strategy  # Keras finds it through tf.distribute.get_strategy().
-    _open()
-    _thread.depth = getattr(_thread, "depth", 0) + 1
     # The models of `.h5` files are looked up by name; ours read the options that are kept there.
-    ours = {base._stands_for.__name__: base for base in (Functional, Sequential)}
-    try:
-        with outlasting_resets(lambda: keras.saving.custom_object_scope(ours)):
-            yield
-    finally:
-        _thread.depth -= 1
-        _close()
+    ours = {class_stood_for(base).__name__: base for base in (Functional, Sequential)}
+    with patches.installed({patches.MODEL_CREATION: _model_creation}):
+        _thread.depth = getattr(_thread, "depth", 0) + 1
+        try:
+            with outlasting_resets(lambda: keras.saving.custom_object_scope(ours)):
+                yield
+        finally:
+            _thread.depth -= 1
 
 
-def _open() -> None:
-    global _open_scopes
-    with _lock:
-        if _open_scopes == 0:
-            keras.Model.__new__ = _new_in_scope
-        _open_scopes += 1
+def _model_creation(stock: Callable[..., keras.Model]) -> Callable[..., keras.Model]:
+    """Makes models on threads that are in a scope IPU models."""
 
+    def new(cls: type[keras.Model], *args: Any, **kwargs: Any) -> keras.Model:
+        if not getattr(_thread, "depth", 0):
+            return stock(cls, *args, **kwargs)
+        if cls is keras.Model:
+            model = stock(Functional if is_functional_call(args, kwargs) else Model)
+        else:
+            model = stock(cls if issubclass(cls, Model) else ipu_class(cls), *args, **kwargs)
+        object.__setattr__(model, "_made_in_scope", True)  # Keras' own is not ready for attributes.
+        return model
 
-def _close() -> None:
-    global _open_scopes
-    with _lock:
-        _open_scopes -= 1
-        if _open_scopes == 0:
-            keras.Model.__new__ = _stock_new
-
-
-def _new_in_scope(cls: type[keras.Model], *args: Any, **kwargs: Any) -> keras.Model:
-    stock_new = _stock_new.__func__
-    if not getattr(_thread, "depth", 0):
-        return stock_new(cls, *args, **kwargs)
-    if cls is keras.Model:
-        model = stock_new(Functional if is_functional_call(args, kwargs) else Model)
-    else:
-        model = stock_new(cls if issubclass(cls, Model) else ipu_class(cls), *args, **kwargs)
-    object.__setattr__(model, "_made_in_scope", True)  # Keras' own is not ready for attributes.
-    return model
+    return new
 
 
 def ipu_class(cls: type[keras.Model]) -> type[Model]:
@@ -86,7 +70,7 @@ def ipu_class(cls: type[keras.Model]) -> type[Model]:
         by the user's name, in which the user's methods go before ours.
     """
     for base in (Functional, Sequential, Model):
-        if cls is base._stands_for:
+        if cls is class_stood_for(base):
             return base
     with _lock:
         twin = _twins.get(cls)

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf import config, scopes
+from ipu_tf.internals.keras import element_spec_of
 from ipu_tf.keras import functions, replication
 from ipu_tf.keras.functions import ExecutionFunction
 from ipu_tf.keras.loop import Loop
@@ -228,7 +229,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
             if self._builds_as_it_runs():
                 return
             if iterator is not None:
-                data_batch = functions.batch_spec(iterator._get_iterator().element_spec)
+                data_batch = functions.batch_spec(element_spec_of(iterator))
                 iterator = None
             if data_batch is not None:
                 self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data_batch)

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf._private import KerasDataAdapter, keras_data_adapter
+from ipu_tf.internals.keras import KerasDataAdapter, keras_data_adapter
 from ipu_tf.keras import lengths
 from ipu_tf.keras.data import Data
 from ipu_tf.keras.infeed import Infeed

@@ -31,6 +31,11 @@ class KerasIdentity:
         return getattr(self.__class__, restore.__name__), arguments
 
 
+def class_stood_for(cls: type[KerasIdentity]) -> type[keras.Model]:
+    """Returns the Keras class that a class of IPU models stands for; a user's own is itself."""
+    return cls._stands_for or cls
+
+
 def add_functional_base(cls: type, replacements: Mapping[type, type]) -> type:
     """Makes a model class, whose constructor turned out to be functional, a functional one.
 

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf._private import KerasDataAdapter
+from ipu_tf.internals.keras import KerasDataAdapter
 from ipu_tf.keras.schedules import Schedule
 
 

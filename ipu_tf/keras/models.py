@@ -14,7 +14,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf._private import KerasFunctional, is_functional_call
+from ipu_tf.internals.keras import KerasFunctional, all_layers_of, is_functional_call
 from ipu_tf.keras.identity import KerasIdentity, add_functional_base
 from ipu_tf.keras.scoped_steps import in_own_scope
 from ipu_tf.keras.training import IPUTrainer
@@ -117,6 +117,6 @@ class Sequential(Model, keras.Sequential):
 
 def _first_layer(model: keras.Layer) -> keras.Layer:
     """Returns the layer that the inputs of a Sequential come to, within others, too."""
-    while isinstance(model, keras.Sequential) and model._layers:
-        model = model._layers[0]
+    while isinstance(model, keras.Sequential) and all_layers_of(model):
+        model = all_layers_of(model)[0]
     return model

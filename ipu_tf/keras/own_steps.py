@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras import set_strategy_of
 from ipu_tf.keras import overrides
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.replication import replication_factor
@@ -160,7 +161,7 @@ def adopt_optimizers(model: keras.Model) -> None:
     for optimizer in _optimizers_of(model):
         inner: Any = optimizer
         while inner is not None:
-            inner._distribution_strategy = model.distribute_strategy
+            set_strategy_of(inner, model.distribute_strategy)
             inner = getattr(inner, "inner_optimizer", None)
 
 

@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf import utils
+from ipu_tf.internals.keras import layers_within, seed_generators_of
 
 _SEED_STRIDE = 0x9E3779B9  # The golden ratio of 2**32: neighbouring replicas get distant seeds.
 
@@ -112,8 +113,8 @@ def seed_states(model: keras.Model) -> list[tf.Variable]:
     """Returns the states of the random generators of a model's layers."""
     return [
         generator.state.value
-        for layer in model._flatten_layers()
-        for generator in layer._seed_generators
+        for layer in (model, *layers_within(model))
+        for generator in seed_generators_of(layer)
     ]
 
 

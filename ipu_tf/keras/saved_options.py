@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
-from ipu_tf._private import KerasFunctional
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,

@@ -15,7 +15,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from ipu_tf._private import keras_global_attribute
+from ipu_tf.internals.keras import keras_global_attribute
 from ipu_tf.keras import saved_options
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.random_states import RandomStates

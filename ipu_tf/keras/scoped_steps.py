@@ -14,6 +14,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras import compute_loss, loss_tracker_of
 from ipu_tf.programs.op_names import LOSS, METRICS
 from ipu_tf.strategy import IPUStrategy
 
@@ -27,14 +28,14 @@ def loss_of(model: keras.Model, *, training: bool, **batch: Any) -> tf.Tensor:
         **batch: `x`, `y`, `y_pred` and `sample_weight`.
     """
     with keras.name_scope(LOSS):
-        return model._compute_loss(**batch, training=training)
+        return compute_loss(model, **batch, training=training)
 
 
 def track_loss(model: keras.Model, loss: tf.Tensor, x: Any) -> None:
     """Adds a loss to the mean that logs show, weighted with the samples of `x`."""
     first = next(leaf for leaf in keras.tree.flatten(x) if leaf is not None)
     with keras.name_scope(METRICS):
-        model._loss_tracker.update_state(loss, sample_weight=tf.shape(first)[0])
+        loss_tracker_of(model).update_state(loss, sample_weight=tf.shape(first)[0])
 
 
 def metrics_of(model: keras.Model, **batch: Any) -> Any:

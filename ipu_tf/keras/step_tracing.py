@@ -12,6 +12,7 @@ import keras
 from ipu_tf import config as configuration
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
+from ipu_tf.internals.keras import build_for_training
 from ipu_tf.keras import overrides, step_data
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.own_steps import OwnSteps, build_by_tracing
@@ -130,7 +131,7 @@ def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int)
     if own:
         build_by_tracing(model, "train_step", data)
     else:
-        model._symbolic_build(data_batch=data)  # As `fit` does: optimizer, loss and metrics.
+        build_for_training(model, data)  # As `fit` does: optimizer, loss and metrics.
     return data
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras import takes_training
 from ipu_tf.keras import scoped_steps
 from ipu_tf.keras.accumulation import CapturedGradientCounts, GradientAccumulator
 from ipu_tf.keras.options import GradientAccumulationOptions
@@ -57,7 +58,7 @@ class WeightUpdate:
         x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
         logs = []
         with tf.GradientTape() as tape:
-            outputs = model(x, training=True) if model._call_has_training_arg else model(x)
+            outputs = model(x, training=True) if takes_training(model) else model(x)
             losses = []
             for member in range(self._replicas.group):
                 replica = group * self._replicas.group + member

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import config
-from ipu_tf._private import gradient_registry
+from ipu_tf.internals.tensorflow import gradient_registry
 from ipu_tf.ops import library
 from ipu_tf.ops.apply import tile_op
 from ipu_tf.ops.numerics import TileNumerics, numerics_for

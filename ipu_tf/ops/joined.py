@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import NodeDef, op_def_registry
+from ipu_tf.internals.tensorflow import NodeDef, op_def_registry, set_op_attribute
 
 _REPLACES = "_ipu_tf_replaces_"
 """Attributes of a joined op, by the number of an output: the name of the tensor it replaces. Those
@@ -32,7 +32,7 @@ def note_replaced(tensor: tf.Tensor, by: tf.Tensor) -> None:
         by: The output.
     """
     name = tf.compat.v1.AttrValue(s=tensor.name.encode())
-    by.op._set_attr(f"{_REPLACES}{by.value_index}", name)
+    set_op_attribute(by.op, f"{_REPLACES}{by.value_index}", name)
 
 
 def replaced(node: Any, index: int) -> str | None:

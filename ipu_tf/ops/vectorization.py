@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import pfor_converters, pfor_wrap
+from ipu_tf.internals.tensorflow import register_pfor_converter
 from ipu_tf.ops.apply import tile_op
 from ipu_tf.ops.gradients import conv_attributes, numerics_of
 
@@ -64,7 +64,7 @@ Convert = Callable[[_Iterations], tf.Tensor]
 
 
 def _register(op_type: str, convert: Convert) -> None:
-    def converter(pfor_input: Any) -> Any:
+    def converter(pfor_input: Any) -> tf.Tensor:
         op = pfor_input.op
         count = _count(pfor_input.pfor.loop_len_vector, op)
         inputs = [(wrapped.t, wrapped.is_stacked) for wrapped in pfor_input.inputs]
@@ -77,9 +77,9 @@ def _register(op_type: str, convert: Convert) -> None:
             operands=tuple(tensor for tensor, _ in inputs),
             stacked=tuple(is_stacked for _, is_stacked in inputs),
         )
-        return pfor_wrap(convert(iterations), True)
+        return convert(iterations)
 
-    pfor_converters.setdefault(op_type, converter)
+    register_pfor_converter(op_type, converter)
 
 
 def _count(length: tf.Tensor, op: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import FuncGraph
+from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime import retracing
 from ipu_tf.runtime.call_ops import CALLS, LOOPS, functions_of
 from ipu_tf.runtime.tracer import Tracer

@@ -13,7 +13,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf._private import FuncGraph
 from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
@@ -22,6 +21,7 @@ from ipu_tf.compiler.options import DEFAULT_BLOCK, CompilerOptions, PlanningOpti
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
+from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.programs.op_names import LayerScopes, own_name
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.runtime import wide_values

@@ -11,8 +11,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import scopes
-from ipu_tf._private import TfMethodTarget, ag_ctx, unwrap_decorators
 from ipu_tf.config import DeviceConfiguration
+from ipu_tf.internals.tensorflow import TfMethodTarget, converted, unwrap_decorators, uses_autograph
 
 Body = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Runs a Python function with its arguments inside of a trace."""
@@ -129,13 +129,12 @@ class ExecutableCache:
 
 def _traceable(fn: Any, target: _Target, body: Body) -> tf.types.experimental.PolymorphicFunction:
     """Returns a tf.function that traces `target` through `body` and holds it weakly."""
-    converts = getattr(fn, "_autograph", False)
+    converts = uses_autograph(fn)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         python = target.callable()
         if converts:
-            enabled = ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED)
-            python = tf.__internal__.autograph.tf_convert(python, enabled)
+            python = converted(python)
         return body(python, args, kwargs)
 
     run.__name__ = function_name(python_function(fn))

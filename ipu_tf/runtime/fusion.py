@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import FuncGraph
+from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime import dropout_fusion
 from ipu_tf.runtime.joined_graph import JoinedGraph, Use, attributes_of
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import FuncGraph, HloModuleProto, eager_context
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.compiler.passes.trip_counts import GRADIENT_OF
+from ipu_tf.internals.tensorflow import FuncGraph, HloModuleProto, eager_context, variable_spec
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime import (
     dynamic_shapes,
@@ -203,10 +203,8 @@ def _initialised(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
             if tf.raw_ops.VarIsInitializedOp(resource=handle):
                 yield handle
                 continue
-            described = handle._handle_data.shape_and_type[0]
-            value = tf.raw_ops.Empty(
-                shape=tf.TensorShape(described.shape), dtype=tf.as_dtype(described.dtype)
-            )
+            spec = variable_spec(handle)
+            value = tf.raw_ops.Empty(shape=spec.shape, dtype=spec.dtype)
             yield tf.Variable(value, trainable=False).handle
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import (
+from ipu_tf.internals.tensorflow import (
     FuncGraph,
     FunctionDef,
     get_read_write_resource_inputs,

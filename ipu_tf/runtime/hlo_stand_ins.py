@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf._private import NodeDef
 from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.internals.tensorflow import NodeDef
 from ipu_tf.ops.joined import Chain, Expand
 
 _MARK = "/ipu_tf."

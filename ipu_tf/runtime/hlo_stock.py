@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import FunctionDef, op_def_registry
+from ipu_tf.internals.tensorflow import FunctionDef, op_def_registry
 from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import compositions, hlo_stand_ins, loop_bounds

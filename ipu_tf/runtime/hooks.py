@@ -1,8 +1,8 @@
 """Puts the active tracer before op creation and function calls.
 
 TensorFlow has no public hook there, so its op creation, its calls of concrete functions, its keys
-of traces, its signatures and its choice of optionals are wrapped, once a process; on threads that
-are not tracing the wrappers only call through.
+of traces, its signatures and its choice of optionals are replaced while any thread traces; on the
+threads that do not, the replacements only call through.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import contextlib
 import dataclasses
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import (
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import keras_layer_path
+from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     FuncGraph,
     InternalCastContext,
     VariableWatcher,
-    cond_v2,
-    eager_context_module,
-    function_context,
+    forward_graph,
     function_type_utils,
     gradient_registry,
-    keras_layer_path,
     override_func_graph_name_scope,
-    tracing_compilation,
+    resource_input_of,
 )
 from ipu_tf.ops import library
 from ipu_tf.runtime import called_functions, retracing
@@ -49,14 +49,15 @@ def active() -> Tracer | None:
 @contextlib.contextmanager
 def tracing(tracer: Tracer) -> Iterator[Tracer]:
     """Makes `tracer` create the ops of every function graph that this thread builds."""
-    _install()
-    previous, _thread.tracer = active(), tracer
-    try:
-        with VariableWatcher() as watcher:
-            yield tracer
-        tracer.note_trainable(watcher.watched_variables())
-    finally:
-        _thread.tracer = previous
+    library.load()
+    with patches.installed(_REPLACEMENTS):
+        previous, _thread.tracer = active(), tracer
+        try:
+            with VariableWatcher() as watcher:
+                yield tracer
+            tracer.note_trainable(watcher.watched_variables())
+        finally:
+            _thread.tracer = previous
 
 
 def _is_scratch(graph: FuncGraph | None) -> bool:
@@ -67,58 +68,42 @@ def _is_scratch(graph: FuncGraph | None) -> bool:
     return False
 
 
-@functools.cache
-def _install() -> None:
-    library.load()
-    _hook_op_creation()
-    _hook_concrete_functions()
-    _hook_trace_keys()
-    _hook_signatures()
-    _hook_optionals()
-    _hook_name_scopes()
-    _hook_slice_gradients()
-
-
-def _hook_optionals() -> None:
+def _optionals(stock: Callable[[], bool]) -> Callable[[], bool]:
     """Makes gradients of conditionals take what the branches computed as it is.
 
     TensorFlow wraps it in optionals, so that the branch that was not taken gives nothing; XLA, and
     the machine, have no optionals: there that branch gives a tensor that nobody reads.
     TensorFlow's own switch for this holds for all threads.
     """
-    stock = eager_context_module.optionals_in_gradients_enabled
 
     def enabled() -> bool:
         return active() is None and stock()
 
-    eager_context_module.optionals_in_gradients_enabled = enabled
-    gradient_graph = cond_v2._CondGradFuncGraph
-    stock_capture = gradient_graph._capture_helper
-
-    def capture(self: Any, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        forward = self._forward_graph
-        if active() is not None and tensor.graph is forward and tensor.dtype == tf.resource:
-            # A branch cannot give out a handle, as one of a loop in it: what it was given does.
-            tensor = forward.inputs[_resource_input(tensor, forward)]
-        return stock_capture(self, tensor, name)
-
-    gradient_graph._capture_helper = capture
+    return enabled
 
 
-def _resource_input(tensor: tf.Tensor, graph: FuncGraph) -> int:
-    """Returns which input of a graph one of its handles is."""
-    inputs = [parameter.name for parameter in graph.inputs]
-    nodes = {op.name: op.node_def for op in graph.get_operations()}
-    return int(cond_v2.util.resource_input_index(tensor.name, inputs, nodes, graph._functions))
+def _branch_captures(stock: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """Makes gradients of conditionals without optionals capture handles in a way XLA takes.
+
+    A branch cannot give out a handle, as one of a loop in it: what it was given does.
+    """
+
+    def capture(graph: Any, tensor: tf.Tensor, name: str) -> tf.Tensor:
+        if active() is not None and tensor.dtype == tf.resource:
+            forward = forward_graph(graph)
+            if tensor.graph is forward:
+                tensor = resource_input_of(tensor, forward)
+        return stock(graph, tensor, name)
+
+    return capture
 
 
-def _hook_trace_keys() -> None:
+def _trace_keys(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Makes the tracer, and the Keras layer, part of the key under which tf.function caches traces.
 
     A nested tf.function is so traced once more for every tracer; its stock traces stay as they are.
     Reports tell layers by the names of ops, so each layer that calls it has its own.
     """
-    stock = function_context.make_function_context
 
     def make_function_context(*args: Any, **kwargs: Any) -> Any:
         key = stock(*args, **kwargs)
@@ -127,23 +112,22 @@ def _hook_trace_keys() -> None:
             return key
         return key._replace(context=(key.context, tracer, keras_layer_path()))
 
-    function_context.make_function_context = make_function_context
+    return make_function_context
 
 
-def _hook_signatures() -> None:
+def _signatures(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Makes the tracer trace nested functions for the shapes that they are called with.
 
     An `input_signature` may leave sizes open, as those of loaded SavedModels do, and
     `reduce_retracing` opens them: on the machine they are static.
     """
-    stock = tracing_compilation.trace_function
 
     def trace_function(args: Any = None, kwargs: Any = None, tracing_options: Any = None) -> Any:
         if active() is not None and tracing_options is not None and (args or kwargs):
             args, kwargs, tracing_options = _as_called(args or (), kwargs or {}, tracing_options)
         return stock(args, kwargs, tracing_options)
 
-    tracing_compilation.trace_function = trace_function
+    return trace_function
 
 
 def _as_called(args: Any, kwargs: Any, options: Any) -> tuple[Any, Any, Any]:
@@ -168,64 +152,70 @@ def _as_called(args: Any, kwargs: Any, options: Any) -> tuple[Any, Any, Any]:
     return bound.args, bound.kwargs, unsigned
 
 
-def _hook_concrete_functions() -> None:
-    stock = ConcreteFunction._call_flat
+def _concrete_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes finished functions be copied through the tracer where they are called."""
 
-    def call_flat(self: ConcreteFunction, tensor_inputs: Any, captured_inputs: Any) -> Any:
+    def call_flat(function: ConcreteFunction, tensor_inputs: Any, captured_inputs: Any) -> Any:
         tracer = active()
         if tracer is not None and tf.inside_function():
-            self = retracing.concrete_twin(tracer, self, [*tensor_inputs, *captured_inputs])
-        return stock(self, tensor_inputs, captured_inputs)
+            arguments = [*tensor_inputs, *captured_inputs]
+            function = retracing.concrete_twin(tracer, function, arguments)
+        return stock(function, tensor_inputs, captured_inputs)
 
-    ConcreteFunction._call_flat = call_flat
+    return call_flat
 
 
-def _hook_name_scopes() -> None:
+def _name_scopes(stock: Callable[..., None]) -> Callable[..., None]:
     """Gives the ops of functions that layers call the name scope of the layer, as loops have it.
 
     Their gradients, which nothing else connects with a layer, carry it on.
     """
-    stock = FuncGraph.__init__
 
-    def init(self: FuncGraph, *args: Any, **kwargs: Any) -> None:
-        stock(self, *args, **kwargs)
-        if active() is not None and keras_layer_path() and not _is_scratch(self):
-            override_func_graph_name_scope(self, self.outer_graph.get_name_scope())
+    def init(graph: FuncGraph, *args: Any, **kwargs: Any) -> None:
+        stock(graph, *args, **kwargs)
+        if active() is not None and keras_layer_path() and not _is_scratch(graph):
+            override_func_graph_name_scope(graph, graph.outer_graph.get_name_scope())
 
-    FuncGraph.__init__ = init
+    return init
 
 
-def _hook_slice_gradients() -> None:
-    """Makes gradients of slices at places that depend on data what has a static shape.
+def _gradient_lookup(stock: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Makes slices in a trace get the gradient of `_slice_gradient`."""
+
+    def lookup(registry: Any, name: str) -> Any:
+        gradient = stock(registry, name)
+        if name == "Slice" and registry is gradient_registry and active() is not None:
+            return functools.partial(_slice_gradient, gradient)
+        return gradient
+
+    return lookup
+
+
+def _slice_gradient(stock: Callable[..., Any], op: Any, grad: tf.Tensor) -> Any:
+    """Returns the gradient of a slice, of static shape where the slice's place depends on data.
 
     TensorFlow pads the gradient by as much as is before and after the slice: then its shape depends
     on data, too, as far as TensorFlow and XLA know.
     """
-    entry = gradient_registry._registry["Slice"]
-    stock = entry["type"]
-
-    def gradient(op: Any, grad: tf.Tensor) -> Any:
-        tensor, begin, _ = op.inputs
-        is_known = tensor.shape.is_fully_defined() and op.outputs[0].shape.is_fully_defined()
-        if active() is None or not is_known or tf.get_static_value(begin) is not None:
-            return stock(op, grad)
-        padded = tf.raw_ops.StridedSliceGrad(
-            shape=tf.constant(tensor.shape.as_list(), begin.dtype),
-            begin=begin,
-            end=begin + tf.constant(op.outputs[0].shape.as_list(), begin.dtype),
-            strides=tf.ones_like(begin),
-            dy=grad,
-        )
-        return padded, None, None
-
-    entry["type"] = gradient
+    tensor, begin, _ = op.inputs
+    is_known = tensor.shape.is_fully_defined() and op.outputs[0].shape.is_fully_defined()
+    if not is_known or tf.get_static_value(begin) is not None:
+        return stock(op, grad)
+    padded = tf.raw_ops.StridedSliceGrad(
+        shape=tf.constant(tensor.shape.as_list(), begin.dtype),
+        begin=begin,
+        end=begin + tf.constant(op.outputs[0].shape.as_list(), begin.dtype),
+        strides=tf.ones_like(begin),
+        dy=grad,
+    )
+    return padded, None, None
 
 
-def _hook_op_creation() -> None:
-    stock = FuncGraph._create_op_internal
+def _op_creation(stock: Any) -> Callable[..., tf.Operation]:
+    """Makes the tracer create the ops of function graphs."""
 
     def create_op(
-        self: FuncGraph,
+        graph: FuncGraph,
         op_type: str,
         inputs: Sequence[tf.Tensor],
         dtypes: Any = None,
@@ -243,10 +233,25 @@ def _hook_op_creation() -> None:
             "compute_device": compute_device,
         }
         tracer = active()
-        if tracer is None or _is_scratch(self):
-            return stock(self, op_type, inputs, attrs=attrs, **kwargs)
+        if tracer is None or _is_scratch(graph):
+            return stock(graph, op_type, inputs, attrs=attrs, **kwargs)
         if op_type in CALLS:
-            attrs = called_functions.prepare(tracer, self, op_type, inputs, attrs or {})
-        return tracer.create_op(stock.__get__(self), self, op_type, inputs, attrs, **kwargs)
+            attrs = called_functions.prepare(tracer, graph, op_type, inputs, attrs or {})
+        return tracer.create_op(stock.__get__(graph), graph, op_type, inputs, attrs, **kwargs)
 
-    FuncGraph._create_op_internal = create_op
+    return create_op
+
+
+_REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
+    {
+        patches.OP_CREATION: _op_creation,
+        patches.NAME_SCOPES: _name_scopes,
+        patches.CONCRETE_CALLS: _concrete_calls,
+        patches.TRACE_KEYS: _trace_keys,
+        patches.SIGNATURES: _signatures,
+        patches.OPTIONALS: _optionals,
+        patches.BRANCH_CAPTURES: _branch_captures,
+        patches.GRADIENT_LOOKUP: _gradient_lookup,
+    }
+)
+"""What a trace replaces."""

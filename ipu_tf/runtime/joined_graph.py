@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import FuncGraph
+from ipu_tf.internals.tensorflow import FuncGraph, create_op, replace_input
 from ipu_tf.ops import joined
 
 
@@ -51,7 +51,7 @@ class JoinedGraph:
         joined.note_replaced(tensor, by)
         uses = self._uses.pop(id(tensor), [])
         for use in uses:
-            use.op._update_input(use.index, by)
+            replace_input(use.op, use.index, by)
         self._uses[id(by)] += uses
         if id(tensor) in self._outputs:
             self._outputs.add(id(by))
@@ -74,8 +74,8 @@ class JoinedGraph:
             inputs: What it reads.
             attributes: Its attributes, `tf.compat.v1.AttrValue`.
         """
-        op = self._graph._create_op_internal(
-            op_type, list(inputs), name=f"{like.name}_fused", attrs=attributes
+        op = create_op(
+            self._graph, op_type, list(inputs), name=f"{like.name}_fused", attrs=attributes
         )
         self._note(op)
         return op

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf._private import FuncGraph
+from ipu_tf.internals.tensorflow import FuncGraph, loop_body, loop_of_body
 from ipu_tf.runtime.call_ops import LOOPS
 
 
@@ -74,7 +74,7 @@ def _of_same_size(tensor: tf.Tensor) -> tf.Tensor | None:
     if op.type == "TensorListSetItem":
         return None if op.get_attr("resize_if_index_out_of_bounds") else op.inputs[0]
     if op.type in LOOPS:
-        body = getattr(op, "_body_graph", None)
+        body = loop_body(op)
         return op.inputs[tensor.value_index] if _keeps(body, tensor.value_index) else None
     if not isinstance(graph, FuncGraph) or op.type != "Placeholder":
         return None
@@ -82,7 +82,7 @@ def _of_same_size(tensor: tf.Tensor) -> tf.Tensor | None:
     if outer is not None:
         return outer if hasattr(outer, "op") else None
     # TensorFlow notes the loop of a body when it builds the gradient.
-    loop = getattr(graph, "_while", None)
+    loop = loop_of_body(graph)
     index = next((i for i, parameter in enumerate(graph.inputs) if parameter is tensor), None)
     if loop is None or index is None or not _keeps(graph, index):
         return None

@@ -13,13 +13,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import (
+from ipu_tf.internals.keras import keras_layer_path
+from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     FuncGraph,
+    add_function,
     atomic_function_from_func_graph,
+    call_flat,
     copy_handle_data,
+    create_op,
     function_def_to_graph,
-    keras_layer_path,
+    function_in,
+    knows_function,
 )
 from ipu_tf.ops.twins import STOCK_OF, TWINS
 from ipu_tf.runtime.call_ops import CALLS, functions_of
@@ -93,8 +98,8 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
                 attributes = _jit_attributes(function)
                 known = atomic_function_from_func_graph(new_name, copy, attributes)
         tracer.functions[key] = known
-    if not graph._is_function(known.name):  # Those of v1 cannot be added, but are in the graph.
-        graph._add_function_recursive(known)
+    if not knows_function(graph, known.name):  # Those of v1 cannot be added, but are known.
+        add_function(graph, known)
     return name if known is function else known.name.decode()
 
 
@@ -169,13 +174,14 @@ def _recreate(
         # Called as a concrete function, which gives the call its gradient.
         function = ConcreteFunction(_function_of(body, op.get_attr("f").name))
         called = concrete_twin(tracer, function, inputs)
-        outputs = tf.nest.flatten(called._call_flat(inputs, []), expand_composites=True)
+        outputs = tf.nest.flatten(call_flat(called, inputs), expand_composites=True)
         return outputs, copy.get_operations()[-1]
     if op.type not in CALLS:
         for value in op.node_def.attr.values():
             for callee in functions_of(value):
-                copy._add_function_recursive(_function_of(body, callee.name))
-    new = copy._create_op_internal(
+                add_function(copy, _function_of(body, callee.name))
+    new = create_op(
+        copy,
         op.type,
         inputs,
         dtypes=[tensor.dtype for tensor in op.outputs],
@@ -225,7 +231,7 @@ def _function_of(graph: FuncGraph, name: str) -> Any:
     """Returns the function called `name` that `graph` or a graph around it knows, else None."""
     outer: Any = graph
     while outer is not None:
-        if outer._is_function(name):
-            return outer._get_function(name)
+        if (function := function_in(outer, name)) is not None:
+            return function
         outer = getattr(outer, "outer_graph", None)
     return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf._private import dataset_drops_remainder, dataset_inputs
+from ipu_tf.internals.tensorflow import dataset_drops_remainder, dataset_inputs
 
 _TO_DENSE = {
     "RaggedTensor": "`to_tensor(shape=...)`",

@@ -18,15 +18,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf._private import (
-    ConcreteFunction,
-    FuncGraph,
-    is_recording,
-    keras_global_state,
-    keras_layer_path,
-)
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
+from ipu_tf.internals.keras import callers_of_open_scopes, keras_layer_path
+from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph, is_recording
 from ipu_tf.ops.numerics import numerics_for
 from ipu_tf.ops.op_shapes import OpInputs, Untileable
 from ipu_tf.ops.twins import (
@@ -291,8 +286,7 @@ class Tracer:
 
 def _in_optimizer() -> bool:
     """Whether a Keras optimizer is being called."""
-    scopes = keras_global_state.get_global_attribute("name_scope_stack") or ()
-    return any(isinstance(scope.caller, keras.optimizers.Optimizer) for scope in scopes)
+    return any(isinstance(one, keras.optimizers.Optimizer) for one in callers_of_open_scopes())
 
 
 def _full_name(graph: FuncGraph, name: str) -> str:

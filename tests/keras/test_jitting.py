@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf._private import op_def_registry
+from ipu_tf.internals.tensorflow import op_def_registry
 from ipu_tf.keras import jitting
 from ipu_tf.ops import library
 from tests.keras.equivalence import batches, samples

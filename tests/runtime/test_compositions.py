@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy
-from ipu_tf._private import op_def_registry
+from ipu_tf.internals.tensorflow import op_def_registry
 from ipu_tf.runtime.compositions import COMPOSITIONS, concrete_composition
 
 IMAGES = [(2, 5, 7, 3), (1, 1, 4, 2), (3, 8, 8, 1)]

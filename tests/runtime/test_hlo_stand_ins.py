@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy
-from ipu_tf._private import NodeDef
 from ipu_tf.compiler.passes.simplify import simplify
+from ipu_tf.internals.tensorflow import NodeDef
 from ipu_tf.runtime import device_programs, hlo_stand_ins
 from ipu_tf.runtime.hlo import extract
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy
-from ipu_tf._private import eager_context
+from ipu_tf.internals.tensorflow import eager_context
 from ipu_tf.ops import library
 from ipu_tf.ops.joined import JOINED
 from ipu_tf.ops.twins import STOCK_OF

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from ipu_tf.internals.keras import history_of, inbound_nodes
 from ipu_tf.keras.pipeline.scope import check_stage
 
 
@@ -146,6 +147,6 @@ class FunctionalNestedModelPipelineStageAssignment(NestedModelPipelineStageAssig
 
 
 def _inbound_layers(layer: keras.Layer, node_index: int) -> Any:
-    tensors = layer._inbound_nodes[node_index].input_tensors
-    layers = [tensor._keras_history.operation for tensor in tensors]
+    tensors = inbound_nodes(layer)[node_index].input_tensors
+    layers = [history_of(tensor).operation for tensor in tensors]
     return layers[0] if len(layers) == 1 else layers

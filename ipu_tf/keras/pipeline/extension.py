@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf._private import KerasFunctional, keras_layer_path
+from ipu_tf.internals.keras import KerasFunctional, inbound_nodes, keras_layer_path, layers_within
 from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline import stages as stage_rules
@@ -210,8 +210,8 @@ class PipelineExtensions(IPUExtensions):
         return any(
             recorded_stage(layer) is not None
             or was_called_in_stage(layer)
-            or any(recorded_stage(node) is not None for node in layer._inbound_nodes)
-            for layer in self._flatten_layers(include_self=False)
+            or any(recorded_stage(node) is not None for node in inbound_nodes(layer))
+            for layer in layers_within(self)
         )
 
     def _pipeline(self) -> Pipeline | None:

@@ -17,7 +17,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf._private import KerasFunctional
+from ipu_tf.internals.keras import (
+    KerasFunctional,
+    first_path_of,
+    history_of,
+    inbound_nodes,
+    layers_within,
+)
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError, inner_call, symbolic_call
 from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
 
@@ -191,7 +197,7 @@ class _Walk:
         self, layer: keras.Layer, node: Any, path: str, operands: list[Sources], stages: _Stages
     ) -> tuple[Invocation, Sequence[Sources]]:
         """Returns a call of a layer, and what each of its outputs is made of."""
-        index = layer._inbound_nodes.index(node) if node is not None else 0
+        index = inbound_nodes(layer).index(node) if node is not None else 0
         own_path = _path_of(layer, path)
         invocation = Invocation(layer=layer, node_index=index, path=own_path)
         inner = self._inside(layer, node, own_path, operands, stages)
@@ -222,7 +228,7 @@ class _Walk:
                 return None
             return self.model(layer, operands, stages.within(layer, node), path)
         if node is None:  # In a Sequential, which has called it when it was built itself.
-            node = layer._inbound_nodes[-1] if layer._inbound_nodes else None
+            node = next(reversed(inbound_nodes(layer)), None)
         if node is None:
             return None
         found = inner_call(layer, node, self._strategy)
@@ -247,7 +253,7 @@ def _hides_stages(model: keras.Model, stages: _Stages) -> bool:
         return False
     return any(
         was_called_in_stage(layer) or (stages.made is None and recorded_stage(layer) is not None)
-        for layer in model._flatten_layers(include_self=False)
+        for layer in layers_within(model)
     )
 
 
@@ -256,7 +262,7 @@ def _path_of(layer: keras.Layer, parent: str) -> str:
 
     A layer keeps the path of its first call: no model's, where it was called on its own.
     """
-    known = layer._parent_path
+    known = first_path_of(layer)
     first_parent = parent if known is None else known
     return f"{first_parent}/{layer.name}" if first_parent else layer.name
 
@@ -295,6 +301,6 @@ def _post_order(outputs: Sequence[Any], stop: set[int]) -> list[Any]:
 def _producers(tensors: Iterable[Any], stop: set[int]) -> Iterator[Any]:
     for tensor in tensors:
         if id(tensor) not in stop:
-            operation, node_index, _ = tensor._keras_history
+            operation, node_index, _ = history_of(tensor)
             if operation is not None and not isinstance(operation, keras.layers.InputLayer):
-                yield operation._inbound_nodes[node_index]
+                yield inbound_nodes(operation)[node_index]

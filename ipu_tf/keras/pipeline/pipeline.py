@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
-from ipu_tf._private import KerasFunctional
+from ipu_tf.internals.keras import KerasFunctional, layers_within
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, overrides_call
 from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.keras.pipeline.stages import Stages, check_complete, check_no_gaps, check_order
@@ -170,7 +170,7 @@ def _by_path(graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]) -> M
 
 def warn_about_moving_statistics(model: keras.Model) -> None:
     """Logs a warning for layers whose moving statistics a pipeline does not update properly."""
-    for layer in model._flatten_layers(include_self=False):
+    for layer in layers_within(model):
         if isinstance(layer, keras.layers.BatchNormalization) and 0 < layer.momentum < 1:
             logger.warning(
                 "Layer %s of the pipelined model '%s': the moving statistics of batch "

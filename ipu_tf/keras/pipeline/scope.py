@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, Token
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import inbound_nodes
 from ipu_tf.strategy import IPUStrategyV1
 
 _STAGE: ContextVar[int | None] = ContextVar("ipu_tf.keras.pipeline.stage", default=None)
 _MADE_IN = "_ipu_tf_pipeline_stage"
 _CALLED_IN = "_ipu_tf_pipeline_stage_of_calls"
-
-_stock_new = keras.Layer.__dict__["__new__"].__func__
-_stock_call = keras.Layer.__dict__["__call__"]
-_lock = threading.Lock()
-_open_scopes = 0
 
 
 class PipelineStage:
@@ -50,6 +46,7 @@ class PipelineStage:
     def __init__(self, stage: int) -> None:
         self._stage = check_stage(stage)
         self._token: Token[int | None] | None = None
+        self._patches = contextlib.ExitStack()
 
     def __enter__(self) -> PipelineStage:
         """Enters the scope.
@@ -67,7 +64,7 @@ class PipelineStage:
                 "Pipeline stages must not be nested. "
                 f"Received: PipelineStage({self._stage}) inside of PipelineStage({_STAGE.get()})."
             )
-        _open()
+        self._patches.enter_context(patches.installed(_REPLACEMENTS))
         self._token = _STAGE.set(self._stage)
         return self
 
@@ -81,7 +78,7 @@ class PipelineStage:
         if self._token is not None:
             _STAGE.reset(self._token)
             self._token = None
-            _close()
+            self._patches.close()
 
 
 @contextlib.contextmanager
@@ -115,39 +112,30 @@ def was_called_in_stage(layer: keras.Layer) -> bool:
     return _CALLED_IN in vars(layer)
 
 
-def _open() -> None:
-    """Replaces how layers are made and called, as long as any scope is open on any thread."""
-    global _open_scopes
-    with _lock:
-        if _open_scopes == 0:
-            keras.Layer.__new__ = _new_in_stage
-            keras.Layer.__call__ = _call_in_stage
-        _open_scopes += 1
+def _layer_creation(stock: Callable[..., keras.Layer]) -> Callable[..., keras.Layer]:
+    """Makes layers keep the stage in whose scope they are made."""
+
+    def new(cls: type[keras.Layer], *args: Any, **kwargs: Any) -> keras.Layer:
+        layer = stock(cls, *args, **kwargs)
+        _record(layer, _MADE_IN)
+        return layer
+
+    return new
 
 
-def _close() -> None:
-    global _open_scopes
-    with _lock:
-        _open_scopes -= 1
-        if _open_scopes == 0:
-            keras.Layer.__new__ = staticmethod(_stock_new)
-            keras.Layer.__call__ = _stock_call
+def _layer_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes layers, and their symbolic calls, keep the stage in whose scope they are called."""
 
+    @functools.wraps(stock)
+    def call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+        nodes = len(inbound_nodes(layer))
+        _record(layer, _CALLED_IN)
+        outputs = stock(layer, *args, **kwargs)
+        if len(inbound_nodes(layer)) > nodes:  # A call with symbolic tensors.
+            _record(inbound_nodes(layer)[-1], _MADE_IN)
+        return outputs
 
-def _new_in_stage(cls: type[keras.Layer], *args: Any, **kwargs: Any) -> keras.Layer:
-    layer = _stock_new(cls, *args, **kwargs)
-    _record(layer, _MADE_IN)
-    return layer
-
-
-@functools.wraps(_stock_call)
-def _call_in_stage(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
-    nodes = len(self._inbound_nodes)
-    _record(self, _CALLED_IN)
-    outputs = _stock_call(self, *args, **kwargs)
-    if len(self._inbound_nodes) > nodes:  # A call with symbolic tensors.
-        _record(self._inbound_nodes[-1], _MADE_IN)
-    return outputs
+    return call
 
 
 def _record(layer_or_node: Any, what: str) -> None:
@@ -155,3 +143,9 @@ def _record(layer_or_node: Any, what: str) -> None:
     if stage is not None:
         # Past `Layer.__setattr__`, which needs an initialised layer.
         vars(layer_or_node)[what] = stage
+
+
+_REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
+    {patches.LAYER_CREATION: _layer_creation, patches.LAYER_CALLS: _layer_calls}
+)
+"""What a scope of a stage replaces."""

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import keras
 
-from ipu_tf._private import KerasFunctional
+from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.keras.pipeline.assignments import (
     FunctionalLayerPipelineStageAssignment,
     FunctionalNestedModelPipelineStageAssignment,

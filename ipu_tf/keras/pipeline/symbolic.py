@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from ipu_tf.internals.keras import inbound_nodes
 from ipu_tf.keras.pipeline.inner_calls import fresh, fresh_tensor, inputs_of
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of_call
 
@@ -58,8 +59,8 @@ def shapes_of(structure: Any) -> Any:
 
 def _symbolic_inputs(model: keras.Model, seen: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of the last symbolic call of a model, or what it was built with."""
-    if model._inbound_nodes:
-        arguments = model._inbound_nodes[-1].arguments
+    if nodes := inbound_nodes(model):
+        arguments = nodes[-1].arguments
         return fresh(arguments.args), fresh(arguments.kwargs)
     if seen is not None:
         return (fresh(seen),), {}

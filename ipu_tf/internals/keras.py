@@ -1,0 +1,146 @@
+"""Every private name and attribute of Keras that ipu_tf uses, each with its reason.
+
+No other module may import from `keras.src`, or use an attribute of Keras' objects that begins with
+an underscore; a test over the syntax tree keeps it so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+# Keras exports no name for the class of functional models, nor its test for their arguments.
+from keras.src.models.functional import Functional as KerasFunctional
+from keras.src.models.model import functional_init_arguments as is_functional_call
+
+# The path of the layer that is being called; TensorFlow's name scopes number layers anew.
+from keras.src.backend.common.name_scope import current_path as keras_layer_path
+
+# Keras takes a data adapter of one's own in place of data, but exports neither its base class nor
+# the function that finds the stock adapter of some data.
+from keras.src.trainers.data_adapters import get_data_adapter as keras_data_adapter
+from keras.src.trainers.data_adapters.data_adapter import DataAdapter as KerasDataAdapter
+
+# Whether a model is written to an `.h5` file, which has a configuration and no assets; what is
+# being called.
+from keras.src.backend.common.global_state import (
+    get_global_attribute as keras_global_attribute,
+)
+
+
+def callers_of_open_scopes() -> list[Any]:
+    """Returns the layers, optimizers and metrics that are being called, the outermost first.
+
+    Some are None. The public name scopes have only names. Relies on the `name_scope_stack` among
+    Keras' global attributes, and on `name_scope.caller`.
+    """
+    return [scope.caller for scope in keras_global_attribute("name_scope_stack") or ()]
+
+
+def inbound_nodes(operation: Any) -> list[Any]:
+    """Returns the symbolic calls of a layer or operation, in their order.
+
+    The public `input` and `output` of a layer fail where it was called more than once. Relies on
+    `Operation._inbound_nodes`.
+    """
+    nodes: list[Any] = operation._inbound_nodes
+    return nodes
+
+
+def history_of(tensor: Any) -> Any:
+    """Returns what made a symbolic tensor: operation, number of its call, number of the output.
+
+    The public graph of a model has layers alone. Relies on `KerasTensor._keras_history`.
+    """
+    return tensor._keras_history
+
+
+def layers_within(model: keras.Layer) -> list[keras.Layer]:
+    """Returns all layers in a model, those of nested models and layers, too, but not itself.
+
+    The public `Model.layers` leaves out layers that are attributes of layers. Relies on
+    `Layer._flatten_layers`.
+    """
+    return list(model._flatten_layers(include_self=False))
+
+
+def first_path_of(layer: keras.Layer) -> str | None:
+    """Returns the path of the layers in which a layer was first called, None before.
+
+    The public `Layer.path` ends with the layer's own name. Relies on `Layer._parent_path`.
+    """
+    path: str | None = layer._parent_path
+    return path
+
+
+def seed_generators_of(layer: keras.Layer) -> list[keras.random.SeedGenerator]:
+    """Returns the generators of random seeds of a layer itself.
+
+    No public name tells their states from those of metrics. Relies on `Layer._seed_generators`.
+    """
+    generators: list[keras.random.SeedGenerator] = layer._seed_generators
+    return generators
+
+
+def all_layers_of(model: keras.Sequential) -> list[keras.Layer]:
+    """Returns the layers of a Sequential, its InputLayer among them.
+
+    The public `Sequential.layers` leaves the InputLayer out. Relies on `Sequential._layers`.
+    """
+    layers: list[keras.Layer] = model._layers
+    return layers
+
+
+def takes_training(layer: keras.Layer) -> bool:
+    """Returns whether the `call` of a layer has an argument `training`.
+
+    Keras' own train step asks the same. Relies on `Layer._call_has_training_arg`.
+    """
+    return bool(layer._call_has_training_arg)
+
+
+def compute_loss(model: keras.Model, **arguments: Any) -> Any:
+    """Returns the loss of a model, also of one whose `compute_loss` takes no `training`.
+
+    Keras' own train step calls it so. Relies on `Trainer._compute_loss`.
+    """
+    return model._compute_loss(**arguments)
+
+
+def loss_tracker_of(model: keras.Model) -> keras.metrics.Mean:
+    """Returns the mean of a compiled model's loss.
+
+    The public `Model.metrics` has it among others. Relies on `Trainer._loss_tracker`.
+    """
+    return model._loss_tracker
+
+
+def build_for_training(model: keras.Model, batch: Any) -> None:
+    """Builds the layers, optimizer, loss and metrics of a model for a batch, as `fit` does.
+
+    No public method builds loss and metrics. Relies on `Trainer._symbolic_build`.
+
+    Args:
+        model: A compiled model.
+        batch: A structure of data or of its specs.
+    """
+    model._symbolic_build(data_batch=batch)
+
+
+def element_spec_of(epoch_iterator: Any) -> Any:
+    """Returns the specification of the batches of the iterator that `fit` reads.
+
+    Reading a batch would lose it. Relies on `EpochIterator._get_iterator`, which gives TensorFlow's
+    dataset.
+    """
+    return epoch_iterator._get_iterator().element_spec
+
+
+def set_strategy_of(optimizer: keras.optimizers.Optimizer, strategy: Any) -> None:
+    """Makes a strategy the one that an optimizer makes and updates its variables under.
+
+    It is public only as the scope in which the optimizer is made. Relies on the
+    `_distribution_strategy` of TensorFlow's base class of optimizers.
+    """
+    optimizer._distribution_strategy = strategy

@@ -1,0 +1,154 @@
+"""The methods of TensorFlow and Keras that ipu_tf replaces, and the context that does so.
+
+Each is replaced only while something needs it: a trace, a scope. Contexts may be open on several
+threads at once, and a replacement is in force on all of them, so it has to call through to the
+stock method on a thread that did not ask for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.internals.tensorflow import (
+    ConcreteFunction,
+    CondGradientGraph,
+    FuncGraph,
+    eager_context_module,
+    function_context,
+    gradient_registry,
+    tracing_compilation,
+)
+
+Wrap = Callable[[Any], Callable[..., Any]]
+"""Makes the replacement of a method, given the stock one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Patch:
+    """A method that is replaced while something needs it.
+
+    Attributes:
+        owner: The class or module that has it.
+        name: Its name there.
+        reason: What its replacement is for, as the end of "so that ...".
+    """
+
+    owner: Any
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.owner.__name__.rpartition('.')[2]}.{self.name}"
+
+
+OP_CREATION = Patch(FuncGraph, "_create_op_internal", "the tracer creates each op")
+NAME_SCOPES = Patch(FuncGraph, "__init__", "ops of a called function are in the layer's scope")
+CONCRETE_CALLS = Patch(
+    ConcreteFunction, "_call_flat", "finished functions are copied through the tracer"
+)
+TRACE_KEYS = Patch(function_context, "make_function_context", "each run has traces of its own")
+SIGNATURES = Patch(
+    tracing_compilation,
+    "trace_function",
+    "nested functions have the static shapes of their calls",
+)
+OPTIONALS = Patch(
+    eager_context_module,
+    "optionals_in_gradients_enabled",
+    "branches give their gradients plain tensors",
+)
+BRANCH_CAPTURES = Patch(
+    CondGradientGraph, "_capture_helper", "gradients of branches take handles from the inputs"
+)
+GRADIENT_LOOKUP = Patch(
+    type(gradient_registry), "lookup", "gradients of slices keep their static shape"
+)
+DATASET_ITERATION = Patch(
+    tf.data.Dataset, "__iter__", "datasets are checked and fed as the machine needs it"
+)
+GRAPH_RESETS = Patch(
+    tf.compat.v1, "reset_default_graph", "`keras.utils.clear_session` leaves the scope in force"
+)
+MODEL_CREATION = Patch(keras.Model, "__new__", "models of the scope are IPU models")
+LAYER_CREATION = Patch(keras.Layer, "__new__", "layers know the pipeline stage they are made in")
+LAYER_CALLS = Patch(keras.Layer, "__call__", "calls of layers know their pipeline stage")
+ADAPTATIONS = tuple(
+    Patch(owner, "adapt", "the host reads the dataset")
+    for owner in (
+        keras.layers.Discretization,
+        keras.layers.IntegerLookup,
+        keras.layers.Normalization,
+        keras.layers.StringLookup,
+        keras.layers.TextVectorization,
+        keras.utils.FeatureSpace,
+    )
+)
+
+TABLE = (
+    OP_CREATION,
+    NAME_SCOPES,
+    CONCRETE_CALLS,
+    TRACE_KEYS,
+    SIGNATURES,
+    OPTIONALS,
+    BRANCH_CAPTURES,
+    GRADIENT_LOOKUP,
+    DATASET_ITERATION,
+    GRAPH_RESETS,
+    MODEL_CREATION,
+    LAYER_CREATION,
+    LAYER_CALLS,
+    *ADAPTATIONS,
+)
+"""Every method that is ever replaced."""
+
+_lock = threading.RLock()  # The collector may close a forgotten context while another one opens.
+_openings: dict[Patch, int] = {}
+_stock: dict[Patch, Any] = {}
+
+
+@contextlib.contextmanager
+def installed(replacements: Mapping[Patch, Wrap]) -> Iterator[None]:
+    """Replaces methods while the context is open; the last to close puts the stock ones back.
+
+    Args:
+        replacements: What makes the replacement of each method. It has to be the same wherever the
+            method is replaced: the first context that opens installs its own for all of them.
+    """
+    with contextlib.ExitStack() as stack:
+        for patch, wrap in replacements.items():
+            stack.enter_context(_replaced(patch, wrap))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(patch: Patch, wrap: Wrap) -> Iterator[None]:
+    with _lock:
+        if not _openings.get(patch):
+            _install(patch, wrap)
+        _openings[patch] = _openings.get(patch, 0) + 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _openings[patch] -= 1
+            if not _openings[patch]:
+                setattr(patch.owner, patch.name, _stock.pop(patch))
+
+
+def _install(patch: Patch, wrap: Wrap) -> None:
+    # As the class holds it: a static method, not the function that it gives out.
+    stock = inspect.getattr_static(patch.owner, patch.name)
+    replacement: Any = wrap(getattr(patch.owner, patch.name))
+    _stock[patch] = stock
+    if isinstance(stock, staticmethod):
+        replacement = staticmethod(replacement)
+    setattr(patch.owner, patch.name, replacement)

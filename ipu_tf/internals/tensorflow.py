@@ -1,0 +1,286 @@
+"""Every private name and attribute of TensorFlow that ipu_tf uses, each with its reason.
+
+No other module may import from `tensorflow.python`, or use an attribute of TensorFlow's objects
+that begins with an underscore; a test over the syntax tree keeps it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+# There is no public hook that sees an op before it is created in a function's graph.
+from tensorflow.python.framework.func_graph import FuncGraph as FuncGraph
+
+# The body of a function that was traced elsewhere has to be read back to be rewritten.
+from tensorflow.python.framework.function_def_to_graph import (
+    function_def_to_graph as function_def_to_graph,
+)
+
+# A rewritten body has to become a function of the library again.
+from tensorflow.python.eager.polymorphic_function.atomic_function import (
+    from_func_graph as atomic_function_from_func_graph,
+)
+
+# Stock gradients of ops whose tile twins have the same attributes are reused.
+from tensorflow.python.framework.ops import gradient_registry as gradient_registry
+
+# Methods decorated with tf.function hide their instance behind this class.
+from tensorflow.python.eager.polymorphic_function.tf_method_target import (
+    TfMethodTarget as TfMethodTarget,
+)
+
+# tf.function wraps its Python function in decorators; the cache needs the function itself.
+from tensorflow.python.util.tf_decorator import unwrap as unwrap_decorators
+
+# The eager iterator of a dataset, for an infeed that refuses to be read eagerly.
+from tensorflow.python.data.ops.iterator_ops import IteratorSpec as IteratorSpec
+from tensorflow.python.data.ops.iterator_ops import OwnedIterator as OwnedIterator
+
+# The public tf.distribute.Strategy has no public way to say that a replica context is of ours.
+from tensorflow.python.distribute.distribute_lib import UpdateContext as UpdateContext
+
+# AutoGraph has to call `strategy.run` as it is, yet go on converting the user's function in it
+# (the public `do_not_convert` would switch it off for that function, too).
+from tensorflow.python.autograph.impl.api import autograph_artifact as autograph_artifact
+
+# The shape of a variable travels with its handle; copying a graph has to copy it, too.
+from tensorflow.python.ops.handle_data_util import copy_handle_data as copy_handle_data
+
+# A concrete function that was traced before is replaced by its rewritten copy where it is called.
+from tensorflow.python.eager.polymorphic_function.concrete_function import (
+    ConcreteFunction as ConcreteFunction,
+)
+
+# Signatures with open sizes are given the sizes of the call when a function is traced.
+from tensorflow.core.function.trace_type import InternalCastContext as InternalCastContext
+from tensorflow.python.eager.polymorphic_function import function_type_utils as function_type_utils
+from tensorflow.python.eager.polymorphic_function import (
+    tracing_compilation as tracing_compilation,
+)
+
+# Functions that layers call get the scope of the layer, as TensorFlow does with loops and branches.
+from tensorflow.python.framework.func_graph import (
+    override_func_graph_name_scope as override_func_graph_name_scope,
+)
+
+# Which variables of a function are trainable: where no Keras model says it, their use does.
+from tensorflow.python.eager.record import VariableWatcher as VariableWatcher
+
+# Ops must not be joined while a tape remembers them one by one.
+from tensorflow.python.eager.record import could_possibly_record as is_recording
+
+# A function is given to XLA by its proto, without being traced or built once more: this registers
+# it, asks for its HLO, and forgets it.
+from tensorflow.python.eager.context import context as eager_context
+
+# What XLA answers with.
+from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto as HloModuleProto
+from tensorflow.core.framework.function_pb2 import FunctionDef as FunctionDef
+
+# A node of a FunctionDef that is made one by one.
+from tensorflow.core.framework.node_def_pb2 import NodeDef as NodeDef
+
+# Names and types of the outputs of ops in a FunctionDef.
+from tensorflow.python.framework import op_def_registry as op_def_registry
+
+# Uses of a variable have to be put in order before TensorFlow does so at the end of a trace.
+from tensorflow.python.framework.auto_control_deps_utils import (
+    get_read_write_resource_inputs as get_read_write_resource_inputs,
+)
+
+# Tells the handle of a variable, which has a shape and a type, from that of an iterator.
+from tensorflow.python.ops.handle_data_util import (
+    get_resource_handle_data as get_resource_handle_data,
+)
+
+# What vectorised loops register and return; see `register_pfor_converter`.
+from tensorflow.python.ops.parallel_for.pfor import _pfor_converter_registry
+from tensorflow.python.ops.parallel_for.pfor import wrap as pfor_wrap
+
+# Which loop, branch or function of its own a function is converted in; see `converted`.
+from tensorflow.python.autograph.core import ag_ctx
+
+# The modules whose functions `patches` replaces.
+from tensorflow.python.eager import context as eager_context_module
+from tensorflow.python.eager.polymorphic_function import function_context as function_context
+from tensorflow.python.ops import cond_v2
+
+CondGradientGraph = cond_v2._CondGradFuncGraph
+"""The class of graphs that hold the gradient of a branch; only its name says so."""
+
+
+def create_op(
+    graph: FuncGraph, op_type: str, inputs: Sequence[tf.Tensor], **kwargs: Any
+) -> tf.Operation:
+    """Returns a new op of a graph, of any type and with just these attributes.
+
+    The public `tf.raw_ops` take Python values, infer attributes and have none of one's own choice.
+    Relies on `FuncGraph._create_op_internal`, so that a tracer sees the op.
+
+    Args:
+        graph: The graph.
+        op_type: Type of the op.
+        inputs: What it reads.
+        kwargs: `dtypes`, `name` and `attrs`, of `FuncGraph._create_op_internal`.
+    """
+    return graph._create_op_internal(op_type, inputs, **kwargs)
+
+
+def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
+    """Makes an op read another tensor.
+
+    Finished ops cannot be changed publicly. Relies on `Operation._update_input`.
+    """
+    op._update_input(index, tensor)
+
+
+def set_op_attribute(op: tf.Operation, name: str, value: Any) -> None:
+    """Sets an attribute of an op that exists.
+
+    Finished ops cannot be changed publicly. Relies on `Operation._set_attr`.
+
+    Args:
+        op: The op.
+        name: Name of the attribute; one that begins with an underscore suits every op.
+        value: A `tf.compat.v1.AttrValue`.
+    """
+    op._set_attr(name, value)
+
+
+def function_in(graph: Any, name: str) -> Any:
+    """Returns the function called `name` of a graph's own library, None where it has none.
+
+    Functions of v1 are known to the library, too. Relies on `Graph._is_function` and
+    `Graph._get_function`; the public ways read the library as a proto, of all its functions.
+    """
+    return graph._get_function(name) if graph._is_function(name) else None
+
+
+def knows_function(graph: Any, name: Any) -> bool:
+    """Returns whether a graph's library has a function of this name.
+
+    Relies on `Graph._is_function`, as `function_in` does.
+    """
+    return bool(graph._is_function(name))
+
+
+def add_function(graph: FuncGraph, function: Any) -> None:
+    """Adds a function to a graph's library, with all that it calls.
+
+    An op that calls it needs it there. Relies on `Graph._add_function_recursive`, as the public
+    `ConcreteFunction.add_to_graph` asks for a concrete function.
+    """
+    graph._add_function_recursive(function)
+
+
+def call_flat(function: ConcreteFunction, inputs: Sequence[tf.Tensor]) -> Any:
+    """Calls a concrete function with its inputs in their flat order, captured ones among them.
+
+    A public call packs and checks arguments by a signature, which the function of a copied graph
+    does not have. Relies on `ConcreteFunction._call_flat`.
+    """
+    return function._call_flat(inputs, [])
+
+
+def forward_graph(gradient_graph: Any) -> FuncGraph:
+    """Returns the graph of the branch whose gradient a `CondGradientGraph` holds.
+
+    Relies on `_CondGradFuncGraph._forward_graph`.
+    """
+    return gradient_graph._forward_graph
+
+
+def resource_input_of(handle: tf.Tensor, graph: FuncGraph) -> tf.Tensor:
+    """Returns the input of a graph that a handle in it is, passed on through loops and calls.
+
+    TensorFlow itself takes the same way for loops. Relies on `Graph._functions` and on
+    `control_flow_util_v2.resource_input_index`.
+    """
+    inputs = [parameter.name for parameter in graph.inputs]
+    nodes = {op.name: op.node_def for op in graph.get_operations()}
+    index = cond_v2.util.resource_input_index(handle.name, inputs, nodes, graph._functions)
+    return graph.inputs[int(index)]
+
+
+def loop_body(loop: tf.Operation) -> FuncGraph | None:
+    """Returns the graph of a loop's body, None where the loop was read from a file.
+
+    The op itself only has the name of the body. Relies on `while_v2`, which sets
+    `Operation._body_graph`.
+    """
+    return getattr(loop, "_body_graph", None)
+
+
+def loop_of_body(body: FuncGraph) -> tf.Operation | None:
+    """Returns the loop whose body a graph is, None before TensorFlow builds its gradient.
+
+    Relies on `while_v2`, which then sets `FuncGraph._while`.
+    """
+    return getattr(body, "_while", None)
+
+
+def variable_spec(handle: tf.Tensor) -> tf.TensorSpec:
+    """Returns shape and type of a variable that may have no value, from its eager handle.
+
+    Relies on `EagerTensor._handle_data`; the handle is all that a captured variable leaves.
+    """
+    described = handle._handle_data.shape_and_type[0]
+    return tf.TensorSpec(tf.TensorShape(described.shape), tf.as_dtype(described.dtype))
+
+
+def uses_autograph(function: Any) -> bool:
+    """Returns whether a tf.function converts its Python function by AutoGraph.
+
+    Relies on the `_autograph` that `tf.function(autograph=...)` is kept in. What is no tf.function,
+    such as a concrete function, converts nothing.
+    """
+    return bool(getattr(function, "_autograph", False))
+
+
+def converted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function converted by AutoGraph, although what calls it is not.
+
+    The public `tf.autograph.to_graph` converts neither lambdas nor what a function calls. Relies on
+    `tf_convert` and its contexts, as `tf.function` does.
+    """
+    enabled = ag_ctx.ControlStatusCtx(status=ag_ctx.Status.ENABLED)
+    convert: Callable[..., Callable[..., Any]] = tf.__internal__.autograph.tf_convert
+    return convert(function, enabled)
+
+
+def register_pfor_converter(op_type: str, convert: Callable[[Any], tf.Tensor]) -> None:
+    """Registers what does an op for all iterations of a vectorised loop at once.
+
+    An op that has a converter keeps it. There is no public way to register one for an op of one's
+    own. Relies on the `_pfor_converter_registry` of `parallel_for.pfor`.
+
+    Args:
+        op_type: The type of the op.
+        convert: Takes TensorFlow's `_PforInput`; returns the results, the iterations in front.
+    """
+
+    def converter(pfor_input: Any) -> Any:
+        return pfor_wrap(convert(pfor_input), True)
+
+    _pfor_converter_registry.setdefault(op_type, converter)
+
+
+def dataset_inputs(dataset: Any) -> list[Any]:
+    """Returns the datasets that a dataset transforms.
+
+    No public name tells where the shape of an element was lost. Relies on `Dataset._inputs`.
+    """
+    inputs: list[Any] = dataset._inputs()
+    return inputs
+
+
+def dataset_drops_remainder(dataset: Any) -> Any:
+    """Returns the scalar tensor that says whether a dataset drops its last partial batch.
+
+    It is None for a dataset that makes no batches. No public name tells how one was batched.
+    Relies on the `_drop_remainder` of the classes of batched datasets.
+    """
+    return getattr(dataset, "_drop_remainder", None)

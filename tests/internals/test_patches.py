@@ -1,0 +1,150 @@
+"""Methods of TensorFlow and Keras are replaced while something needs it, and put back after."""
+
+import inspect
+import threading
+
+import keras
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUStrategy
+from ipu_tf.internals import patches
+from ipu_tf.keras import PipelineStage
+
+TRACING = (
+    patches.OP_CREATION,
+    patches.NAME_SCOPES,
+    patches.CONCRETE_CALLS,
+    patches.TRACE_KEYS,
+    patches.SIGNATURES,
+    patches.OPTIONALS,
+    patches.BRANCH_CAPTURES,
+    patches.GRADIENT_LOOKUP,
+)
+SCOPE = (
+    patches.DATASET_ITERATION,
+    patches.GRAPH_RESETS,
+    patches.MODEL_CREATION,
+    *patches.ADAPTATIONS,
+)
+STAGE = (patches.LAYER_CREATION, patches.LAYER_CALLS)
+TRACE = (*TRACING, *SCOPE)  # `run` is in the scope of its strategy.
+
+
+def present(patch):
+    return inspect.getattr_static(patch.owner, patch.name)
+
+
+@pytest.fixture
+def stock():
+    return {patch: present(patch) for patch in patches.TABLE}
+
+
+def replaced(stock):
+    return {patch for patch in patches.TABLE if present(patch) is not stock[patch]}
+
+
+def test_the_table_has_each_method_once():
+    assert {*TRACE, *STAGE} == set(patches.TABLE)
+    assert len({str(patch) for patch in patches.TABLE}) == len(patches.TABLE)
+
+
+def test_methods_are_replaced_while_they_are_needed_and_put_back(stock):
+    seen = {}
+
+    @tf.function
+    def product(x):
+        seen["trace"] = replaced(stock)
+        return x @ x
+
+    with IPUStrategy().scope():
+        seen["scope"] = replaced(stock)
+        with PipelineStage(0):
+            seen["stage"] = replaced(stock)
+        keras.Sequential([keras.layers.Dense(2)])
+    strategy = IPUStrategy()
+    strategy.run(product, args=(tf.ones([4, 4]),))
+    assert seen == {"scope": {*SCOPE}, "stage": {*SCOPE, *STAGE}, "trace": {*TRACE}}
+    assert replaced(stock) == set()
+    assert [tile_op.op_type for tile_op in strategy.report().programs[0].tile_ops] == ["MatMul"]
+
+
+def test_what_is_stock_is_not_ours_after_a_run(stock):
+    """What the fixture saw may have been left behind by another test."""
+
+    def module(method):
+        function = getattr(method, "__func__", method)
+        return inspect.unwrap(function).__module__, function.__code__.co_filename
+
+    ours = [patch for patch in patches.TABLE if "ipu_tf" in "".join(module(stock[patch]))]
+    assert ours == []
+
+
+def test_an_error_puts_methods_back(stock):
+    @tf.function
+    def fails(x):
+        raise RuntimeError("in the trace")
+
+    strategy = IPUStrategy()
+    with pytest.raises(RuntimeError, match="in the trace"), strategy.scope():
+        strategy.run(fails, args=(tf.ones([4, 4]),))
+    assert replaced(stock) == set()
+
+
+def test_a_patch_that_fails_to_open_leaves_none(stock):
+    missing = patches.Patch(keras.Model, "no_such_method", "nothing")
+    wrap = {patches.LAYER_CALLS: lambda method: print, missing: lambda method: None}
+    with pytest.raises(AttributeError, match="no_such_method"), patches.installed(wrap):
+        pass
+    assert replaced(stock) == set()
+
+
+class Threads:
+    """Runs traces on threads that wait for one another."""
+
+    def __init__(self):
+        self.inside, self.go_on = threading.Event(), threading.Event()
+
+    def trace(self):
+        @tf.function(autograph=False)
+        def product(x):
+            self.inside.set()
+            assert self.go_on.wait(60)
+            return x @ x
+
+        self.strategy = IPUStrategy()
+        self.strategy.run(product, args=(tf.ones([4, 4]),))
+
+
+def op_types(function, *arguments):
+    graph = function.get_concrete_function(*arguments).graph
+    return {op.type for op in graph.get_operations()}
+
+
+def test_traces_of_two_threads_overlap(stock):
+    first, second = Threads(), Threads()
+    threads = [threading.Thread(target=one.trace) for one in (first, second)]
+    for one, thread in zip((first, second), threads, strict=True):
+        thread.start()
+        assert one.inside.wait(60)
+    first.go_on.set()
+    threads[0].join(60)
+    assert replaced(stock) == {*TRACE}  # The second still traces.
+    second.go_on.set()
+    threads[1].join(60)
+    assert replaced(stock) == set()
+    for one in (first, second):
+        assert len(one.strategy.report().programs[0].tile_ops) == 1
+
+
+def test_a_thread_that_does_not_trace_gets_stock_ops(stock):
+    other = Threads()
+    thread = threading.Thread(target=other.trace)
+    thread.start()
+    assert other.inside.wait(60)
+    try:
+        assert replaced(stock) == {*TRACE}
+        assert "MatMul" in op_types(tf.function(lambda x: x @ x), tf.ones([4, 4]))
+    finally:
+        other.go_on.set()
+        thread.join(60)
