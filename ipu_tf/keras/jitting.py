@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 _TILE_OPS = frozenset(
     {
-        "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuEinsum", "IpuMatMul", "IpuMatMulBias",
+        "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuCast", "IpuEinsum", "IpuIndexCheck", "IpuMatMul",
+        "IpuMatMulBias",
     }
 )  # fmt: skip
 

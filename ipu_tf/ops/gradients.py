@@ -40,6 +40,9 @@ def conv_attributes(op: Any) -> dict[str, Any]:
     return attributes
 
 
+tf.no_gradient("IpuIndexCheck")
+
+
 @tf.RegisterGradient("IpuMatMul")
 def _matmul(op: Any, grad: tf.Tensor) -> Gradients:
     return _matmul_gradients(op, op.inputs, grad, "MatMul", "transpose_a", "transpose_b")

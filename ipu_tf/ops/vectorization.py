@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import register_pfor_converter
+from ipu_tf.ops import library
 from ipu_tf.ops.apply import tile_op
 from ipu_tf.ops.gradients import conv_attributes, numerics_of
 
@@ -140,6 +141,11 @@ def _einsum(loop: _Iterations) -> tf.Tensor:
     return tf.einsum(f"{','.join(labels)}->{label}{output}", *loop.operands)
 
 
+def _index_check(loop: _Iterations) -> tf.Tensor:
+    attributes = {name: loop.op.get_attr(name) for name in ("kind", "limits", "op_name")}
+    return library.load().ipu_index_check(loop.operands[0], **attributes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Convolution:
     """Converters of the three passes of a convolution.
@@ -218,5 +224,6 @@ _register("IpuBatchMatMul", _batch_matmul)
 _register("IpuBatchMatMulV3", _batch_matmul)
 _register("IpuEinsum", _einsum)
 _register("IpuCast", lambda loop: tf.cast(loop.operands[0], loop.op.outputs[0].dtype))
+_register("IpuIndexCheck", _index_check)
 _register_convolution(_Convolution(stock="Conv2D", filter_axis=3, depthwise=False))
 _register_convolution(_Convolution(stock="DepthwiseConv2dNative", filter_axis=2, depthwise=True))

@@ -17,7 +17,7 @@ import tensorflow as tf
 from ipu_tf.internals.tensorflow import FunctionDef, op_def_registry
 from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
-from ipu_tf.runtime import compositions, hlo_stand_ins, loop_bounds
+from ipu_tf.runtime import compositions, hlo_stand_ins, index_checks, loop_bounds
 from ipu_tf.runtime.call_ops import CALLS, CONDITIONALS, LOOPS, functions_of
 from ipu_tf.runtime.loop_bounds import Loop, Stack
 
@@ -29,7 +29,7 @@ INFEED = "ipu_tf.infeed"
 
 _RENAMED = {**STOCK_OF, "IpuCast": "Cast"}
 
-# They check or name values and cost the machine nothing.
+# They check or name values, give none, and cost the machine nothing.
 _DROPPED = frozenset({"Assert", "IpuFloatingPointCheck", "NoOp"})
 _INFEEDS = frozenset({"IteratorGetNext", "IteratorGetNextSync"})
 _HOST_OPS = frozenset(
@@ -170,6 +170,9 @@ class _Body:
         inputs = [name for name in node.input if not name.startswith("^")]
         host_inputs = frozenset(index for index, name in enumerate(inputs) if name in self.host)
         if node.op in _DROPPED:
+            return
+        if node.op == index_checks.CHECK:
+            self._unjoined[f"{node.name}:checked:0"] = node.input[0]
             return
         if (stack := self._functions.stacks.get((self._name, node.name))) is not None:
             loop = stack.loop

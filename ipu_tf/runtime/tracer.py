@@ -34,7 +34,7 @@ from ipu_tf.ops.twins import (
 )
 from ipu_tf.programs.op_names import LOSS, LayerScopes, scope_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
-from ipu_tf.runtime import attributes, float_checks, list_sizes, slices
+from ipu_tf.runtime import attributes, float_checks, index_checks, list_sizes, slices
 
 Create = Callable[..., tf.Operation]
 
@@ -96,6 +96,7 @@ class Tracer:
             self._note_layer(name)
         twin = TWINS.get(op_type)
         attrs = dict(attrs or {})
+        inputs = index_checks.checked(graph, op_type, inputs, attrs, name)
         if twin is not None:
             op_type, attrs = self._tile_op(op_type, twin, inputs, attrs, name)
         elif op_type in STOCK_OF:

@@ -136,6 +136,7 @@ IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNativeBackpropFilter");
 IPU_TF_REGISTER_HOST_CALL("IpuDropoutMask");
 IPU_TF_REGISTER_HOST_CALL("IpuEinsum");
 IPU_TF_REGISTER_HOST_CALL("IpuFloatingPointCheck");
+IPU_TF_REGISTER_HOST_CALL("IpuIndexCheck");
 IPU_TF_REGISTER_HOST_CALL("IpuMaskedScale");
 IPU_TF_REGISTER_HOST_CALL("IpuMaxPoolGrad");
 

@@ -583,3 +583,19 @@ def test_validation_of_replicas(steps_per_execution):
     assert history["val_loss"][-1] == pytest.approx(loss)
     assert history["val_accuracy"][-1] == pytest.approx(accuracy)
     assert loss == pytest.approx(float(model.compute_loss(y=y, y_pred=model(x))), rel=1e-5)
+
+
+@pytest.mark.parametrize("network", ["dense", "convolutional"])
+@pytest.mark.parametrize("label", [CLASSES, -1])
+def test_labels_out_of_range_fail_before_they_destroy_weights(strategy, network, label):
+    x, y = samples(48)
+    y[30] = label
+    with strategy.scope():
+        model = compile_model(NETWORKS[network](), steps_per_execution=12)
+    message = rf"Received a label value of {label} which is outside the valid range of \[0, 3\)"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        model.fit(batches((x, y), 4), shuffle=False, verbose=0)
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        model.evaluate(batches((x, y), 4), verbose=0)
+    model.fit(batches(samples(48), 4), shuffle=False, verbose=0)

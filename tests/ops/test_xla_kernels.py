@@ -131,6 +131,7 @@ def test_no_op_of_the_library_is_left_out():
         "ipu_cast",
         "ipu_dropout_mask",
         "ipu_floating_point_check",
+        "ipu_index_check",
         "ipu_masked_scale",
     }
 
