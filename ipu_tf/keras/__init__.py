@@ -1,6 +1,6 @@
 """Keras models, layers and optimizers for the simulated IPU."""
 
-import ipu_tf.keras.construction  # noqa: F401 # It registers with the strategy.
+import ipu_tf.keras.construction  # noqa: F401 # Importing it registers it with the strategy.
 from ipu_tf.keras import extensions, layers, optimizers, pipeline
 from ipu_tf.keras.auto_pipeline import PipelineDecision, auto_pipeline
 from ipu_tf.keras.models import Model, Sequential

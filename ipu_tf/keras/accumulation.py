@@ -1,4 +1,4 @@
-"""Sums over the micro-batches of a weight update: of gradients, and of what is counted of them."""
+"""Sums gradients, and counts captured gradients, over the micro-batches of a weight update."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ipu_tf.ops import grad_util_ops
 
 
 class GradientAccumulator:
-    """Sums of the gradients of the micro-batches of all replicas, for one weight update.
+    """Sums the gradients of the micro-batches of all replicas for one weight update.
 
-    Gradients of replicas are summed whatever the method, which reduces those of the micro-batches
-    of one replica. Adding up a replica's reduced gradients is adding each micro-batch to one sum.
+    The reduction method applies to the micro-batches of one replica; replicas are always summed.
+    So each micro-batch is added straight to one sum that all replicas share.
 
     Args:
         variables: The trainable variables.
@@ -31,7 +31,7 @@ class GradientAccumulator:
             tf.Variable(
                 tf.zeros(variable.shape, options.dtype_of(variable)),
                 trainable=False,
-                # Beside the variable: what has its name is its layer's.
+                # Not the variable's own name: reports count that as work of the variable's layer.
                 name=f"{variable.name.rpartition(':')[0] or variable.name}_gradient_accumulator",
             )
             for variable in variables
@@ -52,8 +52,8 @@ class GradientAccumulator:
         """Adds the gradients of one micro-batch.
 
         Args:
-            gradients: One for each variable, None where a variable has no part in the loss.
-            step: int32 scalar, number of the micro-batch within its replica's, from 0.
+            gradients: One for each variable, None if the loss does not depend on the variable.
+            step: int32 scalar, number of the micro-batch within its replica's update, from 0.
             new_step: Whether no replica has added micro-batch `step` yet.
         """
         for index, (total, gradient) in enumerate(zip(self._sums, gradients, strict=True)):
@@ -81,7 +81,7 @@ class GradientAccumulator:
             total.assign_add(gradient)
 
     def gradients(self) -> list[tf.Tensor | None]:
-        """Returns the reduced gradients in the types of their sums, None where none came."""
+        """Returns the reduced gradients in the types of their sums, None where there are none."""
         return [
             tf.convert_to_tensor(total) if present else None
             for total, present in zip(self._sums, self._present, strict=True)
@@ -89,12 +89,12 @@ class GradientAccumulator:
 
 
 class CapturedGradientCounts:
-    """What an optimizer counts of captured gradients, summed over the micro-batches of an update.
+    """Sums an optimizer's counts of captured gradients over the micro-batches of an update.
 
-    The captured gradients themselves end with the program of their micro-batch.
+    The captured gradients themselves do not outlive the program of their micro-batch.
 
     Args:
-        optimizer: One that counts captured gradients, such as `ALSOptimizer`.
+        optimizer: An optimizer that counts captured gradients, such as `ALSOptimizer`.
     """
 
     def __init__(self, optimizer: Any) -> None:
@@ -107,14 +107,14 @@ class CapturedGradientCounts:
         self._counts.assign(tf.zeros_like(self._counts))
 
     def add(self) -> None:
-        """Counts the gradients that were captured in the program that is being traced."""
+        """Counts the gradients that were captured in the program being traced."""
         captured = grad_util_ops.take_captured_gradients()
         if captured:
             self._present = True
             self._counts.assign_add(self._optimizer.count_captured(captured))
 
     def arguments(self) -> dict[str, tf.Tensor]:
-        """Returns what the optimizer's `apply_gradients` gets beside the gradients."""
+        """Returns the further arguments of the optimizer's `apply_gradients`."""
         return {"captured_counts": tf.convert_to_tensor(self._counts)} if self._present else {}
 
 

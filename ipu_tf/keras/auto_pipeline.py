@@ -30,13 +30,13 @@ from ipu_tf.runtime.device_programs import TracedStep
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PipelineDecision:
-    """What was chosen, and why. As a string it has the reason and a table of all candidates.
+    """The chosen configuration and the reason; as a string, the reason and a table of candidates.
 
     Attributes:
-        candidates: All that was compiled, what was chosen first, then the next best.
-        program: What was chosen, compiled.
-        even: The best with equally many layers in every stage, compiled.
-        reason: Why this one, in words.
+        candidates: All compiled candidates: the chosen one first, then the others by rank.
+        program: The compiled program of the chosen candidate.
+        even: The best candidate with the same number of layers in every stage, compiled.
+        reason: The reason for the choice, in words.
     """
 
     candidates: tuple[PipelineCandidate, ...]
@@ -46,7 +46,7 @@ class PipelineDecision:
 
     @property
     def chosen(self) -> PipelineCandidate:
-        """The figures of what was chosen."""
+        """The figures of the chosen candidate."""
         return self.candidates[0]
 
     @property
@@ -56,17 +56,17 @@ class PipelineDecision:
 
     @property
     def replicas(self) -> int:
-        """Copies of the pipeline, or of the model where it is on one IPU."""
+        """Copies of the pipeline, or of the model if it runs on one IPU."""
         return self.chosen.options.replicas
 
     @property
     def schedule(self) -> Schedule:
-        """In which order stages run."""
+        """The order in which stages run."""
         return self.chosen.options.schedule
 
     @property
     def recompute(self) -> bool:
-        """Whether stages compute activations again."""
+        """Whether stages recompute activations."""
         return self.chosen.options.recompute
 
     @property
@@ -91,40 +91,41 @@ def auto_pipeline(
     inputs: Any = None,
     targets: Any = None,
 ) -> PipelineDecision:
-    """Chooses how a model trains on several IPUs, applies it, and says why.
+    """Chooses how a model trains on several IPUs, applies it, and gives the reason.
 
-    The train step of the model is traced. What is compared: the whole model on every IPU, and
-    for every number of stages and replicas that together take all IPUs, every schedule, and with
-    and without recomputation, the layers cut where the longest stage is shortest, and cut evenly.
-    All of these are compiled, and what trains most samples a second and fits is kept. Cuts are
-    between the calls of layers in their order, and keep layers with the same weights together.
+    The model's train step is traced and compiled for each candidate. The candidates are the whole
+    model on every IPU and, for every number of stages and replicas that together use all IPUs,
+    every schedule with and without recomputation. Each of these cuts the layers once so that the
+    longest stage is shortest, and once evenly. Of the candidates that fit, the one that trains the
+    most samples a second is applied. Cuts lie between the calls of layers in their order and keep
+    layers with shared weights together.
 
-    Nothing runs, and all figures are modelled. The model is left with the chosen stages and
-    options; where one IPU holds all of it, it is a model without stages that accumulates gradients.
-    The further options of its pipeline, or of its accumulation, stay.
+    Nothing runs, and all figures are modelled. The model gets the chosen stages and options; if
+    one IPU holds all of it, it gets no stages and accumulates gradients. Its other options of
+    pipelining or accumulation stay.
 
     Args:
         model: A model that was made in the scope of an `IPUStrategy`, and is built.
-        num_ipus: IPUs to use, a power of two. The device is to have as many.
+        num_ipus: IPUs to use, a power of two. The device should have as many.
         batch_size: Samples of a micro-batch.
         replicas: Copies of the pipeline; None to choose.
         gradient_accumulation_steps: Micro-batches of a weight update on each replica, or the least
-            and the most of them: the most that a schedule runs are taken, or where one batch can
-            make an update, that.
+            and the most of them: the search tries the most that a schedule runs and, where one
+            batch can make an update, a single one.
         schedules: Schedules to choose from.
-        recompute: Whether activations are computed again; None to choose. They always are where
+        recompute: Whether activations are recomputed; None to choose. They always are if
             `allow_recompute` of the configuration is set.
-        config: The machine; by default what is configured.
+        config: The machine; by default the current configuration.
         inputs: As for `ipu_tf.estimate`.
         targets: As for `ipu_tf.estimate`.
 
     Returns:
-        What was chosen.
+        The decision.
 
     Raises:
         TypeError: The model was not made in the scope.
-        ValueError: An argument is out of its range, or nothing is within the bounds.
-        IPUOutOfMemoryError: Nothing that was tried fits; the error is that of the closest.
+        ValueError: An argument is out of its range, or no candidate is within the bounds.
+        IPUOutOfMemoryError: No candidate fits; the error is that of the closest.
 
     Example:
         >>> decision = ipu_tf.keras.auto_pipeline(model, 4, batch_size=8)
@@ -183,7 +184,7 @@ def _steps(steps: int | tuple[int, int]) -> tuple[int, int]:
     """Returns the least and the most micro-batches.
 
     Raises:
-        ValueError: They are no such bounds.
+        ValueError: They are not valid bounds.
     """
     least, most = (steps, steps) if isinstance(steps, int) else steps
     if not 1 <= least <= most:
@@ -198,7 +199,7 @@ def _check_ipus(num_ipus: Any, replicas: Any) -> None:
     """Checks the numbers of IPUs and replicas.
 
     Raises:
-        ValueError: They are no powers of two, or there are more replicas than IPUs.
+        ValueError: They are not powers of two, or there are more replicas than IPUs.
     """
     for name, value in (("num_ipus", num_ipus), ("replicas", 1 if replicas is None else replicas)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -229,10 +230,10 @@ def _schedules(schedules: Sequence[Schedule]) -> tuple[Schedule, ...]:
 
 
 def _recompute(wanted: bool | None, device: DeviceConfiguration) -> tuple[bool, ...]:
-    """Returns the answers to whether stages may compute activations again.
+    """Returns the values to try for whether stages recompute activations.
 
     Raises:
-        ValueError: They must not, but the configuration says that they do.
+        ValueError: Recomputation is ruled out, but the configuration requires it.
     """
     if not device.allow_recompute:
         return (False, True) if wanted is None else (wanted,)
@@ -254,7 +255,7 @@ def _about_device(model: PipelineExtensions, num_ipus: int) -> tuple[str, ...]:
 
 
 def _apply(model: PipelineExtensions, chosen: PipelineCandidate) -> None:
-    """Sets the stages of a model, and the options that were chosen; it keeps its others."""
+    """Sets the chosen stages and options of a model; its other options stay."""
     options = chosen.options
     accumulation = dataclasses.replace(
         accumulation_to_keep(model), steps_per_replica=options.micro_batches
@@ -276,7 +277,7 @@ def _apply(model: PipelineExtensions, chosen: PipelineCandidate) -> None:
 def _with_accumulation(
     options: PipeliningOptions, accumulation: GradientAccumulationOptions
 ) -> PipeliningOptions:
-    """Returns options of a pipeline that accumulates as a model without stages was told to."""
+    """Returns pipeline options with the accumulation options of a model without stages."""
     return dataclasses.replace(
         options,
         steps_per_replica=accumulation.steps_per_replica,
@@ -288,8 +289,8 @@ def _with_accumulation(
 
 
 def accumulation_to_keep(model: PipelineExtensions) -> GradientAccumulationOptions:
-    """Returns how a model accumulates: in its pipeline where it is one, else as it was told for
-    either case, so that the numbers of training do not depend on what is chosen."""
+    """Returns the model's accumulation options: its pipeline's if it may be pipelined or has no
+    others, so that the numbers of training do not depend on the choice."""
     alone = model._gradient_accumulation_options
     if model._may_be_pipelined() or alone == GradientAccumulationOptions():
         return model._pipelining_options.accumulation

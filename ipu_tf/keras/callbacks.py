@@ -1,4 +1,4 @@
-"""Callbacks that are called once a step although the device runs many steps in one call."""
+"""Calls callbacks once a step although the device runs many steps in one call."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Logs = Callable[[list[Any]], list[dict[str, Any]]]
 
 
 class StepwiseCallbackList(keras.callbacks.CallbackList):
-    """Calls callbacks for every step of an execution, on a thread, while the device goes on.
+    """Calls callbacks for every step of an execution, on a thread, while the device runs on.
 
-    Callbacks are called for each replica of a step: those of training and evaluation unless the
-    metrics of replicas are reduced, those of prediction always.
-    What a callback raises comes up at the end of an execution or of the epoch.
+    Callbacks of training and evaluation are called for each replica of a step unless the metrics
+    of replicas are reduced; those of prediction always are. An exception of a callback is raised
+    at the end of the execution or of the epoch.
 
     Args:
         callbacks: The callbacks.
-        results: Brings the results of steps.
-        steps_per_execution: Returns the steps of an execution of the method that is running.
+        results: Delivers the results of steps.
+        steps_per_execution: Returns the steps of an execution of the running method.
         replicas: Number of replicas.
         reduction: How the metrics of replicas are reduced.
         **kwargs: Arguments of `keras.callbacks.CallbackList`.
@@ -44,7 +44,7 @@ class StepwiseCallbackList(keras.callbacks.CallbackList):
         **kwargs: Any,
     ) -> None:
         super().__init__(callbacks, **kwargs)
-        # The stock list may call callbacks on threads of its own, in no fixed order.
+        # The stock list may call callbacks on its own threads, in no fixed order.
         self._async_train = self._async_test = self._async_predict = False
         self._steps_per_execution = steps_per_execution
         self._replicas = replicas
@@ -55,30 +55,30 @@ class StepwiseCallbackList(keras.callbacks.CallbackList):
         self._pending: list[concurrent.futures.Future[None]] = []
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Begins to call the callbacks of every training step from `batch` on."""
+        """Starts calling the callbacks of every training step from `batch` on."""
         begin, end = super().on_train_batch_begin, super().on_train_batch_end
         self._call_for_steps(begin, end, batch, self._logs)
 
     def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Begins to call the callbacks of every evaluation step from `batch` on."""
+        """Starts calling the callbacks of every evaluation step from `batch` on."""
         begin, end = super().on_test_batch_begin, super().on_test_batch_end
         self._call_for_steps(begin, end, batch, self._logs)
 
     def on_predict_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Begins to call the callbacks of every prediction step from `batch` on."""
+        """Starts calling the callbacks of every prediction step from `batch` on."""
         begin, end = super().on_predict_batch_begin, super().on_predict_batch_end
         self._call_for_steps(begin, end, batch, step_outputs)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Raises what a callback has raised."""
+        """Raises the exception of a callback, if there is one."""
         self._raise()
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Raises what a callback has raised."""
+        """Raises the exception of a callback, if there is one."""
         self._raise()
 
     def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Raises what a callback has raised."""
+        """Raises the exception of a callback, if there is one."""
         self._raise()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -97,12 +97,12 @@ class StepwiseCallbackList(keras.callbacks.CallbackList):
         super().on_predict_end(logs)
 
     def close(self) -> None:
-        """Drops the calls that wait, and ends the thread after the one that is running."""
+        """Drops the calls that wait, and ends the thread after the running call."""
         self._results.close(self._reader)
         self._worker.shutdown(wait=True, cancel_futures=True)
 
     def _call_for_steps(self, begin: Call, end: Call, first: int, logs: Logs) -> None:
-        """Calls callbacks for each step of an execution, once its results are there."""
+        """Calls callbacks for each step of an execution as soon as its results are there."""
         steps = range(first, first + self._steps_per_execution())
 
         def call() -> None:
@@ -125,7 +125,7 @@ class StepwiseCallbackList(keras.callbacks.CallbackList):
 
 
 def step_logs(values: list[Any], reduction: Reduction) -> list[dict[str, Any]]:
-    """Returns the logs of a step: those of each replica, or the reduced ones alone.
+    """Returns the logs of a step: those of each replica, or only the reduced ones.
 
     Args:
         values: The logs of each replica.
@@ -142,7 +142,7 @@ def step_logs(values: list[Any], reduction: Reduction) -> list[dict[str, Any]]:
 
 
 def step_outputs(values: list[Any]) -> list[dict[str, Any]]:
-    """Returns what callbacks get of the predictions of a step, for each replica.
+    """Returns the logs for callbacks from the predictions of a step, one for each replica.
 
     Args:
         values: The predictions of each replica.

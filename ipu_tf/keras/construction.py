@@ -1,4 +1,4 @@
-"""Turns the Keras models that are made inside an IPU strategy's scope into IPU models."""
+"""Turns Keras models made inside an IPU strategy's scope into IPU models."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _twins: WeakValueDictionary[type, type] = WeakValueDictionary()
 @extend_scopes
 @contextlib.contextmanager
 def scope(strategy: IPUStrategyV1) -> Iterator[None]:
-    """Makes Keras models that are constructed inside, on this thread, IPU models.
+    """Turns Keras models constructed inside, on this thread, into IPU models.
 
     Args:
         strategy: The strategy whose scope is entered.
     """
     del strategy  # Keras finds it through tf.distribute.get_strategy().
-    # The models of `.h5` files are looked up by name; ours read the options that are kept there.
+    # Keras looks up the models of `.h5` files by name; our classes read the options kept there.
     ours = {class_stood_for(base).__name__: base for base in (Functional, Sequential)}
     with patches.installed({patches.MODEL_CREATION: _model_creation}):
         _thread.depth = getattr(_thread, "depth", 0) + 1
@@ -44,7 +44,7 @@ def scope(strategy: IPUStrategyV1) -> Iterator[None]:
 
 
 def _model_creation(stock: Callable[..., keras.Model]) -> Callable[..., keras.Model]:
-    """Makes models on threads that are in a scope IPU models."""
+    """Returns a `__new__` that makes IPU models on threads inside a scope."""
 
     def new(cls: type[keras.Model], *args: Any, **kwargs: Any) -> keras.Model:
         if not getattr(_thread, "depth", 0):
@@ -53,7 +53,7 @@ def _model_creation(stock: Callable[..., keras.Model]) -> Callable[..., keras.Mo
             model = stock(Functional if is_functional_call(args, kwargs) else Model)
         else:
             model = stock(cls if issubclass(cls, Model) else ipu_class(cls), *args, **kwargs)
-        object.__setattr__(model, "_made_in_scope", True)  # Keras' own is not ready for attributes.
+        object.__setattr__(model, "_made_in_scope", True)  # Keras' __setattr__ is not ready yet.
         return model
 
     return new
@@ -66,8 +66,8 @@ def ipu_class(cls: type[keras.Model]) -> type[Model]:
         cls: `keras.Model`, `keras.Sequential`, the class of functional models, or a subclass.
 
     Returns:
-        One of the classes of `ipu_tf.keras`, or for a user's class a subclass of both that goes
-        by the user's name, in which the user's methods go before ours.
+        One of the classes of `ipu_tf.keras`, or for a user's class a subclass of both under the
+            user's name, in which the user's methods come before ours.
     """
     for base in (Functional, Sequential, Model):
         if cls is class_stood_for(base):
@@ -99,7 +99,7 @@ def _subclass(cls: type[keras.Model]) -> type[Model]:
 
 
 class _Unannounced:
-    """Keeps a user's `__init_subclass__` from seeing a class that the user did not write."""
+    """Hides a class that the user did not write from the user's `__init_subclass__`."""
 
     def __init_subclass__(cls) -> None:
         pass

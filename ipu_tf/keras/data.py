@@ -1,7 +1,7 @@
 """The rules for the data of `fit`, `evaluate` and `predict` on the IPU.
 
-They are checked before Keras wraps the data, so that errors speak of what the user passed. Shapes
-are static and elements have at most 32 bits, as on the machine.
+The rules are checked before Keras wraps the data, so that errors name the user's arguments.
+Shapes are static and elements have at most 32 bits, as on the machine.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ipu_tf.runtime import static_shapes
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """Inputs, targets and weights, as a user passes them or as the IPU takes them.
+    """Inputs, targets and weights, as passed by the user or as converted for the IPU.
 
     Attributes:
         x: Arrays, tensors or a structure of them, or a dataset of batches.
         y: Targets in the same form, None with a dataset.
         sample_weight: Weights of the samples, None with a dataset.
-        narrowed: What was converted for the IPU, such as "y: int64 to int32".
+        narrowed: The conversions made for the IPU, such as "y: int64 to int32".
     """
 
     x: Any
@@ -37,7 +37,7 @@ class Data:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Data:
-        """Returns the data among the arguments of a method of a model."""
+        """Returns the data from the arguments of a method of a model."""
         return cls(**{role: arguments[role] for role in ROLES if role in arguments})
 
     @property
@@ -47,14 +47,14 @@ class Data:
 
 
 def prepare(data: Data, use: Use) -> Data:
-    """Returns `data` as the IPU takes it.
+    """Returns `data` in the form that the IPU takes.
 
     Args:
-        data: What the user passed.
-        use: What it is for.
+        data: The data that the user passed.
+        use: The use of the data.
 
     Raises:
-        ValueError: If the data breaks a rule; the message says which, and what to do.
+        ValueError: The data breaks a rule; the message says which, and how to fix it.
     """
     if isinstance(data.x, tf.data.Dataset):
         lengths.check_dataset(data.x, use)
@@ -63,15 +63,15 @@ def prepare(data: Data, use: Use) -> Data:
     if not _are_arrays(parts):
         if not _are_arrays({"x": data.x}):
             _check_not_python_iterable(data.x, use)
-        return data  # Keras has its own words for data of no known kind.
+        return data  # Keras reports data of an unknown kind.
     return _prepare_arrays(parts, use, whole_batches=True)
 
 
 def prepare_batch(data: Data, use: Use) -> Data:
-    """Returns one batch of data as the IPU takes it.
+    """Returns one batch of data in the form that the IPU takes.
 
     Raises:
-        ValueError: If the data breaks a rule.
+        ValueError: The data breaks a rule.
     """
     parts = data.arguments
     if not _are_arrays(parts):
@@ -82,17 +82,17 @@ def prepare_batch(data: Data, use: Use) -> Data:
 def training_and_validation(
     arguments: Mapping[str, Any], *, model: str
 ) -> tuple[Data, Data | None]:
-    """Returns the two sets of data among the arguments of `fit`, split as Keras splits them.
+    """Returns the training and validation data from the arguments of `fit`, split as Keras does.
 
-    The second is None without validation, and where the data cannot be split: what is wrong with it
-    comes out when it is prepared, or when Keras is to split it.
+    The second is None without validation, and if the data cannot be split: preparing the data, or
+    Keras' own split, then raises the error.
 
     Args:
         arguments: The arguments of `fit`.
         model: Name of the model.
 
     Raises:
-        ValueError: The part of the data to validate with is no fraction.
+        ValueError: `validation_split` is not a fraction.
     """
     data = Data.of(arguments)
     validation_data = arguments["validation_data"]
@@ -115,10 +115,10 @@ def training_and_validation(
 
 
 def _fraction(validation_split: Any, use: Use) -> float:
-    """Returns the part of the data that is kept for validation, 0 for none.
+    """Returns the fraction of the data to validate with, 0 for none.
 
     Raises:
-        ValueError: It is no number from 0 up to, not including, 1.
+        ValueError: It is not a number from 0 up to, not including, 1.
     """
     if not validation_split:
         return 0.0
@@ -135,7 +135,7 @@ def _fraction(validation_split: Any, use: Use) -> float:
 
 
 def _are_arrays(parts: dict[str, Any]) -> bool:
-    """Returns whether there are leaves, all of them arrays, tensors or tables."""
+    """Returns whether all leaves are arrays, tensors or tables, and there is at least one."""
     leaves = [leaf for _, leaf in named_leaves(parts)]
     return bool(leaves) and all(
         hasattr(leaf, "shape") and (hasattr(leaf, "dtype") or hasattr(leaf, "dtypes"))
@@ -144,7 +144,7 @@ def _are_arrays(parts: dict[str, Any]) -> bool:
 
 
 def _prepare_arrays(parts: dict[str, Any], use: Use, *, whole_batches: bool) -> Data:
-    # A table with a type for every column becomes an array with one type.
+    # A table with a dtype for each column becomes an array with one dtype.
     parts = map_leaves(lambda _, leaf: leaf.to_numpy() if hasattr(leaf, "dtypes") else leaf, parts)
     leaves = dict(named_leaves(parts))
     for name, leaf in leaves.items():
@@ -179,7 +179,7 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
                 raise ValueError(
                     f"{use.subject}: for {name} the dataset yields {sparse} in `Dataset.map`."
                 )
-            continue  # A part that is None.
+            continue  # The part is None.
         _check_static(name, leaf, dataset, use)
         narrowing.check_supported(name, leaf.dtype.name, model=use.model)
         leaves[name] = leaf
@@ -213,7 +213,7 @@ def _check_static(name: str, spec: tf.TensorSpec, dataset: tf.data.Dataset, use:
 
 
 def _conversions(leaves: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns what `narrowing` does to arrays or specs, in words."""
+    """Returns the conversions that `narrowing` makes of arrays or specs, in words."""
     dtypes = {name: narrowing.dtype_name(leaf) for name, leaf in leaves.items()}
     return tuple(
         f"{name}: {dtype} to {narrowing.NARROWER[dtype]}"
@@ -223,7 +223,7 @@ def _conversions(leaves: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _check_not_python_iterable(x: Any, use: Use) -> None:
-    """Refuses generators, iterators and sequences of batches, which run Python between steps."""
+    """Refuses generators, iterators and sequences of batches: they run Python between steps."""
     if isinstance(x, dict | list | tuple | str) or not (
         isinstance(x, Iterable) or hasattr(x, "__getitem__")
     ):

@@ -1,4 +1,4 @@
-"""The functions of Keras' training loop, and the replicas that they run on."""
+"""The functions of Keras' training loop, and the replicas that run them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ipu_tf.strategy import IPUStrategy
 
 
 class DeviceFunctions(OwnSteps, SavedExtensions):
-    """Makes the functions that Keras' loop calls, one execution of the device each.
+    """Makes the functions that Keras' loop calls; each call is one execution of the device.
 
-    A step is `train_step`, `test_step` or `predict_step`; `strategy.run` makes it a program of the
-    device. Functions are made anew for another configuration of it.
+    A step is `train_step`, `test_step` or `predict_step`; `strategy.run` turns it into a program
+    of the device. A changed device configuration makes new functions.
 
-    `jit_compile=True` is accepted and makes no difference: the step is a program of the device.
+    `jit_compile=True` is accepted and has no effect: the step is a program of the device anyway.
     """
 
     _made_in_scope = False
@@ -37,7 +37,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
     _replicated_for: tuple[Any, ...] | None = None
 
     def reset_metrics(self) -> None:
-        """Resets the metrics, those of every replica."""
+        """Resets the metrics of every replica."""
         super().reset_metrics()
         if self._replicas is not None and self._replicas.metrics is not None:
             self._replicas.metrics.broadcast()
@@ -99,7 +99,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
 
     @functools.cached_property
     def _step_results(self) -> StepResults:
-        """Brings the results of steps to callbacks that are called once a step."""
+        """Returns the results of steps for callbacks that are called once a step."""
         return StepResults()
 
     def _calls_back_for_steps(self) -> bool:
@@ -107,17 +107,17 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         return self._asynchronous_callbacks and not self._logs_once_an_update()
 
     def _batches_of_update(self) -> int:
-        """Returns how many batches a weight update takes, those of all replicas."""
+        """Returns the number of batches in a weight update, over all replicas."""
         return self._accumulation().steps_per_replica * self._replication_factor()
 
     def _parts_of_batch(self, samples: int) -> int | None:
-        """Returns into how many steps a single batch is split to train on it, None for none.
+        """Returns the number of steps that training splits a single batch into, None for no split.
 
         Args:
-            samples: Those of the batch.
+            samples: Samples of the batch.
 
         Raises:
-            ValueError: The micro-batches of an update would not be of one size.
+            ValueError: The micro-batches of an update would differ in size.
         """
         steps, replicas = self._accumulation().steps_per_replica, self._replication_factor()
         if steps * replicas == 1:
@@ -150,10 +150,10 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         return replication.replication_factor(self.distribute_strategy, ipus)
 
     def _replicated(self) -> Replicas:
-        """Returns how the model is replicated; the replicas' state lasts as long as its variables.
+        """Returns the model's replication; the state of replicas lasts as long as its variables.
 
         Raises:
-            ValueError: The replicas cannot be parted into groups of the configured size.
+            ValueError: The configured group size does not divide the number of replicas.
         """
         count = self._replication_factor()
         group = config.device_configuration().batch_norm_replica_group_size if count > 1 else 1
@@ -173,11 +173,11 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         self._made_for = numerics
 
     def _runs_on_ipu(self) -> bool:
-        """Returns whether the strategy is an IPU's.
+        """Returns whether the strategy is an IPU strategy.
 
         Raises:
-            RuntimeError: If so, but functions are to run eagerly; or if not, but the model was
-                made in the scope of an IPU's.
+            RuntimeError: It is, but functions are to run eagerly; or it is not, but the model was
+                made in the scope of an IPU strategy.
         """
         if not isinstance(self.distribute_strategy, IPUStrategy):
             self._check_made_outside()
@@ -195,10 +195,10 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         return True
 
     def _check_made_outside(self) -> None:
-        """Checks that a model which another strategy runs was not made for an IPU.
+        """Checks that a model that another strategy runs was not made for an IPU.
 
         Raises:
-            RuntimeError: It was.
+            RuntimeError: The model was made for an IPU.
         """
         if self._made_in_scope:
             raise RuntimeError(
@@ -211,17 +211,17 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
     def _get_metrics_result_or_logs(self, logs: Any) -> Any:
         """Returns the logs of an epoch.
 
-        With replicas these are the reduced ones: the model's metrics are those of the last replica.
+        With replicas these are the reduced logs: the model's own metrics are the last replica's.
         """
         if self._replicas is not None and self._replicas.count > 1:
             return logs
         return super()._get_metrics_result_or_logs(logs)
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Builds what is not built yet.
+        """Builds the parts of the model that are not built yet.
 
-        Keras would read the first batch of `iterator` only for its shapes, which the specification
-        of the dataset tells without losing a batch.
+        Keras would read the first batch of `iterator` for its shapes alone. The specification of
+        the dataset gives them without losing a batch.
         """
         strategy = self.distribute_strategy
         if isinstance(strategy, IPUStrategy):

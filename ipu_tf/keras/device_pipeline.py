@@ -1,4 +1,4 @@
-"""Tells the compiler how the steps of a pipelined Keras model are split over IPUs."""
+"""Describes to the compiler how the steps of a pipelined Keras model are split over IPUs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _NAMES = {schedule: name for name, schedule in SCHEDULES.items()}
 
 
 def as_programs_name_them(by_path: Mapping[str, int], model: str) -> dict[str, int]:
-    """Returns what belongs to layers by every path that a program may name them by.
+    """Returns values of layers by every path that a program may name the layers by.
 
-    Layers of a functional model were called on their own: without weights they know no path, and
-    their ops have that of the layer alone.
+    Layers of a functional model are called before the model exists: a layer without weights does
+    not know the model's path, and its ops have the path of the layer alone.
 
     Args:
-        by_path: Something for each path of a layer.
+        by_path: A value for each path of a layer.
         model: Name of the model that the paths are within.
     """
     short = {path.removeprefix(f"{model}/"): value for path, value in by_path.items()}
@@ -40,12 +40,12 @@ def as_programs_name_them(by_path: Mapping[str, int], model: str) -> dict[str, i
 
 @deployments.register
 def device_pipeline(model: PipelineExtensions, function: str) -> Deployment | None:
-    """Returns how a step of a model runs on its IPUs, None for one batch on one IPU.
+    """Returns how a step of a model runs on its IPUs, None for a single batch on one IPU.
 
-    A model without stages is a pipeline of one where it accumulates gradients or has replicas. A
-    train step runs on the micro-batches of a weight update, other steps of a pipeline on those of
-    an execution. Activations are computed again where a mode for that is set, or the configuration
-    says so.
+    A model without stages is a pipeline of one stage if it accumulates gradients or has replicas.
+    A train step runs on the micro-batches of a weight update, other steps of a pipeline on those
+    of an execution. Activations are recomputed if a recomputation mode or the configuration asks
+    for it.
 
     Args:
         model: The model.
@@ -72,9 +72,9 @@ def device_pipeline(model: PipelineExtensions, function: str) -> Deployment | No
 
 
 def offload_of(options: PipeliningOptions) -> Offload:
-    """Returns what the options of a pipeline take off the tiles: what they leave open stays.
+    """Returns the data that pipeline options move off the tiles; options left open move nothing.
 
-    Weights are in streaming memory where replicas also share them out, as on the machine.
+    Weights go to streaming memory only if replicas also share them out, as on the machine.
     """
     shares_weights = bool(options.replicated_weight_sharding)
     return Offload(
@@ -88,7 +88,7 @@ def offload_of(options: PipeliningOptions) -> Offload:
 
 
 def offload_without_stages(options: GradientAccumulationOptions) -> Offload:
-    """Returns what the options of accumulation take off the tiles."""
+    """Returns the data that accumulation options move off the tiles."""
     return Offload(
         optimizer_state=bool(options.offload_weight_update_variables),
         shard_optimizer_state=options.replicated_optimizer_state_sharding,
@@ -96,7 +96,7 @@ def offload_without_stages(options: GradientAccumulationOptions) -> Offload:
 
 
 def _one_stage(model: PipelineExtensions, *, training: bool) -> Deployment | None:
-    """Returns how a step of a model without stages runs, None for one batch on one IPU."""
+    """Returns how a step of a model without stages runs, None for a single batch on one IPU."""
     accumulation = model._accumulation() if training else GradientAccumulationOptions()
     options = Deployment(
         stage_of_layers={model.name: 0},

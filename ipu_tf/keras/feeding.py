@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The batches of a method, before it is known how many replicas take them.
+    """The batches of a method, before the number of replicas is known.
 
     Attributes:
         adapter: Keras' adapter of the data.
@@ -39,13 +39,13 @@ def source(data: Data, use: Use, *, shuffle: Any, class_weight: Any) -> Source:
 
     Args:
         data: As `data.prepare` returns it.
-        use: What it is for; replicas and executions do not matter yet.
-        shuffle: Whether arrays are shuffled anew in every epoch, as in `keras.Model.fit`; None for
-            its default. Keras warns where a dataset is to be shuffled so.
+        use: The use of the data; replicas and executions do not matter yet.
+        shuffle: Whether arrays are shuffled again in every epoch, as in `keras.Model.fit`; None for
+            its default. Keras warns if it is set for a dataset.
         class_weight: Weights of the classes, as in `keras.Model.fit`.
 
     Raises:
-        ValueError: Keras does not know data of this kind.
+        ValueError: Keras does not know this kind of data.
     """
     is_dataset = isinstance(data.x, tf.data.Dataset)
     batch_size = None
@@ -69,15 +69,15 @@ def source(data: Data, use: Use, *, shuffle: Any, class_weight: Any) -> Source:
 
 
 def infeed(batches: Source, use: Use, *, prefetch_depth: int) -> Infeed:
-    """Returns the batches of a method as the device reads them.
+    """Returns the infeed through which the device reads the batches of a method.
 
     Args:
         batches: The batches.
-        use: What they are for.
+        use: The use of the batches.
         prefetch_depth: Steps that are prepared ahead of the device.
 
     Raises:
-        ValueError: They make no whole executions.
+        ValueError: The batches do not fill whole executions.
     """
     adapter = batches.adapter
     return Infeed(

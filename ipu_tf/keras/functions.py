@@ -1,7 +1,7 @@
 """The functions that Keras' training loop calls, one execution each.
 
-They are traced anew for every shape, never relaxed: a program of the IPU has static shapes. What
-runs on the device is inlined by `strategy.run`; the loop around it belongs to the host.
+They are traced again for every shape and never relaxed: an IPU program has static shapes.
+`strategy.run` inlines the work of the device; the loop around it runs on the host.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class ExecutionFunction:
         loop: The loop over the steps.
         replicas: Number of replicas.
         steps: Returns the steps of an execution of the method that is running.
-        summarise: The results of all steps, with leading axes `[steps, replicas]`, to what is
-            returned beside them; it becomes a part of the program.
-        results: Gets the results of every step while the others run, as far as XLA does not
+        summarise: Maps the results of all steps, with leading axes `[steps, replicas]`, to a
+            summary that is returned beside them; it becomes a part of the program.
+        results: Gets the results of each step while later steps run or, if XLA compiles the loop,
+            when the execution ends.
             compile the loop: then it gets them when the execution ends.
     """
 
@@ -65,7 +66,7 @@ class ExecutionFunction:
             The summary of the results, and the results of all steps.
 
         Raises:
-            ValueError: The infeed does not have as many steps left.
+            ValueError: The infeed has fewer steps left.
         """
         steps = self.steps
         spec = batch_spec(iterator.infeed.element_spec)
@@ -82,11 +83,11 @@ class ExecutionFunction:
             raise iterator.infeed.end_of_data() from end
 
     def batch(self, batch: Any) -> tuple[Any, Any]:
-        """Runs one step, in which every replica gets the same batch; returns as above."""
+        """Runs one step with the same batch on every replica; returns as above."""
         return self._run(stack_batch(batch, self._replicas), steps=1)
 
     def parts(self, batch: Any, steps: int) -> tuple[Any, Any]:
-        """Runs so many steps, whose batches are parts of one; returns as above."""
+        """Runs `steps` steps on equal parts of one batch; returns as above."""
         return self._run(split_batch(batch, steps, self._replicas), steps)
 
     def _run(self, stacked: Any, steps: int) -> tuple[Any, Any]:
@@ -95,7 +96,7 @@ class ExecutionFunction:
         return function(stacked, tf.constant(steps))
 
     def _reads_jitted(self, infeed: Infeed, spec: Any) -> bool:
-        """Returns whether XLA compiles the loop over an infeed: once for all of its epochs."""
+        """Returns whether XLA compiles the loop over an infeed: one choice for all its epochs."""
         if infeed not in self._infeeds:
             self._infeeds[infeed] = self._runs_jitted(spec, infeed.steps_of_all_epochs)
         return self._infeeds[infeed]
@@ -105,7 +106,7 @@ class ExecutionFunction:
 
         Args:
             spec: Shapes and types of one replica's batch.
-            steps: How many are asked for, beside those that were asked for before.
+            steps: Steps that are requested now, in addition to earlier requests.
         """
         key = str(spec)
         if key not in self._choices:
@@ -124,7 +125,7 @@ class ExecutionFunction:
 
     @tf.autograph.experimental.do_not_convert
     def _run_stacked(self, batches: Any, steps: tf.Tensor) -> tuple[Any, Any]:
-        """Runs the loop over batches that are all there, stacked on their first axes."""
+        """Runs the loop over batches that are all present, stacked on their first axes."""
         skipped = 1 if self._replicas == 1 else 2
         length = next(leaf for leaf in keras.tree.flatten(batches) if leaf is not None).shape[0]
 
@@ -146,12 +147,12 @@ def iterator_function(
 
     Args:
         execution: Runs the steps of an execution.
-        parts_of_batch: From the samples of a single batch, without an infeed, to the steps that it
-            is split into; to None for one step of the whole batch.
+        parts_of_batch: Maps the samples of a single batch, without an infeed, to the number of
+            steps that it is split into, or to None for one step of the whole batch.
 
     Returns:
-        A function of an iterator over batches, or of an `InfeedIterator`, to the logs of its last
-        step.
+        A function that maps an iterator over batches, or an `InfeedIterator`, to the logs of its
+            last step.
     """
 
     def function(iterator: Iterable[Any]) -> dict[str, Any]:
@@ -174,7 +175,7 @@ def _run_batch(
 
 
 def predict_function(execution: ExecutionFunction) -> Callable[[list[Any]], Any]:
-    """Returns Keras' `predict_function`: the batches of an execution to their predictions.
+    """Returns Keras' `predict_function`, which maps the batches of an execution to predictions.
 
     Args:
         execution: Runs the steps of an execution.
@@ -191,10 +192,10 @@ def predict_function(execution: ExecutionFunction) -> Callable[[list[Any]], Any]
 
 
 def last_logs(reduction: Reduction) -> Callable[[Any], Any]:
-    """Returns the function from the logs of all steps and replicas to those of an execution.
+    """Returns a function that maps the logs of all steps and replicas to those of an execution.
 
     Args:
-        reduction: What is returned of the replicas' values at the last step.
+        reduction: How the replicas' values at the last step are reduced.
     """
     reduce = {
         Reduction.NONE: lambda values: values[-1],
@@ -224,11 +225,11 @@ def concatenated(outputs: Any) -> Any:
 
 
 def batch_spec(data: Any, *, skipped: int = 0) -> Any:
-    """Returns shapes and types of tensors or specs, None for parts that are not there.
+    """Returns the shapes and types of tensors or specs, None for missing parts.
 
     Args:
         data: A structure of tensors or specs.
-        skipped: Leading axes that do not count.
+        skipped: Number of leading axes to leave out.
     """
     return keras.tree.map_structure(
         lambda leaf: (

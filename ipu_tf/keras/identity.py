@@ -1,4 +1,4 @@
-"""Which class a model says it is of, and the bases of classes that turn functional."""
+"""The Keras class that a model reports as its own, and the bases of functional classes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import keras
 
 
 class KerasIdentity:
-    """Makes a model answer to the Keras class that its own class stands for.
+    """Makes a model report the Keras class that its own class stands for.
 
     `type(model)` is the IPU class, `model.__class__` the stock one, and `isinstance` holds for
-    both. Keras and its users go through `__class__` where they ask what a model is: for the name
-    in a file, to clone it, in `super(self.__class__, self)`. So files hold the stock names, and
-    a copy that is made outside of the scope is a stock model.
+    both. Keras and its users read `__class__` to find a model's class: for the name in a file, to
+    clone a model, in `super(self.__class__, self)`. So files hold the stock names, and a copy
+    made outside of the scope is a stock model.
     """
 
     _stands_for: ClassVar[type[keras.Model] | None] = None
@@ -32,15 +32,15 @@ class KerasIdentity:
 
 
 def class_stood_for(cls: type[KerasIdentity]) -> type[keras.Model]:
-    """Returns the Keras class that a class of IPU models stands for; a user's own is itself."""
+    """Returns the Keras class that an IPU model class stands for; a user's class is itself."""
     return cls._stands_for or cls
 
 
 def add_functional_base(cls: type, replacements: Mapping[type, type]) -> type:
-    """Makes a model class, whose constructor turned out to be functional, a functional one.
+    """Makes a model class functional after its constructor turned out to build a functional model.
 
     Args:
-        cls: A class of models. The bases of those between it and the replaced are changed.
+        cls: A class of models. The bases of the classes from it up to the replaced ones change.
         replacements: The functional twin of each base class.
 
     Returns:

@@ -1,7 +1,7 @@
-"""The infeed: the batches of an epoch, as the device's loop reads them.
+"""The infeed: the batches of an epoch, as read by the device's loop.
 
-Keras takes it for a data adapter and hands its iterator to the functions of the loop, which read
-a step or a whole execution at a time. Keras itself never sees a batch.
+Keras treats it as a data adapter and passes its iterator to the functions of the loop, which
+read a step or a whole execution at a time. Keras itself never sees a batch.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Infeed(KerasDataAdapter):
         adapter: Keras' own adapter of the data.
         dataset: Yields batches of one replica.
         schedule: How an epoch runs.
-        subject: How an error about the data begins.
-        replicas: Batches that a step takes, one for each replica.
+        subject: The beginning of an error about the data.
+        replicas: Batches in a step, one for each replica.
         prefetch_depth: Steps that are prepared ahead of the device.
-        epochs: Epochs that the method runs on it.
+        epochs: Epochs of the method on this data.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Infeed(KerasDataAdapter):
 
     @property
     def element_spec(self) -> Any:
-        """What one replica reads in one step."""
+        """The shapes and types that one replica reads in one step."""
         return self._dataset.element_spec
 
     @property
@@ -61,12 +61,12 @@ class Infeed(KerasDataAdapter):
 
     @property
     def num_batches(self) -> int | None:
-        """Steps that the data is enough for, None if unknown or without end."""
+        """Steps that the data suffices for, None if unknown or infinite."""
         batches: int | None = self._adapter.num_batches
         return None if batches is None else batches // self.replicas
 
     def get_tf_dataset(self) -> Infeed:
-        """Returns what Keras iterates over: the infeed itself."""
+        """Returns the object that Keras iterates over: the infeed itself."""
         return self
 
     def on_epoch_begin(self) -> None:
@@ -78,7 +78,7 @@ class Infeed(KerasDataAdapter):
         self._adapter.on_epoch_end()
 
     def end_of_data(self) -> ValueError:
-        """Returns the error that the data ended before the steps that were asked for had run."""
+        """Returns the error for data that ended before all requested steps had run."""
         replicas = f" of each of {self.replicas} replicas" if self.replicas > 1 else ""
         return ValueError(
             f"{self._subject}: Your input does not have enough data: it ended before the "
@@ -92,7 +92,7 @@ class Infeed(KerasDataAdapter):
     def steps(self) -> Iterator[Any]:
         """Returns an iterator over steps.
 
-        An element has a leading axis of replicas where there are several.
+        With several replicas, elements have a leading axis of replicas.
         """
         return iter(self._steps().prefetch(self.prefetch_depth))
 
@@ -114,8 +114,8 @@ class Infeed(KerasDataAdapter):
 class InfeedIterator:
     """One pass over an infeed, read either step by step or by executions.
 
-    For Keras' `predict`, which draws the batches of an execution one after the other, it is an
-    iterator over itself: what Keras draws and passes on stands for a batch still in the infeed.
+    It is an iterator over itself for Keras' `predict`, which draws the batches of an execution one
+    after the other: each object that Keras draws stands for a batch that is still in the infeed.
 
     Args:
         infeed: The infeed.
@@ -143,10 +143,10 @@ class InfeedIterator:
         """Returns the next steps, stacked.
 
         Args:
-            steps: How many; the same in every call.
+            steps: Number of steps; the same in every call.
 
         Raises:
-            StopIteration: There are not as many left.
+            StopIteration: The infeed has fewer steps left.
         """
         if self._executions is None:
             self._executions = self.infeed.executions(steps)
@@ -169,7 +169,7 @@ def stack_batch(batch: Any, replicas: int) -> Any:
 def split_batch(batch: Any, steps: int, replicas: int) -> Any:
     """Returns a batch as an execution of several steps.
 
-    Its rows are those of step 0 on every replica, then those of step 1 and so on.
+    The first rows are those of step 0 on every replica, then those of step 1 and so on.
 
     Args:
         batch: A batch whose rows can be divided into `steps * replicas` parts.

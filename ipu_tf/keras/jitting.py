@@ -1,13 +1,13 @@
-"""Which loops XLA compiles whole, and which TensorFlow's graph executor runs.
+"""Chooses for each loop whether XLA compiles it whole or TensorFlow's graph executor runs it.
 
 A step of a small dense network is many short ops, whose dispatch takes longer than their work:
-XLA joins them. XLA for CPUs is slow at convolutions, pooling, random bits and scattered updates,
-so a step that runs any op that is not listed here stays with the graph executor. The tile ops and
-those of dropout are the same kernels in both, and their numbers do not depend on the choice.
+XLA fuses them. XLA for CPUs is slow at convolutions, pooling, random bits and scattered updates,
+so a step that runs any op not listed here stays with the graph executor. The tile ops and the
+ops of dropout use the same kernels in both, and their numbers do not depend on the choice.
 
 XLA's compiler takes the time of a thousand steps and more, and far longer for steps of thousands
-of ops. So loops are compiled once enough steps were asked for. It is counted, not timed: a script
-runs the same programs each time.
+of ops. So a loop is compiled once enough steps were requested. Steps are counted, not timed: a
+script runs the same programs each time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TILE_OPS = frozenset(
     }
 )  # fmt: skip
 
-# Random bits that do not come from our kernel are XLA's own, which are slow. Seeds are two words.
+# Random bits from other kernels than ours are XLA's own, which are slow. Seeds are two words.
 _DROPOUT = frozenset({"IpuDropoutMask", "IpuMaskedScale", "StatelessRandomGetKeyCounter"})
 
 _STRUCTURE = frozenset(
@@ -88,7 +88,7 @@ STEPS_PER_OPERATION = 2
 
 
 class EngineChoice:
-    """Whether XLA compiles the loops around a step, from the steps that were asked for so far.
+    """Decides from the steps requested so far whether XLA compiles the loops around a step.
 
     Args:
         step: The concrete function of the step.
@@ -107,7 +107,7 @@ class EngineChoice:
         """Returns whether XLA is to compile the loop.
 
         Args:
-            steps: How many are asked for, beside those that were asked for before.
+            steps: Steps that are requested now, in addition to earlier requests.
         """
         self._asked += steps
         jitted = not self._against and self._asked >= self._wanted
@@ -139,10 +139,10 @@ def _reason_against(step: Any, operations: collections.Counter[str]) -> str:
 
 
 def live_operations(function: Any) -> collections.Counter[str]:
-    """Returns how many ops of each type run when a function does, those of what it calls included.
+    """Returns how many ops of each type a function runs, including those of called functions.
 
-    Others may be in its graph, as those that were joined are, but nothing needs them. What is
-    called several times, and the body of a loop, counts once.
+    The graph may hold further ops, such as those that were joined, that no result needs. A
+    function that is called several times counts once, and so does the body of a loop.
 
     Args:
         function: A concrete function.

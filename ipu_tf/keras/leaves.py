@@ -1,4 +1,4 @@
-"""The arrays of a structure of data, each by the name that its user knows it by."""
+"""The arrays of a structure of data, by the names that users know."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ ROLES = ("x", "y", "sample_weight")
 
 
 def has_roles(data: Any) -> bool:
-    """Returns whether Keras can tell inputs, targets and weights in `data`."""
+    """Returns whether Keras can tell inputs, targets and weights apart in `data`."""
     return not isinstance(data, tuple | list) or 0 < len(data) <= len(ROLES)
 
 
 def by_role(data: Any) -> dict[str, Any]:
-    """Returns the parts of what a dataset yields: `x`, `(x,)`, `(x, y)` or `(x, y, weights)`."""
+    """Returns the parts of a dataset's element: `x`, `(x,)`, `(x, y)` or `(x, y, weights)`."""
     if isinstance(data, tuple | list) and has_roles(data):
         return dict(zip(ROLES, data, strict=False))
     return {"x": data}

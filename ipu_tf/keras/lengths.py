@@ -1,4 +1,4 @@
-"""What a method does with how much data, and whether that makes whole batches."""
+"""The use of a method's data, and checks that the data makes whole batches."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ KERAS_BATCH_SIZE = 32
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What a method of a model is about to do with its data.
+    """How a method of a model is about to use its data.
 
     Attributes:
         model: Name of the model.
         method: Name of the method, such as "fit".
-        part: Which of the method's data it is, if it has several sets.
+        part: The set of data, if the method has several.
         batch_size: Samples in a batch of array data, None if not given.
         steps: Batches of all replicas in an epoch, None if not given.
-        epochs: Times that the steps are run on data that is read on from epoch to epoch.
+        epochs: Number of epochs if the data is read on from epoch to epoch.
         replicas: Replicas of the model: a step takes a batch for each.
-        steps_per_execution: Steps that one call of the device is to run.
+        steps_per_execution: Steps that one call of the device runs.
     """
 
     model: str
@@ -39,27 +39,27 @@ class Use:
 
     @property
     def steps_argument(self) -> str:
-        """Name of the argument of the method that gives the steps."""
+        """Name of the method's argument for the steps."""
         if self.method != "fit":
             return "steps"
         return "validation_steps" if self.part else "steps_per_epoch"
 
     @property
     def subject(self) -> str:
-        """How an error begins."""
+        """The beginning of an error."""
         part = f", {self.part}" if self.part else ""
         return f"`{self.method}` of model '{self.model}'{part}"
 
 
 def positive_integer(value: Any, argument: str) -> int:
-    """Returns a number that a user passed, also as a NumPy integer, a scalar tensor or variable.
+    """Returns a number that a user passed, also as a NumPy integer, a scalar tensor or a variable.
 
     Args:
-        value: What was passed.
-        argument: What it was passed as; an error begins with it.
+        value: The value that was passed.
+        argument: Name of the argument; an error begins with it.
 
     Raises:
-        ValueError: It is no positive integer.
+        ValueError: It is not a positive integer.
     """
     number = value.numpy() if hasattr(value, "numpy") else value
     try:
@@ -76,7 +76,7 @@ def positive_integer(value: Any, argument: str) -> int:
 
 
 def array_batch_size(count: int, use: Use) -> int:
-    """Returns the samples in a batch of arrays of `count` samples, as Keras chooses it."""
+    """Returns the batch size that Keras chooses for arrays of `count` samples."""
     if use.batch_size:
         return use.batch_size
     return math.ceil(count / use.steps) if use.steps else KERAS_BATCH_SIZE
@@ -87,10 +87,10 @@ def check_arrays(samples: dict[str, int], use: Use) -> None:
 
     Args:
         samples: Length of the first axis of every array, by its name.
-        use: What they are for.
+        use: The use of the arrays.
 
     Raises:
-        ValueError: If lengths differ, are zero, or do not divide into batches.
+        ValueError: Lengths differ, are zero, or do not divide into batches.
     """
     check_equal(samples, use)
     name, count = next(iter(samples.items()))
@@ -106,10 +106,10 @@ def check_arrays(samples: dict[str, int], use: Use) -> None:
 
 
 def check_equal(samples: dict[str, int], use: Use) -> None:
-    """Checks that all arrays have the same number of samples, and any at all.
+    """Checks that all arrays have the same number of samples, and at least one.
 
     Raises:
-        ValueError: If not.
+        ValueError: Lengths differ or are zero.
     """
     received = ", ".join(f"{name}: {count}" for name, count in samples.items())
     if len(set(samples.values())) > 1:
@@ -121,25 +121,25 @@ def check_equal(samples: dict[str, int], use: Use) -> None:
 
 
 def _advice(count: int, batch_size: int) -> str:
-    """Returns what to do about `count` samples that `batch_size` does not divide."""
+    """Returns advice for `count` samples that `batch_size` does not divide."""
     fitting = max(size for size in range(1, batch_size + 1) if count % size == 0)
     rest = count % batch_size
     if rest == count:
         return f"Pass batch_size={fitting}."
     drop = f"leave out the last {rest} samples"
-    # A much smaller batch is rarely what somebody wants.
+    # A much smaller batch is rarely wanted.
     return f"Pass batch_size={fitting}, or {drop}." if fitting > 1 else f"{drop.capitalize()}."
 
 
 def check_dataset(dataset: tf.data.Dataset, use: Use) -> None:
-    """Checks that a dataset has batches, and that it ends or a number of steps is given.
+    """Checks that a dataset has batches, and that it ends or the number of steps is given.
 
     Args:
         dataset: Yields batches.
-        use: What they are for.
+        use: The use of the batches.
 
     Raises:
-        ValueError: If it is empty, or does not end.
+        ValueError: It is empty, or it does not end and no number of steps is given.
     """
     batches = int(dataset.cardinality())
     if batches == tf.data.INFINITE_CARDINALITY and use.steps is None:
