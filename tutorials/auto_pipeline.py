@@ -1,4 +1,4 @@
-"""Lets modelled cycles and memory choose how a network trains on two IPUs, and trains it so.
+"""Chooses how a network trains on two IPUs by modelled cycles and memory, then trains it.
 
 `auto_pipeline` compiles the network as a whole for each IPU and as pipelines of several shapes,
 keeps the fastest that fits, and sets the stages and options of the model. The IPUs here have few
@@ -30,7 +30,7 @@ def make_model() -> keras.Sequential:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Chooses a pipeline, prints why, and trains with it."""
+    """Chooses a pipeline, prints the reason, and trains with it."""
     epochs = digits.epochs(__doc__, arguments, default=8)
     cfg = IPUConfig()
     cfg.auto_select_ipus = IPUS

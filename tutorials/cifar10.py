@@ -1,4 +1,4 @@
-"""Trains a small convolutional network on a simulated IPU and reports what ran.
+"""Trains a small convolutional network on a simulated IPU and reports its programs.
 
 python tutorials/cifar10.py                 the CIFAR-10 photographs (downloaded by Keras)
 python tutorials/cifar10.py --data digits   handwritten digits, which need no download

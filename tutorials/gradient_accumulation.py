@@ -1,9 +1,9 @@
 """Trains with batches larger than the device holds at once.
 
 The gradients of several micro-batches are accumulated and the weights are updated once for all
-of them. Accumulation sums by default, which multiplies the size of a step by the number of
-micro-batches: the mean leaves the learning rate what it was. Each method trains the weights that
-whole batches train.
+of them. By default gradients are summed, which multiplies the size of an update by the number of
+micro-batches; with the mean the learning rate can stay the same. Each method trains the same
+weights as training with whole batches.
 
 python -m tutorials.gradient_accumulation [--epochs N]
 """

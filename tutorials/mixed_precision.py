@@ -1,9 +1,9 @@
 """Trains in float16 with a float32 copy of the weights.
 
-Layers compute in float16, weights and the optimizer stay float32. The loss is scaled up, so that
-small gradients survive in float16; an update whose gradients overflow is left out. Accumulators
-are float32 here: a sum of many float16 gradients would lose the small ones. The last lines show the
-types of each layer, and what became of the scale.
+Layers compute in float16; weights and the optimizer stay float32. The loss is scaled up, so that
+small gradients survive in float16; an update whose gradients overflow is skipped. Accumulators are
+float32 here: a float16 sum of many gradients would lose the small ones. The last lines show the
+types of each layer and the final loss scale.
 
 python -m tutorials.mixed_precision [--epochs N]
 """
@@ -23,7 +23,7 @@ STEPS = 100
 
 
 def train(policy: str, epochs: int) -> tuple[keras.Model, Report]:
-    """Returns a new model, trained under a policy of types, and the report of what ran."""
+    """Trains a new model under a dtype policy; returns it and the report of its programs."""
     previous = keras.mixed_precision.global_policy()
     keras.mixed_precision.set_global_policy(policy)
     keras.utils.set_random_seed(1)

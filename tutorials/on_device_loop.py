@@ -1,7 +1,7 @@
 """Runs many training steps in one call of the device.
 
-`steps_per_execution` is the number of steps that the device runs before the host has a say. The
-weights do not depend on it; the time does, the more the smaller the model.
+`steps_per_execution` is the number of steps that the device runs for one call from the host. The
+weights do not depend on it. The time does: the smaller the model, the more a large number saves.
 
 python -m tutorials.on_device_loop [--epochs N]
 """

@@ -1,7 +1,7 @@
 """Trains a functional model in four pipeline stages on two IPUs.
 
-The layers are assigned to stages where they are called, in `PipelineStage` scopes; a model of
-two branches that meet again keeps both between the stages they start and end in. The device
+Calls of layers in a `PipelineStage` scope belong to that stage. The model has two branches that
+meet again, in stages between the one where they start and the one where they end. The device
 mapping puts two neighbouring stages on each IPU. The timeline at the end shows when each stage
 works, and how long the IPUs wait for one another.
 

@@ -1,8 +1,8 @@
 """Trains a Sequential model whose layers are split over two IPUs.
 
 Each IPU holds a stage of the pipeline: some of the layers. Micro-batches follow one another through
-the stages, and the weights are updated once for several of them. What is trained is what gradient
-accumulation on one IPU trains. The timeline at the end shows when each stage works on which
+the stages, and the weights are updated once for several of them. The weights are the same as with
+gradient accumulation on one IPU. The timeline at the end shows when each stage works on which
 micro-batch, and when it waits.
 
 python -m tutorials.pipelining_sequential [--epochs N]

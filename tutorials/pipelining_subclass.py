@@ -1,8 +1,8 @@
 """Trains two replicas of a subclassed model, each in two pipeline stages, on four IPUs.
 
-The stages are assigned in `call`. Metrics come once a weight update (`accumulate_outfeed`).
-Assignments can be read and changed once the model is built; the timelines show what that does to
-the stages' work.
+`call` assigns layers to stages. Metrics are reported once a weight update (`accumulate_outfeed`).
+Once the model is built, a script can read and change the assignment; the timelines show how a
+change moves work between the stages.
 
 python -m tutorials.pipelining_subclass [--epochs N]
 """

@@ -1,8 +1,9 @@
 """Trains replicas of a model on several IPUs.
 
 A device of four IPUs holds four replicas of a model that fits on one. Each step takes a batch for
-each of them; their gradients are summed, so the learning rate is divided by their number to train
-as one replica does with the mean over the large batch. The last line compares the weights.
+each replica and sums the gradients of all. The learning rate is therefore divided by the number of
+replicas, to train as one replica does with the mean over the large batch. The last line compares
+the weights.
 
 python -m tutorials.replication [--epochs N]
 """
@@ -50,7 +51,7 @@ def train(num_ipus: int, batch_size: int, epochs: int) -> list[np.ndarray]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Trains one replica with the batches of four, then four."""
+    """Trains one replica with batches four times as large, then four replicas."""
     epochs = digits.epochs(__doc__, arguments, default=8)
     alone = train(1, REPLICAS * BATCH_SIZE, epochs)
     together = train(REPLICAS, BATCH_SIZE, epochs)
