@@ -1,7 +1,7 @@
 """The on-device loop: the steps of an execution in one call from the host.
 
-A loop is built for one number of steps but traced in a time that does not depend on it: it is a
-loop in the program, too. `docs/keras.md` shows its order of batches, replicas and updates.
+A loop is built for one number of steps, but its tracing time does not depend on the number: it
+is a loop in the program, too. `docs/keras.md` shows its order of batches, replicas and updates.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class Loop:
     Args:
         step: Runs one batch on one replica, as a program of the device.
         replicas: How the model is replicated.
-        training: The programs of training with accumulation or replicas; takes the place of
-            `step`.
+        training: The programs of training with accumulation or replicas; they replace `step`.
         micro_batches: Steps of one weight update.
     """
 
@@ -43,7 +42,7 @@ class Loop:
         training: TrainingSteps | None = None,
         micro_batches: int = 1,
     ) -> None:
-        # Traced once for each shape of a batch, whatever the loops around it.
+        # Traced once for each shape of a batch; the loops around it do not matter.
         self.step = tf.function(step)
         self._update = tf.function(training.update) if training is not None else None
         self._training = training
@@ -73,15 +72,15 @@ class Loop:
         batch_spec: Any,
         publish: Publish | None = None,
     ) -> Any:
-        """Builds the loop in the graph of the caller.
+        """Builds the loop in the caller's graph.
 
         Args:
             steps: Steps to run, at most `length`.
-            length: Steps for which there is room in the results.
+            length: Number of steps that the results have room for.
             read: Reads the batches of a step; called once for each step, in order.
             batch_spec: Shapes and types of one replica's batch.
-            publish: Called for the results of each step of each replica, in order, to add to the
-                program what becomes of them before the loop ends.
+            publish: Called for the results of each step of each replica, in order; adds the work on
+                them before the loop ends to the program.
 
         Returns:
             The results of the steps, with leading axes `[length, replicas]`.
@@ -174,7 +173,7 @@ class _Outfeed:
 
     Args:
         spec: Structure of the results of one step of one replica.
-        size: How many there will be.
+        size: Number of results.
         publish: Called for each of them, if given.
     """
 
@@ -184,7 +183,7 @@ class _Outfeed:
         self._publish = publish
 
     def empty(self) -> Carry:
-        """Returns room for all results."""
+        """Returns an empty carry with room for all results."""
         return tuple(
             tf.TensorArray(spec.dtype, size=self._size, element_shape=spec.shape)
             for spec in keras.tree.flatten(self._spec)
@@ -205,7 +204,7 @@ class _Outfeed:
         return carry
 
     def results(self, carry: Carry, leading: tuple[int, int]) -> Any:
-        """Returns all results; the leading axes take the place of the one they were written on."""
+        """Returns all results; the `leading` axes replace the axis that they were written on."""
         leaves = [array.stack() for array in carry]
         leaves = [tf.reshape(leaf, [*leading, *leaf.shape[1:]]) for leaf in leaves]
         return keras.tree.pack_sequence_as(self._spec, leaves)
@@ -214,7 +213,7 @@ class _Outfeed:
 def repeat(
     times: int | tf.Tensor, body: Callable[[tf.Tensor, Carry], Carry], carry: Carry
 ) -> Carry:
-    """Returns what `body(index, carry)` makes of `carry` after so many times."""
+    """Returns `carry` after `times` applications of `body(index, carry)`."""
     if isinstance(times, int) and times == 1:
         return body(tf.constant(0), carry)
     _, result = tf.while_loop(
@@ -233,7 +232,7 @@ def _map(function: Callable[[tf.Tensor], tf.Tensor], structure: Any) -> Any:
 
 
 def _rows_of(leaf: tf.Tensor, group: tf.Tensor, size: int) -> tf.Tensor:
-    """Returns the batches of a group, one after the other, out of `[replicas, batch, ...]`."""
+    """Returns the batches of a group from `[replicas, batch, ...]`, one after the other."""
     rows = leaf[group * size : (group + 1) * size]
     return tf.reshape(rows, [size * leaf.shape[1], *leaf.shape[2:]])
 

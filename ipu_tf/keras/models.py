@@ -1,9 +1,9 @@
 """The Keras models that train on the simulated IPU.
 
-Inside `IPUStrategy.scope()` Keras models become these; they may also be used by their own names.
+Inside `IPUStrategy.scope()` Keras models become these; scripts may also use them by name.
 A model whose strategy is not an `IPUStrategy` behaves as the stock class does.
 
-What the IPU adds to Keras' training loop is in `IPUTrainer`.
+`IPUTrainer` holds the IPU's additions to Keras' training loop.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Functional(Model, KerasFunctional):
         operation_fn: Callable[[Any], Callable[..., Any]] = lambda operation: operation,
         call_fn: Callable[..., Any] | None = None,
     ) -> Any:
-        if call_fn is not None:  # It takes the operations themselves, and calls none of them.
+        if call_fn is not None:  # It takes operations without calling them.
             return super()._run_through_graph(inputs, operation_fn, call_fn)
 
         def scoped(operation: Any) -> Callable[..., Any]:
@@ -87,10 +87,10 @@ class Sequential(Model, keras.Sequential):
         keras.Sequential.__init__(self, layers, trainable=trainable, name=name)
 
     def build(self, input_shape: Any = None) -> None:
-        """See `keras.Sequential.build`; inputs have the type that the first layer asks for.
+        """See `keras.Sequential.build`; inputs get the dtype that the first layer asks for.
 
-        Keras would take them for floating point numbers, whatever the layer says. Who runs the
-        model checks the stages of its layers.
+        Keras would assume floating point numbers, whatever the layer says. The stages of layers are
+        checked when the model runs.
         """
         if self._layers and not isinstance(self._layers[0], keras.layers.InputLayer):
             first = _first_layer(self)
@@ -105,18 +105,18 @@ class Sequential(Model, keras.Sequential):
             _BUILDING_SEQUENTIAL.reset(token)
 
     def add(self, layer: Any, rebuild: bool = True) -> None:
-        """See `keras.Sequential.add`; stages that were assigned are dropped."""
+        """See `keras.Sequential.add`; drops assigned stages."""
         self._drop_set_stages()
         super().add(layer, rebuild)
 
     def pop(self, rebuild: bool = True) -> keras.Layer:
-        """See `keras.Sequential.pop`; stages that were assigned are dropped."""
+        """See `keras.Sequential.pop`; drops assigned stages."""
         self._drop_set_stages()
         return super().pop(rebuild)
 
 
 def _first_layer(model: keras.Layer) -> keras.Layer:
-    """Returns the layer that the inputs of a Sequential come to, within others, too."""
+    """Returns the first layer of a Sequential, also through nested ones."""
     while isinstance(model, keras.Sequential) and all_layers_of(model):
         model = all_layers_of(model)[0]
     return model

@@ -1,4 +1,4 @@
-"""64-bit data becomes 32-bit data, for values that fit: the IPU has no 64-bit types."""
+"""Converts 64-bit data to 32-bit data if the values fit: the IPU has no 64-bit types."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def dtype_name(array: Any) -> str:
 
 
 def check_supported(name: str, dtype: str, *, model: str) -> None:
-    """Raises for element types that cannot be brought to the IPU at all.
+    """Raises an error for element types that cannot be brought to the IPU at all.
 
     Args:
         name: The input, such as "x['image']".
         dtype: Name of its element type.
-        model: Name of the model that it is for.
+        model: Name of the model.
 
     Raises:
-        ValueError: If the type is neither of the IPU's nor in `NARROWER`.
+        ValueError: The type is neither one of the IPU's nor in `NARROWER`.
     """
     if dtype not in SUPPORTED and dtype not in NARROWER:
         raise ValueError(
@@ -55,10 +55,10 @@ def narrow_array(name: str, array: Any, *, model: str) -> Any:
     Args:
         name: The input, such as "y".
         array: A NumPy array, a tensor, or anything with `shape`, `dtype` and `astype`.
-        model: Name of the model that it is for.
+        model: Name of the model.
 
     Raises:
-        ValueError: If a value does not fit.
+        ValueError: A value does not fit.
     """
     target = NARROWER.get(dtype_name(array))
     if target is None:
@@ -84,7 +84,7 @@ def narrow_array(name: str, array: Any, *, model: str) -> Any:
         return tf.convert_to_tensor(narrow)
     if isinstance(array, np.ndarray):
         return narrow
-    return array.astype(target)  # A column of a table stays one: Keras gives it a second axis.
+    return array.astype(target)  # A table column stays one: Keras adds a second axis.
 
 
 def narrow_tensor(name: str, tensor: tf.Tensor, *, model: str) -> tf.Tensor:
@@ -93,7 +93,7 @@ def narrow_tensor(name: str, tensor: tf.Tensor, *, model: str) -> tf.Tensor:
     Args:
         name: The input, such as "y".
         tensor: A batch of it.
-        model: Name of the model that it is for.
+        model: Name of the model.
     """
     target = NARROWER.get(tensor.dtype.name)
     if target is None:

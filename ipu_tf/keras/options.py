@@ -20,9 +20,9 @@ DtypeOption: TypeAlias = Any | Callable[[tf.Variable], Any]
 
 
 class ReplicatedMetricReductionMethod(enum.Enum):
-    """What the logs of a replicated model hold of each metric.
+    """How the logs of a replicated model combine the replicas' values of each metric.
 
-    NONE is the value of the last replica, LIST the values of all, SUM and MEAN reduce them.
+    NONE gives the value of the last replica, LIST all values; SUM and MEAN reduce them.
     """
 
     NONE = "none"
@@ -32,7 +32,7 @@ class ReplicatedMetricReductionMethod(enum.Enum):
 
     @classmethod
     def parse(cls, value: Any) -> ReplicatedMetricReductionMethod:
-        """Returns the method of a name, in any case, or the method itself.
+        """Returns the method of this name, in any case, or the method itself.
 
         Raises:
             ValueError: There is no such method.
@@ -51,7 +51,7 @@ def check_steps_per_replica(steps: Any) -> int:
     """Returns the micro-batches of one weight update on one replica.
 
     Raises:
-        ValueError: It is no positive integer.
+        ValueError: It is not a positive integer.
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ValueError(
@@ -63,7 +63,7 @@ def check_steps_per_replica(steps: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientAccumulationOptions:
-    """How many micro-batches make one weight update, and how their gradients are reduced.
+    """The micro-batches of one weight update, and how their gradients are reduced.
 
     Attributes:
         steps_per_replica: Micro-batches of one update on each replica.
@@ -71,10 +71,10 @@ class GradientAccumulationOptions:
         dtype: Type of the accumulators: a type, its name, a function from a variable to one of
             these, or None for the type of each variable.
         offload_weight_update_variables: Whether the optimizer state lies in streaming memory.
-        replicated_optimizer_state_sharding: Whether replicas share the optimizer state out.
-        verify_usage: Kept for the scripts that set it: the loop is always verified.
+        replicated_optimizer_state_sharding: Whether replicas share out the optimizer state.
+        verify_usage: Kept for scripts that set it: the loop is always verified.
 
-    The two options about the optimizer state say where it lies; numbers do not depend on them.
+    The two options about the optimizer state set its place; numbers do not depend on them.
     """
 
     steps_per_replica: int = 1
@@ -99,11 +99,11 @@ class GradientAccumulationOptions:
     def of(
         cls, steps: Any, reduction_method: Any, optimizer_arguments: Mapping[str, Any]
     ) -> GradientAccumulationOptions:
-        """Returns the options that the arguments of `set_gradient_accumulation_options` mean.
+        """Returns the options for the arguments of `set_gradient_accumulation_options`.
 
         Raises:
             TypeError: There is no such optimizer argument.
-            ValueError: An argument is out of its range, or belongs elsewhere.
+            ValueError: An argument is out of its range, or belongs to another method.
         """
         refuse(
             optimizer_arguments,
@@ -126,10 +126,10 @@ class GradientAccumulationOptions:
         )
 
     def dtype_of(self, variable: tf.Variable) -> tf.DType:
-        """Returns the type that gradients of a variable are accumulated in.
+        """Returns the dtype in which a variable's gradients are accumulated.
 
         Raises:
-            ValueError: It is not one of floating point numbers.
+            ValueError: It is not a floating point type.
         """
         dtype = self.dtype(variable) if callable(self.dtype) else self.dtype
         return tf.as_dtype(variable.dtype) if dtype is None else _floating(dtype)
@@ -137,7 +137,7 @@ class GradientAccumulationOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationOptions:
-    """What the logs of a replicated model hold.
+    """Options of the logs of a replicated model.
 
     Attributes:
         metric_reduction: How the metrics of the replicas are reduced.
@@ -148,12 +148,12 @@ class ReplicationOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfeedOptions:
-    """How data is brought to the device.
+    """Options of the transfer of data to the device.
 
     Attributes:
         prefetch_depth: Batches of a replica that are prepared ahead of the device.
-        device_ordinal: Number of the device; the model's strategy has the last word.
-        optimise_latency: Accepted: the simulated host copies nothing.
+        device_ordinal: Number of the device; the model's strategy overrides it.
+        optimise_latency: Accepted without effect: the simulated host copies nothing.
     """
 
     prefetch_depth: int = DEFAULT_PREFETCH_DEPTH
@@ -162,11 +162,11 @@ class InfeedOptions:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> InfeedOptions:
-        """Returns the options that the arguments of `set_infeed_queue_options` mean.
+        """Returns the options for the arguments of `set_infeed_queue_options`.
 
         Raises:
             TypeError: There is no such option.
-            ValueError: An option is out of its range, or set by Keras itself.
+            ValueError: An option is out of its range, or Keras itself sets it.
         """
         automatic = "Keras makes the infeed queue from the data of the model's methods"
         names = ("dataset", "infeed_spec", "element_spec", "_internal_id")
@@ -189,11 +189,11 @@ class InfeedOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutfeedOptions:
-    """How results are brought from the device.
+    """Options of the transfer of results from the device.
 
     Attributes:
-        buffer_depth: Results that wait for the host; the simulated host takes all there are.
-        optimise_latency: Accepted: the simulated host copies nothing.
+        buffer_depth: Results that wait for the host; the simulated host takes all of them.
+        optimise_latency: Accepted without effect: the simulated host copies nothing.
     """
 
     buffer_depth: int = 3  # The default of the machine's outfeed queues.
@@ -201,11 +201,11 @@ class OutfeedOptions:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> OutfeedOptions:
-        """Returns the options that the arguments of `set_outfeed_queue_options` mean.
+        """Returns the options for the arguments of `set_outfeed_queue_options`.
 
         Raises:
             TypeError: There is no such option.
-            ValueError: An option is out of its range, or set by Keras itself.
+            ValueError: An option is out of its range, or Keras itself sets it.
         """
         refuse(
             arguments,
@@ -223,7 +223,7 @@ class OutfeedOptions:
 
 
 def refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: str) -> None:
-    """Refuses arguments that have a better place.
+    """Refuses arguments that belong to another place.
 
     Raises:
         ValueError: One of them was given.
@@ -236,7 +236,7 @@ def refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: st
 
 
 def check_known(given: Mapping[str, Any], known: set[str], what: str) -> None:
-    """Refuses arguments that there are not.
+    """Refuses unknown arguments.
 
     Raises:
         TypeError: One of them was given.

@@ -1,4 +1,4 @@
-"""What the loop needs of a user's model and optimizer, and what they may replace of it."""
+"""Checks the functions that a user's model and optimizer define against the needs of the loop."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SWITCH_OFF = (
 
 
 def is_overridden(model: keras.Model, loop: type[keras.Model], name: str) -> bool:
-    """Returns whether a model, its class or a user's base class has a function of its own.
+    """Returns whether a model, its class or a user's base class defines its own function.
 
     Args:
         model: The model.
-        loop: The class whose functions are the IPU's.
+        loop: The class that defines the IPU's functions.
         name: Name of the function.
     """
     expected = inspect.getattr_static(loop, name)
@@ -28,16 +28,16 @@ def is_overridden(model: keras.Model, loop: type[keras.Model], name: str) -> boo
 def check_not_overridden(
     model: keras.Model, loop: type[keras.Model], name: str, *, why: str
 ) -> None:
-    """Checks that a function of the training loop is that of Keras or of the IPU.
+    """Checks that Keras or the IPU defines a function of the training loop.
 
     Args:
         model: The model.
-        loop: The class whose functions are the IPU's.
+        loop: The class that defines the IPU's functions.
         name: The function that is about to run.
-        why: Sentence that says why it has to be.
+        why: Sentence with the reason.
 
     Raises:
-        RuntimeError: The model has a function of its own.
+        RuntimeError: The model defines its own function.
     """
     if is_overridden(model, loop, name):
         raise RuntimeError(
@@ -47,13 +47,13 @@ def check_not_overridden(
 
 
 def has_call(model: keras.Model) -> bool:
-    """Returns whether a model says what it computes."""
+    """Returns whether a model defines its computation."""
     stock = inspect.getattr_static(keras.Model, "call")
     return inspect.getattr_static(type(model), "call") is not stock
 
 
 def check_call(model: keras.Model) -> None:
-    """Checks that a model says what it computes.
+    """Checks that a model defines its computation.
 
     Raises:
         NotImplementedError: It is a subclass without a `call`.
@@ -86,11 +86,11 @@ def check_optimizer(optimizer: Any, model_name: str) -> None:
     """Checks that an optimizer lets the loop decide when weights are updated.
 
     Args:
-        optimizer: A Keras optimizer, None, or one that wraps another.
+        optimizer: A Keras optimizer, None, or an optimizer that wraps another.
         model_name: Name of the model that accumulates gradients.
 
     Raises:
-        ValueError: It, or one that it wraps, has a `minimize` of its own.
+        ValueError: The optimizer, or one that it wraps, defines its own `minimize`.
     """
     while optimizer is not None:
         own = getattr(type(optimizer), "minimize", None)

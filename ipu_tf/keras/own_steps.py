@@ -1,4 +1,4 @@
-"""Steps that a user's model defines itself: `train_step`, `test_step` and `predict_step`."""
+"""Steps that a user's model defines: `train_step`, `test_step` and `predict_step`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _FUNCTION_OF = {
 
 
 class OwnSteps(ScopedSteps, PipelineExtensions):
-    """Runs the steps of a user's model in place of Keras', where one step is all that runs.
+    """Runs the steps of a user's model in place of Keras', if the step runs as a whole.
 
-    Pipelines take a step apart, and so do gradient accumulation and replicas with that of training:
-    they compute gradients and update the weights in programs of their own.
+    Pipelines split a step. So do gradient accumulation and replicas with the step of training:
+    they compute gradients and update the weights in separate programs.
     """
 
     _step_about_to_run: str | None = None
@@ -39,7 +39,7 @@ class OwnSteps(ScopedSteps, PipelineExtensions):
         return overrides.is_overridden(self, OwnSteps, step)
 
     def _step_of_loop(self, name: str) -> Step:
-        """Returns the step of this name, the model's own or that of the IPU's loop."""
+        """Returns the step of this name: the model's own, or that of the IPU's loop."""
         step: Step = own_step(self, name) if self._has_own(name) else getattr(self, name)
         return step
 
@@ -48,7 +48,7 @@ class OwnSteps(ScopedSteps, PipelineExtensions):
 
         Raises:
             NotImplementedError: The model has neither such a step nor a `call`.
-            RuntimeError: It has a step of its own, which would have to be taken apart.
+            RuntimeError: It defines its own step, which would have to be split.
         """
         if not self._has_own(step):
             overrides.check_call(self)
@@ -65,7 +65,7 @@ class OwnSteps(ScopedSteps, PipelineExtensions):
             )
 
     def _obstacle_to_own(self, step: str) -> str | None:
-        """Returns why a step of the model's own cannot run, None if it can."""
+        """Returns why the model's own step cannot run, None if it can."""
         if self._is_pipelined():
             return "is a pipeline"
         if step != "train_step":
@@ -77,25 +77,25 @@ class OwnSteps(ScopedSteps, PipelineExtensions):
         return f"has {replicas} replicas" if replicas > 1 else None
 
     def _is_pipelined(self) -> bool:
-        """Returns whether the model has stages, as far as its layers tell before it is built."""
+        """Returns whether the model has stages, as far as its layers show before it is built."""
         if not self._may_be_pipelined():
             return False
         known = self.built or isinstance(self, keras.Sequential)
         return not known or self._pipeline() is not None
 
     def _is_built_for(self, step: str) -> bool:
-        """Returns whether the variables are there that a step uses."""
+        """Returns whether the variables that a step uses exist."""
         if not self._has_own(step):
             return bool(self.built)
         if getattr(self, _FUNCTION_OF[step]) is not None:
             return True
-        # What a step creates later, such as metrics, would not be replicated.
+        # Variables that a step creates later, such as those of metrics, would not be replicated.
         alone = replication_factor(self.distribute_strategy, 1) == 1
         return alone and all(layer.built for layer in self._flatten_layers(include_self=False))
 
     @contextlib.contextmanager
     def _about_to_run(self, step: str) -> Iterator[None]:
-        """Notes for the time of a call which step it runs."""
+        """Notes which step a call runs, for the time of the call."""
         around, self._step_about_to_run = self._step_about_to_run, step
         try:
             yield
@@ -103,12 +103,12 @@ class OwnSteps(ScopedSteps, PipelineExtensions):
             self._step_about_to_run = around
 
     def _builds_as_it_runs(self) -> bool:
-        """Returns whether the step that is about to run says how the model is called."""
+        """Returns whether the step that is about to run defines how the model is called."""
         return self._step_about_to_run is not None and self._has_own(self._step_about_to_run)
 
 
 def own_step(model: keras.Model, name: str) -> Step:
-    """Returns a step of a user's model as a method of the model that gives tensors.
+    """Returns a step of a user's model as a method of the model that returns tensors.
 
     Args:
         model: The model; its class or the model itself defines the step.
@@ -130,9 +130,9 @@ def own_step(model: keras.Model, name: str) -> Step:
 
 
 def build_by_tracing(model: keras.Model, name: str, batch: Any) -> None:
-    """Creates all variables that a step of a model uses, as far as they are not there.
+    """Creates those variables that a step of a model uses and that do not exist yet.
 
-    Only the step knows how the layers of a model are called: it is traced, and does not run.
+    Only the step shows how the layers of a model are called: it is traced, and does not run.
 
     Args:
         model: The model.
@@ -140,12 +140,12 @@ def build_by_tracing(model: keras.Model, name: str, batch: Any) -> None:
         batch: Shapes and types of its batch.
     """
     strategy = model.distribute_strategy
-    if tf.distribute.has_strategy():  # No scope can be within another strategy's.
+    if tf.distribute.has_strategy():  # A scope cannot be inside another strategy's.
         strategy = tf.distribute.get_strategy()
     adopt_optimizers(model)
 
     def trace(batch: Any) -> Any:
-        # Optimizers update weights in the context of a replica only.
+        # Optimizers update weights only in a replica context.
         return strategy.extended.call_for_each_replica(getattr(model, name), args=(batch,))
 
     with strategy.scope():
@@ -153,10 +153,10 @@ def build_by_tracing(model: keras.Model, name: str, batch: Any) -> None:
 
 
 def adopt_optimizers(model: keras.Model) -> None:
-    """Makes the optimizers of a model those of its strategy, also where they were made outside.
+    """Makes the optimizers of a model belong to its strategy, also those made outside of it.
 
-    An optimizer holds on to the strategy that it was made under. The variables of an IPU strategy
-    are plain ones, so what it has made so far fits in.
+    An optimizer keeps the strategy that it was made under. The variables of an IPU strategy are
+    plain ones, so the variables that the optimizer has made so far stay valid.
     """
     for optimizer in _optimizers_of(model):
         inner: Any = optimizer
@@ -166,7 +166,7 @@ def adopt_optimizers(model: keras.Model) -> None:
 
 
 def _optimizers_of(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:
-    """Yields the optimizers that are attributes of a model, or in lists and dicts that are."""
+    """Yields the optimizers that are attributes of a model, or in its lists and dicts."""
     for value in vars(model).values():
         held = list(value.values()) if isinstance(value, dict) else value
         # Keras' symbolic tensors cannot be iterated over.
@@ -176,7 +176,7 @@ def _optimizers_of(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:
 
 
 def _tensors(model: keras.Model, name: str, results: Any) -> Any:
-    """Returns the results of a step as tensors: numbers become some, too."""
+    """Returns the results of a step as tensors, numbers included."""
     tensors = []
     for path, leaf in keras.tree.flatten_with_path(results):
         try:

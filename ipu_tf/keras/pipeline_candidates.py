@@ -1,4 +1,4 @@
-"""Ways to train a model on several IPUs, as `auto_pipeline` compares them."""
+"""The ways to train a model on several IPUs that `auto_pipeline` compares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ stage is as short as possible. even: every stage has as many layers as any other
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineCandidate:
-    """The figures of one way to train a model, compiled. All of them are modelled.
+    """The modelled figures of one compiled way to train a model.
 
     Attributes:
         split: How its layers are split.
@@ -79,5 +79,5 @@ class PipelineCandidate:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """What to sort by, best first: bytes over the limit, then cycles a micro-batch."""
+        """The sort key, best first: bytes over the limit, then cycles of a micro-batch."""
         return self.overflow_bytes, self.cycles_per_micro_batch

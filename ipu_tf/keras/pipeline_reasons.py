@@ -1,4 +1,4 @@
-"""Why a pipeline was chosen, in words: pure functions from candidates to text."""
+"""Explains in words why a pipeline was chosen: pure functions from candidates to text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADER = (
 
 
 def name_of(candidate: PipelineCandidate) -> str:
-    """Returns a candidate in a few words."""
+    """Returns a candidate's name in a few words."""
     options = candidate.options
     count = options.micro_batches
     batches = f"{count} micro-batches an update" if count > 1 else "an update each micro-batch"
@@ -51,7 +51,7 @@ def reason(
         candidates: All of them, the best first.
         even: The best even split.
         begins: Path of the first layer of each stage.
-        notes: What was assumed.
+        notes: The assumptions.
     """
     best, fitting = candidates[0], [one for one in candidates if one.fits]
     lines = [

@@ -1,4 +1,4 @@
-"""Compiles the ways to train a model that are within bounds, and keeps the best of them."""
+"""Compiles the ways to train a model that are within bounds, and keeps the best."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _ROUNDS_TO_FIT = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What may be chosen.
+    """The bounds of the search.
 
     Attributes:
         ipus: IPUs of all replicas together.
         replicas: Number of replicas, None for any.
         micro_batches: The least and the most micro-batches of a weight update on each replica.
         schedules: Orders in which stages may run.
-        recompute: Whether activations may be computed again: one or both of the answers.
+        recompute: The values to try for whether stages recompute activations: one or both.
     """
 
     ipus: int
@@ -58,25 +58,25 @@ class Bounds:
     recompute: tuple[bool, ...]
 
     def counts(self, schedule: Schedule, stages: int) -> tuple[int, ...]:
-        """Returns the numbers of micro-batches that are tried for a pipeline.
+        """Returns the numbers of micro-batches to try for a pipeline.
 
-        More of them share ramp-up, ramp-down, all-reduce and update, so it is the most that the
-        schedule runs; a single one goes without accumulators, where memory may be short.
+        More micro-batches share ramp-up, ramp-down, all-reduce and update, so the most that the
+        schedule runs is tried; a single one needs no accumulators, which helps if memory is short.
         """
         ipus = tuple(range(stages))
-        # A model on one IPU is no pipeline: it has no schedule to fill.
+        # A model on one IPU is not a pipeline: it has no schedule to fill.
         depth = schedule_depth(SCHEDULES[schedule], ipus, training=True) if stages > 1 else 1
         least, most = self.micro_batches
         counts = {most // depth * depth, *([1] if depth == 1 else [])}
         return tuple(sorted(count for count in counts if count >= least))
 
     def shapes(self, layers: int) -> Iterator[PipelineShape]:
-        """Yields every shape of a pipeline of at most a stage a layer that takes all IPUs."""
+        """Yields every shape of a pipeline on all IPUs with at most one stage per layer."""
         for replicas in (1 << power for power in range(self.ipus.bit_length())):
             stages = self.ipus // replicas
             if self.replicas not in (None, replicas) or stages > layers:
                 continue
-            # With one stage, all schedules are one; the last stage never computes anything again.
+            # With one stage, all schedules are the same; the last stage never recomputes.
             for schedule in self.schedules if stages > 1 else self.schedules[:1]:
                 for recompute in self.recompute if stages > 1 else (False,):
                     for count in self.counts(schedule, stages):
@@ -91,13 +91,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineShape:
-    """A pipeline but for which layers are in which stage.
+    """A pipeline without its split of layers into stages.
 
     Attributes:
         stages: Number of stages, each on an IPU of its own.
         replicas: Copies of the pipeline.
-        schedule: In which order stages run.
-        recompute: Whether stages compute activations again.
+        schedule: The order in which stages run.
+        recompute: Whether stages recompute activations.
         micro_batches: Micro-batches of a weight update on each replica.
     """
 
@@ -114,7 +114,7 @@ class Compiled:
 
     Attributes:
         candidate: Its figures.
-        program: What it is compiled to.
+        program: Its compiled program.
     """
 
     candidate: PipelineCandidate
@@ -123,13 +123,13 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """What a search came to.
+    """The result of a search.
 
     Attributes:
-        candidates: All that was compiled, the best first.
-        best: The best of them.
-        even: The best of those with equally many layers in every stage; where no pipeline was
-            within the bounds, a replica an IPU.
+        candidates: All compiled candidates, the best first.
+        best: The best candidate.
+        even: The best of those with the same number of layers in every stage; if no pipeline was
+            within the bounds, the model with one replica per IPU.
     """
 
     candidates: tuple[PipelineCandidate, ...]
@@ -144,8 +144,8 @@ class _Step:
     Attributes:
         traced: The step.
         module: Its HLO, simplified.
-        options: What the compiler is told.
-        figures: What each of its layers needs.
+        options: The compiler's options.
+        figures: The figures of each layer.
     """
 
     traced: TracedStep
@@ -173,10 +173,10 @@ class PipelineSearch:
     Args:
         model: Name of the model.
         calls: The calls of its layers, in their order.
-        trace: From the micro-batches of a weight update to the traced train step. It is called
-            once for a single one, and once for several: the number changes constants alone.
-        offload: What a pipeline does not have on its tiles.
-        offload_whole: What a model without stages does not.
+        trace: Maps the micro-batches of a weight update to the traced train step. It is called
+            once for a single one and once for several: other numbers change only constants.
+        offload: The data that a pipeline moves off its tiles.
+        offload_whole: The data that a model without stages moves off its tiles.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class PipelineSearch:
         self._steps: dict[bool, _Step] = {}
 
     def run(self, bounds: Bounds) -> Found | None:
-        """Returns the best pipelines within bounds, None if there are none at all."""
+        """Returns the best pipelines within bounds, None if there are none."""
         candidates: list[PipelineCandidate] = []
         best: Compiled | None = None
         even: Compiled | None = None
@@ -231,13 +231,13 @@ class PipelineSearch:
                 yield known[cut]
             elif wanted.chip_bytes == self._chip_bytes(shape):
                 return
-            # From here on, figures have what the first cuts only guess: code, what is live for a
-            # moment, and what is not spread evenly.
+            # From here on, the figures include what the first cuts only guess: code, values that
+            # are live for a moment, and values that are not spread evenly.
             figures = corrected(figures, wanted, cut, known[cut].program)
             wanted = dataclasses.replace(wanted, chip_bytes=self._chip_bytes(shape))
 
     def _step(self, shape: PipelineShape) -> _Step:
-        """Returns the train step of a shape; it depends on whether it accumulates, no more."""
+        """Returns the train step of a shape; it depends only on whether the shape accumulates."""
         accumulates = shape.micro_batches > 1
         if accumulates not in self._steps:
             self._steps[accumulates] = _Step.of(
@@ -276,8 +276,8 @@ class PipelineSearch:
         return Compiled(candidate=candidate, program=program)
 
     def _by_path(self, stages: Sequence[int]) -> dict[str, int]:
-        """Returns the stage of each layer by its path; a layer that is called again keeps its
-        first."""
+        """Returns the stage of each layer by its path; a layer that is called again keeps its first
+        stage."""
         of_paths: dict[str, int] = {}
         for path, stage in zip(self._paths, stages, strict=True):
             of_paths.setdefault(path, stage)
@@ -285,8 +285,8 @@ class PipelineSearch:
 
 
 def sharing(calls: Sequence[Invocation]) -> frozenset[int]:
-    """Returns the calls before which no stage may begin: weights are on one IPU, so all calls from
-    the first to the last that use one are in one stage."""
+    """Returns the calls before which no stage may begin. Weights are on one IPU, so all calls from
+    the first to the last use of a weight are in one stage."""
     used: dict[int, list[int]] = {}
     for number, call in enumerate(calls):
         for variable in call.layer.variables:
@@ -297,10 +297,10 @@ def sharing(calls: Sequence[Invocation]) -> frozenset[int]:
 
 
 def _begins(stages: Sequence[int]) -> Iterator[int]:
-    """Yields the numbers of the layers with which stages but the first begin."""
+    """Yields the number of the first layer of each stage but the first."""
     return (n for n, (last, stage) in enumerate(itertools.pairwise(stages), 1) if stage != last)
 
 
 def _better(known: Compiled | None, found: Compiled) -> Compiled:
-    """Returns the one with the better rank, the known one where they are equal."""
+    """Returns the one with the better rank, `known` if they are equal."""
     return found if known is None or found.candidate.rank < known.candidate.rank else known

@@ -1,7 +1,7 @@
-"""The random states of a model in its files, so that a run that goes on draws what it would have.
+"""Keeps a model's random states in its files, so that a continued run draws the same values.
 
-Stock Keras leaves them out. They have a group of their own in the weights of a model, which stock
-Keras does not look for, and which may be missing.
+Stock Keras leaves them out. They have a group of their own in the weights of a model; stock
+Keras does not read it, and it may be missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 class RandomStates(keras.Operation):
     """Writes and reads the states of a model's random generators.
 
-    Keras saves what hangs on a model as an attribute; this is no layer, so it changes no model.
+    Keras saves operations that are attributes of a model; this is not a layer, so the model's
+    layers stay as they are.
 
     Args:
         model: The model.
@@ -32,12 +33,12 @@ class RandomStates(keras.Operation):
         self._model = weakref.ref(model)
 
     def save_own_variables(self, store: MutableMapping[str, Any]) -> None:
-        """Puts the states into a part of a file, by their number."""
+        """Writes the states to a part of a file, by their number."""
         for index, state in enumerate(self._states()):
             store[str(index)] = state.numpy()
 
     def load_own_variables(self, store: Mapping[str, Any]) -> None:
-        """Sets the states to those of a part of a file, which is empty where there are none."""
+        """Sets the states from a part of a file, which is empty if the file has no states."""
         states = self._states()
         if len(store.keys()) not in (0, len(states)):
             logger.warning(

@@ -1,8 +1,8 @@
-"""Replicas: how many there are, and the state that each has for itself.
+"""Replicas: their number, and the state that each of them keeps.
 
 The replicas of a process share one copy of the trainable weights, which are the same on all of
-them. What may differ (statistics of batch norm, states of random generators, metrics) is kept
-for each replica, and is in the model's own variables while a replica runs.
+them. Values that may differ (statistics of batch norm, states of random generators, metrics) are
+kept for each replica, and are in the model's own variables while a replica runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SEED_STRIDE = 0x9E3779B9  # The golden ratio of 2**32: neighbouring replicas ge
 
 
 def replication_factor(strategy: tf.distribute.Strategy, stages: int = 1) -> int:
-    """Returns how many replicas of a model fit on the IPUs of a strategy's device.
+    """Returns the number of replicas of a model that fit on the IPUs of a strategy's device.
 
     Args:
         strategy: An IPU strategy.
@@ -41,7 +41,7 @@ def replication_factor(strategy: tf.distribute.Strategy, stages: int = 1) -> int
 
 
 def check_group(replicas: int, group: int) -> None:
-    """Checks that replicas can be parted into groups for batch-norm statistics.
+    """Checks that replicas divide into groups for batch-norm statistics.
 
     Raises:
         ValueError: `group` does not divide `replicas`.
@@ -58,7 +58,8 @@ class ReplicaState:
 
     Args:
         variables: The variables. They hold the values of the last replica between runs.
-        seeds: Which of them are states of random generators: replicas start these apart.
+        seeds: The variables among them that are states of random generators; each replica's starts
+            at a different value.
         copies: Number of replicas, or of groups of replicas that share a state.
     """
 
@@ -75,12 +76,12 @@ class ReplicaState:
         ]
 
     def broadcast(self) -> None:
-        """Gives every replica the values that the variables have now."""
+        """Gives every replica the current values of the variables."""
         for variable, values, is_seed in self._all():
             values.assign(self._spread(variable, is_seed))
 
     def broadcast_changes(self) -> None:
-        """Gives every replica the values of those variables that were written from outside."""
+        """Gives every replica the values of those variables that were changed from outside."""
         for variable, values, is_seed in self._all():
             changed = _differ(tf.convert_to_tensor(variable), values[self._copies - 1])
             values.assign(tf.where(changed, self._spread(variable, is_seed), values))
@@ -102,7 +103,7 @@ class ReplicaState:
         copies = tf.repeat(variable[tf.newaxis], self._copies, axis=0)
         if not is_seed:
             return copies
-        # The last replica goes on with the model's own seed, as it does with all other values.
+        # The last replica continues with the model's own seed, as with all other values.
         apart = [(self._copies - 1 - copy) * _SEED_STRIDE % 2**32 for copy in range(self._copies)]
         offsets = tf.reshape(tf.constant(apart, copies.dtype), [-1, *[1] * variable.shape.rank])
         first = tf.one_hot(0, variable.shape[-1], dtype=copies.dtype)

@@ -25,7 +25,7 @@ _PIPELINING = (*_ACCUMULATION, "device_mapping", "accumulate_outfeed")
 
 
 def options_of(model: PipelineExtensions) -> dict[str, Any]:
-    """Returns the options of a model that files keep, plain values by name; no defaults.
+    """Returns the options of a model that files keep, as plain values by name, without defaults.
 
     Args:
         model: The model.
@@ -43,7 +43,7 @@ def options_of(model: PipelineExtensions) -> dict[str, Any]:
 
 
 def unkept_options(model: PipelineExtensions) -> tuple[str, ...]:
-    """Returns the names of the options of a model that are set and that files do not keep."""
+    """Returns the names of the options of a model that are set but that files do not keep."""
     return (
         *_unkept(model._gradient_accumulation_options, _ACCUMULATION),
         *_unkept(model._pipelining_options, _PIPELINING),
@@ -51,14 +51,14 @@ def unkept_options(model: PipelineExtensions) -> tuple[str, ...]:
 
 
 def set_options(model: PipelineExtensions, options: Mapping[str, Any]) -> None:
-    """Sets the options of a model that was loaded.
+    """Sets the options of a loaded model.
 
     Args:
         model: The model.
-        options: What `options_of` returned for the model that was saved.
+        options: The result of `options_of` for the saved model.
 
     Raises:
-        ValueError: The stages are not those of the model's layers.
+        ValueError: The stages do not match the model's layers.
     """
     if "gradient_accumulation" in options:
         model._gradient_accumulation_options = GradientAccumulationOptions(
@@ -83,7 +83,7 @@ def set_options(model: PipelineExtensions, options: Mapping[str, Any]) -> None:
 
 
 def _changed(options: Any, names: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """Returns the options that are no defaults, enums by their names."""
+    """Returns the options that differ from their defaults, enums by their names."""
     values = {
         field.name: getattr(options, field.name)
         for field in dataclasses.fields(options)
@@ -109,9 +109,9 @@ def _accumulation(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stages(model: PipelineExtensions) -> list[int | None] | None:
-    """Returns the stages of a model's layers, in order; None where there are none to keep.
+    """Returns the stages of a model's layers, in order; None if there are none to keep.
 
-    The list is empty where the stages were reset. The stages of `PipelineStage` scopes in a
+    The list is empty if the stages were reset. The stages of `PipelineStage` scopes in a
     subclass are in its code.
     """
     if model._set_stages == NO_STAGES:

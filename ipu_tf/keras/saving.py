@@ -1,10 +1,10 @@
-"""How a model's options get into its files, and out of them.
+"""Writes a model's options to its files, and reads them back.
 
-In a `.keras` file they are an asset, a file of its own beside the configuration and the weights.
-So stock Keras reads the files, and a `get_config` of a user's class needs to know nothing of them.
+In a `.keras` file they are an asset, a separate file beside the configuration and the weights.
+So stock Keras reads the files, and `get_config` of a user's class need not know the options.
 
-An `.h5` file has no assets. There they are in the entry of the first layer: of the configuration
-itself, Keras would pass an unknown part on to the constructor.
+An `.h5` file has no assets. There the options are in the entry of the first layer: Keras would
+pass an unknown part of the configuration itself on to the constructor.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ class SavedExtensions(PipelineExtensions):
 
     @functools.cached_property
     def _ipu_tf_random_states(self) -> RandomStates:
-        """What Keras finds on its way through the attributes of a model that it saves."""
+        """The states, an attribute that Keras finds when it saves the model."""
         return RandomStates(self)
 
     def __dir__(self) -> list[str]:
-        # By default these are the names of `__class__`, which for our models is the stock class.
+        # By default these are the names of `__class__`, which is the stock class for our models.
         return [*super().__dir__(), "_ipu_tf_random_states"]
 
     def save_assets(self, dir_path: str) -> None:
-        """Writes the options to a file of the folder, if any is set."""
+        """Writes the options to a file of the folder if any option is set."""
         options = self._options_to_keep()
         if options:
             (Path(dir_path) / _ASSET).write_text(json.dumps(options))
 
     def load_assets(self, dir_path: str | None) -> None:
-        """Sets the options that are in the folder, which is None for a file without assets.
+        """Sets the options that are in the folder; it is None for a file without assets.
 
         Raises:
-            ValueError: They do not fit the model.
+            ValueError: The options do not fit the model.
         """
         path = Path(dir_path) / _ASSET if dir_path else None
         if path is not None and path.exists():
             saved_options.set_options(self, json.loads(path.read_text()))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns Keras' configuration; that of an `.h5` file has the options in it."""
+        """Returns Keras' configuration; for an `.h5` file it includes the options."""
         config: dict[str, Any] = super().get_config()
         if keras_global_attribute("use_legacy_config", False) and config.get("layers"):
             options = self._options_to_keep()
@@ -66,7 +66,7 @@ class SavedExtensions(PipelineExtensions):
         return config
 
     def _options_to_keep(self) -> dict[str, Any]:
-        """Returns the options that files keep; warns of those that they do not, once for each."""
+        """Returns the options that files keep; warns once for each option that they do not keep."""
         unkept = saved_options.unkept_options(self)
         if not self._said_unkept.issuperset(unkept):
             logger.warning(
@@ -80,7 +80,7 @@ class SavedExtensions(PipelineExtensions):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """Returns a model of Keras' configuration, with the options that are in it."""
+        """Returns a model from Keras' configuration, with the options in it."""
         first = next(iter(config.get("layers") or ()), None)
         options = first.pop(_ENTRY, None) if isinstance(first, dict) else None
         model = super().from_config(config, custom_objects=custom_objects)

@@ -1,4 +1,4 @@
-"""How many steps an epoch has on each replica, and how they are cut into executions."""
+"""The number of an epoch's steps on each replica, and their split into executions."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ SINGLE_STEP = Schedule(steps=1, steps_per_execution=1)
 
 
 def schedule(batches: int | None, use: Use, *, restarts: bool) -> Schedule:
-    """Returns how many steps an epoch has, and how they are cut into executions.
+    """Returns the number of steps of an epoch, and their split into executions.
 
     Args:
-        batches: What the data holds, None if that is unknown or without end.
-        use: What it is for.
+        batches: Batches in the data, None if unknown or infinite.
+        use: The use of the data.
         restarts: Whether the data is read from its beginning again once an epoch ends with the
             last batch that makes a step. A dataset as long as an epoch always is.
 
     Raises:
-        ValueError: The number of steps is unknown, zero, more than the data has, or no multiple
-            of the steps of an execution.
+        ValueError: The number of steps is unknown, zero, more than the data has, or not a
+            multiple of the steps of an execution.
     """
     steps = _steps_of_replica(batches, use)
     if use.steps is not None and batches is not None:
@@ -68,7 +68,7 @@ def schedule(batches: int | None, use: Use, *, restarts: bool) -> Schedule:
 
 
 def _steps_of_replica(batches: int | None, use: Use) -> int:
-    """Returns the steps of an epoch on each replica; batches that are left over are dropped.
+    """Returns the steps of an epoch on each replica; leftover batches are dropped.
 
     Raises:
         ValueError: Their number is unknown or zero.
@@ -112,10 +112,10 @@ def _raise_no_step(batches: int | None, use: Use) -> NoReturn:
 
 
 def _check_whole_epochs(batches: int, steps: int, use: Use, *, restarts: bool) -> None:
-    """Checks that no epoch ends before the last of its steps.
+    """Checks that the data of every epoch lasts to its last step.
 
     Raises:
-        ValueError: One does.
+        ValueError: It does not.
     """
     available = batches // use.replicas
     restarts = restarts and available % steps == 0

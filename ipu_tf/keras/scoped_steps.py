@@ -1,8 +1,9 @@
-"""The steps of Keras' training loop, with names for what in them belongs to no layer.
+"""The steps of Keras' training loop, with scopes for the work that belongs to no layer.
 
-Reports list work by the scope of the Keras object that asks for it. Keras opens no scope for
+Reports list work by the scope of the Keras object that requests it. Keras opens no scope for
 losses of a model and for metrics, nor for operations such as `x + y` in a functional model: here
-they are "loss", "metrics" and the name of the operation. A user's layer of that name shares it.
+the scopes are "loss", "metrics" and the name of the operation. A user's layer of the same name
+shares the scope.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def metrics_of(model: keras.Model, **batch: Any) -> Any:
 
 
 def scaled(model: keras.Model, loss: tf.Tensor) -> tf.Tensor:
-    """Returns the loss that gradients are taken of: the optimizer's multiple of it."""
+    """Returns the loss to differentiate: the loss scaled by the optimizer."""
     if model.optimizer is None:
         return loss
     with keras.name_scope(LOSS):
@@ -53,7 +54,7 @@ def scaled(model: keras.Model, loss: tf.Tensor) -> tf.Tensor:
 
 
 def apply_gradients(model: keras.Model, pairs: Iterable[Any], **arguments: Any) -> None:
-    """Updates the weights in the scope of the optimizer, its count of updates included.
+    """Updates the weights, and the optimizer's count of updates, in the optimizer's scope.
 
     Args:
         model: A compiled model.
@@ -69,13 +70,13 @@ def in_own_scope(operation: Any, call: Callable[..., Any]) -> Callable[..., Any]
 
     Args:
         operation: A Keras operation.
-        call: What calls it.
+        call: The function that calls it.
     """
     if isinstance(operation, keras.Layer):
         return call
 
     def call_in_scope(*args: Any, **kwargs: Any) -> Any:
-        # Keras builds the layers of functional models at the top, too, not in the model's scope.
+        # Keras builds the layers of functional models at top level, too, not in the model's scope.
         with keras.name_scope(operation.name, override_parent=""):
             return call(*args, **kwargs)
 
@@ -83,7 +84,7 @@ def in_own_scope(operation: Any, call: Callable[..., Any]) -> Callable[..., Any]
 
 
 class ScopedSteps(keras.Model):
-    """Does in the steps of the IPU's loop what Keras' own do, in scopes."""
+    """The steps of the IPU's loop: Keras' own steps, with scopes."""
 
     def train_step(self, data: Any) -> Any:
         """Returns the logs of a training step; see `keras.Model.train_step`."""

@@ -1,4 +1,4 @@
-"""The shapes of the data that a step of a Keras model takes, without any data."""
+"""The shapes of the data for a step of a Keras model, without any data."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def input_specs(model: keras.Model, batch_size: int, inputs: Any = None) -> Any:
 
 
 def target_specs(model: keras.Model, outputs: Any, batch_size: int) -> Any:
-    """Returns the specs of the targets that a compiled model's loss compares outputs with.
+    """Returns the specs of the targets that a compiled model's loss compares to the outputs.
 
-    Losses named "sparse" take integer class numbers, all others what the output looks like.
+    Losses named "sparse" take integer class numbers; all others take targets like the output.
 
     Args:
         model: A compiled model.
@@ -80,7 +80,7 @@ def default_loss(model: keras.Model) -> str:
 def _declared_inputs(model: keras.Model) -> Any:
     try:
         declared = model.inputs
-    except (AttributeError, ValueError):  # Keras' words for a model that has none.
+    except (AttributeError, ValueError):  # Keras raises these for a model without one.
         return None
     if not declared:
         return None

@@ -1,4 +1,4 @@
-"""The results of steps on their way to the host, while the device goes on."""
+"""Hands the results of steps to the host while the device runs on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 
 class Reader:
-    """Takes the results of steps on another thread than the device's."""
+    """Takes the results of steps on a thread other than the device's."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -25,10 +25,10 @@ class Reader:
         self._queue.put(results)
 
     def take(self) -> Any:
-        """Returns the next results, once they are there.
+        """Returns the next results as soon as they are there.
 
         Raises:
-            concurrent.futures.CancelledError: There will be none.
+            concurrent.futures.CancelledError: There will be no more results.
         """
         self._thread = threading.get_ident()
         results = self._queue.get()
@@ -37,11 +37,11 @@ class Reader:
         return results
 
     def is_read_here(self) -> bool:
-        """Returns whether it is this thread that takes results."""
+        """Returns whether this thread takes the results."""
         return self._thread == threading.get_ident()
 
     def cancel(self) -> None:
-        """Tells who waits for results that there will be none."""
+        """Tells threads that wait for results that there will be none."""
         self._queue.put(_END)
 
 
@@ -49,9 +49,9 @@ _END = object()
 
 
 class StepResults:
-    """Hands the results of steps to the last reader that was opened; without one, drops them.
+    """Hands the results of steps to the last reader that was opened; drops them without one.
 
-    They come in order: the steps of an execution one after the other, of each the replicas.
+    They come in order: step after step of an execution, and replica after replica of a step.
     """
 
     def __init__(self) -> None:
@@ -64,12 +64,12 @@ class StepResults:
         return reader
 
     def close(self, reader: Reader) -> None:
-        """Ends a reader; the one that was opened before gets the results again."""
+        """Closes a reader; the one opened before it gets the results again."""
         self._readers.remove(reader)
         reader.cancel()
 
     def is_read_here(self) -> bool:
-        """Returns whether it is this thread that takes results."""
+        """Returns whether this thread takes the results."""
         return any(reader.is_read_here() for reader in self._readers)
 
     def put(self, results: Any) -> None:
@@ -90,10 +90,10 @@ class StepResults:
             self.put(keras.tree.map_structure(lambda leaf, index=index: leaf[index], values))
 
     def publish(self, results: Any) -> None:
-        """Adds to the program of the host that it hands these results over when they are there.
+        """Adds an op to the host's program that hands these results over as soon as they are there.
 
         Args:
-            results: Those of one step of one replica.
+            results: The results of one step of one replica.
         """
         tf.numpy_function(self._taker(results), keras.tree.flatten(results), [])
 

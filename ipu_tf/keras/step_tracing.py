@@ -1,4 +1,4 @@
-"""The train step of a Keras model, traced for its figures alone."""
+"""Traces the train step of a Keras model for its figures alone."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def trace_training(
     targets: Any = None,
     accumulation: GradientAccumulationOptions,
 ) -> tuple[TracedStep, tuple[str, ...]]:
-    """Returns the train step of a model as the compiler gets it, and what was assumed for it.
+    """Returns the train step of a model as the compiler gets it, and the assumptions made for it.
 
-    The model was made in the scope of a strategy. `accumulation` is how it adds up gradients; the
-    other arguments and errors are those of `estimate`.
+    The model was made in the scope of a strategy. `accumulation` is the model's gradient
+    accumulation; the other arguments and errors are those of `estimate`.
     """
     if isinstance(model, OwnSteps):
         overrides.check_not_overridden(
@@ -55,7 +55,7 @@ def trace_training(
         configuration.borrowed_device(estimated_device(config)),
         device_programs.capturing() as found,
     ):
-        # One scope cannot be within another's, and the caller may be in that of the model.
+        # A scope cannot be inside another one, and the caller may be in the model's.
         strategy = model.distribute_strategy
         specs = step_data.input_specs(model, batch_size, inputs)
         with strategy.scope(), untouched_variables(), trainable(model, ours=False) as known:
@@ -77,14 +77,14 @@ def check_batch_size(batch_size: Any) -> None:
 
 
 def estimated_device(config: IPUConfig | None) -> DeviceConfiguration:
-    """Returns the machine of an estimate, on which nothing is refused for want of memory."""
+    """Returns the machine of an estimate; it refuses nothing for lack of memory."""
     device = configuration.device_configuration() if config is None else resolve(config)
     return dataclasses.replace(device, out_of_memory="report")
 
 
 @contextlib.contextmanager
 def trainable(model: keras.Model, *, ours: bool) -> Iterator[tuple[keras.Model, tuple[str, ...]]]:
-    """Gives a compiled model and what was assumed for it; a user's own is put back afterwards."""
+    """Yields a compiled model and the assumptions made for it; restores a user's own optimizer."""
     if not model.compiled:
         yield _compiled(model)
         return
@@ -92,7 +92,7 @@ def trainable(model: keras.Model, *, ours: bool) -> Iterator[tuple[keras.Model, 
         yield model, ()
         return
     theirs = model.optimizer
-    # A copy without state: theirs may not be built yet, and must not be built on untouched pages.
+    # A stateless copy: the user's may not be built yet, and must not be built on untouched pages.
     model.optimizer = keras.optimizers.deserialize(keras.optimizers.serialize(theirs))
     try:
         yield model, ()
@@ -101,7 +101,7 @@ def trainable(model: keras.Model, *, ours: bool) -> Iterator[tuple[keras.Model, 
 
 
 def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
-    """Returns a compiled model of the same layers, and what was assumed for it."""
+    """Returns a compiled model of the same layers, and the assumptions made for it."""
     if not getattr(model, "inputs", None):
         raise ValueError(
             f"Model '{model.name}' is not compiled. Call its `compile` with the optimizer and the "
@@ -116,9 +116,9 @@ def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
 
 
 def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int) -> Any:
-    """Builds what a train step of a model needs; returns the specs of its batch.
+    """Builds the parts of a model that a train step needs; returns the specs of its batch.
 
-    A step of the model's own takes the inputs alone where it has no `call` to tell the targets by.
+    A model's own step gets the inputs alone if the model has no `call` to infer the targets from.
     """
     own = isinstance(model, OwnSteps) and model._has_own("train_step")
     if targets is None and own and not overrides.has_call(model):

@@ -1,7 +1,7 @@
-"""What a model runs on the device in a step, and how it is replicated.
+"""The program that a model runs on the device in a step, and the model's replication.
 
-The steps of evaluation and prediction, and that of training without accumulation and replicas, are
-methods of the model: those of `scoped_steps`, or of the user's class (`own_steps`).
+The steps of evaluation and prediction, and that of training without accumulation and replicas,
+are methods of the model: those of `scoped_steps`, or of the user's class (`own_steps`).
 `training_steps` has the other steps of training.
 """
 
@@ -22,13 +22,13 @@ Step = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """How a model is replicated.
+    """The replication of a model.
 
     Attributes:
         count: Number of replicas.
-        group: Replicas that take the statistics of batch norm together. A group runs as one
+        group: Number of replicas that share the statistics of batch norm. A group runs as one
             batch, and its replicas share the states of batch norm and of random generators.
-        group_state: What each group has for itself, None with a single group.
+        group_state: The state that each group keeps, None with a single group.
         metrics: The state of metrics of each replica, None with a single replica.
     """
 
@@ -44,12 +44,12 @@ class Replicas:
 
 
 def replicas_of(model: keras.Model, count: int, group: int) -> Replicas:
-    """Returns how a built model is replicated, every replica in the state of the model.
+    """Returns the replication of a built model; every replica starts in the model's state.
 
     Args:
         model: The model.
         count: Number of replicas.
-        group: Replicas that take the statistics of batch norm together.
+        group: Number of replicas that share the statistics of batch norm.
     """
     if count == 1:
         return Replicas()

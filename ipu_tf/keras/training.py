@@ -1,4 +1,4 @@
-"""Keras' training loop on the IPU: data by the IPU's rules, programs of static shape."""
+"""Keras' training loop on the IPU: checked data and programs of static shape."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """How Keras' method is called once its data is prepared.
+    """The call of Keras' method once its data is prepared.
 
     Attributes:
         arguments: Its arguments.
-        infeed: What the device reads, None for a single batch.
+        infeed: The infeed of the device, None for a single batch.
     """
 
     arguments: dict[str, Any]
@@ -58,7 +58,7 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
     """Turns a method that prepares a call of Keras' method into one that replaces it.
 
     `method` gets all arguments of Keras' method of the same name, defaults included, as a dict.
-    `shuffle` is None where it was not given. Under another strategy than an IPU's it is not called.
+    `shuffle` is None unless it was given. Strategies other than an IPU's do not call `method`.
     """
     name = method.__name__
     stock = getattr(keras.Model, name)
@@ -80,7 +80,7 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
         bound.apply_defaults()
         arguments = {key: value for key, value in bound.arguments.items() if key != "self"}
         arguments |= arguments.pop("kwargs", {})
-        # Keras reads its iterators eagerly in places.
+        # Keras reads its iterators eagerly in some places.
         with stock_dataset_iterators(), self._about_to_run(step):
             prepared = method(self, arguments)
             with self._executing(prepared) as arguments:
@@ -93,8 +93,8 @@ class IPUTrainer(DeviceFunctions):
     """A Keras model whose training loop runs on the IPU and keeps its rules.
 
     The data of `fit`, `evaluate`, `predict` and the `*_on_batch` methods is checked and converted
-    before Keras sees it, and read by the device from an infeed; `DeviceFunctions` makes the
-    functions that run on it.
+    before Keras sees it; the device reads it from an infeed. `DeviceFunctions` makes the functions
+    that run on it.
     """
 
     _said: frozenset[str] = frozenset()
@@ -126,7 +126,7 @@ class IPUTrainer(DeviceFunctions):
                 "validation_steps": validation_infeed.schedule.steps,
             }
         if arguments["validation_split"] and arguments["validation_data"] is None:
-            return _Call(arguments=arguments)  # Keras says why the data cannot be split.
+            return _Call(arguments=arguments)  # Keras raises the error of the split.
         self._check_training(infeed)
         moved = ("y", "sample_weight", "class_weight", "batch_size", "validation_batch_size")
         read = {"x": infeed, "shuffle": False, "steps_per_epoch": infeed.schedule.steps}
@@ -164,7 +164,7 @@ class IPUTrainer(DeviceFunctions):
 
     @_on_ipu
     def train_on_batch(self, arguments: dict[str, Any]) -> _Call:
-        """See `keras.Model.train_on_batch`; the batch is that of a whole weight update."""
+        """See `keras.Model.train_on_batch`; the batch holds a whole weight update."""
         self._check_update()
         return self._on_batch(arguments, method="train_on_batch")
 
@@ -184,7 +184,7 @@ class IPUTrainer(DeviceFunctions):
     def _infeed(
         self, data: Data, *, shuffle: Any = False, class_weight: Any = None, **use: Any
     ) -> Infeed:
-        """Returns the data of a method as the device reads it; `use` is that of `Use`."""
+        """Returns the infeed of a method's data; `use` gives the fields of `Use`."""
         wanted = Use(model=self.name, **use)
         if wanted.steps is not None:
             argument = f"{wanted.subject}: `{wanted.steps_argument}`"
@@ -198,7 +198,7 @@ class IPUTrainer(DeviceFunctions):
         )
         step, _ = _FUNCTIONS[wanted.method]
         if not self._is_built_for(step):
-            # Only a built model tells its pipeline stages, and with them how many replicas fit.
+            # Only a built model knows its pipeline stages, and so how many replicas fit.
             self._build_for(functions.batch_spec(source.dataset.element_spec), step)
             self._check_step(step)
         wanted = dataclasses.replace(
@@ -237,7 +237,7 @@ class IPUTrainer(DeviceFunctions):
         return prepared
 
     def _say_once(self, message: str, *arguments: Any) -> None:
-        """Warns, once for this model."""
+        """Logs a warning, once for this model."""
         if message not in self._said:
             self._said |= {message}
             logger.warning(
@@ -245,7 +245,7 @@ class IPUTrainer(DeviceFunctions):
             )
 
     def _check_training(self, infeed: Infeed) -> None:
-        """Checks that executions make whole weight updates, and says what an update sees.
+        """Checks that executions hold whole weight updates, and logs the samples of an update.
 
         Raises:
             RuntimeError: They do not.
@@ -280,7 +280,7 @@ class IPUTrainer(DeviceFunctions):
             )
 
     def _check_update(self) -> Pipeline | None:
-        """Returns the pipeline that is about to train, if the model is one, once it is checked.
+        """Returns the checked pipeline that is about to train, None if the model has none.
 
         Raises:
             ValueError: The optimizer wants to compute gradients itself, or the pipeline has no
@@ -293,7 +293,7 @@ class IPUTrainer(DeviceFunctions):
 
     @contextlib.contextmanager
     def _executing(self, call: _Call) -> Iterator[dict[str, Any]]:
-        """Sets the steps of an execution for the time of a call; gives its arguments."""
+        """Sets the steps of an execution during a call; yields the call's arguments."""
         self._check_not_in_callback()
         compiled_steps = self.steps_per_execution
         schedule = call.infeed.schedule if call.infeed is not None else SINGLE_STEP
@@ -311,10 +311,10 @@ class IPUTrainer(DeviceFunctions):
                 callbacks.close()
 
     def _check_not_in_callback(self) -> None:
-        """Checks that the model is not run by a callback of its steps, while it runs.
+        """Checks that no callback of the model's steps runs the model while it runs.
 
         Raises:
-            RuntimeError: It is.
+            RuntimeError: A callback does.
         """
         if self._step_results.is_read_here():
             raise RuntimeError(
@@ -326,7 +326,7 @@ class IPUTrainer(DeviceFunctions):
     def _stepwise_callbacks(
         self, arguments: dict[str, Any], infeed: Infeed
     ) -> StepwiseCallbackList | None:
-        """Returns callbacks that are called once a step; None where they are those of `fit`."""
+        """Returns callbacks that are called once a step, None if `fit` passes on its own list."""
         if isinstance(arguments["callbacks"], keras.callbacks.CallbackList):
             return None
         return StepwiseCallbackList(

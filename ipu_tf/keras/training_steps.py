@@ -1,8 +1,8 @@
 """The programs of training with accumulation or replicas.
 
 The host runs a program for each micro-batch, which adds its gradients to the accumulator that all
-replicas share, and one that updates the weights. An IPU runs both in one program, on the
-micro-batches of its replica alone; `DeviceStep` traces that for its figures.
+replicas share, and a program that updates the weights. An IPU runs both in one program, on the
+micro-batches of its replica alone; `DeviceStep` traces that program for its figures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ipu_tf.runtime.untouched import untouched_variables
 
 
 class WeightUpdate:
-    """What a weight update is made of: the gradients of micro-batches, added up and applied.
+    """The parts of a weight update: adds up the gradients of micro-batches and applies them.
 
     Args:
         model: A built and compiled model.
@@ -73,7 +73,7 @@ class WeightUpdate:
         return keras.tree.map_structure(lambda *values: tf.stack(values), *logs)
 
     def apply(self) -> None:
-        """Gives the accumulated gradients to the optimizer."""
+        """Applies the accumulated gradients with the optimizer."""
         if not self._weights:
             warnings.warn("The model does not have any trainable weights.", stacklevel=2)
             return
@@ -84,7 +84,7 @@ class WeightUpdate:
     def _loss_and_logs(
         self, tape: tf.GradientTape, batch: Any, outputs: Any, replica: tf.Tensor, member: int
     ) -> tuple[tf.Tensor, Any]:
-        """Returns the loss of a member of the group on its part of the batch, and its logs."""
+        """Returns the loss and the logs of a group's member on its part of the batch."""
         model, metrics = self._model, self._replicas.metrics
         part = keras.tree.map_structure(lambda leaf: self._part(leaf, member), (batch, outputs))
         x, y, weights = keras.utils.unpack_x_y_sample_weight(part[0])
@@ -108,7 +108,7 @@ class WeightUpdate:
 
 
 class TrainingSteps:
-    """What the host runs to train with accumulation or replicas.
+    """The programs that the host runs to train with accumulation or replicas.
 
     Args:
         strategy: Runs the programs.
@@ -146,14 +146,14 @@ class TrainingSteps:
         Returns:
             The logs of each of the group's replicas, stacked on a new first axis.
         """
-        # A trace of this is the first of its shapes: nothing has run yet if it does not fit.
+        # Traced before anything of these shapes runs: if it does not fit, nothing has run yet.
         of_one_replica = keras.tree.map_structure(self._spec_of_one_replica, batch)
         self._device_step.trace(of_one_replica)
         return self._run(lambda batch: self._weight_update.add(batch, group, micro_batch), batch)
 
     @tf.autograph.experimental.do_not_convert
     def update(self) -> None:
-        """Gives the accumulated gradients to the optimizer."""
+        """Applies the accumulated gradients with the optimizer."""
         self._run(self._weight_update.apply)
 
     def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -167,11 +167,10 @@ class TrainingSteps:
 
 
 class DeviceStep:
-    """What the IPUs of one replica run in training: micro-batches, and the weight update.
+    """The program of the IPUs of one replica in training: micro-batches, and the weight update.
 
-    It never runs: it is traced for its figures, with accumulators where there are several
-    micro-batches. How often a micro-batch is run, and on how many replicas, the compiler is told
-    apart.
+    It never runs: it is traced for its figures, with accumulators if there are several
+    micro-batches. The compiler gets the numbers of micro-batches and replicas separately.
 
     Args:
         strategy: An IPU strategy.
@@ -222,7 +221,7 @@ class DeviceStep:
 
 
 def _train_step(model: keras.Model, function: Callable[..., Any]) -> types.MethodType:
-    """Returns a function as a train step of a model, whose program it becomes."""
+    """Returns a function as a train step of a model, so that its program has that name."""
 
     def train_step(model: keras.Model, *arguments: Any) -> Any:
         del model
