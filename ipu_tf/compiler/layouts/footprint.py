@@ -1,4 +1,4 @@
-"""Memory that a tensor takes on consecutive tiles."""
+"""The memory of a tensor on consecutive tiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Footprint:
 
     Attributes:
         first_tile: The first of them; after the last tile of the chip comes tile 0.
-        tiles: How many.
+        tiles: Number of tiles.
         tile_bytes: Bytes on each of them.
     """
 
@@ -29,10 +29,10 @@ class Footprint:
 
 
 def slices(footprint: Footprint, tiles: int) -> tuple[slice, ...]:
-    """Returns the tiles of a footprint as one or two slices of all tiles.
+    """Returns the tiles of a footprint as one or two slices of the chip's tiles.
 
     Raises:
-        ValueError: It lies on more tiles than there are, or starts at none of them.
+        ValueError: It lies on more tiles than the chip has, or starts outside the chip.
     """
     first, count = footprint.first_tile, footprint.tiles
     if not (0 <= first < tiles and 0 <= count <= tiles):

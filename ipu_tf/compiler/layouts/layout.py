@@ -1,9 +1,9 @@
 """Layouts: which block of a tensor lies on which tile.
 
-A layout is named by its blocks, not by the op that made it: two tensors that are cut alike, over
-the same tiles, have equal layouts and meet element by element. Blocks are kept in one form
-(`ipu_tf.compiler.layouts.layout_form`), so that a reshape, or a transposition there and back,
-gives an equal layout again.
+Its blocks name a layout, not the op that made it: two tensors that are cut alike, over the same
+tiles, have equal layouts and are aligned element by element. Blocks have a canonical form
+(`ipu_tf.compiler.layouts.layout_form`), so a reshape, or a transposition there and back, gives an
+equal layout again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ipu_tf.compiler.planner.partition import partition
 from ipu_tf.machine.cost import ceil_div
 
 LINEAR = "linear"
-"""The layout of even pieces of the row-major order, one a tile."""
+"""The layout of even pieces of the row-major order, one piece per tile."""
 
 _CACHED = 1 << 14
 
@@ -52,7 +52,7 @@ class Axis:
 
     @property
     def coordinates(self) -> int:
-        """Different tiles, or groups of tiles, along it."""
+        """Number of different tiles, or groups of tiles, along the axis."""
         return self.parts // self.steps
 
     @property
@@ -77,7 +77,7 @@ class Blocks:
 
     Attributes:
         axes: From the outermost to the innermost, in row-major order of the elements.
-        order: The axes that are cut, as tiles are numbered: those of the last one are neighbours.
+        order: The cut axes in the order of tile numbers: tiles along the last one are neighbours.
         share: Neighbouring tiles that each have an even piece of a block, in row-major order.
         elements: Elements of the tensor.
         tiles: Tiles that it lies on.
@@ -103,18 +103,18 @@ class Blocks:
         object.__setattr__(self, "_hash", hash((self.axes, self.order, self.share)))
 
     def __hash__(self) -> int:
-        return self._hash  # Asked for by every cache of costs.
+        return self._hash  # Every cache of costs asks for it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Elements in another order than that of the layout they lie in, or some of them.
+    """A view: some or all elements of a layout, perhaps in another order.
 
     Attributes:
-        base: How the elements lie that it views.
-        how: What was done to them, step by step.
-        cut: Blocks with the same borders, of which the tiles have other numbers; None if there are
-            none. Enough to count the pieces that something meets.
+        base: The layout of the viewed elements.
+        how: The operations on them, step by step.
+        cut: Blocks with the same borders on tiles of other numbers; None if there are none.
+            Enough to count the pieces in an exchange.
     """
 
     base: Blocks | str
@@ -123,7 +123,7 @@ class View:
 
 
 Layout: TypeAlias = Blocks | View | str
-"""Blocks, "linear", a view of either, or a name for anything else, of which no more is known."""
+"""Blocks, "linear", a view of either, or a bare name for any other layout."""
 
 
 def view(
@@ -132,9 +132,9 @@ def view(
     """Returns the layout of a view.
 
     Args:
-        layout: How what is viewed lies.
-        how: What is done to its elements.
-        undone_by: The view that `how` would undo if it were the last one.
+        layout: The layout of the viewed tensor.
+        how: The operation on its elements.
+        undone_by: The view that `how` undoes if it is the last one.
         cut: A layout with the borders of the view.
     """
     steps = layout.how if isinstance(layout, View) else ()
@@ -146,11 +146,11 @@ def view(
 
 @lru_cache(maxsize=_CACHED)
 def overlaps(source: Axis, other: Axis) -> int:
-    """Returns the most coordinates of an axis that hold what lies at one coordinate of another.
+    """Returns the most coordinates of an axis that one coordinate of another axis overlaps.
 
     Args:
-        source: How the elements lie.
-        other: How they are wanted, cut from the same extent.
+        source: The axis as the elements lie.
+        other: The wanted axis, cut from the same extent.
     """
     if source.coordinates == 1 or source == other:
         return 1
@@ -169,7 +169,7 @@ def part_begins(axis: Axis) -> NDArray[np.int64]:
 
 
 def tile_offsets(layout: Blocks) -> NDArray[np.int64]:
-    """Returns for every element, in row-major order, its tile, counted from the first one.
+    """Returns the tile of every element, in row-major order, counted from the first tile.
 
     The definition of what a layout means; costs are computed without it.
     """
@@ -188,7 +188,7 @@ def tile_offsets(layout: Blocks) -> NDArray[np.int64]:
 
 
 def _tile_strides(layout: Blocks) -> dict[int, int]:
-    """Returns how many tiles a step along each cut axis is."""
+    """Returns the number of tiles that a step along each cut axis skips."""
     strides, stride = {}, layout.share
     for number in reversed(layout.order):
         strides[number] = stride

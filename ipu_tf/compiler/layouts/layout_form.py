@@ -1,4 +1,4 @@
-"""The one form of blocks: axes joined where that says as much, and cut instead of shared."""
+"""Brings blocks to canonical form: joins axes where nothing is lost, cuts instead of shares."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _CACHED = 1 << 14
 
 
 def blocks(axes: Sequence[Axis], *, order: Sequence[int] = (), share: int = 1) -> Blocks:
-    """Returns the layout of a tensor that is cut along its axes, in the one form it is kept in.
+    """Returns the layout of a tensor that is cut along its axes, in canonical form.
 
     Args:
         axes: From the outermost to the innermost.
-        order: All axes as tiles are numbered, the slowest first; by default as they are.
+        order: All axes in the order of tile numbers, the slowest first; by default that of `axes`.
         share: Neighbouring tiles that each have an even piece of a block, at most one an element.
     """
     numbered = list(order) or list(range(len(axes)))
@@ -40,7 +40,7 @@ def blocks(axes: Sequence[Axis], *, order: Sequence[int] = (), share: int = 1) -
 
 @lru_cache(maxsize=_CACHED)
 def linear(elements: int, tiles: int) -> Blocks:
-    """Returns the blocks that "linear" stands for: even pieces, the last ones perhaps short."""
+    """Returns the blocks of a "linear" layout: even pieces, of which the last may be short."""
     if elements == 1:
         return Blocks(axes=(), order=())
     piece = ceil_div(elements, tiles)
@@ -50,12 +50,12 @@ def linear(elements: int, tiles: int) -> Blocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Numbered:
-    """One or more axes in the making.
+    """One or more axes while they are joined.
 
     Attributes:
-        axis: They as one.
-        first: Place of the first of them that is cut among all that are, as tiles are numbered.
-        last: Place of the last one.
+        axis: The joined axis.
+        first: Position of its first cut axis among all cut axes, in the order of tile numbers.
+        last: Position of its last cut axis.
     """
 
     axis: Axis
@@ -72,7 +72,7 @@ def _plain(axis: Axis, share: int) -> Axis:
 
 
 def _merged(found: Sequence[_Numbered]) -> list[_Numbered]:
-    """Returns axes with neighbours as one wherever that says as much."""
+    """Returns axes with neighbours joined wherever that loses no information."""
     cut = sorted(one.first for one in found if one.axis.coordinates > 1)
     merged: list[_Numbered] = []
     for one in found:
@@ -87,7 +87,7 @@ def _merged(found: Sequence[_Numbered]) -> list[_Numbered]:
 
 
 def _joined(outer: _Numbered, inner: _Numbered) -> _Numbered | None:
-    """Returns two axes as one, if that says as much."""
+    """Returns two axes joined to one, if that loses no information."""
     one, other = outer.axis, inner.axis
     extent = one.extent * other.extent
     if other.parts == 1:
@@ -101,7 +101,7 @@ def _joined(outer: _Numbered, inner: _Numbered) -> _Numbered | None:
 
 
 def _without_share(found: list[_Numbered], share: int) -> tuple[list[_Numbered], int]:
-    """Returns axes that are cut further where tiles share blocks, and how many still do.
+    """Returns axes cut further where tiles share blocks, and the number of tiles that still share.
 
     Tiles that share a block have whole rows of it wherever their number divides the rows.
     """

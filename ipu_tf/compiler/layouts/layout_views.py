@@ -15,15 +15,14 @@ _CACHED = 1 << 14
 
 @lru_cache(maxsize=_CACHED)
 def split(layout: Blocks, dims: tuple[int, ...]) -> tuple[Blocks, tuple[int, ...]] | None:
-    """Returns a layout with an axis border at every border of some dimensions, if it has them.
+    """Returns a layout with an axis border at every border of some dimensions, if possible.
 
     Args:
         layout: The blocks.
         dims: Extents with the same number of elements.
 
     Returns:
-        The same blocks, and for every axis the dimension it belongs to; None if parts end within
-        rows.
+        The same blocks, and the dimension of every axis; None if parts end within rows.
     """
     axes: list[Axis] = []
     owners: list[int] = []
@@ -70,9 +69,9 @@ def common_dims(one: Blocks, other: Blocks) -> tuple[int, ...] | None:
 def transposed(layout: Blocks, dims: Sequence[int], permutation: Sequence[int]) -> Blocks | None:
     """Returns the layout of a transposed view in the row-major order of the result.
 
-    Where several tiles share a block, they have the pieces of the transposed block in its own
-    order, which are others: their borders are right, their tiles are not. None if it has no
-    blocks: parts end within rows.
+    Where several tiles share a block, each has a piece of the transposed block in that block's
+    own order: the borders of the pieces are right, their tiles are not. None if the view has no
+    blocks, because parts end within rows.
     """
     found = split(layout, tuple(dims))
     if found is None:
@@ -97,7 +96,7 @@ def keeps_reversed(layout: Blocks, dims: Sequence[int], reversed_: Sequence[int]
 
 
 def reduced(layout: Blocks, dims: Sequence[int], reduced_: Sequence[int]) -> Blocks | None:
-    """Returns the layout without some dimensions; None if those are cut, or have no borders."""
+    """Returns the layout without some dimensions; None if they are cut, or have no borders."""
     found = split(layout, tuple(dims))
     if found is None or layout.share > 1:
         return None
@@ -109,12 +108,12 @@ def reduced(layout: Blocks, dims: Sequence[int], reduced_: Sequence[int]) -> Blo
 
 
 def resized(layout: Blocks, dims: Sequence[int], extents: Sequence[int]) -> Blocks | None:
-    """Returns the layout of a tensor of other extents whose dimensions are cut as often.
+    """Returns the layout of a tensor of other extents, with its dimensions cut into as many parts.
 
     Args:
         layout: A layout.
-        dims: Extents of the tensor that has it.
-        extents: Those of the other one, as many.
+        dims: Extents of the tensor with that layout.
+        extents: Extents of the other tensor, as many.
 
     Returns:
         The layout; None if a dimension of another extent is cut in several ways.

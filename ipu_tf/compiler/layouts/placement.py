@@ -1,4 +1,4 @@
-"""Where tensors lie: which tiles hold how much of them."""
+"""Placements: which tiles hold how much of a tensor."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Placement:
         first_tile: The tile of the first piece; after the last tile of the chip comes tile 0.
         tiles: Number of tiles that hold a piece.
         layout: Which block lies on which tile. Tensors of the same elements, tiles, first tile and
-            layout lie alike, element by element, and meet without an exchange. Blocks that are
+            layout are aligned, element by element, and need no exchange to meet. Blocks that are
             even pieces of the row-major order become "linear".
-        repeats: For a view in which elements repeat (a broadcast): where the distinct ones lie.
-            The other fields then say how it would lie if it were stored. None for all others.
+        repeats: For a view in which elements repeat (a broadcast): the placement of the distinct
+            elements. The other fields then describe the view as if it were stored. None otherwise.
         pattern: The dimensions of such a view, the outermost first: extents, and whether distinct
             elements follow one another along them.
     """
@@ -59,7 +59,7 @@ class Placement:
 
     @property
     def blocks(self) -> Blocks | None:
-        """Its blocks; None where no more than a name of its layout is known."""
+        """Its blocks; None if only the name of its layout is known."""
         if isinstance(self.layout, Blocks):
             return self.layout
         if self.layout == LINEAR and self.elements:
@@ -68,7 +68,7 @@ class Placement:
 
     @property
     def cut(self) -> Blocks | None:
-        """Blocks with the borders of its own, whichever tiles they lie on; None if not known."""
+        """Blocks with the same borders, on any tiles; None if not known."""
         return self.layout.cut if isinstance(self.layout, View) else self.blocks
 
     @property
@@ -86,7 +86,7 @@ class Placement:
 
     @property
     def footprint(self) -> Footprint:
-        """The memory it takes."""
+        """Its memory on the tiles."""
         tile_bytes = self.tile_elements * self.element_bytes
         return Footprint(first_tile=self.first_tile, tiles=self.tiles, tile_bytes=tile_bytes)
 

@@ -1,4 +1,4 @@
-"""Plans as the cost model reads them: one, or thousands of one method side by side."""
+"""Plans in the form that the cost model reads: one plan, or an array of plans of one method."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Candidates:
 
     Attributes:
         splits: Parts of every extent.
-        serial: How many of them follow one another on a tile, for the extents that allow it.
+        serial: Number of these parts that a tile computes in turn, for extents that allow it.
         method: The vertices, a key of `METHODS`.
         grain: Reduction elements of one AMP pass.
         partials: Type of the partial results.
@@ -54,11 +54,11 @@ class Candidates:
         return self.tile_parts(self.splits)
 
     def tile_parts(self, names: Iterable[str]) -> Count:
-        """Returns over how many tiles the named extents are split together."""
+        """Returns the number of tiles that share the named extents."""
         return math.prod(self._tile_parts(name) for name in names)
 
     def serial_steps(self, names: Iterable[str]) -> Count:
-        """Returns in how many steps the named extents are taken together."""
+        """Returns the number of serial steps over the named extents."""
         return math.prod(self.serial.get(name, 1) for name in names)
 
     def take(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Candidates:

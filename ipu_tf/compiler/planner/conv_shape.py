@@ -1,4 +1,4 @@
-"""A 2-D convolution or one of its gradients as a shape: its extents, and what a block needs."""
+"""The shape of a 2-D convolution or of one of its gradients: extents, and the needs of a block."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ConvShape:
     """A 2-D convolution or one of its gradients, named after the forward convolution.
 
     Attributes:
-        pass_: Which of the three; called `pass_` because `pass` is a keyword.
+        pass_: Forward pass, input gradient or filter gradient; `pass` itself is a keyword.
         batch: Images.
         in_rows: Rows of the forward input.
         in_columns: Columns of the forward input.
@@ -112,7 +112,7 @@ class ConvShape:
 
     @property
     def extents(self) -> dict[str, int]:
-        """What a plan splits, in the plan's order (docs/numerics.md, "Plans")."""
+        """Extents that a plan splits, in the plan's order (docs/numerics.md, "Plans")."""
         field = (self.out_rows, self.out_columns)
         channels = (self.out_channels, self.in_channels)
         if self.pass_ == "input_gradient":
@@ -198,13 +198,13 @@ class ConvShape:
         return self.in_rows, self.in_columns
 
     def halo(self, block: Block) -> tuple[int, float]:
-        """Returns what the windows of a block read of the left input besides the block itself.
+        """Returns how many blocks of the left input the windows of one block read.
 
         Args:
             block: Part sizes.
 
         Returns:
-            How many blocks they meet, their own included, and their elements over those of one.
+            The number of these blocks, its own included, and their elements over those of one.
         """
         met, ratio = 1, 1.0
         whole = self._left_extents
@@ -220,24 +220,24 @@ class ConvShape:
     def rearranged(self) -> tuple[bool, bool]:
         """Whether the left and the right input change their layout before the multiplication.
 
-        The forward pass finds both as it needs them. The input gradient transposes the channels of
-        the filter; the filter gradient makes channels of the pixels of image and gradient.
+        The forward pass finds both in the layout it needs. The input gradient transposes the
+        channels of the filter; the filter gradient turns pixels of image and gradient to channels.
         """
         return (self.pass_ == "filter_gradient", self.pass_ != "forward")
 
     @property
     def left_waits(self) -> bool:
-        """Whether layouts are made for the left input to wait while the right one streams past it.
+        """Whether layouts assume that the left input stays in place while the right one streams.
 
-        Of a convolution the filter waits, which is the right input.
+        False: in a convolution the right input, the filter, stays in place.
         """
         return False
 
     def work(self, block: Block, partials: str) -> ContractionWork:
-        """Returns what a tile computes for a block.
+        """Returns the work of a tile for a block.
 
-        The filter gradient has the filter's positions and input channels for positions, the pixels
-        of a row of `dy` for input channels, and its images and rows for taps. The input gradient of
+        The filter gradient uses the filter's positions and input channels as positions, the pixels
+        of a row of `dy` as input channels, and its images and rows as taps. The input gradient of
         a strided convolution forms only the taps that meet an element of `dy`.
         """
         kernel = block["kernel_rows"] * block["kernel_columns"]

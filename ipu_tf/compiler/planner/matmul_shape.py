@@ -1,4 +1,4 @@
-"""A matmul as a shape: what can be split, and what a block of it needs."""
+"""The shape of a matmul: its extents, and the needs of a block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class MatMulShape:
     Attributes:
         batch: Number of products; 1 for a plain matmul.
         m: Rows of the result.
-        k: Elements that are summed over.
+        k: Elements summed over.
         n: Columns of the result.
         dtype: Type of the inputs, "float32" or "float16".
     """
@@ -37,7 +37,7 @@ class MatMulShape:
 
     @property
     def extents(self) -> dict[str, int]:
-        """What a plan splits, in the plan's order."""
+        """Extents that a plan splits, in the plan's order."""
         return {"batch": self.batch, "rows": self.m, "columns": self.n, "reduction": self.k}
 
     @property
@@ -54,15 +54,15 @@ class MatMulShape:
     def rearranged(self) -> tuple[bool, bool]:
         """Whether the left and the right input change their layout before the multiplication.
 
-        Operands of a matmul are laid out for it where they are made.
+        Neither does: the ops that produce the operands of a matmul lay them out for it.
         """
         return (False, False)
 
     @property
     def left_waits(self) -> bool:
-        """Whether layouts are made for the left input to wait while the right one streams past it.
+        """Whether layouts assume that the left input stays in place while the right one streams.
 
-        Of a matmul it does, as poplibs lays out operands and result.
+        True: poplibs lays out the operands and the result of a matmul this way.
         """
         return True
 
@@ -92,7 +92,7 @@ class MatMulShape:
         return Operands(left=batch * m * k, right=batch * k * n, output=batch * m * n)
 
     def work(self, block: Block, partials: str) -> ContractionWork:
-        """Returns what a tile computes for a block."""
+        """Returns the work of a tile for a block."""
         return ContractionWork(
             groups=block["batch"],
             positions=block["rows"],

@@ -1,4 +1,4 @@
-"""Which methods can compute an op."""
+"""Lists the methods that can compute an op."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _SLIC_STRIDES = (1, 2)
 
 
 def methods_for(shape: OpShape) -> tuple[str, ...]:
-    """Returns the methods that can compute an op, those first that are preferred in a tie."""
+    """Returns the methods that can compute an op; an earlier one wins a tie."""
     possible = _conv_methods(shape) if isinstance(shape, ConvShape) else _matmul_methods(shape.k)
     return tuple(method for method in possible if shape.dtype in METHODS[method].dtypes)
 
 
 def _matmul_methods(k: int) -> tuple[str, ...]:
-    # Operands are laid out for the swapped ones (`MatMulShape.left_waits`).
+    # Layouts of operands fit the swapped methods (`MatMulShape.left_waits`).
     methods = ("amp_1x1_swapped", "amp_1x1", "horizontal_mac_swapped")
     return (*methods, "outer_product_swapped") if k == 1 else methods
 

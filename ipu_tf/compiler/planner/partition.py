@@ -1,4 +1,4 @@
-"""How an extent is cut into parts. The rule is defined in docs/numerics.md."""
+"""The rule that cuts an extent into parts, as docs/numerics.md defines it."""
 
 from __future__ import annotations
 

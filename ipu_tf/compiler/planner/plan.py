@@ -1,7 +1,7 @@
-"""Plans: how a matmul or convolution is split over tiles, and whether a plan is possible.
+"""Plans: how a matmul or convolution is split over tiles; checks that a plan is possible.
 
-A plan is what the planner finds, what the cost model charges and what the tile op executes.
-docs/numerics.md defines what it means for the numbers.
+The planner finds a plan, the cost model charges it, and the tile op executes it.
+docs/numerics.md defines how it determines the numbers.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _TEXTS = ("partials", "method")
 
 
 class PlanDoesNotFit(ValueError):
-    """A plan needs more memory than a tile may give it."""
+    """A plan needs more memory than it may use on a tile."""
 
 
 class _Plan:
-    """What both plans share; their fields are the splits, the serial steps and these three."""
+    """Base of both plans, whose fields are the splits, the serial steps and these three."""
 
     __slots__ = ()
     _OTHERS: ClassVar[tuple[str, ...]] = ("grain", "partials", "method")
@@ -201,7 +201,7 @@ Plan: TypeAlias = MatMulPlan | ConvPlan
 
 
 def partial_dtype(dtype: str, partials: str) -> str:
-    """Returns the type that partials really have: float32 inputs always have float32 partials.
+    """Returns the actual type of partials: float32 inputs always have float32 partials.
 
     Raises:
         ValueError: `partials` is neither "float32" nor "float16".
@@ -212,7 +212,7 @@ def partial_dtype(dtype: str, partials: str) -> str:
 
 
 def largest_block(shape: OpShape, splits: Block, grain: int) -> Block:
-    """Returns the part size of every extent on the tile with the most to do.
+    """Returns the part size of every extent on the busiest tile.
 
     Args:
         shape: The op.
@@ -227,10 +227,10 @@ def largest_block(shape: OpShape, splits: Block, grain: int) -> Block:
 
 
 def check_parts(plan: Plan, shape: OpShape) -> None:
-    """Checks that a plan is of the op's kind and splits no extent into more parts than it has.
+    """Checks that a plan is of the op's kind and splits no extent into more parts than elements.
 
     Raises:
-        ValueError: It is not, or it does.
+        ValueError: The plan is of another kind, or splits an extent too often.
     """
     if plan.splits.keys() != shape.extents.keys():
         raise ValueError(
@@ -251,7 +251,7 @@ def check_parts(plan: Plan, shape: OpShape) -> None:
 
 
 def _check_steps(plan: Plan, shape: OpShape) -> None:
-    """Checks that partials can be added up in the order in which the steps make them."""
+    """Checks that the order of the steps is an order in which partials can be added up."""
     stepped = [name for name in shape.reduction_splits if plan.serial.get(name, 1) > 1]
     for name in stepped:
         before = shape.reduction_splits[: shape.reduction_splits.index(name)]

@@ -1,4 +1,4 @@
-"""What the tile with the most to do holds and receives under a plan."""
+"""The blocks that the busiest tile holds and receives under a plan."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ACCUMULATOR_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBlocks:
-    """The blocks of one step on the tile with the most to do, as elements and as bytes.
+    """The blocks of one step on the busiest tile, as elements and as bytes.
 
     Attributes:
         block: Part sizes.
         operands: Elements of both inputs and of the partial result.
-        left_bytes: The left input as it is received.
-        right_bytes: The right input as it is received.
+        left_bytes: The left input as the tile receives it.
+        right_bytes: The right input as the tile receives it.
         partial_bytes: The partial result, padded as the vertices leave it.
         padded_bytes: Both inputs as the vertices read them: padded, or expanded.
         left_kept: Whether no serial step changes the left input.
@@ -72,15 +72,15 @@ def plan_blocks(shape: OpShape, plans: Candidates, target: Target) -> PlanBlocks
 
 
 def scratch_bytes(shape: OpShape, plans: Candidates, target: Target) -> Count:
-    """Returns the bytes that plans need of their fullest tile while they run.
+    """Returns the bytes that plans need on their fullest tile while they run.
 
-    Operands and result are not in it: they lie on the tiles before and after.
+    Excludes operands and result: they lie on the tiles before and after.
     """
     return sum(scratch_parts(shape, plans, target).values())
 
 
 def scratch_parts(shape: OpShape, plans: Candidates, target: Target) -> dict[str, Count]:
-    """Returns what `scratch_bytes` is made of; what is never there together is there once."""
+    """Returns the terms of `scratch_bytes`; buffers that are never live together count once."""
     blocks = plan_blocks(shape, plans, target)
     depth = plans.tile_parts(shape.reduction_splits)
     received = ceil_div(blocks.partial_bytes * (depth - 1), depth)
@@ -104,7 +104,7 @@ def scratch_parts(shape: OpShape, plans: Candidates, target: Target) -> dict[str
 
 
 def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWork:
-    """Returns what a tile computes for a block, as the method sees it."""
+    """Returns the work of a tile for a block, as the method sees it."""
     work = shape.work(block, plans.partials)
     if not METHODS[plans.method].swapped:
         return work
@@ -117,7 +117,7 @@ def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWo
 
 
 def turned(shape: OpShape, method: str) -> bool:
-    """Returns whether a method streams the other input than layouts are made for."""
+    """Returns whether a method streams the input that layouts assume to stay in place."""
     return METHODS[method].swapped != shape.left_waits
 
 
@@ -165,7 +165,7 @@ def _padded(shape: OpShape, plans: Candidates, block: Block, target: Target) -> 
         sizes[name] = ceil_div(block[name], unit) * unit
     exact = shape.operands(block)
     filled = shape.operands(sizes)
-    # Padding widens channels alone: a pixel beyond the image is none.
+    # Padding widens only channels: no pixels exist beyond the image.
     return Operands(
         left=filled.left if shape.grained_split != "field_columns" else exact.left,
         right=filled.right,

@@ -1,4 +1,4 @@
-"""A cheap lower bound of what plans cost, to price only those that can be best."""
+"""A cheap lower bound of the cost of plans: only plans that can be best need a price."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from ipu_tf.machine.target import Target
 
 
 def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
-    """Returns cycles that plans cannot go below.
+    """Returns a lower bound of the cycles of plans.
 
-    They count the bytes that a tile receives at the highest rate, its multiply-accumulates at the
-    peak of the method, channels filled up where the method does that, and the turn of operands.
+    The bound counts the bytes that a tile receives at the highest rate, its multiply-accumulates
+    at the peak of the method (with channels filled up if the method does so), and the
+    transposition of operands.
     """
     block = largest_block(shape, plans.splits, plans.grain)
     operands = shape.operands(block)
@@ -42,7 +43,7 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
 
 
 def least_cycles_by(method: str, shape: OpShape, partials: str, target: Target) -> int:
-    """Returns cycles that no plan by a method can go below: all tiles multiply at its peak."""
+    """Returns a lower bound for all plans of a method: every tile multiplies at its peak."""
     work = shape.work(shape.extents, partials)
     macs = work.groups * work.positions * work.in_channels * work.taps * work.out_channels
     peak = METHODS[method].peak_macs_per_cycle(shape.dtype, partials, target)

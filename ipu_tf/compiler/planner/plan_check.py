@@ -1,4 +1,4 @@
-"""Whether a plan can run on a machine."""
+"""Checks whether a plan can run on a machine."""
 
 from __future__ import annotations
 

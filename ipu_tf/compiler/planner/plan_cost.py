@@ -1,7 +1,7 @@
-"""What plans cost on the machine: the phases that they run, for one plan or thousands at once.
+"""Cycles of plans on the machine, phase by phase, for one plan or thousands at once.
 
 Operands lie spread evenly over the tiles that read them, results over the tiles that compute them.
-Every phase counts the tile with the most to do. Models serial steps, exchange with paired tiles,
+Every phase costs as much as its busiest tile. Models serial steps, exchange with paired tiles,
 changes of layout, multiplication, addition of partials in up to three stages, casts, and a sync for
 every phase. Does not model the order of tiles, nor an exchange that overlaps with computing.
 """
@@ -33,7 +33,7 @@ from ipu_tf.machine.vertices.convert import convert
 from ipu_tf.machine.vertices.movement import copy, dynamic_slice, dynamic_update, transpose
 
 STAGED_DEPTHS = (16, 125)
-"""Partials from which on they are added in one more stage: fewer messages, and less code for them
+"""Number of partials from which one more stage adds them: fewer messages, and less exchange code
 (poplibs' ConvReducePlan.cpp)."""
 
 _XLA_NAMES = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
@@ -41,7 +41,7 @@ _XLA_NAMES = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One or more supersteps of a plan that do the same.
+    """One or more equal supersteps of a plan.
 
     Attributes:
         name: What it does.
@@ -67,7 +67,7 @@ def plan_cost(shape: OpShape, plan: Plan | Candidates, target: Target) -> Count:
 
 
 def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tuple[Phase, ...]:
-    """Returns the phases of plans, in the order in which they run; those without work cost nothing.
+    """Returns the phases of plans, in the order they run; phases without work cost nothing.
 
     Args:
         shape: The op.
@@ -110,7 +110,7 @@ def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
 def _turn(shape: OpShape, plans: Candidates, target: Target) -> Cost:
     """The copy of both operands and of the result to layouts for other blocks.
 
-    Their elements are copied one by one where they lie, and sent. Charged as poplibs' planner does.
+    The tiles that hold the elements copy them one by one and send them. Charged as in poplibs.
     """
     sent_bytes = turned_elements(shape, plans.tiles) * DTYPE_BYTES[shape.dtype]
     return Cost(
@@ -135,12 +135,12 @@ def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target
 
 
 def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
-    """The exchange of operands, anew in every step, and the multiply-accumulates."""
+    """The exchange of operands, repeated in every step, and the multiply-accumulates."""
     left_readers = plans.tile_parts(shape.left_shared_by)
     right_readers = plans.tile_parts(shape.right_shared_by)
     left = _elsewhere(blocks.left_bytes, left_readers)
     right = _elsewhere(blocks.right_bytes, right_readers)
-    # Tiles that stream the same positions past other weights are neighbours and listen as pairs.
+    # Neighbouring tiles stream the same positions past different weights and listen as pairs.
     swapped = METHODS[plans.method].swapped
     streamed, readers = (right, right_readers) if swapped else (left, left_readers)
     shared = np.where(readers % 2 == 0, streamed, 0)
@@ -163,7 +163,7 @@ def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Targe
     stages = 1 + sum((remaining >= depth).astype(np.int64) for depth in STAGED_DEPTHS)
     cost, received = Cost(), 0
     for left in range(1 + len(STAGED_DEPTHS), 0, -1):
-        # The tolerance keeps the root of a whole power whole.
+        # With the tolerance, the root of an exact power does not round up.
         depth = np.where(stages < left, 1, np.ceil(remaining ** (1 / left) - 1e-9)).astype(np.int64)
         stage, stage_bytes = _stage(elements, depth, partial_bytes, target)
         cost, received = cost + stage, received + stage_bytes
@@ -172,7 +172,7 @@ def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Targe
 
 
 def _stage(elements: Count, depth: Count, partial_bytes: int, target: Target) -> tuple[Cost, Count]:
-    """Returns cost and received bytes of adding `depth` partials on as many tiles."""
+    """Returns the cost and the received bytes of adding `depth` partials on as many tiles."""
     share = ceil_div(elements, depth)
     received = share * (depth - 1) * partial_bytes
     cost = Cost(
@@ -186,7 +186,7 @@ def _stage(elements: Count, depth: Count, partial_bytes: int, target: Target) ->
 
 
 def _accumulate(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
-    """The addition of a step's sum to those of the steps before."""
+    """The addition of a step's sum to those of the earlier steps."""
     steps = plans.serial_steps(shape.reduction_splits)
     share = _result_share(shape, plans, blocks)
     cycles = add_in_place_cycles(elements=share, element_bytes=ACCUMULATOR_BYTES, target=target)
@@ -211,7 +211,7 @@ def _update(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Targe
 
 
 def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
-    """The conversion of the sum to the type of the result, where no reduction does it."""
+    """The conversion of the sum to the type of the result, unless a reduction converts it."""
     partials = partial_dtype(shape.dtype, plans.partials)
     if partials == shape.dtype:
         return Phase(name="cast", cost=Cost())
@@ -227,7 +227,7 @@ def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target)
 
 
 def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Count:
-    """Returns the elements of one step's result that a tile ends up with."""
+    """Returns the elements of one step's result that a tile holds at the end."""
     return ceil_div(blocks.operands.output, plans.tile_parts(shape.reduction_splits))
 
 
@@ -251,5 +251,5 @@ def _computed(cycles: Count, target: Target) -> Cost:
 
 
 def _elsewhere(held_bytes: Count, readers: Count) -> Count:
-    """Returns what a tile receives of a block of which each reader has an even share."""
+    """Returns the elements that a tile receives if each reader holds an even share of a block."""
     return held_bytes - ceil_div(held_bytes, readers)

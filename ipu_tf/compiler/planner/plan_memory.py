@@ -1,4 +1,4 @@
-"""What a plan takes of a tile's memory while it runs, and for good."""
+"""Memory that a plan takes on a tile, while it runs and permanently."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _STEP_CODE_BYTES = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMemory:
-    """Bytes of the fullest tile, beside where operands and result lie between ops.
+    """Bytes of the fullest tile, without operands and result as they lie between ops.
 
     Attributes:
         tiles: Tiles that the plan occupies.
         operand_bytes: Blocks of the operands as the vertices read them (exchange buffers).
         partial_bytes: The partial result of the tile.
-        rearranged_bytes: Operands in another layout, and slices of them, where they are sent.
-        reduce_bytes: Received partials, beyond what takes the place of the operands.
+        rearranged_bytes: Operands in another layout, and slices of them, on the sending tiles.
+        reduce_bytes: Received partials that do not fit in the place of the operands.
         accumulator_bytes: Sums of the steps so far.
-        vertex_state_bytes: State of the vertices; kept for good.
+        vertex_state_bytes: State of the vertices; always live.
         code: Codelets, as name -> bytes; a tile holds each once in a program.
     """
 

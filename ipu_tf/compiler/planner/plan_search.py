@@ -1,4 +1,4 @@
-"""The search for a plan among candidates: bounded all at once, priced until none can be better."""
+"""Searches candidates: bounds all of them at once, then prices them until none can be better."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ipu_tf.compiler.planner.shapes import OpShape
 from ipu_tf.machine.target import Target
 
 _PRICED_FIRST = 256
-"""Plans of the lowest bounds; the best of them rules most others out."""
+"""Number of plans with the lowest bounds, priced first; the best of them rules out most others."""
 
 _PRICED_GROWTH = 8
 _STEPPED = 1024
 _STEPPED_FOR_MEMORY = 64
-"""Splits that are tried in steps: those of the lowest bounds, and of the least memory. All are
-where nothing fits else."""
+"""Number of splits tried in steps: those with the lowest bounds, and with the least memory. If
+no plan fits, all splits are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,13 @@ class Found:
 
 
 class PlanSearch:
-    """The best plan so far, and the one of least memory.
+    """The best plan so far, and the plan with the least memory.
 
     Args:
         shape: The op.
         target: The machine.
-        limit_bytes: What a plan may take of a tile.
-        release: Whose planner to follow.
+        limit_bytes: Bytes of a tile that a plan may take.
+        release: The poplibs release whose planner the search follows.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class PlanSearch:
         self._least: Found | None = None
 
     def rules_out(self, method: str, partials: str) -> bool:
-        """Returns whether no plan by a method can be of interest."""
+        """Returns whether all plans of a method are too slow to be of interest."""
         least = least_cycles_by(method, self._shape, partials, self._target)
         return least > self._most_cycles
 
     def add(self, plans: Candidates) -> None:
-        """Looks for a better plan among candidates without serial steps, and their serial ones."""
+        """Looks for a better plan among candidates without serial steps, then with serial steps."""
         if self._release.cycle_backoff:
             self._added.append(plans)
         plans, bound, needed = self._of_interest(plans)
@@ -79,7 +79,7 @@ class PlanSearch:
             self._add_stepped(plans, np.delete(large, chosen))
 
     def _add_stepped(self, plans: Candidates, chosen: NDArray[np.intp]) -> None:
-        """Looks for a better plan among some candidates, in as few steps as make them fit."""
+        """Looks for a better plan among some candidates, in the fewest steps that fit."""
         if len(chosen) == 0:
             return
         for stepped in in_fewest_steps(
@@ -88,7 +88,7 @@ class PlanSearch:
             self._price(*self._of_interest(stepped))
 
     def result(self) -> Found:
-        """Returns the cheapest plan that fits, else the one of least memory.
+        """Returns the cheapest plan that fits, else the plan with the least memory.
 
         Raises:
             PlanDoesNotFit: No plan fits the tile.
@@ -108,7 +108,7 @@ class PlanSearch:
 
     @property
     def _most_cycles(self) -> float:
-        """Above these cycles no plan is of interest."""
+        """Cycles above which no plan is of interest."""
         if self._best is None:
             return np.inf
         return self._best.cycles * (1 + self._release.cycle_backoff)
@@ -162,7 +162,7 @@ class PlanSearch:
             self._best = best
 
     def _smallest_within(self, best: Found) -> Found:
-        """Returns the plan of least memory in no more cycles than the release gives up."""
+        """Returns the plan with the least memory within the cycles that the release accepts."""
         for splits in self._added:
             plans, bound, needed = self._of_interest(splits)
             best = self._smaller(best, plans, bound, needed)
@@ -177,7 +177,7 @@ class PlanSearch:
         bound: NDArray[np.int64],
         needed: NDArray[np.int64],
     ) -> Found:
-        """Prices candidates in the order of their memory, until one takes no more cycles."""
+        """Prices candidates in the order of their memory, until one stays within the cycles."""
         order = np.lexsort((bound, needed))
         order = order[needed[order] < best.needed_bytes]
         for start in range(0, len(order), _PRICED_FIRST):

@@ -1,4 +1,4 @@
-"""The supersteps of a plan: what its cost is made of, in the order in which it runs."""
+"""The supersteps that make up the cost of a plan, in the order they run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan_supersteps(shape: OpShape, plan: Plan, target: Target) -> tuple[Superst
 
 
 def _after(phase: Phase, phases: list[Phase]) -> bool:
-    """Whether a phase follows the repeated ones."""
+    """Whether a phase runs after the repeated ones."""
     repeated = [index for index, other in enumerate(phases) if other.repeats > 1]
     return bool(repeated) and phases.index(phase) > repeated[0]
 
@@ -51,6 +51,6 @@ def _superstep(phase: Phase, plan: Plan, share: float) -> Superstep:
 
 
 def _mean_block_share(shape: OpShape, plan: Plan) -> float:
-    """Returns how much of the largest block the mean tile has."""
+    """Returns the mean tile's block as a share of the largest block."""
     largest = math.prod(largest_block(shape, plan.splits, plan.grain).values())
     return math.prod(shape.extents.values()) / (plan.parts * largest)

@@ -1,10 +1,10 @@
 """Finds the plan of the fewest modelled cycles that fits the memory of a tile.
 
-For every method that can compute the op, all splits over tiles (of a thinned set of part counts)
-are bounded from below at once; plans are then priced in the order of their bounds until no bound
-is below the best price. A plan in serial steps never costs less than the same plan without: steps
-are tried for the splits that would be cheaper but do not fit. A release that gives up cycles for
-memory plans a second time, for the least memory within those cycles.
+For every method that can compute the op, the search computes lower bounds of all splits over tiles
+(of a thinned set of part counts) at once; it then prices plans in the order of their bounds until
+no bound is below the best price. A plan in serial steps never costs less than the same plan without
+them, so the search tries steps only for splits that would be cheaper but do not fit. For a release
+that trades cycles for memory it runs again, for the least memory within those cycles.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def plan_matmul(
         partials: Type of the partial results; float32 inputs always have float32 partials.
         available_memory_proportion: Share of a tile's memory that the plan may take, in (0, 1].
             Where no plan fits it, the plan of least memory is returned if it fits the tile.
-        release: Whose planner to follow.
+        release: The poplibs release whose planner the search follows.
 
     Raises:
         PlanDoesNotFit: No plan fits the tile.

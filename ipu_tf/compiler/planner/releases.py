@@ -1,4 +1,4 @@
-"""What releases of poplibs plan differently, for figures that were measured with them."""
+"""Differences between the planners of poplibs releases, to compare with measured figures."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Literal, TypeAlias, get_args
 from ipu_tf.machine.contractions import METHODS
 
 Role: TypeAlias = Literal["output", "reduction", "streamed"]
-"""What a method makes of an extent. output: it waits in the AMP units, poplibs' output channels.
-reduction: it is summed over, poplibs' input channels. streamed: all others."""
+"""Role of an extent in a method. output: stays in the AMP units, poplibs' output channels.
+reduction: summed over, poplibs' input channels. streamed: all others."""
 
 ROLES: frozenset[Role] = frozenset(get_args(Role))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A planner's habits.
+    """The behaviour of one release's planner.
 
     Attributes:
-        name: What it is called.
-        cycle_backoff: Share of the fewest cycles that is given up for less memory.
+        name: Its name.
+        cycle_backoff: Extra cycles accepted for less memory, as a share of the fewest cycles.
         methods: The methods that it knows, keys of `METHODS`.
-        stepped: Roles of the extents that it may take in serial steps.
-        even: Roles of those whose steps must all be of the same size.
+        stepped: Roles of the extents that may be split into serial steps.
+        even: Roles of the extents whose serial steps must all have the same size.
     """
 
     name: str
@@ -53,16 +53,16 @@ class Release:
 
 CURRENT = Release(
     name="current",
-    # Serial splits of input channels divide their number (ConvModel.cpp). Steps over what is
-    # streamed are ours: poplibs takes none.
+    # Serial splits of input channels divide their number (ConvModel.cpp). Steps over streamed
+    # extents are ours: poplibs takes none.
     even=frozenset({"reduction"}),
 )
 """As poplibs 3.4: the fewest cycles, by any method."""
 
 FIRST = Release(
     name="first",
-    # poplibs of 2019, ConvOptions::cycleBackoffPercent, deprecated in the same year: a plan of
-    # least memory among those within 20% of the fewest cycles.
+    # poplibs of 2019, ConvOptions::cycleBackoffPercent, deprecated in the same year: the plan
+    # with the least memory among those within 20% of the fewest cycles.
     cycle_backoff=0.2,
     # Before SLIC and vertical MAC vertices.
     methods=frozenset(METHODS) - {"slic", "vertical_mac"},

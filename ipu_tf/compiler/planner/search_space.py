@@ -53,7 +53,7 @@ def parallel_splits(
         width: Columns of an AMP pass; a narrower block leaves some of the units idle.
     """
     names = list(shape.extents)
-    # The last column is the product of the others: plans that need too many tiles go at once.
+    # The last column is the product of the others: drops plans that need too many tiles early.
     rows: NDArray[np.int64] = np.ones((1, 1), dtype=np.int64)
     for name in names:
         parts = _part_counts(shape, name, target, width if name == filled else 1)
@@ -67,9 +67,9 @@ def parallel_splits(
 
 
 def in_all_steps(shape: OpShape, plans: Candidates, release: Release) -> Iterator[Candidates]:
-    """Yields plans in serial steps: every plan with every number of steps that it can take.
+    """Yields plans in serial steps: every plan with every possible number of steps.
 
-    One extent is taken in steps at a time, as by poplibs (ConvModel.cpp).
+    Each plan takes one extent in steps, as in poplibs (ConvModel.cpp).
     """
     for name in plans.serial:
         counts = _step_counts(shape, plans.method, name, release)
@@ -80,7 +80,7 @@ def in_all_steps(shape: OpShape, plans: Candidates, release: Release) -> Iterato
 def in_fewest_steps(
     shape: OpShape, plans: Candidates, target: Target, limit_bytes: int, release: Release
 ) -> Iterator[Candidates]:
-    """Yields plans in as few serial steps as make them fit; in as many as possible if none do."""
+    """Yields plans in the fewest serial steps that fit, or in the most if none fits."""
     for name in plans.serial:
         counts = _step_counts(shape, plans.method, name, release)
         usable = np.searchsorted(counts, _most_steps(shape, plans, name), side="right")
@@ -97,7 +97,7 @@ def in_fewest_steps(
 
 
 def _stepped(plans: Candidates, name: str, counts: NDArray[np.int64]) -> Candidates:
-    """Returns plans with so many steps of an extent."""
+    """Returns the plans with the given numbers of steps of an extent."""
     return dataclasses.replace(
         plans,
         splits={**plans.splits, name: plans.splits[name] * counts},
@@ -106,11 +106,11 @@ def _stepped(plans: Candidates, name: str, counts: NDArray[np.int64]) -> Candida
 
 
 def _most_steps(shape: OpShape, plans: Candidates, name: str) -> NDArray[np.int64]:
-    """Returns how many steps of an extent plans can take at most."""
+    """Returns the largest number of steps of an extent that each plan can take."""
     grain = plans.grain if name == shape.grained_split else 1
     most = ceil_div(shape.extents[name], grain) // np.asarray(plans.splits[name])
     if name in shape.reduction_splits:
-        # Partials of the splits before are added up first.
+        # The partials of earlier splits are added up first.
         for before in shape.reduction_splits[: shape.reduction_splits.index(name)]:
             most = np.where(plans.splits[before] == 1, most, 1)
     return most
@@ -122,7 +122,7 @@ def waiting_extent(shape: OpShape, method: str) -> str:
 
 
 def role(shape: OpShape, method: str, name: str) -> Role:
-    """Returns what a method makes of an extent."""
+    """Returns the role of an extent in a method."""
     if name in shape.reduction_splits:
         return "reduction"
     return "output" if name == waiting_extent(shape, method) else "streamed"
@@ -140,8 +140,8 @@ def _step_counts(shape: OpShape, method: str, name: str, release: Release) -> ND
 def _part_counts(shape: OpShape, name: str, target: Target, width: int) -> NDArray[np.int64]:
     """Returns the part counts worth trying for one extent.
 
-    Convolutions have so many extents that only even and round numbers of parts are tried. Of a
-    matmul all are that make another number of whole AMP passes.
+    Convolutions have many extents, so the search tries only even and round numbers of parts.
+    For a matmul it tries every number that changes the number of whole AMP passes.
     """
     extent = shape.extents[name]
     units = ceil_div(extent, AMP_GRAINS[shape.dtype] if name == shape.grained_split else 1)
@@ -158,6 +158,6 @@ def _part_counts(shape: OpShape, name: str, target: Target, width: int) -> NDArr
 
 
 def _with_other_sizes(units: int, parts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns those part counts, ascending, whose largest part no smaller count has."""
+    """Returns part counts, ascending, without those that do not make the largest part smaller."""
     _, first = np.unique(ceil_div(units, parts), return_index=True)
     return parts[np.sort(first)]

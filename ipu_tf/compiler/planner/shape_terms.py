@@ -1,4 +1,4 @@
-"""The terms in which shapes describe themselves to planner and checks."""
+"""Types and checks that all shapes share."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The shapes of the ops that are planned.
+"""The shapes of the ops that the planner plans.
 
-A shape tells planner, checks and cost model the same things: named extents, which of them are
-summed over, and, for a block of given part sizes, its operands and its work. The
-block methods take integers, or arrays with one entry per candidate plan.
+Planner, checks and cost model read the same shape: named extents, those that are summed over,
+and, for a block of given part sizes, its operands and its work. The block methods take
+integers, or arrays with one entry per candidate plan.
 """
 
 from __future__ import annotations
