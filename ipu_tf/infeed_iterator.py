@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals import patches
-from ipu_tf.internals.tensorflow import IteratorSpec, OwnedIterator
+from ipu_tf.internals.tensorflow import IteratorSpec, OwnedIterator, elements_of
 from ipu_tf.runtime import static_shapes
 
 _EAGER_ERROR = (
@@ -33,7 +33,7 @@ class IPUIteratorSpec(IteratorSpec):
         return IPUOwnedIterator
 
     def _from_components(self, components: Any) -> IPUOwnedIterator:
-        return IPUOwnedIterator(components=components, element_spec=self._element_spec)
+        return IPUOwnedIterator(components=components, element_spec=elements_of(self))
 
     @staticmethod
     def from_value(value: IPUOwnedIterator) -> IPUIteratorSpec:

@@ -20,7 +20,12 @@ from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
-from ipu_tf.internals.tensorflow import UpdateContext, autograph_artifact, is_recording
+from ipu_tf.internals.tensorflow import (
+    UpdateContext,
+    autograph_artifact,
+    is_recording,
+    strategy_of,
+)
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
@@ -338,7 +343,7 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
     def _call_for_each_replica(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        with _IPUReplicaContext(self._container_strategy(), replica_id_in_sync_group=0):
+        with _IPUReplicaContext(strategy_of(self), replica_id_in_sync_group=0):
             return fn(*args, **kwargs)
 
     def _update(
@@ -386,7 +391,7 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
     def _experimental_distribute_dataset(self, dataset: tf.data.Dataset, options: Any) -> Any:
         # A wrapped dataset would lose its static batch size.
         del options
-        if self._container_strategy().enable_keras_extensions:
+        if strategy_of(self).enable_keras_extensions:
             return dataset
         # The loop of stock Keras looks at the first batch on the host.
         return read_by_host(dataset)

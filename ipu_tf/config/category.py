@@ -39,6 +39,11 @@ class Category(Declared):
     configuration is installed.
     """
 
+    # State of an instance, kept beside the option values in its __dict__.
+    _root: type[Declared]
+    _prefix: str
+    _assigned: set[str]
+
     def __init__(self) -> None:
         self._bind(type(self), "")
 
@@ -195,6 +200,22 @@ class Category(Declared):
         table = attribute_table(self._root)
         changed = [f"{n}={v!r}" for n, v in self._leaves() if v != table[n].default]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def option_values(category: Category) -> Iterator[tuple[str, Any]]:
+    """Yields the dotted name and the value of every option at or below a category."""
+    return category._leaves()
+
+
+def option_value(category: Category, full_name: str) -> Any:
+    """Returns the value of an option at or below a category.
+
+    Args:
+        category: The category, or the whole configuration.
+        full_name: Dotted name from the root of the configuration.
+    """
+    owner, leaf = category._owner(full_name)
+    return getattr(owner, leaf)
 
 
 def _encode(metadata: AttributeMetadata, value: Any) -> Any:

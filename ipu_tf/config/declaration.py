@@ -38,11 +38,6 @@ class Declared:
     The class attributes are read-only; a subclass gets its own.
     """
 
-    # State of an instance, kept beside the option values in its __dict__.
-    _root: type[Declared]
-    _prefix: str
-    _assigned: set[str]
-
     _hints: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     _options: ClassVar[Mapping[str, Option]] = MappingProxyType({})
     _categories: ClassVar[Mapping[str, Any]] = MappingProxyType({})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from ipu_tf.config.category import option_value, option_values
 from ipu_tf.config.declaration import attribute_table, option_declarations
 from ipu_tf.config.device import DeviceConfiguration
 from ipu_tf.config.enums import DeviceConnectionType
@@ -75,11 +76,6 @@ def resolve(config: OptionTree) -> DeviceConfiguration:
     )
 
 
-def _value(config: OptionTree, name: str) -> Any:
-    owner, leaf = config._owner(name)
-    return getattr(owner, leaf)
-
-
 def _word(member: Enum) -> Any:
     """Returns the name of an enum member as `DeviceConfiguration` spells it."""
     return member.name.lower()
@@ -87,19 +83,19 @@ def _word(member: Enum) -> Any:
 
 def _check_types(config: OptionTree) -> None:
     """Checks again, because lists and dictionaries may have been changed in place."""
-    for name, value in config._leaves():
+    for name, value in option_values(config):
         attribute_table(OptionTree)[name].check_type(value)
 
 
 def _choice(config: OptionTree, name: str, *choices: str) -> Any:
-    value = _value(config, name)
+    value = option_value(config, name)
     if value not in choices:
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}. Received: {value!r}.")
     return value
 
 
 def _block(config: OptionTree, name: str) -> int:
-    size: int = _value(config, name)
+    size: int = option_value(config, name)
     if size < 0:
         raise ValueError(
             f"{name} must be a number of rows, or 0 for the compiler's choice. Received: {size}."
@@ -236,11 +232,11 @@ def _without_effect(config: OptionTree) -> tuple[str, ...]:
     """Returns the options that differ from their defaults and do nothing here."""
     table = attribute_table(OptionTree)
     idle = {name for name, declared in option_declarations(OptionTree) if not declared.effect}
-    names = [name for name, value in config._leaves() if name in idle]
-    changed = [name for name in names if _value(config, name) != table[name].default]
+    names = [name for name, value in option_values(config) if name in idle]
+    changed = [name for name in names if option_value(config, name) != table[name].default]
     planner_keys = [
         entry
         for path in ("matmuls.poplar_options", "convolutions.poplar_options")
-        for entry in keys_without_effect(_value(config, path), path)
+        for entry in keys_without_effect(option_value(config, path), path)
     ]
     return (*changed, *planner_keys)

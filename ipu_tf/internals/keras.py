@@ -137,6 +137,52 @@ def element_spec_of(epoch_iterator: Any) -> Any:
     return epoch_iterator._get_iterator().element_spec
 
 
+def variables_trained_by(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Returns the variables that an optimizer was built with, in their order.
+
+    The public `Optimizer.variables` are those of the optimizer itself. Relies on
+    `Optimizer._trainable_variables`.
+    """
+    variables: list[keras.Variable] = optimizer._trainable_variables
+    return variables
+
+
+def position_in(optimizer: keras.optimizers.Optimizer, variable: Any) -> int:
+    """Returns where a variable is among those that an optimizer was built with.
+
+    A variable of TensorFlow is found as its Keras variable is. Relies on
+    `Optimizer._get_variable_index`, as Keras' own optimizers do.
+    """
+    return int(optimizer._get_variable_index(variable))
+
+
+def key_in(optimizer: keras.optimizers.Optimizer, variable: Any) -> Any:
+    """Returns what an optimizer tells a variable by; it is the same for its Keras variable.
+
+    Relies on the `Optimizer._var_key` of TensorFlow's base class of optimizers.
+    """
+    return optimizer._var_key(variable)
+
+
+def check_is_built_for(optimizer: keras.optimizers.Optimizer, variables: Any) -> None:
+    """Checks that an optimizer was built with variables.
+
+    Relies on `Optimizer._check_variables_are_known`, whose error says what to do.
+
+    Raises:
+        ValueError: It was not built with one of them.
+    """
+    optimizer._check_variables_are_known(variables)
+
+
+def set_validation_steps(model: keras.Model, steps_per_execution: int) -> None:
+    """Sets how many steps at once the validation data is read in, which `fit` reads.
+
+    `fit` takes it from the training. Relies on `Trainer._eval_epoch_iterator`.
+    """
+    model._eval_epoch_iterator.steps_per_execution = steps_per_execution
+
+
 def set_strategy_of(optimizer: keras.optimizers.Optimizer, strategy: Any) -> None:
     """Makes a strategy the one that an optimizer makes and updates its variables under.
 

@@ -268,6 +268,23 @@ def register_pfor_converter(op_type: str, convert: Callable[[Any], tf.Tensor]) -
     _pfor_converter_registry.setdefault(op_type, converter)
 
 
+def elements_of(iterator_spec: IteratorSpec) -> Any:
+    """Returns the specification of the elements of an iterator, from that of the iterator.
+
+    Relies on `IteratorSpec._element_spec`.
+    """
+    return iterator_spec._element_spec
+
+
+def strategy_of(extended: Any) -> tf.distribute.Strategy:
+    """Returns the strategy that a `tf.distribute.StrategyExtended` extends.
+
+    The public `tf.distribute.get_strategy` is that in force, which may be another. Relies on
+    `StrategyExtendedV2._container_strategy`.
+    """
+    return extended._container_strategy()
+
+
 def dataset_inputs(dataset: Any) -> list[Any]:
     """Returns the datasets that a dataset transforms.
 

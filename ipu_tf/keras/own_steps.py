@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import set_strategy_of
+from ipu_tf.internals.keras import layers_within, set_strategy_of
 from ipu_tf.keras import overrides
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.replication import replication_factor
@@ -91,7 +91,7 @@ class OwnSteps(ScopedSteps, PipelineExtensions):
             return True
         # Variables that a step creates later, such as those of metrics, would not be replicated.
         alone = replication_factor(self.distribute_strategy, 1) == 1
-        return alone and all(layer.built for layer in self._flatten_layers(include_self=False))
+        return alone and all(layer.built for layer in layers_within(self))
 
     @contextlib.contextmanager
     def _about_to_run(self, step: str) -> Iterator[None]:

@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import compute_loss, loss_tracker_of
+from ipu_tf.internals.keras import compute_loss, loss_tracker_of, takes_training
 from ipu_tf.programs.op_names import LOSS, METRICS
 from ipu_tf.strategy import IPUStrategy
 
@@ -92,7 +92,7 @@ class ScopedSteps(keras.Model):
             return super().train_step(data)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
-            y_pred = self(x, training=True) if self._call_has_training_arg else self(x)
+            y_pred = self(x, training=True) if takes_training(self) else self(x)
             batch = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
             loss = loss_of(self, training=True, **batch)
             track_loss(self, loss, x)
@@ -109,7 +109,7 @@ class ScopedSteps(keras.Model):
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().test_step(data)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        y_pred = self(x, training=False) if self._call_has_training_arg else self(x)
+        y_pred = self(x, training=False) if takes_training(self) else self(x)
         batch = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
         track_loss(self, loss_of(self, training=False, **batch), x)
         return metrics_of(self, **batch)

@@ -14,6 +14,7 @@ from typing import Any
 import keras
 
 from ipu_tf.infeed_iterator import stock_dataset_iterators
+from ipu_tf.internals.keras import set_validation_steps
 from ipu_tf.keras import data as data_rules
 from ipu_tf.keras import feeding, functions, lengths, overrides, own_steps
 from ipu_tf.keras.callbacks import StepwiseCallbackList
@@ -137,8 +138,7 @@ class IPUTrainer(DeviceFunctions):
         """See `keras.Model.evaluate`; `ipu_tf.keras.data` has the rules for the data."""
         infeed = arguments["x"]
         if isinstance(infeed, Infeed):  # The validation data of `fit`.
-            steps = infeed.schedule.steps_per_execution
-            self._eval_epoch_iterator.steps_per_execution = steps
+            set_validation_steps(self, infeed.schedule.steps_per_execution)
             return _Call(arguments=arguments, infeed=infeed)
         infeed = self._infeed(
             Data.of(arguments),

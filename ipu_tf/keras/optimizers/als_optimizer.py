@@ -95,7 +95,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
             histogram_bin_edge=histogram_bin_edge,
         )
         super().__init__(opt, initial_scale=float(initial_loss_scaling_factor), name=name)
-        self._settings = settings
+        self.settings = settings
         self._histogram = self.add_variable((2,), dtype="float32", name="gradient_histogram")
         self._counter = self.add_variable((), dtype="int32", name="lsf_update_counter")
         start = keras.initializers.Constant(initial_loss_scaling_factor)
@@ -237,7 +237,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
             captured: Counts of captured gradients, None if there are none.
             scale: The factor that they were scaled by.
         """
-        settings = self._settings
+        settings = self.settings
         step = self._counter.value + 1
         due = tf.equal(step, settings.update_frequency)
         before = tf.convert_to_tensor(self._histogram.value)
@@ -266,7 +266,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def _next_scale(self, histogram: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
         """Returns the factor after an update; one that would leave its range stays."""
-        settings = self._settings
+        settings = self.settings
         share = tf.math.divide_no_nan(histogram[1], tf.reduce_sum(histogram))
         factor = tf.where(
             share < settings.ratio_threshold, float(self.increase_factor), self.decrease_factor
@@ -294,7 +294,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make this optimizer."""
         inner = keras.saving.serialize_keras_object(self.inner_optimizer)
-        return {"opt": inner, **dataclasses.asdict(self._settings), "name": self.name}
+        return {"opt": inner, **dataclasses.asdict(self.settings), "name": self.name}
 
     @classmethod
     def from_config(

@@ -17,13 +17,13 @@ class ReadOnly(property):
 
 
 class Setting:
-    """A field of the frozen `_settings` of an optimizer, which may be set until it is built."""
+    """A field of the frozen `settings` of an optimizer, which may be set until it is built."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, optimizer: Any, owner: type | None = None) -> Any:
-        return self if optimizer is None else getattr(optimizer._settings, self._name)
+        return self if optimizer is None else getattr(optimizer.settings, self._name)
 
     def __set__(self, optimizer: Any, value: Any) -> None:
         """Sets the field and calls `optimizer.reset`.
@@ -37,5 +37,5 @@ class Setting:
                 "optimizer is built, and programs have the value in them. Make a new optimizer. "
                 f"Received: {self._name}={value!r}."
             )
-        optimizer._settings = dataclasses.replace(optimizer._settings, **{self._name: value})
+        optimizer.settings = dataclasses.replace(optimizer.settings, **{self._name: value})
         optimizer.reset()

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.internals.keras import check_is_built_for, position_in, variables_trained_by
 from ipu_tf.keras.optimizers.ipu_optimizer_base import dense, dtype_name, slot_dtype_name
 
 
@@ -82,10 +83,10 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
         """
         if not self.built:
             self.build(list(trainable_variables or ()))
-        variables = list(trainable_variables or self._trainable_variables)
-        self._check_variables_are_known(variables)
+        variables = list(trainable_variables or variables_trained_by(self))
+        check_is_built_for(self, variables)
         pairs = [
-            (self._accumulators[self._get_variable_index(variable)], grad, variable)
+            (self._accumulators[position_in(self, variable)], grad, variable)
             for grad, variable in zip(grads, variables, strict=True)
             if grad is not None
         ]

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras import key_in
+
 
 class IpuOptimizerBase(keras.optimizers.Optimizer):
     """An optimizer whose slots and whose arithmetic have types of their own.
@@ -77,7 +79,7 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
             shape: Shape of the slot, that of `var` if None.
             dtype: Dtype of the slot, that of `get_slot_dtype` if None.
         """
-        key = self._var_key(var), slot_name
+        key = key_in(self, var), slot_name
         if key not in self._slots:
             owner = getattr(var, "path", var.name).replace("/", "_").replace(":", "_")
             self._slots[key] = self.add_variable(
@@ -104,7 +106,7 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
         Raises:
             ValueError: There is no such slot.
         """
-        key = self._var_key(var), slot_name
+        key = key_in(self, var), slot_name
         if key not in self._slots:
             raise ValueError(
                 f"Optimizer '{self.name}' has no slot '{slot_name}' for variable '{var.name}'. "

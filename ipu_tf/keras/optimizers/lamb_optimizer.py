@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras import position_in, variables_trained_by
 from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, slot_dtype_name
 from ipu_tf.keras.optimizers.moments import next_moments
 
@@ -110,7 +111,7 @@ class LAMBIpuOptimizer(IpuOptimizerBase, keras.optimizers.Lamb):
 
     def _path(self, variable: Any) -> str:
         """Returns the path of the Keras variable of a TensorFlow variable."""
-        known = self._trainable_variables[self._get_variable_index(variable)]
+        known = variables_trained_by(self)[position_in(self, variable)]
         return getattr(known, "path", known.name)
 
     def get_config(self) -> dict[str, Any]:
