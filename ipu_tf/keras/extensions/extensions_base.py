@@ -1,4 +1,4 @@
-"""The methods that Keras models made in the scope have besides Keras' own."""
+"""The IPU's additional methods of Keras models made in the scope."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["IPUExtensions", "ReplicatedMetricReductionMethod"]
 class IPUExtensions(keras.Model):
     """Options of the training loop; each is a frozen value that its setter replaces.
 
-    Whatever changes one drops the model's functions, which are made again when they are needed.
+    A change of an option drops the model's functions, which are made again when needed.
     """
 
     train_function: Callable[[Any], Any] | None
@@ -40,7 +40,7 @@ class IPUExtensions(keras.Model):
         """Steps that one call of the device runs; `compile` sets them.
 
         Raises:
-            ValueError: They are set to what is no positive integer.
+            ValueError: They are set to anything but a positive integer.
         """
         return self._steps_per_execution
 
@@ -59,7 +59,7 @@ class IPUExtensions(keras.Model):
     ) -> None:
         """Sets how many micro-batches make one weight update of `fit`.
 
-        `steps_per_execution` has to be a multiple of their number. With the default method the
+        `steps_per_execution` must be a multiple of their number. With the default method the
         gradients are summed: an update is that many times larger than for the mean.
 
         Args:
@@ -74,7 +74,7 @@ class IPUExtensions(keras.Model):
 
         Raises:
             TypeError: There is no such keyword argument.
-            ValueError: An argument is out of its range, or belongs elsewhere.
+            ValueError: An argument is out of its range, or belongs to another method.
         """
         del use_v2_gradient_accumulation_optimizer
         self._gradient_accumulation_options = GradientAccumulationOptions.of(
@@ -85,7 +85,7 @@ class IPUExtensions(keras.Model):
         self._drop_functions()
 
     def set_replication_options(self, replicated_metric_reduction_method: Any = "NONE") -> None:
-        """Sets what the logs hold where several replicas have values of their own.
+        """Sets how the logs combine the values of several replicas.
 
         Args:
             replicated_metric_reduction_method: A `ReplicatedMetricReductionMethod` or its name:
@@ -101,9 +101,9 @@ class IPUExtensions(keras.Model):
     def set_asynchronous_callbacks(self, asynchronous: bool = False) -> None:
         """Sets whether callbacks are called once a step instead of once an execution.
 
-        They are then called on a thread of their own while the device goes on, for each
-        step and replica; once a step where the metrics of replicas are reduced, except in
-        `predict`. Weights are those of whatever step the device has come to.
+        Callbacks then run on a separate thread while the device runs on, for each step and
+        replica; once a step if the metrics of replicas are reduced, except in `predict`. They see
+        the weights of the step that the device has reached.
 
         Args:
             asynchronous: True for once a step.
@@ -117,7 +117,7 @@ class IPUExtensions(keras.Model):
         self._drop_functions()
 
     def set_infeed_queue_options(self, **kwargs: Any) -> None:
-        """Sets how data is brought to the device.
+        """Sets the options of the transfer of data to the device.
 
         Args:
             **kwargs: `prefetch_depth`, batches that are prepared ahead (default 3);
@@ -125,24 +125,24 @@ class IPUExtensions(keras.Model):
 
         Raises:
             TypeError: There is no such option.
-            ValueError: An option is out of its range, or set by Keras itself.
+            ValueError: An option is out of its range, or Keras itself sets it.
         """
         self._infeed_options = InfeedOptions.of(kwargs)
         self._drop_functions()
 
     def set_outfeed_queue_options(self, **kwargs: Any) -> None:
-        """Sets how results are brought from the device.
+        """Sets the options of the transfer of results from the device.
 
         Args:
-            **kwargs: `buffer_depth` and `optimise_latency`; neither changes what comes out.
+            **kwargs: `buffer_depth` and `optimise_latency`; neither changes the results.
 
         Raises:
             TypeError: There is no such option.
-            ValueError: An option is out of its range, or set by Keras itself.
+            ValueError: An option is out of its range, or Keras itself sets it.
         """
         self._outfeed_options = OutfeedOptions.of(kwargs)
         self._drop_functions()
 
     def _drop_functions(self) -> None:
-        """Drops the functions of the training loop: they are made again when needed."""
+        """Drops the functions of the training loop; they are made again when needed."""
         self.train_function = self.test_function = self.predict_function = None

@@ -10,12 +10,12 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("ipu_tf")
 class AssumeEqualAcrossReplicas(keras.layers.Layer):
-    """Passes its inputs on, which are said to be the same on every replica.
+    """Passes on its inputs and marks them as equal on every replica.
 
-    The compiler may then let conditions depend on them. The values stay as they are.
+    The compiler may then let conditions depend on them. The values stay the same.
 
     Args:
-        inplace: Whether the device marks the tensor itself and not a copy of it.
+        inplace: Whether the device marks the tensor itself instead of a copy of it.
         **kwargs: Arguments of every layer.
     """
 

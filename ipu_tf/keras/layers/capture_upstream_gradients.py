@@ -1,4 +1,4 @@
-"""Wrappers that capture gradients inside of a model for its optimizer."""
+"""Wrappers that capture gradients inside a model for its optimizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ipu_tf.ops.grad_util_ops import capture_upstream_gradients
 
 
 class _GradientCapture(keras.layers.Layer):
-    """Does as its layer does.
+    """Behaves like the layer that it wraps.
 
     Args:
         layer: The layer that is wrapped.
@@ -30,19 +30,19 @@ class _GradientCapture(keras.layers.Layer):
             self.layer.build(input_shape)
 
     def call(self, inputs: Any, **kwargs: Any) -> Any:
-        """Returns what the wrapped layer returns."""
+        """Returns the result of the wrapped layer."""
         return self.layer(inputs, **kwargs)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of what the wrapped layer returns."""
+        """Returns the shape of the wrapped layer's result."""
         return self.layer.compute_output_shape(input_shape)
 
     def compute_output_spec(self, inputs: Any, **kwargs: Any) -> Any:
-        """Returns the shape and dtype of what the wrapped layer returns."""
+        """Returns the shape and dtype of the wrapped layer's result."""
         return self.layer.compute_output_spec(inputs, **kwargs)
 
     def _wrapped(self) -> Mapping[str, Any]:
-        """Returns the configuration of the layer that was wrapped."""
+        """Returns the configuration of the wrapped layer."""
         return keras.saving.serialize_keras_object(self.layer)
 
     def get_config(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class CaptureUpstreamGradients(_GradientCapture):
         **kwargs: Arguments of every layer.
 
     Raises:
-        ValueError: `layer` is no Keras layer.
+        ValueError: `layer` is not a Keras layer.
     """
 
     def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
@@ -81,7 +81,7 @@ class CaptureUpstreamGradients(_GradientCapture):
         super().__init__(layer, f"{layer.name}_cug" if tag is None else tag, **kwargs)
 
     def call(self, inputs: Any, **kwargs: Any) -> Any:
-        """Returns what the wrapped layer returns."""
+        """Returns the result of the wrapped layer."""
         return capture_upstream_gradients(super().call(inputs, **kwargs), tag=self.tag)
 
 
@@ -89,8 +89,8 @@ class CaptureUpstreamGradients(_GradientCapture):
 class CaptureActivationGradients(_GradientCapture):
     """Captures the gradients that flow through the activation functions of a layer, to its inputs.
 
-    It wraps a copy of the layer with the layer's configuration and weights, whose activation
-    functions capture. The gradients of the argument "activation" have the tag "<tag>_activation".
+    It wraps a copy of the layer with the same configuration and weights, whose activation
+    functions capture gradients. Those of the argument "activation" have the tag "<tag>_activation".
 
     Args:
         layer: A layer with an argument for an activation function.
@@ -98,7 +98,7 @@ class CaptureActivationGradients(_GradientCapture):
         **kwargs: Arguments of every layer.
 
     Raises:
-        ValueError: `layer` is no Keras layer, or has no activation function outside of a loop.
+        ValueError: `layer` is not a Keras layer, or all its activation functions are in loops.
     """
 
     def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
@@ -120,7 +120,7 @@ class CaptureActivationGradients(_GradientCapture):
             layer: A Keras layer.
 
         Raises:
-            ValueError: It is no Keras layer.
+            ValueError: It is not a Keras layer.
         """
         _check_is_layer("CaptureActivationGradients", layer)
         return not isinstance(layer, keras.layers.RNN) and bool(_activations(layer))
@@ -146,7 +146,7 @@ class _CapturingActivation:
 
 
 def _capturing(layer: keras.layers.Layer, tag: str) -> keras.layers.Layer:
-    """Returns a copy of a layer whose activation functions capture."""
+    """Returns a copy of a layer whose activation functions capture gradients."""
     captured = {
         argument: _CapturingActivation(function, f"{tag}_{argument}")
         for argument, function in _activations(layer).items()

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: its loss and its predictions (Graves et al., 2006)."""
+"""The loss and the predictions of connectionist temporal classification (Graves et al., 2006)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CTCLoss(keras.layers.Layer):
     Args:
         blank_index: The class of the blank label.
         from_logits: Whether the data are logits, or logarithms of probabilities.
-        **kwargs: Arguments of every layer.
+        **kwargs: Arguments of `keras.layers.Layer`.
     """
 
     def __init__(self, blank_index: int = 0, from_logits: bool = False, **kwargs: Any) -> None:
@@ -63,10 +63,10 @@ class CTCInferenceLayer(keras.layers.Layer):
         beam_width: Number of sequences that the search keeps at a step.
         top_paths: Number of sequences that it returns.
         from_logits: Whether the data are logits, or logarithms of probabilities.
-        **kwargs: Arguments of every layer.
+        **kwargs: Arguments of `keras.layers.Layer`.
 
     Raises:
-        ValueError: There are more paths than the beam is wide, or none.
+        ValueError: `top_paths` is greater than `beam_width`, or below 1.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class CTCInferenceLayer(keras.layers.Layer):
 class CTCPredictionsLayer(CTCInferenceLayer):
     """The most likely sequence of labels, blank beyond its length.
 
-    Its arguments are those of `CTCInferenceLayer`, of whose paths it returns the best one.
+    Its arguments are those of `CTCInferenceLayer`; it returns the best of the paths.
     """
 
     def call(self, data: Any, data_length: Any) -> tf.Tensor:

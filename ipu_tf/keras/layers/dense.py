@@ -1,4 +1,4 @@
-"""Dense layers whose product is worked off piece by piece."""
+"""Dense layers that compute their product piece by piece."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ipu_tf.ops.math_ops import check_serialization, serialized_matmul
 
-# The names of the layer for those of `serialized_matmul`.
+# Maps the layer's names of dimensions to those of `serialized_matmul`.
 _DIMENSIONS = {
     "input_columns": "a_columns",
     "input_rows_kernel_columns": "a_rows_b_columns",
@@ -26,7 +26,7 @@ class SerialDense(keras.layers.Dense):
 
     Args:
         units: Number of outputs.
-        serialization_factor: Number of pieces; it divides the extent that is split.
+        serialization_factor: Number of pieces; must divide the extent that is split.
         serialization_dimension: "input_columns", "input_rows_kernel_columns" or "kernel_rows".
         activation: Activation function, none if None.
         use_bias: Whether to add a bias.
@@ -40,8 +40,8 @@ class SerialDense(keras.layers.Dense):
         **kwargs: Arguments of every layer.
 
     Raises:
-        ValueError: The factor is below 1 or the dimension unknown; when it is built or called,
-            that the factor does not divide the extent.
+        ValueError: The factor is below 1 or the dimension unknown; in `build` or `call`, if the
+            factor does not divide the extent.
     """
 
     def __init__(

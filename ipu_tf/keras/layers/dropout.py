@@ -17,10 +17,10 @@ class Dropout(keras.layers.Dropout):
         rate: Share of the inputs that are set to 0, from 0 up to but not including 1. The others
             are scaled by 1 / (1 - rate).
         noise_shape: Shape of the mask, of the rank of the inputs; every extent is that of the
-            inputs, or 1 or None to share one value along it. That of the inputs if None.
+            inputs, or 1 or None to share one value along it. None means the inputs' shape.
         seed: A pair of whole numbers that gives the same mask at every call; None draws a new
             mask at every call.
-        ref: Accepted for scripts that pass it, and kept in files; makes no difference.
+        ref: Accepted for scripts that pass it, and kept in files; has no effect.
         **kwargs: Arguments of every layer.
 
     Raises:
@@ -66,7 +66,7 @@ class Dropout(keras.layers.Dropout):
         super().build(input_shape)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """Returns the inputs, in training with some of them dropped."""
+        """Returns the inputs, with dropout in training."""
         if not training or not self.rate:
             return inputs
         return drop(inputs, self.rate, self.noise_shape, self.seed, self.seed_generator)

@@ -10,7 +10,7 @@ from keras import ops
 from ipu_tf.keras.layers.dropout import Dropout
 from ipu_tf.keras.layers.normalization import LayerNormalization
 
-# Inputs of the layer: the sequences, their lengths, and maybe a mask of heads.
+# Inputs of the layer: the sequences, their lengths, and optionally a mask of heads.
 _INPUTS = (4, 5)
 
 
@@ -18,18 +18,18 @@ _INPUTS = (4, 5)
 class EffectiveTransformer(keras.layers.Layer):
     """Multi-head attention (Vaswani et al., 2017) from one batch of sequences to another.
 
-    The elements of a sequence are numbers, each embedded by itself. Queries, keys and values beyond
+    The elements of a sequence are numbers, embedded one by one. Queries, keys and values beyond
     the length of a sequence are zero; zero keys take part in the softmax. The device packs the
     sequences of a batch without their padding before it embeds them, by `max_batch_size` and
     `sequences_per_iter`; results do not depend on how it packs them.
 
     Args:
         output_layer_size: Number of outputs.
-        max_batch_size: Number of sequences that are packed at most.
+        max_batch_size: Greatest number of sequences in a pack.
         use_scale: Whether the scores are scaled by a weight.
         num_attention_heads: Number of heads.
         attention_head_size: Size of a head.
-        sequences_per_iter: Number of full sequences that a pack has room for.
+        sequences_per_iter: Number of full sequences that fit into a pack.
         qkv_activation: Activation function of queries, keys and values.
         attention_dropout_prob: Share of the context that is dropped in training, none if None.
         output_activation: Activation function of the outputs.
@@ -42,8 +42,8 @@ class EffectiveTransformer(keras.layers.Layer):
         **kwargs: Arguments of every layer.
 
     Raises:
-        ValueError: `sequences_per_iter` is greater than `max_batch_size`; when it is built or
-            called, that the inputs do not fit together.
+        ValueError: `sequences_per_iter` is greater than `max_batch_size`; in `build` or `call`, if
+            the inputs do not fit together.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class EffectiveTransformer(keras.layers.Layer):
                 [batch] or [batch, 1]; the sequences to attend to, of shape [batch, to]; their
                 lengths; and maybe a mask of shape [batch, heads] that is False where the context of
                 a head is to be zero.
-            training: Whether to drop some of the context and the outputs.
+            training: Whether to apply dropout to the context and the outputs.
 
         Returns:
             The outputs, of shape [batch, output_layer_size], and the context, of shape [batch,
@@ -257,7 +257,7 @@ class EffectiveTransformer(keras.layers.Layer):
 
 
 def _fresh(initializer: Any) -> Any:
-    """Returns a copy of an initializer; one without a seed draws other values than the first."""
+    """Returns a copy of an initializer; without a seed it draws other values than the original."""
     is_class = isinstance(initializer, keras.initializers.Initializer)
     return initializer.clone() if is_class else initializer
 

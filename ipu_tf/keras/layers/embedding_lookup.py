@@ -1,4 +1,4 @@
-"""Embeddings that may be looked up in parts."""
+"""Embeddings with lookups that may be split into parts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Embedding(keras.layers.Embedding):
         mask_zero: Not supported.
         input_length: Not supported.
         serialization_factor: Number of equal parts of the table that are looked up one after the
-            other, which saves memory where another layer uses the table, too.
+            other, which saves memory if another layer uses the table, too.
         **kwargs: Arguments of every layer.
 
     Raises:
-        NotImplementedError: An argument that is not supported is given.
+        NotImplementedError: An unsupported argument is given.
         ValueError: `serialization_factor` is below 1 or does not divide `input_dim`.
     """
 
@@ -62,7 +62,7 @@ class Embedding(keras.layers.Embedding):
 
     @property
     def input_dtype(self) -> str:
-        """The type of the inputs: a Sequential that begins with this layer takes integers."""
+        """The dtype of the inputs: a Sequential that begins with this layer takes integers."""
         return "int32"
 
     def build(self, input_shape: Any = None) -> None:
@@ -85,12 +85,12 @@ class Embedding(keras.layers.Embedding):
     def call(
         self, inputs: Any, inputs_are_sorted: bool = False, training: bool | None = None
     ) -> tf.Tensor:
-        """Returns the rows of integers.
+        """Returns the rows that the integers name.
 
         Args:
             inputs: Integers of shape [batch, input_length].
-            inputs_are_sorted: Whether they ascend, which saves the device their sorting.
-            training: Makes no difference.
+            inputs_are_sorted: Whether they ascend, which saves the device the sorting.
+            training: Has no effect.
 
         Returns:
             A tensor of shape [batch, input_length, output_dim].

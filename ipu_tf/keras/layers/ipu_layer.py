@@ -1,4 +1,4 @@
-"""What the layers share: the arguments of Keras that they refuse, and seeds."""
+"""Shared parts of the layers: the Keras arguments that they refuse, and seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: Any) -> None:
-    """Checks that arguments of the Keras layer that the IPU's has no use for are not given.
+    """Checks that no arguments are given that the Keras layer has but the IPU does not use.
 
     Args:
         layer: The layer.
@@ -17,7 +17,7 @@ def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: Any
         **arguments: Their values. False, None, 0 and empty values count as not given.
 
     Raises:
-        NotImplementedError: One is given.
+        NotImplementedError: An argument is given.
     """
     for name, value in arguments.items():
         if value is not None and (not isinstance(value, bool | int | float | str) or value):
@@ -27,7 +27,7 @@ def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: Any
 def unsupported(
     layer: keras.layers.Layer, name: str, value: Any, method: str = "__init__"
 ) -> NotImplementedError:
-    """Returns the error that an argument has another value than the only one that there is.
+    """Returns the error for a value of an argument that supports only one other value.
 
     Args:
         layer: The layer.
@@ -46,11 +46,11 @@ def seed_pair(owner: str, seed: Any) -> tuple[int, int] | None:
     """Returns a pair of seeds.
 
     Args:
-        owner: What the error is to name.
+        owner: Name for the error.
         seed: Two whole numbers of 32 bits in a list, array or tensor, or None.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: It is anything else.
     """
     if seed is None:
         return None
@@ -70,9 +70,9 @@ def drop(
     Args:
         inputs: The tensor.
         rate: The share, from 0 up to but not including 1.
-        noise_shape: Shape of the mask, which is broadcast to that of `inputs`; that of `inputs`
-            if None.
-        seed: Seeds of the mask, which is then the same at every call.
+        noise_shape: Shape of the mask, broadcast to that of `inputs`; the shape of `inputs` if
+            None.
+        seed: Seeds of the mask, which makes it the same at every call.
         generator: A Keras seed generator that is used if `seed` is None.
     """
     if seed is None:

@@ -1,4 +1,4 @@
-"""Normalization over groups of channels, over channels and over axes."""
+"""Normalization over groups of channels, single channels, and axes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SMALL_EPSILON = 1.53e-5
 class GroupNormalization(keras.layers.Layer):
     """Normalizes every sample over groups of its channels, in float32 (Wu and He, 2018).
 
-    With `strided_channel_grouping`, channel c of C belongs to group c % groups, as the device does
-    it fastest; without, to group c // (C / groups), as other frameworks have it. Weights that were
+    With `strided_channel_grouping`, channel c of C belongs to group c % groups, which is fastest on
+    the device; without it, to group c // (C / groups), as in other frameworks. Weights that were
     trained with one grouping do not fit the other.
 
     Args:
-        groups: Number of groups; it divides the number of channels.
+        groups: Number of groups; must divide the number of channels.
         channels_axis: Axis of the channels, 1 or the last one.
         center: Whether to add `beta`.
         scale: Whether to multiply by `gamma`.
@@ -38,7 +38,7 @@ class GroupNormalization(keras.layers.Layer):
         **kwargs: Arguments of every layer.
 
     Raises:
-        ValueError: When it is built, that the axis or the number of groups does not fit the inputs.
+        ValueError: In `build`, if the axis or the number of groups does not fit the inputs.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class GroupNormalization(keras.layers.Layer):
         shape = ops.shape(inputs)
         axis = self.channels_axis % len(shape)
         values = ops.cast(inputs, "float32")
-        # The axis of the channels becomes two, one over the groups and one over their channels.
+        # The axis of the channels becomes two axes: the groups, and the channels of a group.
         per_group = shape[axis] // self.groups
         two = (
             (per_group, self.groups) if self.strided_channel_grouping else (self.groups, per_group)
@@ -212,9 +212,9 @@ class LayerNormalization(keras.layers.LayerNormalization):
         **kwargs: Arguments of every layer.
 
     Raises:
-        NotImplementedError: An argument that is not supported is given.
-        ValueError: `axis` is neither an axis nor a list of axes; when it is built, that an axis is
-            not one of the inputs, or is named twice.
+        NotImplementedError: An unsupported argument is given.
+        ValueError: `axis` is neither an axis nor a list of axes; in `build`, if an axis is not one
+            of the inputs' or is named twice.
     """
 
     axis: Any

@@ -1,4 +1,4 @@
-"""A mark on values that are kept where others are computed again."""
+"""A mark on values that are kept when others are recomputed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("ipu_tf")
 class RecomputationCheckpoint(keras.layers.Layer):
-    """Passes its inputs on, which a pipeline stage keeps when it recomputes its activations.
+    """Passes on its inputs; a pipeline stage keeps them when it recomputes its activations.
 
-    It cuts the part of a stage that is computed again at once, and with it the memory that this
-    takes. It takes part in `RecomputationMode.RecomputeAndBackpropagateInterleaved` and has no
-    effect in `RecomputeThenBackpropagate`. The values and gradients stay as they are.
+    It shortens the part of a stage that is recomputed at once, and so reduces the memory for it.
+    It applies to `RecomputationMode.RecomputeAndBackpropagateInterleaved` and has no effect in
+    `RecomputeThenBackpropagate`. The values and gradients stay the same.
     """
 
     def call(self, inputs: Any) -> Any:

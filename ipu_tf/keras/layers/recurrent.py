@@ -1,4 +1,4 @@
-"""What the recurrent layers of the IPU share."""
+"""Shared parts of the IPU's recurrent layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ipu_tf.keras.layers.ipu_layer import drop, refuse, seed_pair, unsupported
 ACTIVATIONS = ("tanh", "relu", "softmax", "sigmoid", "hard_sigmoid")
 RECURRENT_ACTIVATIONS = ("tanh", "softmax", "sigmoid", "hard_sigmoid")
 _FLOATS = ("float16", "float32", "mixed_float16")
-# Arguments of the Keras layers, with the value that is the only one supported.
+# Arguments of the Keras layers, with their only supported value.
 _ONLY = {
     "use_bias": True,
     "kernel_regularizer": None,
@@ -36,7 +36,7 @@ _ONLY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopnnOptions:
-    """What the IPU's recurrent layers have beside Keras'.
+    """The options that the IPU's recurrent layers have in addition to Keras'.
 
     Attributes:
         dropout_seed: Seeds of the mask of the inputs, a new mask at every call if None.
@@ -64,13 +64,13 @@ def parse_options(
     """Returns the options of a layer, checked.
 
     Args:
-        owner: What errors are to name.
+        owner: Name for errors.
         dropout_seed: A pair of seeds, or None.
         partials_dtype: float16 or float32.
         **others: The other fields of `PopnnOptions`.
 
     Raises:
-        ValueError: The seed is no pair, or the dtype is another.
+        ValueError: The seed is not a pair, or the dtype is another.
     """
     partials = parse_partials(partials_dtype)
     if partials is None:
@@ -84,15 +84,15 @@ def parse_options(
 
 
 def check_arguments(layer: keras.layers.Layer, implementation: int, others: Any) -> None:
-    """Checks arguments of the Keras layer that have but one value on the IPU.
+    """Checks arguments of the Keras layer that support only one value on the IPU.
 
     Args:
         layer: The layer.
-        implementation: Keras' number of an implementation, 1 or 2, which are one here.
+        implementation: Keras' number of an implementation, 1 or 2; both are the same here.
         others: Further arguments by name.
 
     Raises:
-        NotImplementedError: One has another value.
+        NotImplementedError: An argument has another value.
     """
     given = {name: others[name] for name in _ONLY if name in others}
     refuse(layer, implementation=implementation not in (1, 2) and implementation)
@@ -105,10 +105,10 @@ def activation_name(owner: str, argument: str, activation: Any, accepted: tuple[
     """Returns the name of an activation function.
 
     Args:
-        owner: What the error is to name.
+        owner: Name for the error.
         argument: Name of the argument.
         activation: A function of `keras.activations` or its name.
-        accepted: The names that there are.
+        accepted: The supported names.
 
     Raises:
         ValueError: The function is another.
@@ -123,7 +123,7 @@ def activation_name(owner: str, argument: str, activation: Any, accepted: tuple[
 
 
 def seeded(initializer: Any, default: str, seed: int | None) -> Any:
-    """Returns an initializer, seeded if it is named by a string or left out."""
+    """Returns an initializer, seeded if it is left out or given as a string."""
     if initializer is not None and not isinstance(initializer, str):
         return initializer
     made = keras.initializers.get(initializer or default)
@@ -134,7 +134,7 @@ def seeded(initializer: Any, default: str, seed: int | None) -> Any:
 
 
 class PopnnRNN(keras.layers.RNN):
-    """A Keras recurrent layer as the IPU has it.
+    """A Keras recurrent layer with the IPU's options.
 
     A subclass names this class before the Keras layer that it extends and passes the options.
     """
@@ -143,7 +143,7 @@ class PopnnRNN(keras.layers.RNN):
     _rate: float
 
     def _configure(self, options: PopnnOptions, dropout: float) -> None:
-        """Sets what the layer has beside Keras', once it is made."""
+        """Sets the IPU's options, once the layer is made."""
         policy = self.dtype_policy.name
         if policy not in _FLOATS:
             raise ValueError(
@@ -160,12 +160,12 @@ class PopnnRNN(keras.layers.RNN):
 
     @property
     def popnn_options(self) -> PopnnOptions:
-        """What the layer has beside Keras'; the compiler reads it."""
+        """The IPU's options of the layer; the compiler reads them."""
         return self._popnn
 
     @property
     def dropout(self) -> float:
-        """Share of the inputs that is dropped, the same ones at every step of a sequence."""
+        """Share of the inputs that is dropped, the same inputs at every step of a sequence."""
         return self._rate
 
     @property
@@ -205,7 +205,7 @@ class PopnnRNN(keras.layers.RNN):
             inputs: Sequences of shape [batch, steps, features]; [steps, batch, features] if
                 `time_major`.
             mask: Not supported.
-            training: Whether inputs are dropped.
+            training: Whether to apply dropout to the inputs.
             initial_state: The states before the first step, each of shape [batch, units]; zeros
                 if None.
 
@@ -242,7 +242,7 @@ class PopnnRNN(keras.layers.RNN):
         return (second, first, *others) if self._popnn.time_major else tuple(shape)
 
     def compute_output_shape(self, inputs_shape: Any, initial_state_shape: Any = None) -> Any:
-        """Returns the shapes of what `call` returns."""
+        """Returns the shapes of the results of `call`."""
         shapes = super().compute_output_shape(self._batch_major(inputs_shape), initial_state_shape)
         if not self.return_sequences:
             return shapes

@@ -25,7 +25,7 @@ class PopnnLSTM(PopnnRNN, keras.layers.LSTM):
     Args:
         units: Number of outputs.
         activation: Activation function: tanh, relu, softmax, sigmoid or hard_sigmoid.
-        recurrent_activation: That of the gates: tanh, softmax, sigmoid or hard_sigmoid.
+        recurrent_activation: Activation of the gates: tanh, softmax, sigmoid or hard_sigmoid.
         use_bias: Must be True.
         kernel_initializer: Initializer of the kernel of the inputs, glorot_uniform if None.
         recurrent_initializer: Initializer of the kernel of the state, orthogonal if None.
@@ -38,18 +38,18 @@ class PopnnLSTM(PopnnRNN, keras.layers.LSTM):
         kernel_constraint: Not supported.
         recurrent_constraint: Not supported.
         bias_constraint: Not supported.
-        dropout: Share of the inputs that is dropped in training, the same ones at every step.
+        dropout: Share of the inputs that is dropped in training, the same inputs at every step.
         dropout_seed: A pair of seeds that gives the same mask at every call.
         recurrent_dropout: Must be 0.
-        implementation: 1 or 2; it makes no difference.
-        return_sequences: Whether to return the outputs of all steps, not of the last one alone.
-        return_state: Whether to return the states after the last step, too.
+        implementation: 1 or 2; has no effect.
+        return_sequences: Whether to return the outputs of all steps, not only of the last one.
+        return_state: Whether to return also the states after the last step.
         go_backwards: Must be False.
-        stateful: Whether a batch starts from the states after the one before.
+        stateful: Whether a batch starts from the final states of the previous batch.
         unroll: Must be False.
         partials_dtype: Dtype of the partial sums of float16 products.
-        seed: Seed of the initializers of the kernels that are left out or named by a string, and
-            of dropout without `dropout_seed`.
+        seed: Seed of kernel initializers that are left out or given as a string, and of dropout
+            without `dropout_seed`.
         time_major: Whether inputs and outputs have shape [steps, batch, ...].
         available_memory_proportion_fwd: See `PopnnOptions`, as for those that follow.
         available_memory_proportion_bwd: See there.
@@ -58,7 +58,7 @@ class PopnnLSTM(PopnnRNN, keras.layers.LSTM):
         **kwargs: Arguments of every layer.
 
     Raises:
-        NotImplementedError: An argument that is not supported is given.
+        NotImplementedError: An unsupported argument is given.
         ValueError: An activation, a dtype, a seed or a share is out of its range.
     """
 
@@ -160,8 +160,8 @@ class PopnnGRU(PopnnRNN, keras.layers.GRU):
         go_backwards: See there.
         stateful: See there.
         unroll: See there.
-        reset_after: Whether the reset gate applies after the product with the state, with biases
-            of its own, or before.
+        reset_after: Whether the reset gate applies after the product with the state, which then
+            has its own biases, or before it.
         seed: See there.
         partials_dtype: See there.
         time_major: See there.
@@ -172,7 +172,7 @@ class PopnnGRU(PopnnRNN, keras.layers.GRU):
         **kwargs: Arguments of every layer.
 
     Raises:
-        NotImplementedError: An argument that is not supported is given.
+        NotImplementedError: An unsupported argument is given.
         ValueError: An activation, a dtype, a seed or a share is out of its range.
     """
 

@@ -1,4 +1,4 @@
-"""Adam with slots of chosen types."""
+"""Adam with selectable dtypes of its slots."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ipu_tf.keras.optimizers.moments import next_moments
 
 @keras.saving.register_keras_serializable("ipu_tf")
 class AdamIpuOptimizer(IpuOptimizerBase, keras.optimizers.Adam):
-    """Adam, whose moments may have types other than their variables'.
+    """Adam whose moments may have other dtypes than their variables.
 
-    `epsilon` is added to the root of the second moment after its correction, as in the paper's
-    Algorithm 1 (Kingma and Ba, 2015). Keras adds it before: where gradients are not small against
-    `epsilon`, both do the same.
+    `epsilon` is added to the root of the corrected second moment, as in the paper's Algorithm 1
+    (Kingma and Ba, 2015). Keras adds it before the correction: both give the same unless gradients
+    are small compared to `epsilon`.
 
     Args:
         learning_rate: Learning rate, a schedule or a callable.
@@ -29,12 +29,12 @@ class AdamIpuOptimizer(IpuOptimizerBase, keras.optimizers.Adam):
         m_dtype: Dtype of the slot "m", the first moment; that of the variable if None.
         v_dtype: Dtype of the slot "v", the second moment; that of the variable if None.
         vhat_dtype: Dtype of the slot "vhat" of `amsgrad`; that of the variable if None.
-        debiasing: Whether to correct the moments for having started at zero.
+        debiasing: Whether to correct the moments for their start at zero.
         **kwargs: `optimizer_compute_precisions` (one dtype), `outline_apply_gradients`,
             `outline_apply_gradients_kwargs`, and the arguments of `keras.optimizers.Optimizer`.
 
     Raises:
-        ValueError: A dtype is none of the IPU's floating types.
+        ValueError: A dtype is not one of the IPU's floating types.
     """
 
     _SLOTS: ClassVar[dict[str, str]] = {"momentum": "m", "velocity": "v", "velocity_hat": "vhat"}

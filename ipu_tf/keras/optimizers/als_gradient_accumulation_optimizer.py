@@ -15,7 +15,7 @@ from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import GradientAccu
 
 
 def _of_als(name: str, doc: str) -> ReadOnly:
-    """Returns a read-only attribute that is one of the `als_optimizer`."""
+    """Returns a read-only attribute that reads an attribute of the `als_optimizer`."""
     return ReadOnly(lambda self: getattr(self.als_optimizer, name), doc=doc)
 
 
@@ -23,12 +23,12 @@ def _of_als(name: str, doc: str) -> ReadOnly:
 class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
     """Counts and unscales the gradients of every micro-batch before they are accumulated.
 
-    So the loss scaling factor may move between the micro-batches of one update. It takes the
-    place of `als_optimizer`, whose wrapped optimizer gets the accumulated gradients.
+    So the loss scaling factor may change between the micro-batches of one update. This optimizer
+    replaces `als_optimizer`, whose wrapped optimizer gets the accumulated gradients.
 
     Args:
         als_optimizer: An `ALSOptimizer` that is not built yet.
-        num_mini_batches: See `GradientAccumulationOptimizer`, as for all that follow.
+        num_mini_batches: See `GradientAccumulationOptimizer`, also for all arguments below.
         offload_weight_update_variables: See there.
         replicated_optimizer_state_sharding: See there.
         dtype: See there.
@@ -36,7 +36,7 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         name: Name of the optimizer.
 
     Raises:
-        ValueError: `als_optimizer` is another optimizer, or an argument is out of its range.
+        ValueError: `als_optimizer` is of another class, or an argument is out of its range.
     """
 
     histogram = _of_als("histogram", "Counts of small and of large gradients.")
@@ -90,7 +90,7 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
     def build(self, var_list: Sequence[keras.Variable]) -> None:
         """Makes the accumulators and the variables of the wrapped optimizer."""
         self.inner_optimizer.build(var_list)
-        # Past the class of Keras, whose own counter and scale are not needed.
+        # Skips the method of Keras' class, whose counter and scale are not needed.
         super(keras.optimizers.LossScaleOptimizer, self).build(var_list)
 
     @property
@@ -103,7 +103,7 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
         ]
 
     def scale_loss(self, loss: Any) -> Any:
-        """Returns a loss times the loss scaling factor, in its own dtype."""
+        """Returns a loss times the loss scaling factor, in the loss's dtype."""
         return self.als_optimizer.scale_loss(loss)
 
     def count_captured(self, captured_grads: CapturedGradients) -> tf.Tensor:
@@ -125,7 +125,7 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
 
         Args:
             grads: Gradients of the scaled loss.
-            trainable_variables: Their variables; those that it was built with if None.
+            trainable_variables: Their variables; None stands for the variables given to `build`.
             captured_grads: See `ALSOptimizer.apply`.
             captured_counts: See `ALSOptimizer.apply`.
         """

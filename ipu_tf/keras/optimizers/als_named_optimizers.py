@@ -1,4 +1,4 @@
-"""Automatic loss scaling of Adam, SGD and RMSProp, made from their own arguments."""
+"""Adam, SGD and RMSProp with automatic loss scaling, made from their own arguments."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Rate: TypeAlias = float | keras.optimizers.schedules.LearningRateSchedule
 
 
 class _NamedALSOptimizer(ALSOptimizer):
-    """An `ALSOptimizer` whose configuration is that of the optimizer it makes.
+    """An `ALSOptimizer` whose configuration holds the arguments of the optimizer that it makes.
 
-    It trains what `ALSOptimizer` around that optimizer trains.
+    It trains the same values as an `ALSOptimizer` around that optimizer.
     """
 
     _inner_arguments: ClassVar[tuple[str, ...]]
@@ -45,7 +45,7 @@ class ALSOptimizerAdam(_NamedALSOptimizer):
     """Adam with automatic loss scaling.
 
     Args:
-        learning_rate: As in `keras.optimizers.Adam`, as for all arguments up to `epsilon`.
+        learning_rate: As in `keras.optimizers.Adam`, also all arguments up to `epsilon`.
         beta_1: See there.
         beta_2: See there.
         epsilon: See there.
@@ -107,7 +107,7 @@ class ALSOptimizerRMSProp(_NamedALSOptimizer):
     """RMSProp with automatic loss scaling.
 
     Args:
-        learning_rate: As in `keras.optimizers.RMSprop`, as for all arguments up to `centered`.
+        learning_rate: As in `keras.optimizers.RMSprop`, also all arguments up to `centered`.
         rho: See there.
         momentum: See there.
         epsilon: See there.

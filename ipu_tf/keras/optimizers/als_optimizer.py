@@ -1,4 +1,4 @@
-"""Automatic loss scaling: an optimizer that finds the scale of the loss by itself."""
+"""Automatic loss scaling: an optimizer that adapts the scale of the loss."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ CapturedGradients = Mapping[str, Any]
 class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
     """Scales the loss by a factor that follows the size of the float16 gradients.
 
-    A step counts the scaled gradients of type float16 in two bins, those below
-    `histogram_bin_edge` and the large ones. Every `update_frequency` steps the factor is divided
-    by `increase_factor` if the share of the large ones reaches `ratio_threshold`, else multiplied
-    by it, as long as it stays at least 1 and below `max_loss_scaling_factor`; and the counts start
-    anew. Factors are powers of two, so scaling itself rounds nothing. No step is skipped.
+    A step sorts the elements of the scaled float16 gradients into two bins: below
+    `histogram_bin_edge`, and large. Every `update_frequency` steps the factor is divided by
+    `increase_factor` if the share of the large ones reaches `ratio_threshold`, else multiplied by
+    it, as long as it stays at least 1 and below `max_loss_scaling_factor`; then the counts restart
+    at zero. Factors are powers of two, so scaling itself rounds nothing. No step is skipped.
 
     With the policy `mixed_float16` the gradients of variables are float32 and do not count: wrap
     layers in `CaptureUpstreamGradients` or `CaptureActivationGradients`, whose gradients do.
 
-    It is a Keras `LossScaleOptimizer`, so that `compile` adds no second loss scaling.
+    It is a Keras `LossScaleOptimizer`, so `compile` adds no second loss scaling.
 
     Args:
         opt: The optimizer that takes the unscaled gradients.
-        initial_loss_scaling_factor: See `ALSSettings`, as for all arguments up to `name`.
+        initial_loss_scaling_factor: See `ALSSettings`, also for all arguments up to `name`.
         update_frequency: See there.
         increase_factor: See there.
         max_loss_scaling_factor: See there.
@@ -109,19 +109,19 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
     def build(self, var_list: Sequence[keras.Variable]) -> None:
         """Makes the variables of the wrapped optimizer."""
         self.inner_optimizer.build(var_list)
-        # Past the class of Keras, whose own counter and scale are not needed.
+        # Skips the method of Keras' class, whose counter and scale are not needed.
         super(keras.optimizers.LossScaleOptimizer, self).build(var_list)
 
     def scale_loss(self, loss: Any) -> Any:
-        """Returns a loss times the loss scaling factor, in its own dtype."""
+        """Returns a loss times the loss scaling factor, in the loss's dtype."""
         return loss * tf.cast(self.dynamic_scale.value, loss.dtype)
 
     def get_scaled_loss(self, loss: Any) -> Any:
-        """Returns a loss times the loss scaling factor, in its own dtype."""
+        """Returns a loss times the loss scaling factor, in the loss's dtype."""
         return self.scale_loss(loss)
 
     def get_gradients(self, loss: tf.Tensor, params: Sequence[Any]) -> list[Any]:
-        """Returns the gradients of the scaled loss, inside of a tf.function.
+        """Returns the gradients of the scaled loss, inside a tf.function.
 
         Args:
             loss: A tensor of the function that is being traced.
@@ -137,14 +137,14 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
         captured_grads: CapturedGradients | None = None,
         captured_counts: tf.Tensor | None = None,
     ) -> None:
-        """Counts scaled gradients, applies them unscaled, and updates the factor when it is due.
+        """Counts scaled gradients, applies them unscaled, and updates the factor if due.
 
         Args:
             grads: Gradients of the scaled loss.
-            trainable_variables: Their variables; those that it was built with if None.
-            captured_grads: Captured gradients of the scaled loss. Those captured in the program
-                since the last step if None.
-            captured_counts: What `count_captured` returned for captured gradients, in their place.
+            trainable_variables: Their variables; None stands for the variables given to `build`.
+            captured_grads: Captured gradients of the scaled loss; None stands for those captured in
+                the program since the last step.
+            captured_counts: The result of `count_captured`, in place of captured gradients.
         """
         if not self.built:
             self.build(list(trainable_variables or ()))
@@ -181,7 +181,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
     def count_captured(self, captured_grads: CapturedGradients) -> tf.Tensor:
         """Returns how many small and large elements captured gradients have, float32 of shape [2].
 
-        Counts of several micro-batches add up to those of the step that they are for.
+        Counts of several micro-batches add up to the counts of their step.
 
         Args:
             captured_grads: Captured gradients of the scaled loss.
@@ -195,13 +195,13 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
         captured_grads: CapturedGradients | None = None,
         captured_counts: tf.Tensor | None = None,
     ) -> list[Any]:
-        """Returns gradients divided by the factor, after which they have counted for the next one.
+        """Counts gradients for the next factor, and returns them divided by the current one.
 
         Args:
-            grads: Gradients of the scaled loss, None for variables without.
-            captured_grads: Captured gradients of the scaled loss. Those captured in the program
-                since the last step if None.
-            captured_counts: What `count_captured` returned for captured gradients, in their place.
+            grads: Gradients of the scaled loss, None for variables without one.
+            captured_grads: Captured gradients of the scaled loss; None stands for those captured in
+                the program since the last step.
+            captured_counts: The result of `count_captured`, in place of captured gradients.
 
         Returns:
             float32 gradients.
@@ -230,12 +230,12 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
         ]
 
     def _count(self, grads: list[Any], captured: tf.Tensor | None, scale: tf.Tensor) -> None:
-        """Adds to the histogram, and updates the factor if that is due.
+        """Adds to the histogram, and updates the factor if due.
 
         Args:
             grads: Scaled gradients.
             captured: Counts of captured gradients, None if there are none.
-            scale: The factor that they were scaled by.
+            scale: The factor of the gradients.
         """
         settings = self.settings
         step = self._counter.value + 1
@@ -276,7 +276,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
         return tf.where(inside, moved, scale)
 
     def reset(self) -> None:
-        """Starts the loss scaling anew: the initial factor, no counts."""
+        """Restarts the loss scaling: the initial factor, no counts."""
         self._histogram.assign(tf.zeros_like(self._histogram.value))
         self._counter.assign(0)
         self.dynamic_scale.assign(self.initial_loss_scaling_factor)
@@ -314,7 +314,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
 
     @ReadOnly
     def normalized_histogram(self) -> tf.Tensor:
-        """Shares of small and of large gradients so far, NaN before there is any."""
+        """Shares of small and of large gradients so far, NaN before the first gradient."""
         return statistics_ops.histogram_normalize(self.histogram)
 
     @ReadOnly
@@ -344,6 +344,6 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
 
 
 def _half_precision(grads: list[Any]) -> list[tf.Tensor]:
-    """Returns the gradients that are float16; of a sparse one, the rows that it has."""
+    """Returns the float16 gradients; of a sparse one, its rows."""
     values = [grad.values if isinstance(grad, tf.IndexedSlices) else grad for grad in grads]
     return [value for value in values if value.dtype == tf.float16]

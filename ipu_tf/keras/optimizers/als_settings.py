@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ALSSettings:
-    """How the loss scaling factor moves.
+    """The settings of the loss scaling factor.
 
     Attributes:
         initial_loss_scaling_factor: The factor of the first steps, a power of two.
         update_frequency: Number of steps from one update of the factor to the next.
-        increase_factor: The factor grows by this, or shrinks by it; a power of two.
+        increase_factor: The factor is multiplied or divided by this; a power of two.
         max_loss_scaling_factor: The factor stays below this power of two.
-        accumulate_statistics_over_update_period: Whether the gradients of all steps count, or of
-            the last step before an update alone.
-        ratio_threshold: The share of large gradients from which the factor shrinks.
-        captured_grads_only: Whether captured gradients alone count, not those of the variables.
+        accumulate_statistics_over_update_period: Whether the gradients of all steps count, or only
+            those of the last step before an update.
+        ratio_threshold: The share of large gradients from which on the factor shrinks.
+        captured_grads_only: Whether only captured gradients count, not those of the variables.
         lpf_alpha: Share of the old histogram in the new one at every step, from 0 (counts add up)
             to 1 (nothing is counted).
-        histogram_bin_edge: The magnitude from which a gradient is large.
+        histogram_bin_edge: The magnitude from which on a gradient counts as large.
     """
 
     initial_loss_scaling_factor: float = 1

@@ -1,4 +1,4 @@
-"""Attributes of optimizers that may not always be set."""
+"""Attributes of optimizers that cannot be set, or only before the optimizer is built."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ReadOnly(property):
-    """A property of which an error says that it cannot be set."""
+    """A property that raises an error with its name when it is set."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name

@@ -17,21 +17,21 @@ from ipu_tf.keras.optimizers.ipu_optimizer_base import dense, dtype_name, slot_d
 class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
     """Reduces the gradients of `num_mini_batches` steps, then applies them with another optimizer.
 
-    `iterations` counts the updates, as schedules of the wrapped optimizer do.
+    `iterations` counts updates, and so do schedules of the wrapped optimizer.
 
     Args:
         opt: The optimizer that takes the reduced gradients.
         num_mini_batches: Number of steps for one update.
-        offload_weight_update_variables: Whether the device keeps what only updates need in remote
-            memory; None leaves it to the compiler. A matter of memory; the numbers stay the same.
+        offload_weight_update_variables: Whether the device keeps the data that only updates need
+            in remote memory; None leaves it to the compiler. The numbers stay the same.
         replicated_optimizer_state_sharding: Whether replicas share out that memory.
-        dtype: Dtype of the accumulated gradients, that of the variable if None.
+        dtype: Dtype of the accumulated gradients; the variable's dtype if None.
         reduction_method: A `GradientAccumulationReductionMethod` or its name.
         name: Name of the optimizer.
 
     Raises:
-        ValueError: `num_mini_batches` is no positive whole number, the method or the dtype is
-            unknown.
+        ValueError: `num_mini_batches` is not a positive whole number, or the method or the dtype
+            is unknown.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
         """Adds gradients to the accumulators; at the last step of an update, applies them.
 
         Args:
-            grads: Gradients of one micro-batch, None for variables without.
-            trainable_variables: Their variables; those that it was built with if None.
+            grads: Gradients of one micro-batch, None for variables without one.
+            trainable_variables: Their variables; None stands for the variables given to `build`.
         """
         if not self.built:
             self.build(list(trainable_variables or ()))
@@ -110,7 +110,7 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
 
     def _accumulated(self, accumulator: keras.Variable, grad: Any, step: tf.Tensor) -> tf.Tensor:
         """Returns an accumulator's value after the gradient of the `step`-th micro-batch."""
-        # Rounded once, to the type of the accumulator.
+        # Rounded once, to the dtype of the accumulator.
         before, grad = tf.cast(accumulator.value, tf.float32), tf.cast(dense(grad), tf.float32)
         if self.reduction_method is Method.SUM:
             value = before + grad
@@ -140,7 +140,7 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
         return self.inner_optimizer.iterations
 
     def scale_loss(self, loss: Any) -> Any:
-        """Returns a loss scaled as the wrapped optimizer has it."""
+        """Returns the loss as scaled by the wrapped optimizer."""
         return self.inner_optimizer.scale_loss(loss)
 
     def get_config(self) -> dict[str, Any]:

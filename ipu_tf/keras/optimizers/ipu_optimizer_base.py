@@ -1,4 +1,4 @@
-"""What the IPU optimizers share: types of slots, precision of the update, outlining."""
+"""Shared parts of the IPU optimizers: dtypes of slots, precision of the update, outlining."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ipu_tf.internals.keras import key_in
 
 
 class IpuOptimizerBase(keras.optimizers.Optimizer):
-    """An optimizer whose slots and whose arithmetic have types of their own.
+    """An optimizer with selectable dtypes of its slots and its arithmetic.
 
-    A subclass names this class before the Keras optimizer whose slots it uses. It maps Keras'
-    names of the slots to its own in `_SLOTS`.
+    A subclass names this class before the Keras optimizer whose slots it uses. Its `_SLOTS` maps
+    Keras' names of the slots to its own.
 
     Args:
         name: Name of the optimizer.
         optimizer_compute_precisions: Dtypes of the stages of the update.
         outline_apply_gradients: Whether the device shares the code of the update among variables.
-            A matter of memory; the numbers stay the same.
+            This affects memory only; the numbers stay the same.
         outline_apply_gradients_kwargs: Options of the outlining.
         **kwargs: Arguments of the Keras optimizer.
 
     Raises:
-        ValueError: There is another number of precisions, or one that is not a floating type.
+        ValueError: The number of precisions is wrong, or one is not a floating type.
     """
 
     _SLOTS: ClassVar[Mapping[str, str]] = {}
@@ -70,14 +70,14 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
         shape: Any = None,
         dtype: Any = None,
     ) -> keras.Variable:
-        """Returns a variable's slot, made if there is none of that name.
+        """Returns a variable's slot; makes it if there is none of that name.
 
         Args:
             var: A trainable variable.
             slot_name: Name of the slot.
             initializer: Keras initializer of the slot.
-            shape: Shape of the slot, that of `var` if None.
-            dtype: Dtype of the slot, that of `get_slot_dtype` if None.
+            shape: Shape of the slot; the shape of `var` if None.
+            dtype: Dtype of the slot; the result of `get_slot_dtype` if None.
         """
         key = key_in(self, var), slot_name
         if key not in self._slots:
@@ -93,7 +93,7 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
     def add_slot_with_dtype(
         self, var: Any, slot_name: str, dtype: Any, initializer: Any = "zeros"
     ) -> keras.Variable:
-        """Returns `add_slot` with a dtype; see there."""
+        """Returns the result of `add_slot` with a dtype; see there."""
         return self.add_slot(var, slot_name, initializer=initializer, dtype=dtype)
 
     def get_slot(self, var: Any, slot_name: str) -> keras.Variable:
@@ -115,13 +115,13 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
         return self._slots[key]
 
     def get_slot_names(self) -> list[str]:
-        """Returns the names of the slots that there are, in order of creation."""
+        """Returns the names of the existing slots, in order of creation."""
         return list(dict.fromkeys(name for _, name in self._slots))
 
     def add_variable_from_reference(
         self, reference_variable: Any, name: str | None = None, initializer: Any = "zeros"
     ) -> keras.Variable:
-        """Returns a variable that belongs to another; a slot if `name` is Keras' name of one."""
+        """Returns a variable that belongs to another: a slot if `name` is Keras' name of a slot."""
         slot_name = self._SLOTS.get(name or "")
         if slot_name is None:
             return super().add_variable_from_reference(reference_variable, name, initializer)
@@ -144,7 +144,7 @@ def floating_dtype(dtype: Any) -> tf.DType:
         dtype: float16 or float32, as a TensorFlow or NumPy type or by name.
 
     Raises:
-        ValueError: It is another.
+        ValueError: It is another dtype.
     """
     try:
         parsed = tf.as_dtype(dtype)
@@ -166,5 +166,5 @@ def dtype_name(dtype: Any) -> str:
 
 
 def dense(gradient: Any) -> tf.Tensor:
-    """Returns a gradient as a tensor, also that of an embedding's rows."""
+    """Returns a gradient as a dense tensor, also a sparse gradient of an embedding."""
     return tf.convert_to_tensor(gradient)

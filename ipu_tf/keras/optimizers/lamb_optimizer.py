@@ -1,4 +1,4 @@
-"""LAMB with slots of chosen types."""
+"""LAMB with selectable dtypes of its slots."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ipu_tf.keras.optimizers.moments import next_moments
 
 @keras.saving.register_keras_serializable("ipu_tf")
 class LAMBIpuOptimizer(IpuOptimizerBase, keras.optimizers.Lamb):
-    """Layer-wise adaptive moments (You et al., 2020), whose slots may have types of their own.
+    """Layer-wise adaptive moments (You et al., 2020), with selectable dtypes of the slots.
 
-    A step of a variable is that of Adam plus `weight_decay_rate` times the variable, scaled to the
-    norm of the variable. The first of the two compute precisions is that of the step and the
-    norms, the second that of the product with the learning rate.
+    The step of a variable is Adam's plus `weight_decay_rate` times the variable, scaled to the
+    norm of the variable. The first compute precision applies to the step and the norms, the second
+    to the product with the learning rate.
 
     Args:
         learning_rate: Learning rate, a schedule or a callable.
@@ -29,18 +29,18 @@ class LAMBIpuOptimizer(IpuOptimizerBase, keras.optimizers.Lamb):
         epsilon: Added to the root of the second moment.
         weight_decay_rate: Share of a variable that is added to its step.
         exclude_from_weight_decay: Patterns (`re.search`) of the paths of variables without decay.
-        exclude_from_layer_adaptation: Patterns of the paths of variables whose step is not scaled.
+        exclude_from_layer_adaptation: Patterns of the paths of variables with unscaled steps.
         name: Name of the optimizer.
-        debiasing: Whether to correct the moments for having started at zero.
+        debiasing: Whether to correct the moments for their start at zero.
         m_dtype: Dtype of the slot "m", the first moment; that of the variable if None.
         v_dtype: Dtype of the slot "v", the second moment; that of the variable if None.
-        weight_norm_clip: The norm of a variable counts as at most this; None leaves it as it is.
+        weight_norm_clip: Upper limit of the norm of a variable; None sets no limit.
         optimizer_compute_precisions: Dtypes of the two stages.
         **kwargs: `outline_apply_gradients`, `outline_apply_gradients_kwargs`, and the arguments of
             `keras.optimizers.Optimizer`.
 
     Raises:
-        ValueError: There are not two precisions, or a dtype is none of the IPU's floating types.
+        ValueError: There are not two precisions, or a dtype is not one of the IPU's floating types.
     """
 
     _SLOTS: ClassVar[dict[str, str]] = {"momentum": "m", "velocity": "v"}

@@ -12,11 +12,11 @@ Pair = tuple[tf.Tensor, tf.Tensor]
 
 
 def next_moments(optimizer: Any, gradient: Any, variable: Any, dtype: tf.DType) -> Pair:
-    """Returns the moments of a variable after one more step, and keeps them in its slots.
+    """Returns the moments of a variable after one more step, and stores them in its slots.
 
     Args:
         optimizer: An `IpuOptimizerBase` with slots "m" and "v", `beta_1`, `beta_2` and
-            `debiasing`, which says whether what is returned is corrected; slots never are.
+                `debiasing`, which corrects the returned moments but never the slots.
         gradient: The gradient of the variable.
         variable: The variable.
         dtype: Dtype of the arithmetic and of the results.
@@ -39,7 +39,7 @@ def moving_averages(
     Args:
         gradient: The gradient of a variable.
         slots: Keras variables that hold both averages so far, of the variable's shape.
-        betas: The share of each average that is kept.
+        betas: The decay of each average.
         dtype: Dtype of the arithmetic and of the results.
     """
     gradient = tf.cast(gradient, dtype)
@@ -51,15 +51,15 @@ def moving_averages(
 
 
 def corrected(averages: Pair, betas: tuple[float, float], step: Any, dtype: tf.DType) -> Pair:
-    """Returns moving averages without the share of the zeros that they started from.
+    """Returns moving averages corrected for their start at zero.
 
     Args:
         averages: The averages after `step` steps.
-        betas: The share of each average that is kept at a step.
+        betas: The decay of each average.
         step: Number of steps, from 1.
         dtype: Dtype of the averages.
     """
-    # Powers of a number near 1 lose the digits that matter in float16, whatever the averages are.
+    # In float16, powers of a number near 1 lose significant digits, whatever the averages' dtype.
     count = tf.cast(step, tf.float32)
     first, second = (
         average / tf.cast(1.0 - tf.pow(tf.constant(beta, tf.float32), count), dtype)

@@ -1,4 +1,4 @@
-"""SGD with a momentum of chosen type."""
+"""SGD with a selectable dtype of its momentum."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, dense, 
 
 @keras.saving.register_keras_serializable("ipu_tf")
 class SGDIpuOptimizer(IpuOptimizerBase, keras.optimizers.SGD):
-    """Gradient descent with momentum, whose momentum may have a type other than its variable's.
+    """Gradient descent with momentum, whose dtype may differ from the variable's.
 
     Args:
         learning_rate: Learning rate, a schedule or a callable.
@@ -24,7 +24,7 @@ class SGDIpuOptimizer(IpuOptimizerBase, keras.optimizers.SGD):
             `outline_apply_gradients_kwargs`, and the arguments of `keras.optimizers.Optimizer`.
 
     Raises:
-        ValueError: A dtype is none of the IPU's floating types.
+        ValueError: A dtype is not one of the IPU's floating types.
     """
 
     _SLOTS: ClassVar[dict[str, str]] = {"momentum": "momentum"}

@@ -1,4 +1,4 @@
-"""Pipelining of Keras models: layers in stages, stages on IPUs."""
+"""Pipelining of Keras models: splits layers into stages and places stages on IPUs."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = [
 def stage_of_layers(model: keras.Model) -> Mapping[str, int]:
     """Returns the pipeline stage of each layer of a model, by the paths that programs use.
 
-    A path such as "model/block" names all layers below it, too. The result is empty for a model
+    A path such as "model/block" includes all layers below it. The result is empty for a model
     without stages. A layer that is called in several stages belongs to the first of them; stages
     that share variables share an IPU.
 
     Raises:
-        RuntimeError: There is no layer in one of the stages.
+        RuntimeError: A stage has no layer.
         ValueError: A layer has no stage, or the options of the pipeline do not fit its stages.
     """
     return model.pipeline_stages() if isinstance(model, PipelineExtensions) else {}

@@ -1,4 +1,4 @@
-"""Which stage each layer of a model belongs to, as values that scripts read and change."""
+"""The pipeline stages of a model's layers, as values that scripts read and change."""
 
 from __future__ import annotations
 

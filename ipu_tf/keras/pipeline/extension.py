@@ -1,4 +1,4 @@
-"""The methods for pipelining that Keras models made in the scope have."""
+"""The pipelining methods of Keras models made in the scope."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetStages:
-    """Stages that go before those of scopes.
+    """Assigned stages, which override those of scopes.
 
-    No plain tuple, in which Keras would find the layers once more when it saves a model.
+    Not a plain tuple: Keras would find the layers in it once more when it saves a model.
 
     Attributes:
         stages: The stage of each call of a layer.
@@ -49,7 +49,7 @@ NO_STAGES = SetStages()
 
 
 class PipelineExtensions(IPUExtensions):
-    """Which stage of a pipeline each layer of a model belongs to, and how the pipeline runs.
+    """Assigns the layers of a model to pipeline stages, and sets how the pipeline runs.
 
     Stages come from `PipelineStage` scopes until they are set or reset here.
     """
@@ -68,14 +68,14 @@ class PipelineExtensions(IPUExtensions):
         gradient_accumulation_reduction_method: Any = "sum",
         **pipelining_kwargs: Any,
     ) -> None:
-        """Sets how the stages of the model become a pipeline.
+        """Sets how the stages of the model run as a pipeline.
 
         Args:
             gradient_accumulation_steps_per_replica: Micro-batches of a weight update on each
                 replica. Training needs it; `steps_per_execution` is a multiple of it.
             device_mapping: IPU of each stage; by default stage i is on IPU i.
             accumulate_outfeed: Whether metrics come once a weight update instead of once a
-                micro-batch; either way they are those of all micro-batches so far.
+                micro-batch; both cover all micro-batches so far.
             gradient_accumulation_reduction_method: A `GradientAccumulationReductionMethod` or
                 its name: "sum", "mean" or "running_mean".
             **pipelining_kwargs: The further options of `PipeliningOptions`, such as
@@ -84,7 +84,7 @@ class PipelineExtensions(IPUExtensions):
         Raises:
             NotImplementedError: An option is not supported.
             TypeError: There is no such option, or it is of another type.
-            ValueError: An argument is out of its range, or belongs elsewhere.
+            ValueError: An argument is out of its range, or belongs to another method.
         """
         self._pipelining_options = PipeliningOptions.of(
             gradient_accumulation_steps_per_replica,
@@ -96,11 +96,11 @@ class PipelineExtensions(IPUExtensions):
         self._drop_functions()
 
     def get_pipeline_stage_assignment(self) -> list[Any]:
-        """Returns the stage assignment of every layer, None where a layer has no stage.
+        """Returns the stage assignment of every layer, None for a layer without a stage.
 
         Returns:
-            For a Sequential one of each layer, otherwise one of each call of a layer, in
-            post-order. They are copies: `set_pipeline_stage_assignment` takes them back.
+            For a Sequential one per layer, otherwise one per call of a layer, in post-order. They
+            are copies: pass them to `set_pipeline_stage_assignment` to apply changes.
 
         Raises:
             RuntimeError: The model is not built, or its layers changed since stages were set.
@@ -113,7 +113,7 @@ class PipelineExtensions(IPUExtensions):
         """Assigns a pipeline stage to every layer.
 
         Args:
-            pipeline_stage_assignment: What `get_pipeline_stage_assignment` returns, with stages
+            pipeline_stage_assignment: The result of `get_pipeline_stage_assignment`, with stages
                 set; for a Sequential also a list of the stage numbers of its layers.
 
         Raises:
@@ -125,7 +125,7 @@ class PipelineExtensions(IPUExtensions):
         self._keep_stages(graph, stages)
 
     def reset_pipeline_stage_assignment(self) -> None:
-        """Takes the stages of all layers away: the model is not pipelined any more."""
+        """Removes the stages of all layers: the model is no longer pipelined."""
         self._set_stages = NO_STAGES
         self._drop_functions()
 
@@ -148,7 +148,7 @@ class PipelineExtensions(IPUExtensions):
         self._drop_functions()
 
     def _drop_set_stages(self) -> None:
-        """Drops the stages that were set, because the layers are about to change."""
+        """Drops assigned stages, because the layers are about to change."""
         if self._set_stages not in (None, NO_STAGES):
             logger.warning(
                 "The pipeline stage assignment of model '%s' is dropped, because its layers "
@@ -158,7 +158,7 @@ class PipelineExtensions(IPUExtensions):
             self.reset_pipeline_stage_assignment()
 
     def _check_recorded_stages(self) -> None:
-        """Checks that all layers are in `PipelineStage` scopes, or none.
+        """Checks that either all layers or none are in `PipelineStage` scopes.
 
         Raises:
             ValueError: Only some are, or the layers of a subclassed model cannot be seen.
@@ -169,7 +169,7 @@ class PipelineExtensions(IPUExtensions):
             stage_rules.check_complete(graph, stages)
 
     def _post_build(self) -> None:
-        """Takes the types of inputs that `build` was given as `keras.Input`, and their shapes.
+        """Stores the dtypes and shapes of inputs that `build` was given as `keras.Input`.
 
         Raises:
             ValueError: A user has built a subclassed model, and only some of its layers are in
@@ -183,11 +183,11 @@ class PipelineExtensions(IPUExtensions):
         by_user = not keras_layer_path()  # Otherwise a call builds it, or a model around it.
         is_subclass = not isinstance(self, keras.Sequential | KerasFunctional)
         if by_user and is_subclass and self._set_stages is None:
-            with contextlib.suppress(SymbolicCallError):  # Who asks for stages is told then.
+            with contextlib.suppress(SymbolicCallError):  # Raised again when stages are needed.
                 self._check_recorded_stages()
 
     def _layer_graph(self) -> LayerGraph:
-        """Returns the calls of layers that the model is made of."""
+        """Returns the graph of the model's layer calls."""
         if isinstance(self, keras.Sequential | KerasFunctional):
             return graph_of(self)
         self._call_graph = symbolic.call_graph(self, self._seen_inputs, self._call_graph)
@@ -204,7 +204,7 @@ class PipelineExtensions(IPUExtensions):
         return self._set_stages.stages
 
     def _may_be_pipelined(self) -> bool:
-        """Returns whether any stage was set or recorded, without looking at the model's calls."""
+        """Returns whether any stage was assigned or recorded, without reading the model's calls."""
         if self._set_stages is not None:
             return self._set_stages != NO_STAGES
         return any(
@@ -215,10 +215,10 @@ class PipelineExtensions(IPUExtensions):
         )
 
     def _pipeline(self) -> Pipeline | None:
-        """Returns the pipeline that the model is, None if it is none.
+        """Returns the model's pipeline, None if it is not pipelined.
 
         Raises:
-            RuntimeError: There is no layer in a stage, the model is not built, or it overrides
+            RuntimeError: A stage has no layer, the model is not built, or it overrides
                 `call`.
             ValueError: A layer has no stage, or the options do not fit the stages.
         """
@@ -238,12 +238,12 @@ class PipelineExtensions(IPUExtensions):
         return pipeline.options.accumulation
 
     def _checked_training_pipeline(self) -> Pipeline | None:
-        """Returns the pipeline that is about to train, None if the model is none.
+        """Returns the pipeline that is about to train, None if the model is not pipelined.
 
         Raises:
-            NotImplementedError: Stages that are interleaved share an IPU.
+            NotImplementedError: Interleaved stages share an IPU.
             ValueError: The number of micro-batches has not been set.
-            tf.errors.FailedPreconditionError: The schedule does not run so many.
+            tf.errors.FailedPreconditionError: The schedule does not support this number.
         """
         pipeline = self._pipeline()
         if pipeline is not None:
@@ -252,10 +252,10 @@ class PipelineExtensions(IPUExtensions):
         return pipeline
 
     def _check_inference_steps(self, steps: int) -> None:
-        """Checks that an execution without training fills the pipeline, if the model is one.
+        """Checks that an execution without training fills the pipeline, if the model has one.
 
         Raises:
-            tf.errors.FailedPreconditionError: The schedule does not run so many steps.
+            tf.errors.FailedPreconditionError: The schedule does not support this number of steps.
         """
         pipeline = self._pipeline()
         if pipeline is not None:
@@ -269,8 +269,8 @@ class PipelineExtensions(IPUExtensions):
     def pipeline_stages(self) -> Mapping[str, int]:
         """Returns the stage of each layer by its path, empty for a model without stages.
 
-        A path names all layers below it, too. A layer that is called in several stages belongs to
-        the first of them, which therefore share an IPU.
+        A path includes all layers below it. A layer that is called in several stages belongs to
+        the first of them; these stages share an IPU.
         """
         pipeline = self._pipeline()
         return {} if pipeline is None else pipeline.stage_of_layers

@@ -1,4 +1,4 @@
-"""What the `call` of a nested subclassed model does, found by calling it with symbolic inputs."""
+"""Traces the `call` of a nested subclassed model with symbolic inputs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class SymbolicCallError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerCall:
-    """The symbolic tensors that a call of a model begins and ends with.
+    """The symbolic tensors at the beginning and the end of a model's call.
 
     Attributes:
-        inputs: New tensors, one for each that the model was called with.
-        outputs: What became of them.
+        inputs: New tensors, one for each argument tensor of the call.
+        outputs: The results of the call.
     """
 
     inputs: tuple[Any, ...]
@@ -42,7 +42,7 @@ class InnerCall:
 def symbolic_call(
     model: keras.Model, args: Any, kwargs: Any, strategy: tf.distribute.Strategy
 ) -> Any:
-    """Returns what the `call` of a model makes of symbolic tensors; its layers remember it.
+    """Returns the result of a model's `call` on symbolic tensors; its layers record the call.
 
     Args:
         model: The model.
@@ -51,13 +51,13 @@ def symbolic_call(
         strategy: The strategy in whose scope it is called.
 
     Raises:
-        RuntimeError: `PipelineStage` scopes in it are nested.
-        SymbolicCallError: It cannot be called so.
+        RuntimeError: Its `PipelineStage` scopes are nested.
+        SymbolicCallError: It cannot be called with symbolic tensors.
     """
     try:
         with strategy.scope(), outside_of_stages():
             return model.call(*args, **kwargs)
-    except Exception as error:  # Whatever a user's code raises for what is no array.
+    except Exception as error:  # A user's code may raise anything here.
         if isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
             raise
         raise SymbolicCallError(model, inputs_of(args, kwargs), error) from error
@@ -66,9 +66,9 @@ def symbolic_call(
 def inner_call(
     model: keras.Model, node: Any, strategy: tf.distribute.Strategy
 ) -> InnerCall | SymbolicCallError:
-    """Returns what a symbolic call of a nested model did, or why that cannot be seen.
+    """Returns the result of a symbolic call of a nested model, or the error that prevents it.
 
-    It is found once for each call, so that the calls of the layers inside keep their numbers.
+    It is computed once for each call, so that the calls of the layers inside keep their numbers.
 
     Args:
         model: The nested model.
@@ -76,7 +76,7 @@ def inner_call(
         strategy: The strategy of the model around it.
 
     Raises:
-        RuntimeError: `PipelineStage` scopes in it are nested.
+        RuntimeError: Its `PipelineStage` scopes are nested.
     """
     found: InnerCall | SymbolicCallError | None = vars(node).get(_KEPT)
     if found is None:

@@ -1,9 +1,9 @@
-"""The calls of layers that make up a model: what the stages of a pipeline are cut from.
+"""The graph of a model's layer calls, from which pipeline stages are cut.
 
-A model is read from what Keras remembers of symbolic calls: the graph of a functional model, the
-list of a Sequential, and for a subclassed model what its `call` does to symbolic inputs. Nested
-models are taken apart, but for those whose `call` does not run on symbolic inputs; any other layer
-is one piece. Keras' operations that are no layers follow their operands.
+The graph is read from Keras' record of symbolic calls: the graph of a functional model, the list
+of a Sequential, and for a subclassed model the calls that its `call` makes on symbolic inputs.
+Nested models are split into their layers, except those whose `call` does not run on symbolic
+inputs; any other layer is one piece. Keras operations that are not layers follow their operands.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Invocation:
         layer: The layer.
         node_index: Number of the call among those of the layer.
         path: Path of the layer, as Keras and programs name it: "model/nested/dense".
-        ordinal: Number among the calls of single layers; of a nested model -1.
+        ordinal: Number among the calls of single layers; -1 for a nested model.
         after: Ordinals of the calls whose outputs it takes.
-        recorded_stage: Stage of the `PipelineStage` scope that it belongs to, or None.
-        parts: The calls that a nested model is made of; None for a single layer.
+        recorded_stage: Stage of the `PipelineStage` scope around it, or None.
+        parts: The calls inside a nested model; None for a single layer.
     """
 
     layer: keras.Layer
@@ -60,7 +60,7 @@ class LayerGraph:
 
     Attributes:
         model: The model.
-        invocations: Its calls; those of a nested model are parts of the call of the model.
+        invocations: Its calls; those in a nested model are parts of the nested model's call.
     """
 
     model: keras.Model
@@ -72,7 +72,7 @@ class LayerGraph:
         return tuple(_leaves(self.invocations))
 
     def recorded_stages(self) -> tuple[int | None, ...]:
-        """Returns the stage of the scope that each of the leaves belongs to."""
+        """Returns the stage of the scope around each of the leaves."""
         return tuple(leaf.recorded_stage for leaf in self.leaves)
 
 
@@ -83,7 +83,7 @@ def graph_of(model: keras.Model) -> LayerGraph:
 
 
 def graph_of_call(model: keras.Model, args: Sequence[Any], kwargs: dict[str, Any]) -> LayerGraph:
-    """Returns the layer graph of a subclassed model, whose `call` is called once more.
+    """Returns the layer graph of a subclassed model, by calling its `call` once more.
 
     Args:
         model: A built model.
@@ -91,10 +91,10 @@ def graph_of_call(model: keras.Model, args: Sequence[Any], kwargs: dict[str, Any
         kwargs: Its symbolic keyword arguments.
 
     Raises:
-        RuntimeError: `PipelineStage` scopes in it are nested.
-        SymbolicCallError: It cannot be called so.
+        RuntimeError: Its `PipelineStage` scopes are nested.
+        SymbolicCallError: It cannot be called with symbolic inputs.
     """
-    with keras.name_scope(model.name):  # Layers that it builds know their paths by it.
+    with keras.name_scope(model.name):  # Gives layers built in the call their paths.
         outputs = symbolic_call(model, args, kwargs, model.distribute_strategy)
     inputs = keras.tree.flatten([args, kwargs])
     walk = _Walk(model.distribute_strategy)
@@ -105,14 +105,14 @@ def graph_of_call(model: keras.Model, args: Sequence[Any], kwargs: dict[str, Any
 
 
 def overrides_call(model: keras.Model) -> bool:
-    """Returns whether a functional or Sequential model has a `call` of its own."""
+    """Returns whether a functional or Sequential model overrides `call`."""
     stock = KerasFunctional if isinstance(model, KerasFunctional) else keras.Sequential
     return inspect.getattr_static(type(model), "call") is not inspect.getattr_static(stock, "call")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stages:
-    """What the calls around a layer say about its stage: the first goes before its own."""
+    """The stages set by the calls around a layer: the outermost one overrides the layer's own."""
 
     called: int | None = None
     made: int | None = None
@@ -123,7 +123,7 @@ class _Stages:
         return inner.called if inner.called is not None else inner.made
 
     def within(self, layer: keras.Layer, node: Any) -> _Stages:
-        """Returns what a call of a layer says about the layers in it."""
+        """Returns the stages that a call of a layer sets for the layers inside."""
         called = self.called
         if called is None and node is not None:
             called = recorded_stage(node)
@@ -138,7 +138,7 @@ class _Part:
 
 
 class _Walk:
-    """Collects invocations; their ordinals count on through nested models."""
+    """Collects invocations; ordinals continue through nested models."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy
@@ -196,7 +196,7 @@ class _Walk:
     def _call(
         self, layer: keras.Layer, node: Any, path: str, operands: list[Sources], stages: _Stages
     ) -> tuple[Invocation, Sequence[Sources]]:
-        """Returns a call of a layer, and what each of its outputs is made of."""
+        """Returns a call of a layer, and the origin of each of its outputs."""
         index = inbound_nodes(layer).index(node) if node is not None else 0
         own_path = _path_of(layer, path)
         invocation = Invocation(layer=layer, node_index=index, path=own_path)
@@ -216,10 +216,10 @@ class _Walk:
     def _inside(
         self, layer: keras.Layer, node: Any, path: str, operands: list[Sources], stages: _Stages
     ) -> _Part | None:
-        """Returns the calls in a nested model; None for what is one piece.
+        """Returns the calls in a nested model; None if it is one piece.
 
         Raises:
-            SymbolicCallError: There are stages in a nested model that cannot be seen.
+            SymbolicCallError: A nested model has stages that cannot be seen.
         """
         if not isinstance(layer, keras.Model):
             return None
@@ -227,7 +227,7 @@ class _Walk:
             if overrides_call(layer):
                 return None
             return self.model(layer, operands, stages.within(layer, node), path)
-        if node is None:  # In a Sequential, which has called it when it was built itself.
+        if node is None:  # In a Sequential, whose own build has called it.
             node = next(reversed(inbound_nodes(layer)), None)
         if node is None:
             return None
@@ -248,7 +248,7 @@ class _Walk:
 
 
 def _hides_stages(model: keras.Model, stages: _Stages) -> bool:
-    """Whether layers in a nested model have stages that those of the model do not go before."""
+    """Returns whether layers in a nested model have stages that the model's own do not override."""
     if stages.called is not None:
         return False
     return any(
@@ -260,7 +260,7 @@ def _hides_stages(model: keras.Model, stages: _Stages) -> bool:
 def _path_of(layer: keras.Layer, parent: str) -> str:
     """Returns the path of a layer in a model.
 
-    A layer keeps the path of its first call: no model's, where it was called on its own.
+    A layer keeps the path of its first call, without a model if it was called on its own.
     """
     known = first_path_of(layer)
     first_parent = parent if known is None else known
@@ -276,11 +276,11 @@ def _leaves(invocations: Iterable[Invocation]) -> Iterator[Invocation]:
 
 
 def _post_order(outputs: Sequence[Any], stop: set[int]) -> list[Any]:
-    """Returns the nodes that symbolic tensors are made by, operands first.
+    """Returns the nodes that compute symbolic tensors, operands first.
 
     Args:
         outputs: The tensors.
-        stop: Identities of tensors that are given.
+        stop: Identities of tensors that are given and not computed.
     """
     waiting = [(node, False) for node in _producers(reversed(outputs), stop)]
     done: set[int] = set()

@@ -49,35 +49,35 @@ _STAGE_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipeliningOptions:
-    """How the stages of a model become a pipeline.
+    """How the stages of a model run as a pipeline.
 
     Only the micro-batches of an update, the reduction of their gradients and the type of the
-    accumulators change numbers; the others say where and when stages run, where values lie
-    meanwhile, and when metrics come.
+    accumulators change numbers. The other options set where and when stages run, where values are
+    stored meanwhile, and when metrics come.
 
     Attributes:
         steps_per_replica: Micro-batches of a weight update on each replica; None for not set.
         device_mapping: IPU of each stage, None for stage i on IPU i.
         accumulate_outfeed: Whether metrics come once a weight update instead of once a
-            micro-batch; either way they are those of all micro-batches so far.
+            micro-batch; both cover all micro-batches so far.
         reduction_method: How the gradients of micro-batches are reduced.
         gradient_accumulation_dtype: Type of the accumulators: a type, its name, a function from a
             variable to one of these, or None for the type of each variable.
-        gradient_accumulation_for_captured_grads: Kept for the scripts that set it.
+        gradient_accumulation_for_captured_grads: Kept for scripts that set it.
         pipeline_schedule: Order of the stages of different micro-batches.
-        recomputation_mode: How stages compute activations again; Auto leaves it to the schedule.
+        recomputation_mode: How stages recompute activations; Auto leaves it to the schedule.
         forward_propagation_stages_poplar_options: Options of the forward pass of each stage.
         backward_propagation_stages_poplar_options: Options of the backward pass of each stage.
         weight_update_poplar_options: Options of the weight update.
         offload_weight_update_variables: Whether the optimizer state lies in streaming memory.
-        replicated_optimizer_state_sharding: Whether replicas share the optimizer state out.
-        offload_activations: Whether activations that wait lie in streaming memory.
-        offload_gradient_accumulation_buffers: Whether the accumulators do.
-        replicated_weight_sharding: Whether replicas share the weights out.
-        offload_weights: Whether the weights lie in streaming memory where replicas share them out.
+        replicated_optimizer_state_sharding: Whether replicas share out the optimizer state.
+        offload_activations: Whether waiting activations lie in streaming memory.
+        offload_gradient_accumulation_buffers: Whether the accumulators lie in streaming memory.
+        replicated_weight_sharding: Whether replicas share out the weights.
+        offload_weights: Whether weights that replicas share out lie in streaming memory.
         continuous_weight_updates: Not supported.
-        accumulate_outfeed_dtype: Kept for the scripts that set it: Keras adds up metrics in types
-            of their own.
+        accumulate_outfeed_dtype: Kept for scripts that set it: Keras adds up metrics in its own
+            dtypes.
         name: Name of the pipeline.
     """
 
@@ -119,12 +119,12 @@ class PipeliningOptions:
         reduction_method: Any,
         pipeline_arguments: Mapping[str, Any],
     ) -> PipeliningOptions:
-        """Returns the options that the arguments of `set_pipelining_options` mean.
+        """Returns the options for the arguments of `set_pipelining_options`.
 
         Raises:
             NotImplementedError: Weights are to be updated continuously.
             TypeError: There is no such argument of a pipeline, or it is of another type.
-            ValueError: An argument is out of its range, or belongs elsewhere.
+            ValueError: An argument is out of its range, or belongs to another method.
         """
         refuse(pipeline_arguments, _REFUSED, argument="pipelining_kwargs")
         fields = {field.name for field in dataclasses.fields(cls)}
@@ -153,7 +153,7 @@ class PipeliningOptions:
         """Returns the IPU of each of the stages.
 
         Raises:
-            ValueError: The device mapping has another number of stages.
+            ValueError: The device mapping has a different number of stages.
         """
         mapping = tuple(range(stages)) if self.device_mapping is None else self.device_mapping
         if len(mapping) != stages:
@@ -164,7 +164,7 @@ class PipeliningOptions:
         return mapping
 
     def check_stages(self, stages: int) -> None:
-        """Checks that options of stages are there for each of them.
+        """Checks that per-stage options are given for every stage.
 
         Raises:
             ValueError: They are not.
@@ -198,7 +198,7 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _pipeline_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns checked arguments of a pipeline; None stands for a default."""
+    """Returns checked arguments of a pipeline; None stands for the default."""
     checked = {name: value for name, value in arguments.items() if value is not None}
     for name, kind in (
         ("pipeline_schedule", PipelineSchedule),

@@ -1,4 +1,4 @@
-"""A model whose layers all have a stage: what the loop and the device program are told of it."""
+"""A model whose layers all have a stage, as described to the loop and the device program."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class Pipeline:
 
     @property
     def ipus_of_replica(self) -> int:
-        """IPUs that a replica takes, before they are rounded up to a power of two."""
+        """Number of IPUs of a replica, before it is rounded up to a power of two."""
         return max(self.ipus) + 1
 
     def check_training(self) -> int:
         """Returns the micro-batches of a weight update on each replica.
 
         Raises:
-            NotImplementedError: Stages that are interleaved share an IPU.
+            NotImplementedError: Interleaved stages share an IPU.
             ValueError: Their number has not been set.
-            tf.errors.FailedPreconditionError: The schedule does not run so many.
+            tf.errors.FailedPreconditionError: The schedule does not support this number.
         """
         steps = self.options.steps_per_replica
         if steps is None:
@@ -80,7 +80,7 @@ class Pipeline:
             steps: Steps of the execution.
 
         Raises:
-            tf.errors.FailedPreconditionError: The schedule does not run so many.
+            tf.errors.FailedPreconditionError: The schedule does not support this number of steps.
         """
         self._check_depth(steps, "steps_per_execution", training=False)
 
@@ -111,7 +111,7 @@ def pipeline_of(graph: LayerGraph, stages: Stages, options: PipeliningOptions) -
         options: How the stages run.
 
     Raises:
-        RuntimeError: There is no layer in a stage, or a model with layers overrides `call`.
+        RuntimeError: A stage has no layer, or a model with layers overrides `call`.
         ValueError: A layer has no stage, data flows backwards, there is only one stage, or
             options do not fit the stages.
     """
@@ -142,7 +142,7 @@ def pipeline_of(graph: LayerGraph, stages: Stages, options: PipeliningOptions) -
 
 
 def _by_path(graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]) -> Mapping[str, int]:
-    """Returns the stage of each layer, its first if it has several.
+    """Returns the stage of each layer, the first one if it has several.
 
     Raises:
         ValueError: A layer with variables is called in stages on different IPUs, or layers in
@@ -169,7 +169,7 @@ def _by_path(graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]) -> M
 
 
 def warn_about_moving_statistics(model: keras.Model) -> None:
-    """Logs a warning for layers whose moving statistics a pipeline does not update properly."""
+    """Logs a warning for layers whose moving statistics a pipeline does not update correctly."""
     for layer in layers_within(model):
         if isinstance(layer, keras.layers.BatchNormalization) and 0 < layer.momentum < 1:
             logger.warning(

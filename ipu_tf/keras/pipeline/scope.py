@@ -1,4 +1,4 @@
-"""`PipelineStage`: the scope in which layers belong to a stage of a pipeline."""
+"""`PipelineStage`: the scope that assigns layers to a pipeline stage."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _CALLED_IN = "_ipu_tf_pipeline_stage_of_calls"
 
 
 class PipelineStage:
-    """A scope that assigns a pipeline stage to the layers made or called in it.
+    """A scope that assigns a pipeline stage to the layers made or called inside.
 
-    The stage of a call goes before the one of the layer's construction. In the `call` of a
-    subclassed model the scope assigns the layers that are called in it.
+    The stage of a call overrides the stage of the layer's construction. In the `call` of a
+    subclassed model the scope assigns the layers that are called inside it.
 
     Args:
         stage: Number of the stage, from 0.
 
     Raises:
-        ValueError: `stage` is no integer of at least 0.
+        ValueError: `stage` is not an integer of at least 0.
 
     Example:
         >>> with strategy.scope():
@@ -52,7 +52,7 @@ class PipelineStage:
         """Enters the scope.
 
         Raises:
-            RuntimeError: There is no IPU strategy around it, or another stage is.
+            RuntimeError: It is outside of an IPU strategy's scope, or inside of another stage.
         """
         if not isinstance(tf.distribute.get_strategy(), IPUStrategyV1):
             raise RuntimeError(
@@ -83,7 +83,7 @@ class PipelineStage:
 
 @contextlib.contextmanager
 def outside_of_stages() -> Iterator[None]:
-    """Leaves the scopes of stages that are open on this thread, for a while."""
+    """Leaves, for a while, the stage scopes that are open on this thread."""
     token = _STAGE.set(None)
     try:
         yield
@@ -95,7 +95,7 @@ def check_stage(stage: Any) -> int:
     """Returns the number of a pipeline stage.
 
     Raises:
-        ValueError: It is no integer of at least 0.
+        ValueError: It is not an integer of at least 0.
     """
     if type(stage) is not int or stage < 0:
         raise ValueError(f"A pipeline stage must be an integer of at least 0. Received: {stage!r}.")
@@ -103,7 +103,7 @@ def check_stage(stage: Any) -> int:
 
 
 def recorded_stage(layer_or_node: Any) -> int | None:
-    """Returns the stage in whose scope a layer, or a symbolic call's node, was made, or None."""
+    """Returns the stage scope in which a layer or a symbolic call's node was made, None if none."""
     return vars(layer_or_node).get(_MADE_IN)
 
 
@@ -113,7 +113,7 @@ def was_called_in_stage(layer: keras.Layer) -> bool:
 
 
 def _layer_creation(stock: Callable[..., keras.Layer]) -> Callable[..., keras.Layer]:
-    """Makes layers keep the stage in whose scope they are made."""
+    """Makes layers keep the stage scope in which they are made."""
 
     def new(cls: type[keras.Layer], *args: Any, **kwargs: Any) -> keras.Layer:
         layer = stock(cls, *args, **kwargs)
@@ -124,7 +124,7 @@ def _layer_creation(stock: Callable[..., keras.Layer]) -> Callable[..., keras.La
 
 
 def _layer_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes layers, and their symbolic calls, keep the stage in whose scope they are called."""
+    """Makes layers, and their symbolic calls, keep the stage scope in which they are called."""
 
     @functools.wraps(stock)
     def call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
@@ -141,7 +141,7 @@ def _layer_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _record(layer_or_node: Any, what: str) -> None:
     stage = _STAGE.get()
     if stage is not None:
-        # Past `Layer.__setattr__`, which needs an initialised layer.
+        # Bypasses `Layer.__setattr__`, which needs an initialised layer.
         vars(layer_or_node)[what] = stage
 
 

@@ -1,4 +1,4 @@
-"""From the assignments of a script to the stage of every call of a layer, and back."""
+"""Converts a script's assignments to the stage of every call of a layer, and back."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def stages_of(graph: LayerGraph, assignments: Any) -> tuple[int, ...]:
         assignments: One for each of its layers, in order; for a Sequential also stage numbers.
 
     Raises:
-        ValueError: They do not fit the model, or are no pipeline.
+        ValueError: They do not fit the model, or do not make a pipeline.
     """
     stages = tuple(_stages(graph.model, graph.invocations, assignments, _subject(graph.model)))
     check_order(graph, stages)
@@ -119,10 +119,10 @@ def _check_matches(
 
 
 def check_complete(graph: LayerGraph, stages: Stages) -> tuple[int, ...]:
-    """Returns the stages of a model in which every layer has one.
+    """Returns the stages of a model after checking that every layer has one.
 
     Raises:
-        ValueError: A layer has none.
+        ValueError: A layer has no stage.
     """
     for leaf, stage in zip(graph.leaves, stages, strict=True):
         if stage is None:
@@ -135,10 +135,10 @@ def check_complete(graph: LayerGraph, stages: Stages) -> tuple[int, ...]:
 
 
 def check_order(graph: LayerGraph, stages: Sequence[int]) -> None:
-    """Checks that data flows from stage to stage.
+    """Checks that data flows forward from stage to stage.
 
     Raises:
-        ValueError: A layer takes what a later stage makes, or a Sequential leaves a stage out.
+        ValueError: A layer reads the output of a later stage, or a Sequential skips a stage.
     """
     leaves = graph.leaves
     for leaf, stage in zip(leaves, stages, strict=True):
@@ -158,7 +158,7 @@ def check_no_gaps(graph: LayerGraph, stages: Sequence[int]) -> None:
     """Checks that there is a layer in every stage.
 
     Raises:
-        RuntimeError: There is none in one of them.
+        RuntimeError: A stage has no layer.
     """
     missing = sorted(set(range(max(stages))) - set(stages))
     if missing:
@@ -206,7 +206,7 @@ def _subject(model: keras.Model) -> str:
 
 
 def raise_no_longer_valid(model: keras.Model) -> NoReturn:
-    """Raises that the layers have changed since stages were assigned to them.
+    """Raises the error that the layers have changed since stages were assigned to them.
 
     Raises:
         RuntimeError: Always.

@@ -1,4 +1,4 @@
-"""The stage assignment of a model as a table."""
+"""Prints the stage assignment of a model as a table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import keras
 _DEFAULT_LINE_LENGTH = 80
 _LEAST_LINE_LENGTH = 32
 _STAGE = "Pipeline Stage"
-_NAMES_SHARE = 5 / 8  # Of what the column of stages leaves; inputs have the rest.
+_NAMES_SHARE = 5 / 8  # Of the width beside the stages; inputs get the rest.
 
 
 def lines(
     model: keras.Model, assignments: Sequence[Any], line_length: int | None = None
 ) -> Iterator[str]:
-    """Returns the lines of the table. What is too long for its column goes on in the next line.
+    """Returns the lines of the table. Text too long for its column continues in the next line.
 
     Args:
         model: The model.

@@ -1,4 +1,4 @@
-"""The layer graph of a subclassed model, found by calling it with symbolic inputs."""
+"""Finds the layer graph of a subclassed model by calling it with symbolic inputs."""
 
 from __future__ import annotations
 
