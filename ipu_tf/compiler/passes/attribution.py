@@ -1,4 +1,4 @@
-"""Says of every instruction for which layer it works, and in which part of the step."""
+"""Attributes every instruction to a layer and to a phase of the step."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ipu_tf.compiler.passes.rewrite import programs, users, with_instructions
 
 _BACKWARD_SCOPES = frozenset({"gradient_tape", "gradients"})
 _BOUNDARY_SCOPES = frozenset({"", "XLA_Args", "XLA_Retvals"})
-"""Names of what XLA adds around a function: it belongs to nothing."""
+"""Names of instructions that XLA adds around a function: they belong to nothing."""
 
 _TIMELESS = frozenset({"constant", "broadcast", "iota"})
-"""What any part of a step may have been the first to ask for."""
+"""Opcodes that any phase of a step may have been the first to need."""
 
 _UPDATED_ROLES = frozenset({"weight", "optimizer_state"})
 
@@ -20,15 +20,15 @@ _UPDATED_ROLES = frozenset({"weight", "optimizer_state"})
 def run(module: Module) -> Module:
     """Returns the module with `phase` and `layer` of every instruction.
 
-    update: what only new values of weights and of the optimizer's state need, and is no gradient;
-    its layer is that of the weight. backward: what TensorFlow made as a gradient, and what is
-    computed of nothing but gradients. forward: all else. What has no op of its own follows what
-    reads it, then what it reads; sums of gradients, which TensorFlow makes outside of all layers,
-    do so, too, and so does what an update asks of a gradient (whether it is finite). The
+    update: instructions that only new values of weights and of the optimizer's state need, except
+    gradients; their layer is that of the weight. backward: instructions that TensorFlow made as a
+    gradient, or that read nothing but gradients. forward: all others. An instruction without its
+    own op follows its readers, then its operands; so do sums of gradients, which TensorFlow makes
+    outside of all layers, and tests of a gradient by the update (whether it is finite). The
     instructions of a loop or branch follow its caller. Accumulators belong to the backward pass.
     """
     computations = {**module.computations, module.entry: _with_accumulators(module)}
-    # A caller comes before its callees, which take over what they do not know.
+    # A caller comes before its callees, which inherit from it.
     callers: dict[str, Instruction] = {}
     updated: dict[str, dict[int, str]] = {module.entry: _updated_results(module)}
     for name in programs(module):
@@ -44,7 +44,7 @@ def run(module: Module) -> Module:
 
 
 def _with_accumulators(module: Module) -> Computation:
-    """Returns the entry, its sums of gradients attributed: what is added to them follows."""
+    """Returns the entry with its sums of gradients attributed; their terms follow."""
     entry = module.entry_computation
     if all(parameter.role != "accumulator" for parameter in module.parameters):
         return entry
@@ -61,7 +61,7 @@ def _with_accumulators(module: Module) -> Computation:
 
 
 def _updated_results(module: Module) -> dict[int, str]:
-    """Returns which results of the entry become weights or optimizer states: their layers."""
+    """Returns the layers of the entry's results that become weights or optimizer states."""
     return {
         parameter.updated_by: parameter.layer
         for parameter in module.parameters
@@ -70,7 +70,7 @@ def _updated_results(module: Module) -> dict[int, str]:
 
 
 def _parts(readers: Sequence[Instruction]) -> dict[int, str]:
-    """Returns the layers that the parts of a tuple are for, by its `get-tuple-element`s."""
+    """Returns the layers of the parts of a tuple, by its `get-tuple-element`s."""
     return {
         reader.attributes["tuple_index"]: reader.layer
         for reader in readers
@@ -107,14 +107,14 @@ def _attributed(
 def _from_operands(
     instruction: Instruction, operands: Sequence[Instruction], caller: Instruction | None
 ) -> Instruction:
-    """Returns an instruction with what those that it reads tell."""
+    """Returns an instruction, attributed by its operands."""
     phase, layer = instruction.phase, instruction.layer
     computed = [operand for operand in operands if operand.opcode not in _TIMELESS]
     if phase == "forward" and computed and all(i.phase == "backward" for i in computed):
         phase = "backward"
     is_known = _has_op(instruction)
     if not layer and (phase != "forward" or not is_known):
-        if phase == "update" and is_known:  # Of a gradient, such as whether it is finite.
+        if phase == "update" and is_known:  # A test of a gradient, such as whether it is finite.
             operands = [operand for operand in computed if operand.opcode != "parameter"]
         layers = dict.fromkeys(operand.layer for operand in operands if operand.layer)
         if len(layers) == 1 or (layers and phase == "backward"):
@@ -133,14 +133,14 @@ def _from_readers(
     updates: Mapping[str, str],
     is_update: bool,
 ) -> Instruction:
-    """Returns an instruction with what its name, its caller and those that read it tell."""
+    """Returns an instruction, attributed by its name, its caller and its readers."""
     phases: set[Phase] = {reader.phase for reader in readers}
     layers = {reader.layer for reader in readers}
     if instruction.name in updates:
         layers.add(updates[instruction.name])
         phases.add("update")
     layers.discard("")
-    # One that is attributed already was so before a fusion joined what it was known by.
+    # An earlier attribution stands: a fusion may have absorbed its evidence since.
     phase, layer = instruction.phase, instruction.layer
     if phase == "forward":
         phase = _phase(instruction, phases, caller, is_update)

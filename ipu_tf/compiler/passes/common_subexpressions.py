@@ -1,4 +1,4 @@
-"""Computes equal things once."""
+"""Merges instructions that compute the same value."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ipu_tf.compiler.passes.rewrite import (
 
 
 def run(module: Module) -> Module:
-    """Returns the module in which no two instructions of a computation are alike.
+    """Returns the module without equal instructions in a computation.
 
-    The first of them stays. Computations that are applied to elements are merged, too.
+    The first of them stays. Equal computations that are applied to elements are merged, too.
     """
     module = _with_shared_functions(module)
     effects = with_side_effects(module)
@@ -63,7 +63,7 @@ def _hashable(value: Any) -> Hashable:
 
 
 def _with_shared_functions(module: Module) -> Module:
-    """Returns the module in which equal functions of elements are one."""
+    """Returns the module with equal functions of elements merged."""
     control = set(programs(module))
     first: dict[Hashable, str] = {}
     same = {

@@ -1,4 +1,4 @@
-"""Computes what depends on small constants alone."""
+"""Folds instructions whose operands are small constants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Fold = Callable[[Instruction, Values], Any]
 
 
 def run(module: Module) -> Module:
-    """Returns the module in which instructions on small constants are constants.
+    """Returns the module with constants in place of instructions on small constants.
 
     Broadcasts stay, so that a scalar remains one wherever it is used.
     """
@@ -84,7 +84,7 @@ def _transpose(instruction: Instruction, values: Values) -> Any:
 
 
 _INEXACT = frozenset({"bf16", "f8e4m3", "f8e5m2"})
-"""Types that NumPy lacks, so that it does not round to them."""
+"""Types that NumPy lacks, so it cannot round to them."""
 
 _COMPARISONS: Mapping[str, Callable[..., Any]] = {
     "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal,
@@ -116,4 +116,4 @@ _FOLDS: Mapping[str, Fold] = {
     "concatenate": _concatenate,
     "transpose": _transpose,
 }
-"""What is computed here, by opcode; the rest is as fast on the machine."""
+"""Functions of the opcodes that this pass folds; others are as fast on the machine."""

@@ -1,4 +1,4 @@
-"""Drops what no result and no side effect needs."""
+"""Drops instructions that no result and no side effect needs."""
 
 from __future__ import annotations
 

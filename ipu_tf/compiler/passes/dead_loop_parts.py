@@ -1,7 +1,7 @@
 """Drops the parts of loops' states that nothing needs.
 
-A part is needed where something reads it after the loop, in the condition, for an effect in the
-body, or in the body for another part that is needed. A stack that no gradient reads is not.
+A part is needed if something reads it after the loop, in the condition, for a side effect in the
+body, or in the body for another needed part. A stack that no gradient reads is not needed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ipu_tf.compiler.passes.rewrite import (
 
 
 def run(module: Module) -> Module:
-    """Returns the module whose loops hold what is needed alone."""
+    """Returns the module whose loops hold only needed parts."""
     effects = with_side_effects(module)
     while (changed := _smaller(module, effects)) is not module:
-        # What a part was computed of may have been the last to need a part of another loop.
+        # A dropped part may have been the last reader of a part of another loop.
         module = dead_code.run(changed)
     return module
 
 
 def _smaller(module: Module, effects: Collection[str]) -> Module:
-    """Returns the module without the parts that are dead as it stands; itself without any."""
+    """Returns the module without its currently dead parts; the same module if it has none."""
     for name in programs(module):
         for loop in loops_of(module.computations[name], module):
             computation = module.computations[name]
@@ -52,7 +52,7 @@ def _smaller(module: Module, effects: Collection[str]) -> Module:
 
 
 class _Needed:
-    """What of a loop is needed.
+    """The needed parts and instructions of a loop.
 
     Args:
         computation: The computation that holds the loop.
@@ -84,7 +84,7 @@ class _Needed:
 
 
 def _with_parts(computation: Computation, loop: Loop, needed: _Needed) -> dict[str, Computation]:
-    """Returns the computations that change where a loop holds fewer parts."""
+    """Returns the computations that change when a loop holds fewer parts."""
     types = part_types(loop.instruction.type)
     state = TupleType(tuple(types[part] for part in needed.parts))
     initial = [loop.initial.operands[part] for part in needed.parts]
@@ -98,7 +98,7 @@ def _with_parts(computation: Computation, loop: Loop, needed: _Needed) -> dict[s
 
 
 def _body(body: Computation, needed: _Needed, state: TupleType) -> Computation:
-    """Returns a body without what is not needed; it takes parts by the numbers that they had."""
+    """Returns a body without unneeded instructions; it still takes parts by their old numbers."""
     instructions: list[Instruction] = []
     for instruction in body:
         if instruction.name == body.root:

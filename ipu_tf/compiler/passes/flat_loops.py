@@ -1,7 +1,7 @@
 """Makes the state of every loop one tuple of arrays.
 
-XLA keeps a list as a tuple of its buffer and its length, within the tuple of the state. Passes that
-change states have one kind of part to deal with where no tuple is within another.
+XLA keeps a list as a tuple of its buffer and its length, within the tuple of the state. Without
+nested tuples, passes that change states deal with one kind of part.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ipu_tf.compiler.passes.rewrite import programs, rename_operands
 
 
 def run(module: Module) -> Module:
-    """Returns the module without tuples within the states of loops.
+    """Returns the module without nested tuples in the states of loops.
 
-    What read a state reads a tuple of tuples that is made of the arrays; `identities` looks
-    through it.
+    Readers of a state now read a tuple of tuples made of the arrays; `identities` looks through
+    it.
     """
     nested = [
         instruction
@@ -42,7 +42,7 @@ def _flat(computation: Computation, *, takes_state: bool, gives_state: bool) -> 
     Args:
         computation: The computation.
         takes_state: Whether its parameter is the state of a loop that becomes flat.
-        gives_state: Whether its root is.
+        gives_state: Whether its root is such a state.
     """
     instructions: list[Instruction] = []
     aliases: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """Joins element-wise instructions into fusions, which run as one pass over their elements.
 
-An instruction joins the fusion of its readers if they are all in the same one, so nothing is
-computed twice and a fusion has one result. Constant scalars and broadcasts compute nothing and are
-copied into every fusion that reads them; what is broadcast is not repeated in memory.
+An instruction joins the fusion of its readers if all of them are in the same one, so nothing is
+computed twice and a fusion has one result. Constant scalars and broadcasts compute nothing: every
+fusion that reads them gets a copy, and a broadcast is not repeated in memory.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ ELEMENTWISE = frozenset(
         "reduce-precision", "bitcast-convert",
     }
 )  # fmt: skip
-"""Opcodes that compute every element of their result from those at its place."""
+"""Opcodes that compute each element of their result from the operands' elements at its index."""
 
 
 def run(module: Module) -> Module:
     """Returns the module with opcode "fusion" for chains of element-wise instructions.
 
     A fusion calls a computation of its own, whose parameters are the fusion's operands in order.
-    All of its instructions work for the same layer in the same part of the step, which the fusion
-    says, so that equal fusions of different layers may call one computation.
+    All of its instructions belong to the same layer and phase of the step. Only the fusion names
+    them, so equal fusions of different layers may call one computation.
     """
     computations = dict(module.computations)
     for name in programs(module):
@@ -47,7 +47,7 @@ class _Group:
     """Instructions that become one fusion.
 
     Attributes:
-        root: The one whose result is read by others.
+        root: The one whose result others read.
         members: All, last to first.
     """
 
@@ -82,7 +82,7 @@ class _Fuser:
         return with_instructions(self._computation, self._without_unread(instructions))
 
     def _groups(self) -> Mapping[str, _Group]:
-        """Returns the groups that are worth a fusion, by the names of their roots."""
+        """Returns the groups that are worth fusing, by the names of their roots."""
         group_of: dict[str, _Group] = {}
         for instruction in reversed(self._computation.instructions):
             if not self._is_member(instruction):
@@ -105,7 +105,7 @@ class _Fuser:
         return instruction.opcode in ELEMENTWISE or instruction.opcode == "reshape"
 
     def _is_free(self, instruction: Instruction) -> bool:
-        """Whether to copy an instruction into all that read it: a scalar constant, a broadcast."""
+        """Whether to copy an instruction into all its readers: a scalar constant, a broadcast."""
         while instruction.opcode == "reshape":
             instruction = self._defined[instruction.operands[0]]
         if instruction.opcode == "broadcast":
@@ -119,7 +119,7 @@ class _Fuser:
     def _common_group(
         self, instruction: Instruction, group_of: Mapping[str, _Group]
     ) -> _Group | None:
-        """Returns the group of all that read an instruction, if it may join it."""
+        """Returns the common group of all readers of an instruction, if it may join that group."""
         readers = self._read_by[instruction.name]
         if not readers or instruction.name == self._computation.root:
             return None
@@ -155,7 +155,7 @@ class _Fuser:
         parameters: dict[str, Instruction],
         renamed: dict[str, str],
     ) -> None:
-        """Makes an operand known in a fusion: a copy of what is free, else a parameter."""
+        """Makes an operand known in a fusion: copies a free instruction, else adds a parameter."""
         name = operand.name
         if name in body or name in renamed:
             return
@@ -185,7 +185,7 @@ class _Fuser:
 
 
 def _plain(instruction: Instruction, operands: tuple[str, ...]) -> Instruction:
-    """Returns what an instruction computes, without where it comes from."""
+    """Returns an instruction without its origin."""
     return Instruction(
         name=instruction.name,
         opcode=instruction.opcode,
@@ -196,7 +196,7 @@ def _plain(instruction: Instruction, operands: tuple[str, ...]) -> Instruction:
 
 
 def _fits(instruction: Instruction, root: Instruction) -> bool:
-    """Whether an instruction may be in a fusion with this root: of its size, layer and phase."""
+    """Whether an instruction has the size, layer and phase of a fusion's root."""
     same_work = instruction.phase == root.phase and instruction.layer in ("", root.layer)
     mine, roots = instruction.type, root.type
     return (

@@ -1,6 +1,6 @@
-"""Drops instructions that give back what they read; shortens views; squares by products.
+"""Drops instructions that return their operand; shortens views; turns squares into products.
 
-A slice of a broadcast, of which all are alike, is the operand of the broadcast.
+A slice of a broadcast whose slices are all alike becomes the operand of the broadcast.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _step(instruction: Instruction, defined: Defined) -> Instruction | str:
     result = rule(instruction, defined) if rule else instruction
     if isinstance(result, str):
         replaced, replacement = instruction.type, defined[result].type
-        # An identity has the type of what it reads, or it is none.
+        # An identity has the type of its operand.
         return result if replaced == replacement else instruction
     return result
 
@@ -82,7 +82,7 @@ def _dynamic_slice(instruction: Instruction, defined: Defined) -> Instruction | 
 def is_uniform_slice(dynamic_slice: Instruction, broadcast: Instruction) -> bool:
     """Whether slices of a broadcast are the same wherever they begin.
 
-    They are where the broadcast repeats its operand along all axes that are cut.
+    They are if the broadcast repeats its operand along all axes that are cut.
     """
     sizes = dynamic_slice.attributes["dynamic_slice_sizes"]
     if not isinstance(broadcast.type, Array):
@@ -134,14 +134,14 @@ def _power(instruction: Instruction, defined: Defined) -> Instruction | str:
     value = _scalar(exponent, defined)
     if value == 1.0:
         return base
-    # The machine's power takes hundreds of cycles an element, a product three.
+    # The machine's power takes hundreds of cycles per element, a product three.
     if value == 2.0:
         return instruction.replace(opcode="multiply", operands=(base, base))
     return instruction
 
 
 def _logical(neutral: bool) -> Callable[..., Instruction | str]:
-    """Returns the rule of `and` or `or` of truth values, of which one may be a constant."""
+    """Returns the rule of `and` or `or` of booleans, one of which may be a constant."""
 
     def rule(instruction: Instruction, defined: Defined) -> Instruction | str:
         first, second = instruction.operands
@@ -167,7 +167,7 @@ def _select(instruction: Instruction, defined: Defined) -> Instruction | str:
 
 
 def _scalar(name: str, defined: Defined) -> float | None:
-    """Returns the one value that all elements of a constant have, or None."""
+    """Returns the common value of all elements of a constant, or None."""
     source = defined[name]
     while source.opcode in ("broadcast", "reshape"):
         source = defined[source.operands[0]]
@@ -194,7 +194,7 @@ _RULES: Mapping[str, Callable[[Instruction, Defined], Instruction | str]] = {
     "select": _select,
     "and": _logical(neutral=True),
     "or": _logical(neutral=False),
-    # x + 0 is left alone: it makes +0 of -0, and XLA's front end means it.
+    # x + 0 stays: it turns -0 into +0, and XLA's front end adds it on purpose.
     "multiply": _neutral(1.0, commutes=True),
     "divide": _neutral(1.0, commutes=False),
     "power": _power,

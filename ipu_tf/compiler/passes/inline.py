@@ -11,12 +11,12 @@ from ipu_tf.compiler.passes.rewrite import programs, rename_operands
 
 
 def run(module: Module) -> Module:
-    """Returns the module without `call`s: every call has its own copy of what it calls."""
+    """Returns the module without `call`s: each becomes a copy of the called computation."""
     uses = collections.Counter(
         callee for c in module.computations.values() for i in c for callee in i.computations
     )
     done: dict[str, Computation] = dict(module.computations)
-    # Callees first, so that what is copied has no calls of its own.
+    # Callees first, so the copied computations have no calls themselves.
     for name in _callees_first(module):
         done[name] = _inlined(done[name], done, uses)
     called = {callee for c in done.values() for i in c for callee in i.computations}

@@ -1,8 +1,8 @@
-"""Keeps once what a loop pushes on a stack in every iteration without changing it.
+"""Stores a value once if a loop pushes it on a stack unchanged in every iteration.
 
-A loop keeps what its gradient reads on stacks, one value for each iteration. What is the same in
-all of them (the kernel of a recurrent layer, its half precision copy) needs no stack: every row is
-that value. `sunk_broadcasts` hands the gradient one row.
+A loop keeps the values that its gradient reads on stacks, one value for each iteration. A value
+that is the same in all iterations (the kernel of a recurrent layer, its half precision copy) needs
+no stack: every row is that value. `sunk_broadcasts` hands the gradient one row.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ipu_tf.compiler.passes.rewrite import (
 )
 
 _PUSH = "TensorListPushBack"
-"""The op that pushes. Nothing reads rows above the last push, whatever the length of the loop."""
+"""The op that pushes. No op reads rows above the last push, whatever the length of the loop."""
 
 _ONCE = SOURCES | CONTROL | {"dot", "convolution"}
-"""Opcodes of which passes make no copies."""
+"""Opcodes that passes must not copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class _Stack:
 
     Attributes:
         part: Number of the part of the loop's state.
-        push: What pushes, in the body.
+        push: The instruction that pushes, in the body.
         type: Type of the stack.
     """
 
@@ -47,17 +47,17 @@ class _Stack:
 
     @property
     def row(self) -> str:
-        """Name of what is pushed, an array of one row."""
+        """Name of the pushed value, an array of one row."""
         return self.push.operands[1]
 
 
 def run(module: Module) -> Module:
-    """Returns the module in which stacks of one value are broadcasts of it.
+    """Returns the module with broadcasts in place of stacks of one value.
 
-    The loops still fill these stacks, which nothing reads any more.
+    The loops still fill these stacks, but nothing reads them.
     """
     effects = with_side_effects(module)
-    # Inner loops first: what they push may be the same in all iterations of the outer one, too.
+    # Inner loops first: their values may be the same in all iterations of the outer one, too.
     for name in reversed(programs(module)):
         changed = _with_broadcasts(module.computations[name], module, effects)
         module = module.replace(computations={**module.computations, name: changed})
@@ -67,7 +67,7 @@ def run(module: Module) -> Module:
 def _with_broadcasts(
     computation: Computation, module: Module, effects: Collection[str]
 ) -> Computation:
-    """Returns a computation that broadcasts what its loops push unchanged."""
+    """Returns a computation that broadcasts the values that its loops push unchanged."""
     loops = {loop.instruction.name: loop for loop in loops_of(computation, module)}
     if not loops:
         return computation
@@ -129,14 +129,14 @@ def _invariants(loop: Loop, effects: Collection[str]) -> set[str]:
 
 
 def _after_loop(loop: Loop, values: Collection[str]) -> tuple[list[Instruction], Mapping[str, str]]:
-    """Returns what computes invariant values of a body where the loop is.
+    """Returns instructions that compute invariant values of a body outside of the loop.
 
     Args:
         loop: The loop.
         values: Names of the values.
 
     Returns:
-        The instructions, and the names of the values there.
+        The instructions, and the names of the values outside of the loop.
     """
     state = parts_of(loop.body, parameter_of(loop.body))
     needed = set(values)

@@ -1,8 +1,8 @@
-"""Which values of a computation are constants that its caller passes in.
+"""Finds values of a computation that are constants of its caller.
 
-A loop keeps what it reads in its state. Where every iteration leaves a part of the state alone and
-the part is a constant before the loop, it is that constant inside, too: limits of inner loops, and
-tables of such limits, are of this kind.
+A loop keeps the values it reads in its state. If no iteration changes a part of the state and the
+part is a constant before the loop, it is that constant inside, too: for example limits of inner
+loops, and tables of such limits.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.passes.rewrite import programs
 
 Known: TypeAlias = "np.ndarray | tuple[Known, ...] | None"
-"""A constant, a tuple of known values, or None for what is not known."""
+"""A constant, a tuple of known values, or None for an unknown value."""
 
 _MAX_ELEMENTS = 1 << 16
-"""Tables of limits have one for each iteration; more elements are zeros of weights' gradients."""
+"""Tables of limits have one entry per iteration; larger arrays are zeros of weights' gradients."""
 
 
 def known_values(module: Module) -> dict[str, dict[str, Known]]:
@@ -46,7 +46,7 @@ def known_values(module: Module) -> dict[str, dict[str, Known]]:
 
 
 def kept_parts(body: Computation) -> frozenset[int]:
-    """Returns which parts of the state of a loop every iteration leaves alone."""
+    """Returns the parts of the state of a loop that no iteration changes."""
     instructions = body.by_name()
     result = instructions[body.root]
     if result.opcode != "tuple":

@@ -1,4 +1,4 @@
-"""What passes over loops share: the parts of a state, who reads them, other states.
+"""Helpers of passes over loops: parts of a state, their readers, replaced states.
 
 They work on loops whose state is a tuple of arrays (`flat_loops`), made by a `tuple`, and whose
 body and condition no other instruction calls.
@@ -32,11 +32,11 @@ class Loop:
 
     @property
     def next_state(self) -> tuple[str, ...]:
-        """Names of the parts of the state that the body leaves."""
+        """Names of the parts of the state at the end of the body."""
         return self.body.by_name()[self.body.root].operands
 
     def reads_whole_state(self) -> bool:
-        """Whether the body or the condition uses the state other than part by part."""
+        """Whether the body or the condition uses the state as a whole, not part by part."""
         return any(
             instruction.opcode != "get-tuple-element"
             for computation in (self.body, self.condition)
@@ -47,7 +47,7 @@ class Loop:
 
 
 def loops_of(computation: Computation, module: Module) -> Iterator[Loop]:
-    """Yields the loops of a computation whose states passes may change.
+    """Yields the loops of a computation whose state a pass may change.
 
     Args:
         computation: One of the programs of the module.
@@ -125,7 +125,7 @@ def with_loop(
         loop: The loop; nothing uses its state but part by part.
         initial: Names of the parts of the state that it starts from.
         state: Type of the state.
-        after: What stands for parts that change, by the number that they had: the name of another
+        after: Replacements of parts that change, by their old number: the name of another
             instruction or the new number.
     """
     read_by = users(computation)[loop.initial.name]

@@ -1,6 +1,6 @@
 """Makes 32-bit values of float64: the machine has no such type.
 
-Programs hold float64 where a library computes constants or random numbers in NumPy's default type.
+Programs hold float64 if a library computes constants or random numbers in NumPy's default type.
 64-bit integers stay as they are: tiles count in pairs of words.
 """
 
@@ -19,7 +19,7 @@ _CASTS = frozenset({"convert", "bitcast-convert"})
 
 
 def run(module: Module) -> Module:
-    """Returns the module with float32 in the place of float64."""
+    """Returns the module with float32 in place of float64."""
     if next(wide_instructions(module), None) is None:
         return module
     computations = {name: rewrite(c, _step) for name, c in module.computations.items()}
@@ -27,7 +27,7 @@ def run(module: Module) -> Module:
 
 
 def wide_instructions(module: Module) -> Iterator[Instruction]:
-    """Yields the instructions that give float64 values."""
+    """Yields the instructions that produce float64 values."""
     for computation in module.computations.values():
         for instruction in computation:
             if _is_wide(instruction.type):
@@ -47,7 +47,7 @@ def _narrowed(type_: Type) -> Type:
 
 
 def _step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
-    """Returns an instruction of float32, or what it reads where it cast float32 to float64."""
+    """Returns an instruction of float32; the operand of one that cast float32 to float64."""
     changes: dict[str, Any] = {}
     if _is_wide(instruction.type):
         changes["type"] = _narrowed(instruction.type)
@@ -63,11 +63,11 @@ def _step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instr
 
 
 def _cast(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
-    """Returns a cast between narrowed types, or what it reads where the types are one now."""
+    """Returns a cast between narrowed types, or its operand if the types are now equal."""
     source, target = defined[instruction.operands[0]].type, instruction.type
     if source == target:
         return instruction.operands[0]
-    # The 64 bits of integers may have been read as float64, or the other way round.
+    # The program may reinterpret 64-bit integers as float64, or the reverse.
     same_bits = source.bytes == target.bytes or not _have_same_shape(source, target)
     return instruction if same_bits else instruction.replace(opcode="convert")
 

@@ -15,7 +15,7 @@ _ROUNDS = frozenset(
     {"xor", "add", "multiply", "shift-right-logical", "shift-left", "or", "subtract"}
 )
 _FEWEST_ROUNDS = 16
-"""Philox and ThreeFry have at least 10 rounds of several operations; less is not a generator."""
+"""Philox and ThreeFry have at least 10 rounds of several operations; fewer are no generator."""
 
 _INTEGERS = frozenset({"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"})
 _OP_TYPES = ("Stateless", "Random", "Rng", "Multinomial", "TruncatedNormal")
@@ -25,8 +25,8 @@ _OP_TYPES = ("Stateless", "Random", "Rng", "Multinomial", "TruncatedNormal")
 def run(module: Module) -> Module:
     """Returns the module in which generators are `rng-bit-generator`s.
 
-    They have the type of the bits that are used (no tuple with the next state, as XLA's own
-    has), and read the seeds that the arithmetic read.
+    Each has the type of the bits that the program uses (no tuple with the next state, unlike
+    XLA's own), and reads the seeds that the arithmetic read.
     """
     return each_program(module, _replaced)
 
@@ -50,7 +50,7 @@ def _replaced(computation: Computation) -> Computation:
 def _generators(
     region: Sequence[Instruction], read_by: dict[str, list[Instruction]], root: str
 ) -> dict[str, Instruction]:
-    """Returns the generators of a region: what is to replace its random bits, by their names."""
+    """Returns the replacements of a region's random bits, by the names of the bits."""
     arithmetic = {i.name: i for i in region if _is_integer(i) and not i.computations}
     if sum(i.opcode in _ROUNDS for i in arithmetic.values()) < _FEWEST_ROUNDS:
         return {}
@@ -77,13 +77,13 @@ def _is_integer(instruction: Instruction) -> bool:
 def _sources(
     instructions: Iterable[Instruction], inside: dict[str, Instruction]
 ) -> tuple[str, ...]:
-    """Returns what the instructions read from outside, in the order of their first use."""
+    """Returns the values that the instructions read from outside, in the order of first use."""
     read = (operand for i in instructions for operand in i.operands)
     return tuple(dict.fromkeys(name for name in read if name not in inside))
 
 
 def _leading_to(bits: Instruction, arithmetic: dict[str, Instruction]) -> list[Instruction]:
-    """Returns the arithmetic that `bits` depend on, and they themselves, in order."""
+    """Returns the arithmetic that `bits` depend on, `bits` included, in order."""
     seen: set[str] = set()
     waiting = [bits.name]
     while waiting:

@@ -1,7 +1,7 @@
 """Recognises normal numbers that are computed from random bits.
 
-A tile draws them in one instruction (f32v2grand, f16v2grand); a program that takes pairs of bits
-through a sine, or bits through the inverse of the error function, would be charged for software.
+A tile draws them in one instruction (f32v2grand, f16v2grand); a program that computes a sine of
+pairs of bits, or the inverse error function of bits, would be charged for software.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ _DISTRIBUTIONS = {
     "StatelessTruncatedNormalV2": "truncated_normal",
     "TruncatedNormal": "truncated_normal",
 }
-"""What TensorFlow's ops draw, with mean 0 and deviation 1, by their types. RandomStandardNormal is
-an `rng` already; truncated normals with other bounds than two deviations stay arithmetic."""
+"""Distributions of TensorFlow's random ops, with mean 0 and deviation 1, by op type.
+RandomStandardNormal is an `rng` already; truncated normals with bounds other than two deviations
+stay arithmetic."""
 
 _FLOATS = frozenset({"f32", "f16", "bf16"})
 _GENERATORS = frozenset({"rng", "rng-bit-generator"})
 
 
 def run(module: Module) -> Module:
-    """Returns the module in which normal numbers are `rng`s of their distribution.
+    """Returns the module with an `rng` of the distribution in place of computed normal numbers.
 
-    Their operands are the seeds that the generators of the bits read, where there are any: they
-    have no parameters, their mean is 0 and their deviation 1.
+    Their operands are the seeds that the generators of the bits read, if any: they have no
+    parameters, their mean is 0 and their deviation 1.
     """
     return each_program(module, _replaced)
 
@@ -55,7 +56,7 @@ def _draws(
     read_by: dict[str, list[Instruction]],
     root: str,
 ) -> dict[str, Instruction]:
-    """Returns what is to replace the numbers that others read, by their names."""
+    """Returns the replacements of the numbers that others read, by the names of the numbers."""
     inside = {i.name for i in region}
     seeds = _seeds(region)
     return {
@@ -72,7 +73,7 @@ def _draws(
 
 
 def _seeds(region: Sequence[Instruction]) -> dict[str, tuple[str, ...]]:
-    """Returns the seeds behind every instruction that random bits lead to.
+    """Returns the seeds behind every instruction that depends on random bits.
 
     An `rng` has none: its operands are the parameters of its numbers.
     """

@@ -1,9 +1,9 @@
-"""Computes again in the backward pass what is cheap, rather than to keep it from the forward pass.
+"""Recomputes cheap values in the backward pass rather than keep them from the forward pass.
 
-A value that both passes read is in memory all the time between. One that a single pass over its
-elements makes of values which are there anyway need not be: the difference of a batch and its mean,
-for one, or a float32 copy of a float16 array. What is computed again joins the fusion of its reader
-and costs a few cycles an element. The library's normalisations keep no such values either.
+A value that both passes read is in memory all the time between them. It need not be if one pass
+over its elements computes it from values that are live anyway: for example the difference of a
+batch and its mean, or a float32 copy of a float16 array. A recomputed value joins the fusion of its
+reader and costs a few cycles per element. The library's normalisations keep no such values either.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _CHEAP = frozenset({"add", "convert", "multiply", "negate", "subtract"})
 
 _VIEWS = frozenset({"broadcast", "reshape"})
 _LASTING = frozenset({"constant", "iota"})
-"""Opcodes of what is there all the time, or in no memory."""
+"""Opcodes of values that are always live, or take no memory."""
 
 _LASTING_ROLES = frozenset({"weight", "optimizer_state", "state", "constant", "accumulator"})
-"""Roles of parameters that are there all the time."""
+"""Roles of parameters that are always live."""
 
 
 def run(module: Module) -> Module:
     """Returns the module in which the backward pass reads fewer values of the forward pass.
 
-    Phases are known. A cheap value that both passes read is computed again for its readers in the
-    backward pass, where that keeps fewer bytes.
+    Expects known phases. Recomputes a cheap value that both passes read for its readers in the
+    backward pass, if that keeps fewer bytes.
     """
     lasting = {
         instruction.name
@@ -44,7 +44,7 @@ class _Recomputer:
 
     Args:
         computation: The computation.
-        lasting: Names of parameters that are there all the time.
+        lasting: Names of parameters that are always live.
     """
 
     def __init__(self, computation: Computation, lasting: Collection[str]) -> None:
@@ -58,7 +58,7 @@ class _Recomputer:
                 self._again.add(instruction.name)
 
     def computation(self) -> Computation:
-        """Returns the computation that computes values again."""
+        """Returns the computation that recomputes values."""
         if not self._again:
             return self._original
         instructions: list[Instruction] = []
@@ -80,14 +80,14 @@ class _Recomputer:
         return sum(map(self._kept_bytes, operands)) < instruction.type.bytes
 
     def _kept_bytes(self, name: str) -> int:
-        """Returns the bytes that are kept until the backward pass for its sake alone."""
+        """Returns the bytes kept until the backward pass only to recompute the instruction."""
         value = self._defined[name]
         if value.opcode in _VIEWS:
             return self._kept_bytes(value.operands[0])
         if value.opcode in _LASTING or name in self._lasting or value.phase == "backward":
             return 0
         if name in self._again:
-            # Longer chains would be computed from their beginning, for every reader of every link.
+            # Every reader of every link would recompute a longer chain from its beginning.
             return 0 if value.opcode == "convert" else value.type.bytes
         is_kept = any(reader.phase == "backward" for reader in self._read_by[name])
         return 0 if is_kept else value.type.bytes
@@ -95,7 +95,7 @@ class _Recomputer:
     def _copies(
         self, reader: Instruction, instruction: Instruction, aliases: dict[str, str]
     ) -> Iterator[Instruction]:
-        """Yields copies, for a reader, of what an instruction needs and is computed again.
+        """Yields copies, for a reader, of the recomputed instructions that an instruction needs.
 
         Args:
             reader: The reader in the backward pass.

@@ -1,4 +1,4 @@
-"""What passes share: walking computations, renaming, who calls and who uses what."""
+"""Helpers of passes: walks over computations, renaming, callers and users."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TypeAlias
 from ipu_tf.compiler.hlo import Computation, Instruction, Module
 
 Step: TypeAlias = Callable[[Instruction, Mapping[str, Instruction]], Instruction | str]
-"""From an instruction and those before it to what takes its place: an instruction, or the name of
-one before it."""
+"""Maps an instruction and those before it to its replacement: an instruction, or the name of one
+before it."""
 
 CONTROL = frozenset({"while", "conditional", "call"})
 _SIDE_EFFECTS = frozenset({"host-call", "infeed", "outfeed", "send", "recv", "custom-call"})
 SOURCES = frozenset({"parameter", "infeed", "rng", "rng-bit-generator", "host-call", "custom-call"})
-"""Opcodes of which two alike are not the same value."""
+"""Opcodes of which two equal instructions give different values."""
 
 
 def rewrite(computation: Computation, step: Step) -> Computation:
@@ -40,7 +40,7 @@ def rewrite(computation: Computation, step: Step) -> Computation:
 
 
 def rename_operands(instruction: Instruction, aliases: Mapping[str, str]) -> Instruction:
-    """Returns the instruction with operands that have another name now."""
+    """Returns the instruction with renamed operands."""
     if not any(operand in aliases for operand in instruction.operands):
         return instruction
     operands = tuple([aliases.get(operand, operand) for operand in instruction.operands])
@@ -72,7 +72,7 @@ def programs(module: Module) -> list[str]:
 
 
 def users(instructions: Iterable[Instruction]) -> dict[str, list[Instruction]]:
-    """Returns who reads each instruction, in order; one that reads it twice is listed once."""
+    """Returns the readers of each instruction, in order; one that reads it twice is listed once."""
     found: dict[str, list[Instruction]] = {}
     for instruction in instructions:
         found.setdefault(instruction.name, [])
@@ -82,7 +82,7 @@ def users(instructions: Iterable[Instruction]) -> dict[str, list[Instruction]]:
 
 
 def with_side_effects(module: Module) -> frozenset[str]:
-    """Returns the names of the computations that do more than give a result."""
+    """Returns the names of the computations with side effects."""
     found: set[str] = set()
     size = -1
     while size != len(found):
@@ -94,11 +94,11 @@ def with_side_effects(module: Module) -> frozenset[str]:
 
 
 def has_side_effect(instruction: Instruction, computations: Iterable[str]) -> bool:
-    """Whether an instruction does more than give a result.
+    """Whether an instruction has side effects.
 
     Args:
         instruction: The instruction.
-        computations: Names of the computations of which that is known.
+        computations: Names of the computations known to have side effects.
     """
     if instruction.opcode in _SIDE_EFFECTS:
         return True

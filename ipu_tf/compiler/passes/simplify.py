@@ -25,7 +25,7 @@ from ipu_tf.compiler.passes import (
 _UNTIL_COUNTED = (
     inline.run,
     dead_code.run,
-    # Before anything takes the arithmetic of a generator apart.
+    # Runs before other passes take the arithmetic of a generator apart.
     random_generators.run,
     random_normals.run,
     flat_loops.run,
@@ -43,20 +43,20 @@ _PASSES = (
     invariant_stacks.run,
     sunk_broadcasts.run,
     dead_loop_parts.run,
-    # Constants and trip counts are those of the types that TensorFlow computes with.
+    # Constants and trip counts use the types that TensorFlow computes with.
     narrowing.run,
-    # Fusions keep to a layer and a part of the step.
+    # A fusion stays within a layer and a phase of the step.
     attribution.run,
     recomputation.run,
     fusion.run,
-    # Equal fusions share a computation.
+    # Lets equal fusions share a computation.
     common_subexpressions.run,
     dead_code.run,
 )
 
 
 def simplify(module: Module) -> Module:
-    """Returns a module that computes the same with fewer instructions, ready to be lowered.
+    """Returns a module that computes the same results with fewer instructions, ready for lowering.
 
     It has no calls, no copies, and element-wise chains are fusions; loops know their trip counts
     and instructions their layers and phases. Simplifying it again changes nothing.
@@ -67,7 +67,7 @@ def simplify(module: Module) -> Module:
 
 
 def count_loops(module: Module) -> Module:
-    """Returns a module as `simplify` has it when loops know their trip counts, without fusions."""
+    """Returns a module as it is within `simplify` after loops know their trip counts, unfused."""
     for run in _UNTIL_COUNTED:
         module = run(module)
     return module

@@ -1,7 +1,7 @@
-"""Broadcasts within a loop what the loop only reads in slices.
+"""Moves a broadcast into a loop that only reads slices of it.
 
-A loop that reads a stack of equal rows needs one row. So its state holds what is broadcast instead
-of the broadcast, and a slice of the broadcast, now within the loop, is the value itself.
+A loop that reads a stack of equal rows needs one row. So its state holds the broadcast's operand
+instead of the broadcast, and a slice of the broadcast, now within the loop, is the operand itself.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ipu_tf.compiler.passes.rewrite import programs, users, with_instructions
 def run(module: Module) -> Module:
     """Returns the module whose loops hold no broadcasts that they only slice."""
     while (changed := _with_one_sunk(module)) is not None:
-        # What was sliced by an outer loop may be a broadcast that an inner one slices.
+        # A slice in an outer loop may be a broadcast that an inner one slices.
         module = dead_code.run(identities.run(changed))
     return module
 
 
 def _with_one_sunk(module: Module) -> Module | None:
-    """Returns the module with the broadcasts of one more loop in its body; None without any."""
+    """Returns the module with the broadcasts of one more loop in its body, or None."""
     for name in programs(module):
         computation = module.computations[name]
         for loop in loops_of(computation, module):
@@ -60,12 +60,12 @@ def _sliced_broadcasts(
 
 
 def _is_only_sliced(loop: Loop, part: int, broadcast: Instruction, module: Module) -> bool:
-    """Whether a loop keeps a part of its state and only takes slices of it that are all alike.
+    """Whether a loop leaves a part of its state unchanged and reads only equal slices of it.
 
     Args:
         loop: The loop.
         part: The part.
-        broadcast: What the part is.
+        broadcast: The broadcast that the part holds.
         module: The module.
     """
     if part not in kept_parts(loop.body):
@@ -91,7 +91,7 @@ def _is_only_sliced(loop: Loop, part: int, broadcast: Instruction, module: Modul
 
 
 def _is_slice(reader: Instruction, name: str, broadcast: Instruction) -> bool:
-    """Whether a reader takes slices along axes of a broadcast in which all elements are alike."""
+    """Whether a reader takes slices along axes of a broadcast in which all elements are equal."""
     if reader.opcode != "dynamic-slice" or reader.operands.index(name) != 0:
         return False
     return identities.is_uniform_slice(reader, broadcast)
@@ -100,7 +100,7 @@ def _is_slice(reader: Instruction, name: str, broadcast: Instruction) -> bool:
 def _with_sources(
     computation: Computation, loop: Loop, broadcasts: Mapping[int, Instruction]
 ) -> dict[str, Computation]:
-    """Returns the computations that change where broadcasts enter a loop.
+    """Returns the computations that change when broadcasts move into a loop.
 
     Args:
         computation: The computation that holds the loop.

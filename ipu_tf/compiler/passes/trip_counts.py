@@ -1,8 +1,8 @@
 """Finds how often loops run.
 
-A loop that counts has a condition such as `i < n` where the body adds a constant to `i`, and `n` is
-a constant or is carried through the loop unchanged. Conditions joined by `and` end the loop at the
-first that fails. The gradient of a loop runs as often as the loop.
+A counting loop has a condition such as `i < n`, where the body adds a constant to `i`, and `n` is a
+constant or passes through the loop unchanged. Conditions joined by `and` end the loop when the
+first of them fails. The gradient of a loop runs as often as the loop.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Count: TypeAlias = "int | tuple[int, ...]"
 """A number, or one for each iteration of the loop around it."""
 
 GRADIENT_OF = "gradient_of"
-"""Attribute of a loop that is the gradient of another: the body of that one."""
+"""Attribute of a loop that is the gradient of another loop: the body of the other loop."""
 
 
 def run(module: Module) -> Module:
-    """Returns the module whose `while`s have the attribute "trip_count" where it is known.
+    """Returns the module with the attribute "trip_count" on every `while` whose count is known.
 
-    Where it differs between the iterations of the loop around it, "mean_trip_count" is the total
-    and the number of these. Where only some of the conditions are counters, "max_trip_count" is a
-    bound.
+    If the count differs between the iterations of an enclosing loop, "mean_trip_count" is the total
+    and the number of these iterations. If only some of the conditions are counters,
+    "max_trip_count" is a bound.
     """
     computations = dict(module.computations)
     with_loops = [
@@ -52,8 +52,8 @@ class _Counter:
     Attributes:
         module: The module.
         values: Known values of its programs.
-        outer: By the body of a loop of known length, the loop and its length.
-        known: What is known of loops so far, by their bodies.
+        outer: The loops of known length and their lengths, by their bodies.
+        known: The attributes of loops found so far, by their bodies.
     """
 
     module: Module
@@ -93,14 +93,14 @@ class _Counter:
     def _number(
         self, instruction: Instruction, name: str, numbers: Mapping[str, Count]
     ) -> Count | None:
-        """Returns the integer that an instruction is, None where it is not known or none."""
+        """Returns the integer value of an instruction; None if it is unknown or no integer."""
         number = _integer(self.values[name][instruction.name])
         if number is not None or not instruction.operands:
             return number
         if instruction.opcode in ("reshape", "copy"):
             return numbers.get(instruction.operands[0])
         if instruction.opcode == "dynamic-slice" and name in self.outer:
-            # A table of numbers, of which every iteration of the loop around it reads one.
+            # A table of numbers: every iteration of the enclosing loop reads one of them.
             table = self.values[name][instruction.operands[0]]
             index = self.module.computations[name].by_name()[instruction.operands[1]]
             loop, count = self.outer[name]
@@ -137,8 +137,8 @@ class _Loop:
     """A loop whose state is a tuple.
 
     Attributes:
-        initial: The parts of the state before it, None for those that are not known integers.
-        kept: The parts that its body leaves alone.
+        initial: The parts of the state before the loop; None for a part that is no known integer.
+        kept: The parts that its body does not change.
         body: Its body's instructions.
         result: The body's root.
         condition: Its condition's instructions.
@@ -165,7 +165,7 @@ class _Loop:
         return {"trip_count" if len(single) == len(counts) else "max_trip_count": min(single)}
 
     def final(self, index: int, trip_count: int) -> int | None:
-        """Returns what a part of the state is after the loop, None where that is not known."""
+        """Returns the value of a part of the state after the loop; None if it is not known."""
         first = self.initial[index] if self.initial else None
         step = 0 if index in self.kept else self._step(index)
         return first + trip_count * step if isinstance(first, int) and step is not None else None
@@ -178,7 +178,7 @@ class _Loop:
         return self.initial[index] == 0 and self._step(index) == 1
 
     def _conjuncts(self) -> list[Instruction]:
-        """Returns the terms that all have to be true for the loop to go on."""
+        """Returns the terms that must all be true for the loop to continue."""
         waiting, terms = [self.condition[self.condition_root]], []
         while waiting:
             term = waiting.pop()
@@ -194,7 +194,7 @@ class _Loop:
         return terms
 
     def _first_of_two(self, term: Instruction) -> Instruction | None:
-        """Returns `a` of what AutoGraph makes of `a and b`: a conditional, False without `a`."""
+        """Returns `a` of AutoGraph's form of `a and b`: a conditional that is False unless `a`."""
         index = _part(term)
         source = self.condition[term.operands[0]] if index is not None else term
         if source.opcode != "conditional" or len(source.computations) != 2:
@@ -209,7 +209,7 @@ class _Loop:
         return self.condition[source.operands[0]] if is_false else None
 
     def _trip_count(self, term: Instruction) -> Count | None:
-        """Returns how often a term of the condition is true, None where that is not known."""
+        """Returns how often a term of the condition is true; None if it is not known."""
         direction = term.attributes.get("comparison_direction")
         if term.opcode != "compare" or direction not in _MIRRORED:
             return None
@@ -234,7 +234,7 @@ class _Loop:
         return None if index is None else self._step(index)
 
     def _invariant_of(self, value: Instruction) -> Count | None:
-        """Returns the value of a constant, or of a part of the state that the body leaves alone."""
+        """Returns the value of a constant, or of a part of the state that the body keeps."""
         index = _part(value)
         if index is None:
             return _integer(value.attributes.get("literal"))
@@ -244,7 +244,7 @@ class _Loop:
         return _part(value) == index and self.body[value.operands[0]].opcode == "parameter"
 
     def _step(self, index: int) -> int | None:
-        """Returns what the body adds to a part of the state."""
+        """Returns the number that the body adds to a part of the state."""
         if self.result.opcode != "tuple":
             return None
         new = self.body[self.result.operands[index]]
@@ -263,7 +263,7 @@ _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}
 
 
 def _iterations(first: int, step: int, limit: int, direction: str) -> int | None:
-    """Returns how often a counter is below (or above) a limit, None where that never ends."""
+    """Returns how often a counter is below (or above) a limit; None if that never ends."""
     if direction in ("GT", "GE"):
         first, step, limit = -first, -step, -limit
     if direction in ("LE", "GE"):
@@ -274,7 +274,7 @@ def _iterations(first: int, step: int, limit: int, direction: str) -> int | None
 
 
 def _part(value: Instruction) -> int | None:
-    """Returns which part of a tuple a value is."""
+    """Returns the number of the tuple's part that a value is."""
     is_part = value.opcode == "get-tuple-element"
     return value.attributes["tuple_index"] if is_part else None
 

@@ -1,10 +1,10 @@
 """Steps that are split over several IPUs, stage by stage.
 
 `deploy` gives an instruction the stage of its layer (`assignment`), cuts the step into a
-module of each stage (`split`), finds what waits between passes (`fifo`), compiles every stage for
-its IPU, takes what is offloaded off its tiles (`off_chip`, `residence`), and plays the schedule
-(`schedule`, `timeline`). `balance` chooses where to cut.
+module for each stage (`split`), finds the values that wait between passes (`fifo`), compiles every
+stage for its IPU, moves offloaded variables off its tiles (`off_chip`, `residence`), and plays the
+schedule (`schedule`, `timeline`). `balance` chooses where to cut.
 
 Models stages in lockstep; labels and other inputs go from the host to the stage that reads them.
-Does not model the copies into and out of FIFOs, nor the setting to zero of accumulators.
+Does not model the copies into and out of FIFOs, nor the zeroing of accumulators.
 """

@@ -1,7 +1,7 @@
 """Gives every instruction of a step a stage of the pipeline.
 
-What belongs to a layer is in the stage of its layer; what belongs to none follows what it reads,
-else what reads it. Values never flow to an earlier stage in the forward pass, nor to a later one in
+An instruction of a layer is in the stage of the layer; one of no layer follows its operands, or
+else its readers. Values never flow to an earlier stage in the forward pass, nor to a later one in
 the backward pass.
 """
 
@@ -16,7 +16,7 @@ from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.compiler.passes.rewrite import users
 
 _OWNED = frozenset({"weight", "optimizer_state"})
-"""Roles of parameters that live on the IPU of one stage, also where nothing updates them."""
+"""Roles of parameters that live on the IPU of one stage, even if nothing updates them."""
 
 _CONTRACTIONS = frozenset({"convolution", "dot"})
 
@@ -28,12 +28,12 @@ _FORMS = frozenset({"broadcast", "reshape", "bitcast", "convert", "slice", "tran
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Where the instructions of an entry computation run.
+    """The stages of the instructions of an entry computation.
 
     Attributes:
-        stage_of: Stage of instructions, and of the parameters that live in one stage. Those that
-            are missing are made, or read, by every stage that needs them.
-        anywhere: Names of instructions that depend on no parameter: every stage makes its own.
+        stage_of: Stage of instructions, and of the parameters that live in one stage. Every stage
+            that needs a missing instruction or parameter makes or reads it itself.
+        anywhere: Names of instructions that depend on no parameter: each stage computes its own.
     """
 
     stage_of: Mapping[str, int]
@@ -41,7 +41,7 @@ class Assignment:
 
 
 def layer_stage(layer: str, stage_of_layers: Mapping[str, int]) -> int | None:
-    """Returns the stage of a layer, or of the layer around it that has one; None for none."""
+    """Returns the stage of a layer, or of the nearest enclosing layer with one; else None."""
     path = layer
     while path:
         if path in stage_of_layers:
@@ -62,7 +62,7 @@ def assign(
         module: The step, prepared.
         stage_of_layers: Stage of each layer by its path.
         stages: Number of stages.
-        known: Stages of instructions of the update that are decided already, by their names.
+        known: Stages of instructions of the update that are already decided, by their names.
     """
     return _Assigner(module, stage_of_layers, stages, known).run()
 
@@ -106,14 +106,14 @@ class _Assigner:
     def _assign(self, phase: Phase, *, forwards: bool, default: int) -> None:
         """Assigns the instructions of a phase.
 
-        What multiplies by a weight, or reads one, is where its layer is. All else is as close to
-        its own layer as the flow of the data allows: where the work of two layers was joined, one
-        instruction may be given the layer of the other.
+        An instruction that multiplies by a weight, or reads one, is in the stage of its layer. All
+        others are as close to their own layer as the flow of data allows: where the work of two
+        layers was joined, an instruction of one may carry the layer of the other.
 
         Args:
             phase: The phase.
             forwards: Whether data flows to later stages in it; else it flows to earlier ones.
-            default: The stage of what nothing tells.
+            default: The stage of instructions for which nothing else decides.
         """
         found = [i for i in self._entry if i.phase == phase and self._needs_stage(i)]
         sign = 1 if forwards else -1  # Data flows from lower to higher values of sign * stage.
@@ -140,7 +140,7 @@ class _Assigner:
             self._stages[name] = sign * min(after) if after else default
 
     def _assign_updates(self) -> None:
-        """Assigns the weight update: each weight is updated where it is."""
+        """Assigns the weight update: the stage that holds a weight updates it."""
         found = [
             i
             for i in self._entry
@@ -157,8 +157,8 @@ class _Assigner:
             self._stages.setdefault(name, min(after, default=0))
 
     def _limits(self, found: Sequence[Instruction], phase: Phase, sign: int) -> Mapping[str, int]:
-        """Returns how far along the data each instruction may be, for what reads it to keep to
-        the stages of their weights; as `sign * stage`."""
+        """Returns the last stage, as `sign * stage`, that each instruction may be in so that its
+        readers can stay in the stages of their weights."""
         limits: dict[str, int] = {}
         for instruction in reversed(found):
             own = layer_stage(instruction.layer, self._of_layers)
@@ -175,13 +175,13 @@ class _Assigner:
         return limits
 
     def _is_tied(self, instruction: Instruction) -> bool:
-        """Whether an instruction cannot be in another stage than its layer's weights."""
+        """Whether an instruction must be in the stage of its layer's weights."""
         return instruction.opcode in _CONTRACTIONS or any(
             operand in self._weights for operand in instruction.operands
         )
 
     def _read(self, instruction: Instruction, phase: Phase | None) -> list[int]:
-        """Returns the stages of what an instruction reads, of one phase or of all."""
+        """Returns the stages of an instruction's operands, of one phase or of all."""
         return [
             self._stages[name]
             for name in instruction.operands
@@ -198,7 +198,7 @@ class _Assigner:
         )
 
     def _keep_tuples_together(self) -> None:
-        """Moves what packs a tuple to who reads it, and what unpacks one to who made it."""
+        """Moves the packing of a tuple to its reader, and the unpacking to its maker."""
         for instruction in reversed(self._entry.instructions):
             if instruction.opcode == "tuple" and instruction.name != self._entry.root:
                 readers = self._users[instruction.name]
@@ -210,7 +210,7 @@ class _Assigner:
                     self._stages[instruction.name] = whole
 
     def _place_parameters(self) -> None:
-        """Puts parameters that live in one stage where they are updated, else first read."""
+        """Puts parameters of one stage where they are updated, else where they are first read."""
         results = self._by_name[self._entry.root].operands
         for name, parameter in self._parameter_names():
             updated = parameter.updated_by
@@ -230,7 +230,7 @@ class _Assigner:
 
 
 def _anywhere(entry: Computation) -> frozenset[str]:
-    """Returns the instructions that are made of constants alone, in ways that cost little."""
+    """Returns the instructions that compute cheaply from constants alone."""
     found: set[str] = set()
     for instruction in entry:
         made_of_them = bool(instruction.operands) and found.issuperset(instruction.operands)

@@ -1,8 +1,8 @@
 """Chooses where to cut a row of layers into stages of equal length.
 
-Works on figures of single layers: cycles, bytes that stay, bytes that wait, bytes that cross. They
-are those of the whole step on one IPU, so that stages come out a little different; who chooses
-between cuts compiles them.
+Works on figures of single layers: cycles, bytes that stay, bytes that wait, bytes that cross. The
+figures are those of the whole step on one IPU, so compiled stages differ a little; a caller that
+chooses between cuts compiles them.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _KEPT = frozenset[Category]({"weights", "optimizer_state", "accumulators", "stat
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayerFigures:
-    """What each of a row of layers needs. Arrays have an entry for every layer.
+    """Cycles and bytes of a row of layers. Arrays have an entry for every layer.
 
     Attributes:
         forward_cycles: int64[layers], of one micro-batch.
         backward_cycles: int64[layers], of one micro-batch.
         kept_bytes: int64[layers], weights, their state and their accumulators.
-        waiting_bytes: int64[layers], what the backward pass reads of the forward pass.
-        crossing_bytes: int64[layers + 1], what crosses a cut before a layer, forward.
-        further_bytes: int64[layers], what is known to be needed besides all that.
+        waiting_bytes: int64[layers], values of the forward pass that the backward pass reads.
+        crossing_bytes: int64[layers + 1], values that cross a cut before a layer, forward.
+        further_bytes: int64[layers], other bytes that a compiled pipeline has shown.
     """
 
     forward_cycles: NDArray[np.int64]
@@ -66,14 +66,14 @@ def layer_figures(
     plans: Mapping[str, tuple[OpShape, Plan]],
     offload: Offload = ALL_ON_TILES,
 ) -> LayerFigures:
-    """Returns what the layers of a simplified step need on one IPU.
+    """Returns the figures of the layers of a simplified step on one IPU.
 
     Args:
         module: The step, with its accumulators if it has any.
         places: Place of each layer, from 0, in the order in which they run, by its path.
-        options: The chip, and how to plan.
+        options: The chip, and options of the planner.
         plans: Plans that tile ops run.
-        offload: What is not on the tiles; shares of weights count as whole weights.
+        offload: The categories that are not on the tiles; shares of weights count as whole weights.
     """
     module = prepared(module)
     count = max(places.values()) + 1
@@ -123,15 +123,15 @@ def _offloaded(offload: Offload) -> frozenset[Category]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a row of layers is to be cut into.
+    """The requested stages of a row of layers.
 
     Attributes:
         stages: Number of stages.
-        schedule: How they will run.
-        recompute: Whether activations are computed again.
+        schedule: The order in which they will run.
+        recompute: Whether the backward pass recomputes activations.
         chip_bytes: Bytes that the layers of a stage may take on its IPU.
         cycles_per_byte: Cycles that a byte takes to the next stage.
-        together: Layers before which no stage may begin: they share weights with an earlier one.
+        together: Layers that no stage may begin with: they share weights with an earlier layer.
     """
 
     stages: int
@@ -148,15 +148,15 @@ def cycles_per_byte(system: System) -> float:
 
 
 def even_stages(layers: int, stages: int) -> tuple[int, ...]:
-    """Returns the stage of every layer where each stage has as many layers as any other."""
+    """Returns the stage of every layer, with the same number of layers in every stage."""
     return tuple(layer * stages // layers for layer in range(layers))
 
 
 def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
     """Returns the stage of every layer, so that the longest stage is as short as possible.
 
-    Dynamic programming over the cuts. A stage that does not fit its IPU counts as long as its
-    bytes say, above any that does: if nothing fits, the overflow is least.
+    Dynamic programming over the cuts. A stage that does not fit its IPU counts as longer than
+    any that fits, by its bytes: if nothing fits, the cut overflows least.
 
     Args:
         figures: The layers.
@@ -193,16 +193,16 @@ def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
 def corrected(
     figures: LayerFigures, wanted: Wanted, stages: Sequence[int], program: DeviceProgram
 ) -> LayerFigures:
-    """Returns the figures of layers with what a compiled pipeline has shown of them.
+    """Returns the figures of layers, corrected by those of a compiled pipeline.
 
-    The cycles of a stage's layers are scaled to those of the stage, and what its fullest tile has
-    in use, on all tiles, beyond what the figures say is shared out among them.
+    Scales the cycles of a stage's layers to those of the stage. If its fullest tile, taken for all
+    tiles, uses more bytes than the figures say, the layers share the difference.
 
     Args:
         figures: The layers.
-        wanted: What they were cut into.
+        wanted: The stages they were cut into.
         stages: The stage of every layer.
-        program: The pipeline, every stage on an IPU of its own.
+        program: The pipeline, every stage on its own IPU.
     """
     forward, backward = figures.forward_cycles.copy(), figures.backward_cycles.copy()
     further = figures.further_bytes.copy()
@@ -222,13 +222,13 @@ def corrected(
 
 
 def _scaled(cycles: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Returns cycles that add up to a total, but for rounding."""
+    """Returns cycles that add up to a total, except for rounding."""
     known = int(cycles.sum())
     return (cycles * (total / known)).astype(np.int64) if known else cycles
 
 
 class _Costs:
-    """Cost of each range of layers as a certain stage."""
+    """The cost of each range of layers as a certain stage."""
 
     def __init__(self, figures: LayerFigures, wanted: Wanted, stage: int) -> None:
         self._figures, self._wanted = figures, wanted
@@ -276,5 +276,5 @@ class _Costs:
 
 
 def _before(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns the sums of what comes before each entry, and of all."""
+    """Returns the sum of the entries before each entry, and the sum of all."""
     return np.concatenate([[0], np.cumsum(values)])

@@ -1,4 +1,4 @@
-"""Cuts a branch of a conditional into what each part of its results needs."""
+"""Splits a branch of a conditional by the parts of its results."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from ipu_tf.compiler.hlo import Computation, Instruction, TupleType
 from ipu_tf.compiler.passes.rewrite import rename_operands
 
 _FREE = frozenset({"parameter", "constant", "iota"})
-"""Opcodes of what every part has of its own."""
+"""Opcodes that every part has its own copy of."""
 
 
 class Branch:
     """A branch from a tuple to a tuple, whose results are in several parts.
 
-    What several parts need is computed before the conditional: the branch gives nothing but
-    results, so that nobody sees whether it ran. Arguments and constants do not count.
+    Instructions that several parts need run before the conditional: the branch has no side
+    effects, so nothing shows that it ran. Arguments and constants do not count.
 
     Args:
         branch: The branch.
-        arguments: The tuple that it is called with.
+        arguments: The tuple of its arguments.
         parts: Numbers of the results in each part.
 
     Attributes:
-        before: Instructions that the caller has to run before the conditional.
+        before: Instructions that the caller must run before the conditional.
     """
 
     before: tuple[Instruction, ...]
@@ -47,7 +47,7 @@ class Branch:
             for name, parts_with_it in counted.items()
             if parts_with_it > 1 and name not in given and self._by_name[name].opcode not in _FREE
         }
-        for instruction in branch:  # Of a shared tuple nothing but arrays goes into a branch.
+        for instruction in branch:  # A branch takes only the arrays of a shared tuple.
             if instruction.opcode == "get-tuple-element" and instruction.operands[0] in shared:
                 shared.add(instruction.name)
         closure = self._closure(shared, given)
@@ -58,11 +58,11 @@ class Branch:
         self._given = given | {name: names[name] for name in shared}
 
     def part(self, numbers: Sequence[int], name: str) -> tuple[Computation, tuple[str, ...]]:
-        """Returns the branch with some of its results alone, and what its argument consists of.
+        """Returns the branch with only some of its results, and the parts of its argument.
 
         Args:
             numbers: Numbers of the results.
-            name: Tells the instructions of this part from those of others.
+            name: Distinguishes the instructions of this part from those of others.
         """
         needed = self._needs(numbers, self._given)
         kept = [i for i in self._branch if i.name in needed]
@@ -102,7 +102,7 @@ class Branch:
         )
 
     def _needs(self, numbers: Iterable[int], given: Collection[str]) -> set[str]:
-        """Returns what results need; of what is given nothing but the names."""
+        """Returns the instructions that results need; of given values only the names."""
         return self._closure([self._root.operands[number] for number in numbers], given)
 
     def _closure(self, names: Iterable[str], given: Collection[str]) -> set[str]:

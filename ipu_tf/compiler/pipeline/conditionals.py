@@ -1,8 +1,7 @@
 """Splits the conditionals of a weight update, so that each stage branches over its own weights.
 
-An optimizer may update all weights in one branch: that of a loss scale does where all gradients are
-finite. No IPU has all weights, so every stage gets the conditional with the results that are its
-own.
+An optimizer may update all weights in one branch: a loss scale optimizer does so if all gradients
+are finite. No IPU has all weights, so every stage gets the conditional with its own results.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from ipu_tf.compiler.pipeline.branches import Branch
 def split_conditionals(
     module: Module, stage_of_layers: Mapping[str, int]
 ) -> tuple[Module, Mapping[str, int]]:
-    """Returns a step with a conditional of the update for each stage, and the stages of those.
+    """Returns a step with a conditional of the update for each stage, and the conditionals' stages.
 
     A result belongs to the stage of the weight that it becomes, or else of the layer that makes
-    it. Results of no stage have a conditional together. One whose branches do more than give
-    results, or do not go from a tuple to a tuple, stays whole.
+    it. Results of no stage share one conditional. A conditional stays whole if its branches have
+    side effects, or do not go from a tuple to a tuple.
 
     Args:
         module: The step, prepared.
@@ -38,7 +37,7 @@ def split_conditionals(
     stages: dict[str, int] = {}
     while found := _next(module, stage_of_layers):
         conditional, parts = found
-        # What goes before it may be a conditional, too.
+        # The instructions moved before it may include a conditional, too.
         module = _split(module, conditional, parts)
         stages |= {part.name: part.stage for part in parts if part.stage is not None}
     return dead_code.run(module), stages
@@ -46,12 +45,12 @@ def split_conditionals(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """The results of a conditional that are of one stage.
+    """The results of a conditional that belong to one stage.
 
     Attributes:
         name: Name of the conditional that makes them.
-        stage: The stage, None for none.
-        numbers: Their numbers among the results of the whole.
+        stage: The stage; None if they belong to none.
+        numbers: Their numbers among the results of the whole conditional.
     """
 
     name: str
@@ -62,7 +61,7 @@ class _Part:
 def _next(
     module: Module, stage_of_layers: Mapping[str, int]
 ) -> tuple[Instruction, list[_Part]] | None:
-    """Returns the first conditional that several stages read, and its parts; None for none."""
+    """Returns the first conditional that several stages read, and its parts, or None."""
     effects = with_side_effects(module)
     for instruction in module.entry_computation:
         if instruction.opcode != "conditional" or instruction.phase != "update":
@@ -76,7 +75,7 @@ def _next(
 
 
 def _is_of_tuples(module: Module, conditional: Instruction) -> bool:
-    """Whether all that goes into a conditional and comes out of it is in tuples."""
+    """Whether the arguments and the results of a conditional are tuples."""
     entry = module.entry_computation
     by_name = entry.by_name()
     return (
@@ -124,14 +123,14 @@ def _parts(
 
 
 def _makers(module: Module, conditional: Instruction, number: int) -> Iterator[str]:
-    """Yields the layers of what makes a result in the branches."""
+    """Yields the layers of the instructions that make a result in the branches."""
     for name in conditional.computations:
         by_name = module.computations[name].by_name()
         yield by_name[by_name[module.computations[name].root].operands[number]].layer
 
 
 def _split(module: Module, whole: Instruction, parts: list[_Part]) -> Module:
-    """Returns the module with a conditional for each part instead of the whole."""
+    """Returns the module with one conditional for each part in place of the whole one."""
     by_name = module.entry_computation.by_name()
     branches = [
         Branch(module.computations[name], by_name[arguments], [part.numbers for part in parts])

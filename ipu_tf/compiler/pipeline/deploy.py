@@ -1,4 +1,4 @@
-"""From a step and its stages to a program of several IPUs."""
+"""Compiles a step and its stages to a program of several IPUs."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def deploy(
 
 
 def _cut(module: Module, deployment: Deployment) -> Cut:
-    """Returns the step, cut between its stages.
+    """Returns the step, cut into its stages.
 
     Raises:
         ValueError: Stages on different IPUs share a weight.
@@ -200,7 +200,7 @@ def _ipus(stages: Sequence[StageProgram]) -> tuple[IpuMemory, ...]:
 def _together(memories: Sequence[TileMemory]) -> TileMemory:
     """Returns the memory of an IPU that runs several stages, one after the other.
 
-    What is always live adds up, but for the stacks; of the rest there is one stage's at a time.
+    Always-live bytes add up, except for stacks; of all others, one stage's are live at a time.
     """
     if len(memories) == 1:
         return memories[0]
@@ -233,10 +233,10 @@ def _update_cycles(
 
 
 def _reduction_cycles(found: Cut, deployment: Deployment, wiring: Wiring) -> int:
-    """Returns the cycles in which replicas add up their gradients, for what each of them updates.
+    """Returns the cycles in which replicas add up the gradients that each of them needs.
 
-    Where they share out the optimizer state or the weights, each gets a share of the sums; a whole
-    weight is then put together again, a shared one by the passes that use it.
+    If replicas share out the optimizer state or the weights, each gets a share of the sums. An
+    all-gather then restores a whole weight; the passes that use a shared weight gather it.
     """
     summed = _most_bytes(gradients(found.module), found, deployment)
     offload = deployment.offload
@@ -259,7 +259,7 @@ def _is_updated_weight(parameter: Parameter) -> bool:
 
 
 def _most_bytes(names: Iterable[str], found: Cut, deployment: Deployment) -> int:
-    """Returns the bytes of values on the IPU that has most of them."""
+    """Returns the bytes of values on the IPU with the most of them."""
     by_name = found.module.entry_computation.by_name()
     of_ipus = dict.fromkeys(deployment.ipus, 0)
     for name in names:

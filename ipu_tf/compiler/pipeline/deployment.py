@@ -1,4 +1,4 @@
-"""How a step is deployed over IPUs, as a checked value."""
+"""The deployment of a step over IPUs, as a checked value."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ipu_tf.compiler.device_program import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:
-    """What is not whole on the tiles all the time.
-
+    """The categories that are not whole on the tiles all the time.
+    
     Attributes:
         optimizer_state: Whether the optimizer state is in streaming memory.
-        shard_optimizer_state: Whether replicas share it out; it has to be in streaming memory.
+        shard_optimizer_state: Whether replicas share it out; it must be in streaming memory.
         accumulators: Whether sums of gradients are in streaming memory.
-        activations: Whether what waits between passes is.
+        activations: Whether values that wait between passes are in streaming memory.
         shard_weights: Whether replicas share the weights out.
         weights: Whether such shares are in streaming memory.
     """
@@ -56,11 +56,11 @@ class Deployment:
     Attributes:
         stage_of_layers: Stage of each layer by its path, from 0; a path names all layers below it.
         ipu_of_stages: IPU of each stage within a replica; empty puts stage i on IPU i.
-        schedule: In which order stages work on micro-batches.
+        schedule: The order in which stages work on micro-batches.
         micro_batches: Micro-batches of a weight update on each replica.
-        recompute: Whether stages keep their inputs alone and compute their activations again.
+        recompute: Whether stages keep only their inputs and recompute their activations.
         replicas: Copies of the pipeline.
-        offload: What is not whole on the tiles all the time.
+        offload: The categories that are not whole on the tiles all the time.
     """
 
     stage_of_layers: Mapping[str, int]

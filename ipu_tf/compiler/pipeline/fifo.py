@@ -1,4 +1,4 @@
-"""What a stage keeps of micro-batches that are under way: FIFOs between its passes."""
+"""FIFOs: values of earlier micro-batches that a stage keeps between its passes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Fifo:
 
     Attributes:
         value: Name of the instruction.
-        depth: How many micro-batches of it wait at most, besides the one at hand.
+        depth: The most micro-batches of it that wait, besides the current one.
         value_bytes: Bytes of one of them.
         made_in: The pass that makes it.
         read_in: The pass of the stage that reads it last.
@@ -35,7 +35,7 @@ class Fifo:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all that wait."""
+        """Bytes of all waiting values."""
         return self.depth * self.value_bytes
 
 
@@ -44,9 +44,9 @@ def fifos(
 ) -> Mapping[int, tuple[Fifo, ...]]:
     """Returns the FIFOs of each stage.
 
-    A stage keeps what its backward pass reads of the forward pass: its activations, or its inputs
-    alone where it computes the rest again. The last stage runs backward right after it ran
-    forward and computes nothing again. A value that skips stages waits where it is read.
+    A stage keeps the values of the forward pass that its backward pass reads: its activations, or
+    only its inputs if it recomputes the rest. The last stage runs backward right after it ran
+    forward and recomputes nothing. A value that skips stages waits in the stage that reads it.
 
     Args:
         module: The step.
@@ -86,14 +86,14 @@ def stashed(module: Module, assignment: Assignment) -> Mapping[int, int]:
 
 
 def recomputes(options: Deployment, stage: int) -> bool:
-    """Returns whether a stage computes its activations again."""
+    """Returns whether a stage recomputes its activations."""
     return options.recompute and stage < options.stages - 1
 
 
 def _waits(
     module: Module, assignment: Assignment, options: Deployment
 ) -> Iterator[tuple[str, tuple[int, Pass], tuple[int, Pass]]]:
-    """Yields what is read, where it was made, and where it is read: stage and pass."""
+    """Yields each value that is read, with the stage and pass of its maker and of its reader."""
     by_name = module.entry_computation.by_name()
     for reader in module.entry_computation:
         stage = assignment.stage_of.get(reader.name)
@@ -117,7 +117,7 @@ def _waits(
 def _stored(
     name: str, stage: int, by_name: Mapping[str, Instruction], assignment: Assignment
 ) -> str:
-    """Returns the value in memory that a value is a view of, within a stage."""
+    """Returns the stored value that a value is a view of, within a stage."""
     while by_name[name].opcode in VIEWS and assignment.stage_of.get(name) == stage:
         name = by_name[name].operands[0]
     return name
@@ -130,7 +130,7 @@ def _comes_from_host(value: Instruction) -> bool:
 def _made(
     value: Instruction, stage: int, module: Module, assignment: Assignment
 ) -> tuple[int, Pass] | None:
-    """Returns where a value is made; None where it is there all the time."""
+    """Returns the stage and pass that make a value; None for a value that is always there."""
     if value.opcode == "parameter":
         role = module.parameters[value.attributes["parameter_number"]].role
         return (stage, "forward") if role in _STREAMED else None

@@ -1,7 +1,7 @@
-"""What a stage keeps in streaming memory, or shares out over replicas, and the time to move it.
+"""Variables in streaming memory, or shared out over replicas, and the time to move them.
 
-Each variable is a transfer of its own, while the tiles wait. Does not model transfers beside the
-computation, nor an update that is computed on shares alone: every replica pays for all of it.
+Each variable is a separate transfer, while the tiles wait. Does not model transfers that overlap
+with computing, nor an update on shares alone: every replica pays for the whole update.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ipu_tf.compiler.tile_program import TileProgram
 from ipu_tf.machine.cost import ceil_div
 
 _LEAST_BYTES = 128
-"""Bytes from which on tensors leave the tiles: the default of the machine's option
+"""Bytes from which tensors leave the tiles: the default of the machine's option
 `optimizations.minimum_remote_tensor_size`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OffChip:
-    """What is off the tiles of a stage.
+    """A stage without its offloaded variables, and the cost to move them.
 
     Attributes:
-        program: The program of the stage, without it.
+        program: The program of the stage, without them.
         streamed: Cycles of transfers from and to streaming memory.
-        gathered: Cycles in which replicas put weights together that they share out.
+        gathered: Cycles in which replicas gather weights that they share out.
         streaming_bytes: Bytes in streaming memory, of one replica.
     """
 
@@ -54,12 +54,12 @@ def off_chip(
     fifos: Sequence[Fifo],
     recomputes: bool,
 ) -> OffChip:
-    """Returns a stage with what is not on its tiles taken away, and what moving it costs.
+    """Returns a stage without the variables that are not on its tiles, and the cost to move them.
 
     Args:
         module: The module of the stage.
         program: The module, compiled.
-        offload: What is not on the tiles.
+        offload: The categories that are not on the tiles.
         wiring: The IPUs.
         fifos: The FIFOs of the stage, those that stay on the tiles included.
         recomputes: Whether the backward pass begins with the forward pass.
@@ -92,7 +92,7 @@ def off_chip(
 
 
 def _where(variable: Variable, offload: Offload, replicas: int) -> Place | None:
-    """Returns where a variable is, None for on the tiles, whole, all the time."""
+    """Returns the place of a variable; None if it is whole on the tiles all the time."""
     role = variable.parameter.role
     if variable.bytes < _LEAST_BYTES:
         return None
@@ -114,11 +114,11 @@ def _transfers(variable: Variable, recomputes: bool) -> Moves:
 
 
 def _gathers(variable: Variable, recomputes: bool) -> Moves:
-    """Returns how often each pass puts a variable together: the update has its share alone."""
+    """Returns how often each pass gathers a variable: the update needs only its share."""
     counts = {phase: 1 for phase in variable.uses if phase != "update"}
     return _with_recomputation(Moves(**counts), recomputes)
 
 
 def _with_recomputation(counts: Moves, recomputes: bool) -> Moves:
-    """Returns how often things are done if the backward pass begins with the forward pass."""
+    """Returns the counts of a stage whose backward pass begins with the forward pass."""
     return counts + Moves(backward=counts.forward) if recomputes else counts

@@ -1,8 +1,8 @@
-"""When the variables of a stage are on its tiles: all the time, or around what uses them.
+"""When the variables of a stage are on its tiles: all the time, or only around their uses.
 
 A variable in streaming memory, or shared out over replicas, is whole on the tiles from the first
-step of a pass that reads or writes it to the last. Does not model transfers that run beside the
-computation, nor buffers for the next variable.
+step of a pass that reads or writes it to the last. Does not model transfers that overlap with
+computing, nor buffers for the next variable.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ipu_tf.compiler.tile_program import Tensor, TileProgram
 from ipu_tf.machine.cost import ceil_div
 
 VIEWS = frozenset({"bitcast", "broadcast", "reshape", "transpose"})
-"""What is made again from its operand rather than kept."""
+"""Opcodes whose result is recomputed from the operand rather than kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What one pass does with a variable.
+    """The use of a variable in one pass.
 
     Attributes:
-        loads: Whether it reads the value that an earlier pass has left.
-        stores: Whether it makes a new value.
+        loads: Whether the pass reads the value that an earlier pass has left.
+        stores: Whether the pass makes a new value.
         steps: The first and the last step of the program that use it.
     """
 
@@ -44,7 +44,7 @@ class Variable:
     Attributes:
         parameter: The parameter of the stage's module.
         bytes: Its bytes.
-        uses: What passes do with it.
+        uses: Its use in every pass.
     """
 
     parameter: Parameter
@@ -87,7 +87,7 @@ def variables(module: Module, program: TileProgram) -> tuple[Variable, ...]:
 def _readers(
     name: str, read_by: Mapping[str, Sequence[Instruction]], root: str
 ) -> Iterator[Instruction]:
-    """Yields what reads a value, or a view of it."""
+    """Yields the readers of a value, or of a view of it."""
     for reader in read_by[name]:
         if reader.name == root:
             continue
@@ -103,8 +103,8 @@ def _uses(
     new_readers: Sequence[Instruction],
     steps: _Steps,
 ) -> dict[Phase, Use]:
-    """Returns what passes do with a variable, given who reads its old value, who makes its new one,
-    and who reads that."""
+    """Returns the uses of a variable, given the readers of its old value, and the makers and readers
+    of its new one."""
     touching: dict[Phase, list[str]] = {}
     loads: set[Phase] = {reader.phase for reader in old_readers}
     for reader in (*old_readers, *new_readers, *([made] if made else [])):
@@ -134,7 +134,7 @@ class _Steps:
     def around(self, names: Iterable[str], phase: Phase) -> tuple[int, int]:
         """Returns the first and the last step of instructions.
 
-        What is no step itself, such as a loop, stands for the whole phase.
+        An instruction that is no step itself, such as a loop, stands for the whole phase.
         """
         whole = self._of_phases.get(phase, [0])
         found = [index for name in names for index in self._of_names.get(name, whole)]
@@ -143,12 +143,12 @@ class _Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a variable is while nothing uses it.
+    """The place of a variable while nothing uses it.
 
     Attributes:
         streams: Whether it is in streaming memory; otherwise on the tiles.
-        parts: In how many parts it is shared out. The update works on parts, other passes on the
-            whole.
+        parts: Number of parts it is shared out in. The update works on parts, other passes on
+            the whole.
     """
 
     streams: bool = False
@@ -161,7 +161,7 @@ class Share:
 
     Attributes:
         variable: The variable.
-        place: Where it is.
+        place: Its place.
     """
 
     variable: Variable
@@ -169,7 +169,7 @@ class Share:
 
 
 def moved(program: TileProgram, shares: Mapping[str, Share]) -> TileProgram:
-    """Returns a program that has variables on its tiles only in part, or only around their uses.
+    """Returns a program whose variables are on its tiles only in part, or only around their uses.
 
     Args:
         program: The program.
@@ -191,14 +191,14 @@ def moved(program: TileProgram, shares: Mapping[str, Share]) -> TileProgram:
 
 
 def _at_times(tensor: Tensor, share: Share) -> Iterator[Tensor]:
-    """Yields what is left of a tensor that was always live."""
+    """Yields the remaining lifetimes of a tensor that was always live."""
     place = share.place
     if not place.streams:
         yield _part(tensor, place.parts)
     for phase, use in share.variable.uses.items():
         parts = place.parts if phase == "update" else 1
         if not place.streams and parts == place.parts:
-            continue  # That part is there in any case.
+            continue  # That part is always there.
         first, last = use.steps
         yield dataclasses.replace(
             _part(tensor, parts), first_step=first, last_step=last, always_live=False
@@ -206,7 +206,7 @@ def _at_times(tensor: Tensor, share: Share) -> Iterator[Tensor]:
 
 
 def _part(tensor: Tensor, parts: int) -> Tensor:
-    """Returns one of so many equal parts of a tensor."""
+    """Returns one of `parts` equal parts of a tensor."""
     whole = tensor.footprint
     footprint = Footprint(
         first_tile=whole.first_tile,

@@ -1,8 +1,8 @@
-"""Which stage works on which micro-batch when.
+"""Schedules: when each stage works on which micro-batch.
 
 Models a pipeline in lockstep: time is cut into slots, each stage does at most one pass in a slot,
-and all IPUs meet after each slot to exchange what they have made. Does not model an IPU that runs
-ahead of that.
+and all IPUs sync after each slot to exchange their results. Does not model an IPU that runs ahead
+of the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Work:
 
     Attributes:
         stage: The stage.
-        direction: Which pass.
+        direction: Forward or backward.
         micro_batch: Number of the micro-batch, from 0.
     """
 
@@ -37,10 +37,10 @@ Slot: TypeAlias = tuple[Work, ...]
 def slots(
     schedule: Schedule, *, stages: int, micro_batches: int, training: bool = True
 ) -> Iterator[Slot]:
-    """Yields what runs side by side, slot after slot, for one weight update.
+    """Yields the passes that run side by side, slot after slot, for one weight update.
 
     Args:
-        schedule: In which order.
+        schedule: The order of the passes.
         stages: Number of stages.
         micro_batches: Micro-batches of a weight update.
         training: Whether there is a backward pass.
@@ -80,14 +80,14 @@ def waiting_micro_batches(
     made: tuple[int, Pass],
     read: tuple[int, Pass],
 ) -> int:
-    """Returns how many micro-batches' values wait between two passes, besides that at hand.
+    """Returns how many micro-batches wait between two passes, besides the current one.
 
     Args:
-        schedule: In which order stages run.
+        schedule: The order in which stages run.
         stages: Number of stages.
         training: Whether there is a backward pass.
-        made: Stage and pass that make a value.
-        read: Stage and pass that read it last, on the IPU where it waits.
+        made: Stage and pass that make the value.
+        read: Stage and pass that read it last, on the IPU that keeps it.
     """
     if schedule == "sequential":
         return 0
@@ -124,7 +124,7 @@ def _last_slot(schedule: Schedule, stages: int, micro_batches: int, training: bo
 def _work(
     schedule: Schedule, stages: int, training: bool, slot: int, stage: int, direction: Pass
 ) -> Work | None:
-    """Returns what a stage does in a slot if its pipeline never starts or ends."""
+    """Returns the pass of a stage in a slot of a pipeline that never starts or ends."""
     first = slot_of(schedule, stages=stages, training=training, stage=stage, direction=direction)
     micro_batch, rest = divmod(slot - first, _period(training))
     if rest:

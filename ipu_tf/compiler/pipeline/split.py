@@ -1,4 +1,4 @@
-"""Cuts a step into the modules of its stages, and lists what crosses between them."""
+"""Cuts a step into the modules of its stages, and lists the values that cross between them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ipu_tf.compiler.pipeline.fifo import Fifo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A step, cut.
+    """A step that is cut into stages.
 
     Attributes:
         module: The step, with accumulators where it accumulates.
         assignment: Stages of its instructions.
-        crossings: What stages hand to each other, in the order in which it is made.
+        crossings: Values that stages hand to each other, in the order they are made.
     """
 
     module: Module
@@ -29,7 +29,7 @@ class Cut:
 
 
 def cut(module: Module, assignment: Assignment) -> Cut:
-    """Returns a step with a list of what crosses between its stages."""
+    """Returns a step with a list of the values that cross between its stages."""
     entry = module.entry_computation
     by_name = entry.by_name()
     found: dict[tuple[str, int], Crossing] = {}
@@ -61,8 +61,8 @@ _PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
 
 
 def _crossing_phase(value: Instruction, reader: Instruction) -> Phase:
-    """Returns in which part of a step a value crosses: when it is made, if it is read before the
-    update."""
+    """Returns the phase of a step in which a value crosses: the phase that makes it, if its reader
+    runs before the update."""
     if reader.phase == "update" or value.phase == "update":
         return "update"
     return "forward" if value.opcode == "parameter" else value.phase
@@ -71,19 +71,19 @@ def _crossing_phase(value: Instruction, reader: Instruction) -> Phase:
 def stage_module(found: Cut, stage: int, fifos: Sequence[Fifo]) -> Module:
     """Returns the module of one stage.
 
-    It has the stage's instructions in their order; what comes from other stages are parameters,
-    what goes there are results. FIFOs are parameters that nothing reads: memory.
+    It has the stage's instructions in their order; values from other stages are parameters,
+    values for other stages are results. FIFOs are parameters that nothing reads: memory.
 
     Args:
         found: The step.
         stage: The stage.
-        fifos: What waits in this stage.
+        fifos: The FIFOs of this stage.
     """
     return _StageModule(found, stage).build(fifos)
 
 
 class _StageModule:
-    """A module in the making."""
+    """Builds the module of one stage."""
 
     def __init__(self, found: Cut, stage: int) -> None:
         self._module = found.module
@@ -130,7 +130,7 @@ class _StageModule:
         )
 
     def _kept(self) -> set[str]:
-        """Returns the names of what is in the module: the stage's own, and what that reads."""
+        """Returns the names of the module's instructions: the stage's own, and their operands."""
         root = self._by_name[self._entry.root]
         own = {
             name
@@ -190,12 +190,12 @@ class _StageModule:
 
 
 def prepared(module: Module) -> Module:
-    """Returns a simplified step as the rest of this package takes it.
+    """Returns a simplified step in the form that the rest of this package expects.
 
-    Its result is a tuple, of one part if it was none. What reads gradients is no part of the
-    forward pass: a step that accumulates in variables of its own adds to them in the backward pass.
-    What the forward pass reads and depends on no data is no gradient, whatever made it: the empty
-    stacks that a loop fills for its gradient.
+    Its result is a tuple, of one part if it was none. An instruction that reads gradients is not in
+    the forward pass: a step that accumulates in its own variables adds to them in the backward
+    pass. An operand of the forward pass that depends on no data is no gradient, whatever made it:
+    the empty stacks that a loop fills for its gradient.
     """
     return _with_tuple_root(_with_late_phases(_with_early_phases(module)))
 
@@ -254,9 +254,9 @@ def _with_tuple_root(module: Module) -> Module:
 
 
 def with_accumulators(module: Module, assignment: Assignment) -> tuple[Module, Assignment]:
-    """Returns a step that adds what its update reads of the backward pass to accumulators.
+    """Returns a step that adds to accumulators what its update reads of the backward pass.
 
-    Does not model that they are set to zero before the first micro-batch.
+    Does not model their zeroing before the first micro-batch.
 
     Args:
         module: The step of one micro-batch, prepared.
@@ -316,9 +316,9 @@ def accumulated(module: Module) -> tuple[str, ...]:
 
 
 def gradients(module: Module) -> tuple[str, ...]:
-    """Returns what replicas add up for the update of a step: names of instructions.
+    """Returns the names of the instructions whose results replicas add up for the update of a step.
 
-    That are its accumulators, else what the update reads of the backward pass.
+    These are its accumulators, or else the results of the backward pass that the update reads.
     """
     if sums := accumulated(module):
         return sums

@@ -1,7 +1,7 @@
-"""How long a schedule takes: every slot as long as its slowest IPU, then transfers over links.
+"""The time of a schedule: each slot takes as long as its slowest IPU, then its link transfers.
 
-Models links as free of other traffic, except where values of one slot go between the same two IPUs,
-and a replica's neighbours where replicas add up gradients.
+Models links as free of other traffic, except values of one slot between the same two IPUs, and a
+replica's neighbours while replicas add up gradients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PassCycles: TypeAlias = Mapping[tuple[int, Pass], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """How the IPUs of a replica are joined.
+    """The connections between the IPUs of a replica.
 
     Attributes:
         system: The system.
@@ -63,23 +63,23 @@ class Wiring:
         return self._cycles(streaming.transfer_seconds(self.system, transfer_bytes))
 
     def all_reduce_cycles(self, operand_bytes: int) -> int:
-        """Returns the cycles in which replicas add up what each of their IPUs has.
+        """Returns the cycles in which replicas add up the values of each of their IPUs.
 
-        A ring of equal IPUs of all replicas: shares are handed on, then sums. Rings of the other
-        IPUs of a replica use the same rails at the same time.
+        The corresponding IPUs of all replicas form a ring: they hand on shares, then sums. The
+        rings of a replica's other IPUs use the same rails at the same time.
         """
         return self._ring_cycles(operand_bytes, rounds=2)
 
     def reduce_scatter_cycles(self, operand_bytes: int) -> int:
-        """Returns the cycles after which each replica has a share of the sums, in the same ring."""
+        """Returns the cycles after which each replica has a share of the sums (reduce-scatter)."""
         return self._ring_cycles(operand_bytes, rounds=1)
 
     def all_gather_cycles(self, result_bytes: int) -> int:
-        """Returns the cycles after which each replica has what they have shares of."""
+        """Returns the cycles after which each replica has all shares (all-gather)."""
         return self._ring_cycles(result_bytes, rounds=1)
 
     def _ring_cycles(self, whole_bytes: int, *, rounds: int) -> int:
-        """Returns the cycles in which shares go round the ring of replicas so many times."""
+        """Returns the cycles in which shares travel round the ring of replicas, all rounds."""
         if self.replicas == 1 or not whole_bytes:
             return 0
         ring = [replica * self.replica_ipus for replica in range(self.replicas)]
@@ -102,12 +102,12 @@ class Wiring:
 def timeline(
     slots: Iterable[Slot], cycles: PassCycles, crossings: Sequence[Crossing], wiring: Wiring
 ) -> Timeline:
-    """Returns how long the slots of a weight update take.
+    """Returns the timeline of the slots of a weight update.
 
     Args:
-        slots: What runs side by side, slot after slot.
+        slots: The passes that run side by side, slot after slot.
         cycles: Cycles of each pass.
-        crossings: What stages hand to each other.
+        crossings: Values that stages hand to each other.
         wiring: The IPUs.
     """
     after_pass: dict[tuple[int, Pass], list[Crossing]] = collections.defaultdict(list)
@@ -140,7 +140,7 @@ def timeline(
 
 
 def _slowest(passes: Iterable[tuple[int, Pass]], cycles: PassCycles, wiring: Wiring) -> int:
-    """Returns the cycles of the IPU that takes longest; its own passes follow one another."""
+    """Returns the cycles of the slowest IPU; passes on one IPU run in sequence."""
     of_ipus: dict[int, int] = collections.defaultdict(int)
     for stage, direction in passes:
         of_ipus[wiring.ipus[stage]] += cycles[stage, direction]
@@ -148,7 +148,7 @@ def _slowest(passes: Iterable[tuple[int, Pass]], cycles: PassCycles, wiring: Wir
 
 
 def _steady(slots: Sequence[Slot], *, stages: int) -> tuple[int, int]:
-    """Returns where ramp-up ends and where ramp-down begins, as indices of slots."""
+    """Returns the indices of the slots at which ramp-up ends and ramp-down begins."""
     last = stages - 1
     with_last = [n for n, slot in enumerate(slots) if any(work.stage == last for work in slot)]
     if not with_last:
