@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ipu_tf
-from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras.layers import CaptureActivationGradients
 from ipu_tf.keras.optimizers import AdamIpuOptimizer, ALSOptimizer
 
@@ -72,7 +72,18 @@ def test_every_page_with_code_is_run():
     assert with_code - ELSEWHERE == GIVEN.keys()
 
 
-@pytest.mark.parametrize("page", GIVEN)
+@pytest.fixture
+def configuration():
+    """Leaves no configuration of a page to the tests that follow."""
+    yield
+    config.reset_ipu_configuration()
+
+
+@pytest.mark.usefixtures("configuration")
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(name, marks=pytest.mark.slow) if name == "report.md" else name for name in GIVEN],
+)
 def test_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = GIVEN[page]()

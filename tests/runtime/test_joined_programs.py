@@ -95,7 +95,8 @@ def unjoined(monkeypatch, fn, operands):
 def test_every_op_of_the_library_is_known_to_the_compiler():
     sources = (Path(__file__).parents[2] / "ops" / "tf").glob("*.cc")
     found = {name for s in sources for name in re.findall(r'REGISTER_OP\("(\w+)"\)', s.read_text())}
-    assert found - STOCK_OF.keys() - {"IpuCast", "IpuFloatingPointCheck"} == JOINED.keys()
+    apart = {"IpuCast", "IpuFloatingPointCheck", "IpuIndexCheck"}  # A cast, and no operations.
+    assert found - STOCK_OF.keys() - apart == JOINED.keys()
 
 
 @pytest.mark.parametrize("case", CALLS)
