@@ -1,1 +1,1 @@
-"""Traces functions into programs: tile ops for the numbers, one executable a function."""
+"""Traces functions into programs: tile ops for the numbers, one executable per function."""

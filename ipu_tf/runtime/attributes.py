@@ -1,4 +1,4 @@
-"""Op attributes between Python values and the protos that a graph stores."""
+"""Converts op attributes between Python values and the protos of a graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _to_proto(value: bool | int | str | list[int]) -> AttrValue:
 
 
 def from_protos(protos: Mapping[str, AttrValue]) -> dict[str, Any]:
-    """Returns the bools, numbers, strings and lists of ints among attributes, as Python values."""
+    """Returns the attributes that are bools, numbers, strings or int lists as Python values."""
     values: dict[str, Any] = {}
     for name, proto in protos.items():
         kind = proto.WhichOneof("value")

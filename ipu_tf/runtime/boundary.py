@@ -1,4 +1,4 @@
-"""The rules for what may cross into and out of a program: static shapes, at most 32 bits."""
+"""The rules for the inputs and outputs of a program: static shapes, at most 32 bits."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), tf.DType, enum.Enum
 
 
 def signature(args: Any, kwargs: Any) -> Hashable:
-    """Returns what tells two traces of a function apart.
+    """Returns the key that distinguishes the traces of a function.
 
-    Of tensors these are shapes and dtypes, of plain Python values the values, of functions,
-    layers and models which they are; of all else the type.
+    The key holds shapes and dtypes of tensors, the values of plain Python values, the identities
+    of functions, layers and models, and the types of all other arguments.
     """
     return tuple((path, _kind(value)) for path, value in _leaves((args, kwargs)))
 
@@ -79,10 +79,10 @@ def _kind(value: Any) -> Hashable:
         return value.dtype.name, tuple(value.shape)
     name = type(value).__name__
     if isinstance(value, _PLAIN):
-        return name, repr(value)  # A NaN equals itself by its text alone.
+        return name, repr(value)  # A NaN equals itself only as text.
     return (name, Identity(value)) if callable(value) else name
 
 
 def _leaves(structure: Any) -> list[tuple[str, Any]]:
-    """Returns the flat values of arguments or results, each with a name for messages."""
+    """Returns the flat values of arguments or results, each with a name for errors."""
     return [(f"value {index}", leaf) for index, leaf in enumerate(tf.nest.flatten(structure))]

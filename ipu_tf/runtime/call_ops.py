@@ -22,7 +22,7 @@ CALLS: Mapping[str, int] = {
 
 
 def functions_of(value: Any) -> list[Any]:
-    """Returns the functions that an attribute names."""
+    """Returns the functions in the value of an attribute."""
     if value.HasField("func"):
         return [value.func]
     return list(value.list.func)

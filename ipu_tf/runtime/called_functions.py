@@ -1,4 +1,4 @@
-"""Function calls and control flow inside a traced program."""
+"""Function calls and control flow in a traced program."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def prepare(
     inputs: Sequence[tf.Tensor],
     attrs: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Returns the attributes to create a call with, so that what it calls runs as tile ops."""
+    """Returns the attributes to create a call with, so that its functions run as tile ops."""
     prepared = dict(attrs)
     if op_type in LOOPS and tracer.draws_random_bits:
-        # Iterations that overlap would draw from their streams in no fixed order.
+        # Overlapping iterations would draw from their streams in no fixed order.
         prepared["parallel_iterations"] = AttrValue(i=1)
     arguments = inputs[CALLS[op_type] :]
     for key, value in attrs.items():

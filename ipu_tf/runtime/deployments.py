@@ -1,4 +1,4 @@
-"""Which traced functions are pipelines: those of models that know their stages."""
+"""Looks up how traced functions run as pipelines, for models that have stages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GIVEN: ContextVar[Deployment | None] = ContextVar("ipu_tf.pipelines", default=N
 
 @functools.singledispatch
 def _of_class(owner: Any, function: str) -> Deployment | None:
-    """What nobody registered a class for is no pipeline."""
+    """Returns None: no class is registered for the owner."""
     del owner, function
     return None
 
@@ -26,19 +26,19 @@ class in the annotation of its first parameter."""
 
 
 def deployment_of(owner: Any, function: str) -> Deployment | None:
-    """Returns how a method of an object runs as a pipeline, None where it does not.
+    """Returns how a method of an object runs as a pipeline, None if it does not.
 
     Args:
         owner: The object whose method is traced, or None.
         function: Name of the method, such as "train_step".
     """
-    # By its type: models of ours say that their class is Keras' own.
+    # Dispatches on type(): our models report Keras' class as their `__class__`.
     return _of_class.dispatch(type(owner))(owner, function)
 
 
 @contextlib.contextmanager
 def deployed(options: Deployment | None) -> Iterator[None]:
-    """Makes a pipeline of what is traced inside, whoever owns it; None leaves that to the owner."""
+    """Makes functions traced inside a pipeline, whatever their owner; None asks the owner."""
     token = _GIVEN.set(options)
     try:
         yield
@@ -47,5 +47,5 @@ def deployed(options: Deployment | None) -> Iterator[None]:
 
 
 def current(owner: Any, function: str) -> Deployment | None:
-    """Returns the pipeline that a function becomes, None for none; arguments of `deployment_of`."""
+    """Returns the pipeline of a function, None for none; the arguments are `deployment_of`'s."""
     return _GIVEN.get() or deployment_of(owner, function)

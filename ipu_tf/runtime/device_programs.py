@@ -1,4 +1,4 @@
-"""The device program of a function that was just traced."""
+"""Compiles the device program of a function that was just traced."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Trace:
     """A function that was traced into a graph, before its ops are joined.
 
     Attributes:
-        tracer: What created its ops; its program is finished.
+        tracer: The tracer of its ops; its program is finished.
         graph: The graph.
         operations: The ops that the trace created, in order.
-        arguments: What the function took, a structure.
-        outputs: What it returned, a structure.
-        owner: The object whose method it is, or None.
-        deployment: Its stages, and how they run; None runs it whole on one IPU.
+        arguments: The arguments of the function, a structure.
+        outputs: The results of the function, a structure.
+        owner: The object whose method the function is, or None.
+        deployment: Its stages, and how they run; None runs the function whole on one IPU.
     """
 
     tracer: Tracer
@@ -61,12 +61,12 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TracedStep:
-    """What a traced function is compiled from.
+    """The compiler's input for a traced function.
 
     Attributes:
         module: Its HLO.
-        options: What the compiler is told.
-        plans: Plans that its tile ops run.
+        options: The compiler's options.
+        plans: Plans of its tile ops.
         samples_per_run: Samples of one run; 0 if unknown.
     """
 
@@ -83,7 +83,7 @@ _ACCUMULATORS: ContextVar[Sequence[tf.Variable]] = ContextVar("ipu_tf.accumulato
 
 @contextlib.contextmanager
 def capturing() -> Iterator[list[TracedStep]]:
-    """Gives a list of the functions that are traced inside, which are not compiled."""
+    """Yields a list that collects the functions traced inside; they are not compiled."""
     found: list[TracedStep] = []
     token = _CAPTURED.set(found)
     try:
@@ -94,7 +94,7 @@ def capturing() -> Iterator[list[TracedStep]]:
 
 @contextlib.contextmanager
 def on_host() -> Iterator[None]:
-    """Makes no device program of what is traced inside: another trace stands for it."""
+    """Compiles no device program for functions traced inside: another trace represents them."""
     token = _ON_HOST.set(True)
     try:
         yield
@@ -104,7 +104,7 @@ def on_host() -> Iterator[None]:
 
 @contextlib.contextmanager
 def accumulating_in(accumulators: Sequence[tf.Variable]) -> Iterator[None]:
-    """Tells of what is traced inside in which variables it adds up gradients.
+    """Marks `accumulators` as gradient accumulators for enclosed traces.
 
     Args:
         accumulators: The variables; their names begin with the paths of the layers.
@@ -117,21 +117,21 @@ def accumulating_in(accumulators: Sequence[tf.Variable]) -> Iterator[None]:
 
 
 def is_reported() -> bool:
-    """Returns whether what is traced is a program of the device, no part or copy of one."""
+    """Returns whether the current trace is a device program, not a part or copy of one."""
     return _CAPTURED.get() is None and not _ON_HOST.get()
 
 
 def compile_trace(trace: Trace) -> DeviceProgram | None:
     """Returns the device program of a traced function.
 
-    Returns None for what the host runs alone; and, with the reason in the log, for a function
-    without HLO where `cfg.simulator.unsupported` is "warn".
+    Returns None for a function that the host runs alone; also, with the reason in the log, for a
+    function without HLO if `cfg.simulator.unsupported` is "warn".
 
     Raises:
         TypeError: A variable or data of the program is float64.
         UncompilableProgram: The function has no HLO.
         UnsupportedOpcodeError: An operation has no cost on the machine.
-        IPUOutOfMemoryError: It does not fit on a tile.
+        IPUOutOfMemoryError: The program does not fit on a tile.
     """
     if _ON_HOST.get():
         return None
@@ -172,7 +172,7 @@ def compile_trace(trace: Trace) -> DeviceProgram | None:
 
 
 def _plans(module: Module, tile_ops: Sequence[TileOp]) -> dict[str, tuple[OpShape, Plan]]:
-    """Returns the plans that tile ops run, by the names that their ops have in the module."""
+    """Returns the plans of tile ops, by the names of the ops in the module."""
     plans = {op.name: (op.shape, op.plan) for op in tile_ops}
     names = {i.op_name for computation in module.computations.values() for i in computation}
     own = {name: own_name(name) for name in names}
@@ -180,7 +180,7 @@ def _plans(module: Module, tile_ops: Sequence[TileOp]) -> dict[str, tuple[OpShap
 
 
 def _host_results(outputs: Any) -> tuple[str, ...]:
-    """Returns what is to be said of results that no tile can hold."""
+    """Returns notes about results that no tile can hold."""
     leaves = tf.nest.flatten(outputs, expand_composites=True)
     count = sum(isinstance(leaf, tf.Tensor) and leaf.dtype == tf.string for leaf in leaves)
     if not count:
@@ -189,7 +189,7 @@ def _host_results(outputs: Any) -> tuple[str, ...]:
 
 
 def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
-    """Returns what the compiler is told of a configuration."""
+    """Returns the compiler's options for a configuration."""
     return CompilerOptions(
         target=configuration.target,
         system=configuration.system,
@@ -206,11 +206,11 @@ def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
 def own_error(
     error: Exception, program: Program, configuration: DeviceConfiguration
 ) -> Exception | None:
-    """Returns the compiler's error behind an error of a trace; None where it is another's.
+    """Returns the compiler's error behind an error of a trace, None if it is not the compiler's.
 
     Args:
-        error: What was raised: the compiler's error itself, or AutoGraph's in its place.
-        program: What was being traced.
+        error: The raised error: the compiler's error itself, or AutoGraph's in its place.
+        program: Name of the traced program.
         configuration: The device.
     """
     for cause in (error, error.__context__):
@@ -232,7 +232,7 @@ def _planning(options: PlannerOptions) -> PlanningOptions:
 
 
 def _variables(trace: Trace) -> Variables:
-    """Returns the variables of a traced function by what they are for."""
+    """Returns the variables of a traced function by their roles."""
     model = trace.owner
     if not isinstance(model, keras.Model):
         return Variables(weights=trace.tracer.trainable_variables)

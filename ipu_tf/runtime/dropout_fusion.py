@@ -1,8 +1,8 @@
-"""Joins what dropout is made of: random numbers, their comparison, the product and the selection.
+"""Fuses the ops of dropout: random numbers, their comparison, the product and the selection.
 
-TensorFlow's dropout is a chain of element-wise ops over tensors of the size of its input. Joined,
-it is two passes: one draws the mask, one scales what the mask keeps; the second is its gradient
-as well. The numbers are the same for the same seed, bit for bit.
+TensorFlow's dropout is a chain of element-wise ops over tensors of the size of its input. Fused,
+it takes two passes: one draws the mask, the other scales the kept elements and is also the
+gradient. The same seed gives the same numbers, bit for bit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PHILOX = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.AUTO_SELECT.val
 
 
 def fuse_mask(joined: JoinedGraph, op: tf.Operation) -> None:
-    """Joins the comparison of uniform random numbers with what draws them.
+    """Fuses the comparison of uniform random numbers with the op that draws them.
 
     Args:
         joined: The graph.
@@ -42,7 +42,7 @@ def fuse_mask(joined: JoinedGraph, op: tf.Operation) -> None:
 
 
 def fuse_product_then_selection(joined: JoinedGraph, op: tf.Operation) -> None:
-    """Joins `where(mask, x * scale, 0)`, dropout itself.
+    """Fuses `where(mask, x * scale, 0)`, the dropout itself.
 
     Args:
         joined: The graph.
@@ -54,7 +54,7 @@ def fuse_product_then_selection(joined: JoinedGraph, op: tf.Operation) -> None:
 
 
 def fuse_selection_then_product(joined: JoinedGraph, op: tf.Operation) -> None:
-    """Joins `where(mask, x, 0) * scale`, the gradient of dropout.
+    """Fuses `where(mask, x, 0) * scale`, the gradient of dropout.
 
     Args:
         joined: The graph.
@@ -73,7 +73,7 @@ def _fuse_scale(
 ) -> None:
     for value, scale in (factors, factors[::-1]):
         factor = _constant(scale) if scale.shape.rank == 0 else None
-        # A zero times such a factor is zero: it does not matter which of the two comes first.
+        # Such a factor times zero is zero, so the order of the two does not matter.
         if factor is None or not 0 < factor < math.inf or value.shape != mask.shape:
             continue
         fused = joined.create("IpuMaskedScale", op, [value, mask, scale])
@@ -82,7 +82,7 @@ def _fuse_scale(
 
 
 def _keeps_or_zero(selection: tf.Operation) -> bool:
-    """Returns whether a selection is between float32 values, of the mask's shape, and zero."""
+    """Returns whether a selection chooses between zero and float32 values of the mask's shape."""
     mask, values, other = selection.inputs
     return (
         values.dtype == tf.float32
@@ -93,7 +93,7 @@ def _keeps_or_zero(selection: tf.Operation) -> bool:
 
 
 def _uniform(joined: JoinedGraph, numbers: tf.Tensor) -> tf.Operation | None:
-    """Returns the op behind random numbers that are uniform in [0, 1) and read nowhere else."""
+    """Returns the op of random numbers that are uniform in [0, 1) and read only here."""
     steps = ("AddV2", 0.0), ("Mul", 1.0)
     for op_type, neutral in steps:
         if joined.only_use(numbers) is None:

@@ -1,7 +1,7 @@
 """Finds the ops of a program whose results have no static size.
 
-XLA gives what `tf.where(condition)` or `x[:n]` returns the largest shape that it can have, and
-sets the size of a dimension when the program runs. Sizes that XLA computes itself, as it does of
+XLA gives the result of `tf.where(condition)` or `x[:n]` its largest possible shape, and sets the
+size of a dimension when the program runs. Sizes that XLA computes itself, such as those of
 `tf.shape(x)[0]` or of a constant condition, are static in its program.
 """
 
@@ -28,7 +28,7 @@ def dynamic_ops(proto: Any) -> dict[str, str]:
 
 
 def _size_setters(computation: Any) -> Iterator[Any]:
-    """Yields the instructions that make tensors of dynamic size of static ones."""
+    """Yields the instructions that turn tensors of static size into tensors of dynamic size."""
     setters = [i for i in computation.instructions if i.opcode == "set-dimension-size"]
     if not setters:
         return
@@ -43,9 +43,9 @@ def _is_dynamic(instruction: Any) -> bool:
 
 
 def _follows_from_dynamic(setter: Any, instructions: Mapping[int, Any]) -> bool:
-    """Whether an instruction takes its values, or its size, from another tensor of dynamic size.
+    """Returns whether another tensor of dynamic size gives an instruction its values or its size.
 
-    Sizes are computed of sizes, with integers alone: there is nothing to follow beyond others.
+    Sizes are computed from sizes in integers: other tensors end the search.
     """
     values, *waiting = setter.operand_ids
     if _is_dynamic(instructions[values]):
@@ -65,7 +65,7 @@ def _follows_from_dynamic(setter: Any, instructions: Mapping[int, Any]) -> bool:
 
 
 def _merging_conditionals(proto: Any, setters: dict[int, list[Any]]) -> Iterator[Any]:
-    """Yields the conditionals whose branches give sizes of their own: XLA merges them unnamed."""
+    """Yields the conditionals whose branches set their own sizes: XLA merges these unnamed."""
     for computation in proto.computations:
         for instruction in computation.instructions:
             merged = (s for callee in instruction.called_computation_ids for s in setters[callee])

@@ -1,4 +1,4 @@
-"""Executables: functions traced once for a device configuration, then only run."""
+"""Executables: functions that are traced once per device configuration, then only run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Body = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A function as the cache knows it: weakly, and a bound method as its two halves."""
+    """A function as held by the cache: weakly, and a bound method as object and function."""
 
     function: weakref.ref[Callable[..., Any]]
     owner: weakref.ref[Any] | None
@@ -48,17 +48,17 @@ def python_function(fn: Any) -> Any:
 
 
 def function_name(fn: Any) -> str:
-    """Returns the name of a function; a concrete function has that of its Python function."""
+    """Returns the name of a function; for a concrete function, that of its Python function."""
     if isinstance(fn, tf.types.experimental.ConcreteFunction):
         return str(fn.graph.name)
     return str(getattr(fn, "__name__", type(fn).__name__))
 
 
 class Identity:
-    """Equals another as long as both are of the same object, which they hold weakly.
+    """A key that equals another of the same object; both hold the object weakly.
 
     Args:
-        value: The object. One that cannot be held weakly, as few built-in functions, is kept.
+        value: The object. One without weak references, as few built-in functions, is kept.
     """
 
     __slots__ = ("_hash", "_value")
@@ -88,12 +88,12 @@ def _target_of(fn: Any) -> _Target:
 
 
 class ExecutableCache:
-    """Executables by unwrapped function and configuration; shapes and dtypes below that.
+    """Maps unwrapped function and configuration to executables, which trace by shapes and dtypes.
 
-    Functions and the objects of bound methods are held weakly: an executable goes with them.
+    Functions and the objects of bound methods are held weakly: their executables end with them.
 
     Args:
-        body: Called in a trace with the Python function and its arguments.
+        body: Called in a trace, with the Python function and its arguments.
     """
 
     def __init__(self, body: Body) -> None:
@@ -110,7 +110,7 @@ class ExecutableCache:
     def executable(
         self, fn: Any, configuration: DeviceConfiguration
     ) -> tf.types.experimental.PolymorphicFunction:
-        """Returns the executable of `fn` on a device of this configuration, here.
+        """Returns the executable of `fn` for a device of this configuration and the current scopes.
 
         Args:
             fn: A tf.function or ConcreteFunction.
@@ -139,6 +139,6 @@ def _traceable(fn: Any, target: _Target, body: Body) -> tf.types.experimental.Po
 
     run.__name__ = function_name(python_function(fn))
     run.__qualname__ = run.__name__
-    # TensorFlow counts the traces of equal code to warn of a function that is traced too often.
+    # TensorFlow counts the traces of equal code to warn about functions traced too often.
     run.__code__ = run.__code__.replace(co_name=run.__name__)
     return tf.function(run, autograph=False)

@@ -1,6 +1,6 @@
 """Floating-point exceptions: `floating_point_behaviour.inv`, `div0` and `oflo`.
 
-The machine traps; here each op that computes floats is followed by a check that fails the program.
+The machine traps; here a check after each op that computes floats fails the program.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ipu_tf.ops import library
 
 _CHECK = "IpuFloatingPointCheck"
 
-# Ops that move or name values but do not compute any: a check would repeat their input's.
+# Ops that only move or name values: a check would repeat their input's.
 _MOVES = frozenset(
     {
         _CHECK, "Placeholder", "Const", "Identity", "IdentityN", "ReadVariableOp", "Reshape",
@@ -28,7 +28,7 @@ _MOVES = frozenset(
 
 
 def add(op: tf.Operation, configuration: DeviceConfiguration) -> None:
-    """Adds the check of `op` to its graph, if it computes floats."""
+    """Adds a check of `op` to its graph if the op computes floats."""
     if op.type in _MOVES or not any(output.dtype.is_floating for output in op.outputs):
         return
     with op.graph.as_default(), tf.name_scope(f"{op.name}_float_check/"):

@@ -1,10 +1,11 @@
-"""Joins ops that follow each other, so that a tensor is passed over once.
+"""Fuses ops that follow each other, so that a tensor is read and written once.
 
-A convolution or matmul takes the bias and the ReLU after it, and its gradients those of bias and
-ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of ours. The
-gradient of max pooling takes that of the ReLU before it; dropout has a module of its own. It runs
-at the end of a trace, in place: the fused op is added, and what read the last op of the chain
-reads the fused op. Values do not change: the same arithmetic is done on the same rounded sums.
+A convolution or matmul takes in the bias and the ReLU after it, and its gradients take in those of
+bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of
+ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
+dropout. Fusion runs at the end of a trace, in place: it adds the fused op and redirects the
+readers of the chain's last op to it. Values do not change: the same arithmetic runs on the same
+rounded sums.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ _BIASED = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
 
 
 def fuse(graph: FuncGraph, outputs: Any) -> Any:
-    """Joins what can be joined in `graph`.
+    """Fuses all chains of ops in `graph` that can be fused.
 
     Args:
         graph: The graph of a traced function, in which nothing is being recorded.
-        outputs: What the function returned, a structure.
+        outputs: The results of the function, a structure.
 
     Returns:
-        `outputs` with the tensors of fused ops in it.
+        `outputs` with the tensors of fused ops.
     """
     flat = tf.nest.flatten(outputs, expand_composites=True)
     joined = JoinedGraph(graph, flat)
@@ -113,7 +114,7 @@ def _fuse_pool_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
 
 
 def _relu_gradient_of(joined: JoinedGraph, op: tf.Operation) -> tf.Operation | None:
-    """Returns the ReLU gradient that alone reads an op's float32 result as its gradients."""
+    """Returns the ReLU gradient if it alone reads an op's float32 result as its gradients."""
     use = joined.only_use(op.outputs[0])
     if use is None or use.op.type != "ReluGrad" or use.index != 0:
         return None

@@ -1,4 +1,4 @@
-"""The HLO of a function that was just traced, without tracing it again."""
+"""Extracts the HLO of a function that was just traced, without tracing it again."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _NO_CONSTANT = re.compile(r"Input \d+ to node `([^`]+)` with op (\w+) must be a 
 _NOISE = re.compile(
     r"\n\s*(?:The op is created at|Stack trace for op definition|tf2xla conversion)"
 )
-# What XLA says of a stack whose size comes from outside of the function that makes it.
+# XLA's error for a stack whose size comes from outside of the function that makes it.
 _UNSIZED = "requires a fixed tensor list size"
 # The handle of a variable is captured under the name of the op that reads it.
 _READ = re.compile(r"(/ReadVariableOp(_\d+)?)?(/resource)?$")
-# TensorFlow and XLA number functions through; a program's name is to be the same in every process.
+# TensorFlow and XLA number functions; a program's name must be the same in every process.
 _NUMBERS = re.compile(r"(_\d+)?(_rewritten|_grad_\d+)?_stock_.*$")
-# The function of a loop's gradient has the name of the loop's body in front.
+# The function of a loop's gradient has the name of the loop's body as a prefix.
 _GRADIENT_BODY = re.compile(rf"(.*)_grad_\d+(_rewritten)*{hlo_stock.NUMBERS}")
 _REWRITTEN = re.compile(rf"(_rewritten)*{hlo_stock.NUMBERS}")
 _ENTRY = "main"
@@ -64,22 +64,22 @@ def extract(
     arguments: Mapping[str, tf.Tensor] | None = None,
     layers: LayerScopes | None = None,
 ) -> Module:
-    """Returns the HLO of what a trace has created.
+    """Returns the HLO of the ops that a trace has created.
 
     It may be called while an outer function is still being traced, and neither reads nor copies
-    the values of variables. It has to be called before ops are joined (`runtime.fusion`).
+    the values of variables. It must be called before ops are fused (`runtime.fusion`).
 
     Args:
         graph: The graph in which the function was traced.
         operations: The ops that the trace created, in order.
-        outputs: What the function returned, a structure.
+        outputs: The results of the function, a structure.
         name: Name of the program.
-        variables: What its variables are for; by default all are states.
-        arguments: Tensors by the names that its inputs are to have.
-        layers: From name scopes to layers.
+        variables: The roles of its variables; by default all are states.
+        arguments: Maps the names of the program's inputs to tensors.
+        layers: Maps name scopes to layers.
 
     Raises:
-        UncompilableProgram: XLA has no HLO for it.
+        UncompilableProgram: XLA has no HLO for the function.
         ValueError: An argument has no static shape.
     """
     scopes = layers or LayerScopes()
@@ -114,8 +114,8 @@ def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
     function = hlo_region.function_def(region, re.sub(r"\W", "_", name))
     proto, unbounded = _read(region, function, {}, name, scopes)
     dynamic = dynamic_shapes.dynamic_ops(proto)
-    # Optimizers add up the rows of sparse gradients that occur more than once. How many rows are
-    # left depends on data, and the bound that XLA knows is what they cost.
+    # Optimizers add up the rows of sparse gradients that occur more than once. The number of
+    # remaining rows depends on data; the cost is that of the bound that XLA knows.
     by_user = {op: kind for op, kind in dynamic.items() if not scopes.updates_weights(op)}
     if by_user:
         raise UncompilableProgram.by_dynamic_shapes(name, _ops(by_user, scopes))
@@ -132,14 +132,14 @@ def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
 def _read(
     region: Region, function: Any, bounds: Mapping[str, int], name: str, scopes: LayerScopes
 ) -> tuple[Any, set[Loop]]:
-    """Returns the HloModuleProto of a region, and the loops that lack a bound they need.
+    """Returns the HloModuleProto of a region, and the loops without a bound that they need.
 
     Args:
         region: The region.
         function: Its FunctionDef.
-        bounds: How often loops run at most, by their bodies' names.
+        bounds: Maximum trip counts of loops, by the names of their bodies.
         name: Name of the program, for errors.
-        scopes: From name scopes to layers.
+        scopes: Maps name scopes to layers.
     """
     context = eager_context()
     functions = hlo_stock.StockFunctions(context.get_function_def, bounds)
@@ -180,7 +180,7 @@ def _loop(name: str, scopes: LayerScopes) -> RefusedOp:
 
 @contextlib.contextmanager
 def _registered(context: Any, functions: Sequence[Any]) -> Iterator[None]:
-    """Makes functions known to TensorFlow while XLA reads them."""
+    """Registers functions with TensorFlow while XLA reads them."""
     known = []
     try:
         for function in functions:
@@ -193,10 +193,10 @@ def _registered(context: Any, functions: Sequence[Any]) -> Iterator[None]:
 
 
 def _initialised(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
-    """Yields the handles, with stand-ins for variables that have no value yet.
+    """Yields the handles, with stand-ins for variables without a value.
 
-    XLA wants the shape of a variable's value. A stand-in's memory is never touched, and is given
-    back with its handle.
+    XLA needs the shape of a variable's value. A stand-in's memory is never touched, and is freed
+    with its handle.
     """
     with tf.init_scope():
         for handle in handles:
@@ -209,16 +209,16 @@ def _initialised(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
 
 
 def _refused(message: str, scopes: LayerScopes) -> list[RefusedOp]:
-    """Returns the ops that a message of XLA names."""
+    """Returns the ops that an error message of XLA names."""
     found = {match[2]: match[1] for match in _UNSUPPORTED.finditer(message)}
     found = found or {match[1]: match[2] for match in _NO_CONSTANT.finditer(message)}
     return _ops(found or dict.fromkeys(_NODE.findall(message)[:1], ""), scopes)
 
 
 def _ops(types: Mapping[str, str], scopes: LayerScopes) -> list[RefusedOp]:
-    """Returns ops, given their types by name, with their layers.
+    """Returns ops with their layers, from op types by name.
 
-    XLA may tell the names of an op in the functions it was inlined from before its name.
+    XLA may put the op's names in the functions it was inlined from before its own name.
     """
     names = {name: name.rpartition(";")[2] for name in types}
     return [
@@ -230,7 +230,7 @@ def _ops(types: Mapping[str, str], scopes: LayerScopes) -> list[RefusedOp]:
 def _completed(
     module: Module, name: str, parameters: Sequence[Parameter], scopes: LayerScopes
 ) -> Module:
-    """Returns a module with what XLA does not know: parameters, layers, host ops."""
+    """Returns a module with the parts that XLA does not know: parameters, layers, host ops."""
     known = zip(parameters, module.parameters, strict=True)
     described = tuple(dataclasses.replace(p, updated_by=raw.updated_by) for p, raw in known)
     layers: dict[str, str] = {}
@@ -239,7 +239,7 @@ def _completed(
 
     def complete(instruction: Instruction) -> Instruction:
         changes = hlo_stand_ins.changes(instruction)
-        # Before its name, XLA may tell those that an op had in the functions it was inlined from.
+        # XLA may put the op's names in the functions it was inlined from before its own name.
         op_name = changes.get("op_name", instruction.op_name).rpartition(";")[2]
         if op_name not in layers:
             layers[op_name] = scopes.layer_or_scope(op_name)
@@ -272,7 +272,7 @@ def _completed(
 
 
 def _computation_names(module: Module) -> dict[str, str]:
-    """Returns names for the computations of a module that do not depend on what came before it."""
+    """Returns names for a module's computations that do not depend on earlier modules."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for name in module.computations:
@@ -284,7 +284,7 @@ def _computation_names(module: Module) -> dict[str, str]:
 
 
 def _forward_bodies(module: Module) -> dict[str, str]:
-    """Returns the bodies of loops by those of their gradients, which are named after them."""
+    """Maps the bodies of loops' gradients to the loops' bodies, after which they are named."""
     bodies = {
         instruction.computations[0]
         for computation in module.computations.values()

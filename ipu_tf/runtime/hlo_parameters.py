@@ -1,4 +1,4 @@
-"""Names, roles and layers of what a program reads: variables, arguments, captured tensors."""
+"""Names, roles and layers of a program's inputs: variables, arguments, captured tensors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ipu_tf.programs.op_names import METRICS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variables:
-    """The variables of a program by what they are for. Those of none of these kinds are states.
+    """The variables of a program by role. All variables without one of these roles are states.
 
     Attributes:
         weights: Trainable variables: tf.Variables, or Keras variables, whose paths name layers.
         optimizer_state: Slots and counters of optimizers.
-        states: Others, such as moving averages, for their names.
-        metrics: The states of metrics, which are of no layer.
+        states: Others, such as moving averages, listed for their names.
+        metrics: The states of metrics, which belong to no layer.
         accumulators: Sums of gradients, named after the paths of their weights.
     """
 
@@ -33,7 +33,7 @@ class Variables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a variable is first read.
+    """The first read of a variable.
 
     Attributes:
         handle: Its handle, an eager tensor.
@@ -47,7 +47,7 @@ class Place:
 
 
 def variable_parameters(places: Sequence[Place], known: Variables) -> list[Parameter]:
-    """Returns what the variables at these places are, in their order."""
+    """Returns the parameters of the variables at these places, in their order."""
     roles: dict[int, Role] = {}
     paths: dict[int, str] = {}
     names: dict[int, str] = {}
@@ -79,14 +79,14 @@ def variable_parameters(places: Sequence[Place], known: Variables) -> list[Param
 
 
 def _path_at(place: Place, name: str | None) -> str:
-    """Returns a path for a variable that has none of its own."""
+    """Returns a path for a variable without a path of its own."""
     if name is None:
         return place.op_name
     return f"{place.layer}/{name}" if place.layer and "/" not in name else name
 
 
 def input_parameter(tensor: tf.Tensor, names: Mapping[int, str], captured: bool) -> Parameter:
-    """Returns what a tensor of numbers is that a program reads from outside.
+    """Returns the parameter of a tensor of numbers that a program reads from outside.
 
     Args:
         tensor: The tensor.
@@ -98,7 +98,7 @@ def input_parameter(tensor: tf.Tensor, names: Mapping[int, str], captured: bool)
 
 
 class _Layers:
-    """Finds the layer that an optimizer's slot serves: Keras names it after the weight.
+    """Finds the layer of an optimizer's slot: Keras names the slot after the weight.
 
     Args:
         paths: Paths of the weights.

@@ -1,7 +1,7 @@
-"""Cuts what a trace created out of its graph, as a function of its own.
+"""Cuts the ops of a trace out of its graph, as a separate function.
 
-A trace may run inside of another one (Keras calls `strategy.run` in its own tf.function), so its
-ops lie among others. What they read from outside becomes the arguments of the function.
+A trace may run inside another one (Keras calls `strategy.run` in its own tf.function), so its
+ops lie among others. Tensors that they read from outside become arguments of the function.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _HOST_DTYPES = frozenset({tf.resource, tf.variant, tf.string})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Region:
-    """What a trace created and its outputs or side effects need.
+    """The ops of a trace that its outputs or side effects need.
 
     Attributes:
-        operations: In the order of their creation. That is almost their order of use: what
-            replaces a loop when its gradient is built is created late.
-        inputs: Tensors of numbers that it reads from outside.
+        operations: In the order of their creation. That is almost their order of use: the ops that
+            replace a loop when its gradient is built are created late.
+        inputs: Tensors of numbers that the region reads from outside.
         variables: Handles of the variables that it uses, as tensors of the graph.
         handles: The same handles as eager tensors.
-        constants: Captured tensors whose values it holds, with these values.
-        host: Other tensors that it reads from outside: iterators, tables, strings.
+        constants: Captured tensors that become constants, with their values.
+        host: Other tensors that the region reads from outside: iterators, tables, strings.
         outputs: Tensors of numbers that leave it.
     """
 
@@ -61,7 +61,7 @@ def cut(graph: FuncGraph, operations: Iterable[tf.Operation], outputs: Any) -> R
     Args:
         graph: The graph that was being built.
         operations: The ops of the trace, in the order of their creation.
-        outputs: What the traced function returned, a structure.
+        outputs: The results of the traced function, a structure.
     """
     flat = tf.nest.flatten(outputs, expand_composites=True)
     results = [t for t in flat if tf.is_tensor(t) and getattr(t, "graph", None) is graph]
@@ -90,7 +90,7 @@ def cut(graph: FuncGraph, operations: Iterable[tf.Operation], outputs: Any) -> R
 
 
 class Captures:
-    """Finds the eager tensors that placeholders in graphs stand for."""
+    """Maps placeholders in graphs to the eager tensors that they stand for."""
 
     def __init__(self) -> None:
         self._outer: dict[int, dict[int, tf.Tensor]] = {}
@@ -110,8 +110,8 @@ class Captures:
 def function_def(region: Region, name: str) -> Any:
     """Returns the region as a FunctionDef whose arguments are its inputs, then its variables.
 
-    Host tensors are called "host_0", "host_1", ... and nothing makes them: their readers have to be
-    replaced.
+    Host tensors are called "host_0", "host_1", ... and no node makes them: the caller must replace
+    their readers.
 
     Args:
         region: The region.
@@ -141,7 +141,7 @@ def function_def(region: Region, name: str) -> Any:
         node.input.extend(references[id(tensor)] for tensor in op.inputs)
         node.input.extend(f"^{control}" for control in sorted(controls))
         if op.op_def.is_stateful:
-            # Host ops such as Python functions carry no shapes of their own.
+            # Host ops such as Python functions have no inferred shapes.
             shapes = [tensor.shape.as_proto() for tensor in op.outputs]
             node.attr["_output_shapes"].list.shape.extend(shapes)
             function.signature.is_stateful = True
@@ -156,7 +156,7 @@ def function_def(region: Region, name: str) -> Any:
 
 
 def host_name(index: int) -> str:
-    """Returns what `function_def` calls a host tensor."""
+    """Returns the name that `function_def` gives a host tensor."""
     return f"host_{index}"
 
 
@@ -202,7 +202,7 @@ def _add_constant(function: Any, name: str, value: tf.Tensor) -> str:
 
 
 def _output_references(op: tf.Operation) -> dict[int, str]:
-    """Returns what a FunctionDef calls the outputs of an op."""
+    """Returns the names of an op's outputs in a FunctionDef."""
     names = []
     for argument in op.op_def.output_arg:
         count = 1
@@ -215,9 +215,9 @@ def _output_references(op: tf.Operation) -> dict[int, str]:
 
 
 def _resource_order(operations: Sequence[tf.Operation]) -> dict[str, set[str]]:
-    """Returns which ops have to wait for which, so that variables are used in the traced order.
+    """Returns which ops must wait for which others, to use variables in the traced order.
 
-    TensorFlow adds such edges when the outermost function is finished, later than this runs.
+    TensorFlow adds such edges only when the outermost function is finished, which is later.
     """
     last_write: dict[int, str] = {}
     reads_since: dict[int, list[str]] = {}

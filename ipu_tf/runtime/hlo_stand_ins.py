@@ -1,8 +1,8 @@
-"""Ops that XLA is slow to translate, and what stands for them while it reads a program.
+"""Ops that XLA is slow to translate, and the nodes that replace them while it reads a program.
 
-XLA makes a compiler anew for each of these ops, which takes some five milliseconds; for others it
-takes a tenth of one. Each becomes ops of which XLA makes the same HLO, or one instruction that is
-then replaced. Their nodes say in their names, which HLO keeps, what they stand for.
+XLA makes a new compiler for each of these ops, which takes some five milliseconds; other ops take
+a tenth of one. Each op is replaced by ops that XLA translates to the same HLO, or by a single
+instruction that is then replaced. The nodes' names, which HLO keeps, tell the original op.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _negative(chain: Chain) -> Sequence[str]:
 _STAND_INS: Mapping[str, Expand] = MappingProxyType(
     {
         "BiasAddGrad": _bias_gradient,
-        # XLA may want to know a size that was computed with one of these three: their values are
-        # right. No size comes from the two at the end.
+        # XLA may need a size that was computed with one of these three: their values are correct.
+        # No size is computed with the last two.
         "Exp": _exponential,
         "Rsqrt": _power(-0.5),
         "Sqrt": _power(0.5),
@@ -98,14 +98,14 @@ _INSTRUCTIONS: Mapping[str, tuple[str, str, int]] = MappingProxyType(
 
 
 def has_stand_in(node: Any) -> bool:
-    """Returns whether something stands for a node of a FunctionDef."""
+    """Returns whether a node of a FunctionDef has stand-ins."""
     if node.op not in _STAND_INS or node.attr["T"].type not in _DTYPES:
         return False
     return "data_format" not in node.attr or node.attr["data_format"].s == b"NHWC"
 
 
 def stand_in(node: Any) -> tuple[list[Any], str]:
-    """Returns the nodes that stand for a node, and what a FunctionDef calls their result."""
+    """Returns the stand-ins of a node, and the name of their result in a FunctionDef."""
     marked = NodeDef()
     marked.CopyFrom(node)
     marked.name = f"{node.name}{_MARK}{node.op}"
@@ -115,7 +115,7 @@ def stand_in(node: Any) -> tuple[list[Any], str]:
 
 
 def changes(instruction: Instruction) -> dict[str, Any]:
-    """Returns what to change in an instruction, to have that of the op that was stood for."""
+    """Returns the changes that make an instruction of a stand-in that of the original op."""
     if _MARK not in instruction.op_name:
         return {}
     found = _NAME.fullmatch(instruction.op_name)
@@ -133,5 +133,5 @@ def changes(instruction: Instruction) -> dict[str, Any]:
 
 
 def plain_name(computation: str) -> str:
-    """Returns the name of a computation without that of the op that was stood for."""
+    """Returns the name of a computation without the mark of the original op."""
     return _COMPUTATION.sub("", computation)

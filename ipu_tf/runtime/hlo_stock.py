@@ -1,9 +1,9 @@
-"""Makes a function that XLA can read of one that holds tile ops and host ops.
+"""Converts a function with tile ops and host ops to one that XLA can read.
 
-Tile ops become their stock twins. Joined ops, and ops that XLA has no kernel for, become the ops
-that they stand for. What only the host can run (prints, Python functions, summaries, iterators)
-becomes a custom call with the tensors that go to the host and come back from it. All of it also in
-the functions that a function calls.
+Tile ops become their stock twins. Joined ops, and ops without an XLA kernel, become the ops that
+they stand for. Work of the host alone (prints, Python functions, summaries, iterators) becomes a
+custom call with the tensors that go to the host and come back from it. The functions that a
+function calls are converted, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INFEED = "ipu_tf.infeed"
 
 _RENAMED = {**STOCK_OF, "IpuCast": "Cast"}
 
-# They check or name values, give none, and cost the machine nothing.
+# They check or name values, have no results, and cost the machine nothing.
 _DROPPED = frozenset({"Assert", "IpuFloatingPointCheck", "NoOp"})
 _INFEEDS = frozenset({"IteratorGetNext", "IteratorGetNextSync"})
 _HOST_OPS = frozenset(
@@ -58,20 +58,20 @@ FindFunction = Callable[[str], Any]
 
 
 class UnknownShape(ValueError):
-    """A host op gives back a tensor whose shape is not static."""
+    """A host op returns a tensor whose shape is not static."""
 
 
 class StockFunctions:
-    """Converts a function and all that it calls.
+    """Converts a function and all functions that it calls.
 
     Args:
-        find: Finds the functions that are called.
-        bounds: How often loops without `maximum_iterations` run at most, by their bodies' names.
+        find: Finds the called functions.
+        bounds: Maximum trip counts of loops without `maximum_iterations`, by their bodies' names.
 
     Attributes:
-        functions: What was converted, callees first.
-        unbounded: Loops without a bound whose gradients keep values of each iteration. Their
-            stacks have a size that is good for counting only.
+        functions: The converted functions, callees first.
+        unbounded: Loops without a bound whose gradients keep values of each iteration. The size of
+            their stacks serves only to count iterations.
         stacks: Stacks that nodes of branches stand for, by the names of function and node.
     """
 
@@ -85,7 +85,7 @@ class StockFunctions:
         self.functions: list[Any] = []
 
     def convert(self, function: Any, host: Iterable[str] = ()) -> Any:
-        """Returns `function` as XLA can read it.
+        """Returns `function` in a form that XLA can read.
 
         Args:
             function: A FunctionDef; it is left as it is.
@@ -108,7 +108,7 @@ class StockFunctions:
         return self._bounds.get(loop.body, loop_bounds.ANY_SIZE)
 
     def branches(self, names: Sequence[str]) -> None:
-        """Notes the stacks that branches of one conditional give for each other."""
+        """Notes the stacks of a conditional's branches that their other branches stand in for."""
         found = [self._find(name) for name in names]
         for name, function in zip(names, found, strict=True):
             nodes = {node.name: node for node in function.node_def}
@@ -120,10 +120,10 @@ class StockFunctions:
                         self.stacks[name, node.name] = stack
 
     def composition(self, node: Any) -> Any:
-        """Returns the converted function that stands for an op that XLA has no kernel for."""
+        """Returns the converted composition of an op that XLA has no kernel for."""
         dtypes = _dtypes(node, op_def_registry.get(node.op).input_arg)
         function = compositions.concrete_composition(node, dtypes)
-        self._compositions.append(function)  # TensorFlow forgets it with its last reference.
+        self._compositions.append(function)  # TensorFlow drops it with its last reference.
         return self.callee(function.name)
 
     def callee(self, name: str, host_arguments: frozenset[int] = frozenset()) -> Any:
@@ -138,12 +138,12 @@ class StockFunctions:
 
 
 class _Body:
-    """A function while its nodes are converted.
+    """A function during the conversion of its nodes.
 
     Attributes:
         function: The new FunctionDef.
-        host: Names of tensors that only host ops use; an int32 stands for them at calls.
-        renamed: New names of tensors that other nodes refer to by their old ones.
+        host: Names of tensors that only host ops use; an int32 replaces them in calls.
+        renamed: Maps the old names of tensors, which other nodes refer to, to the new ones.
     """
 
     def __init__(self, function: Any, host: Iterable[str], functions: StockFunctions) -> None:
@@ -153,7 +153,7 @@ class _Body:
         self.function.CopyFrom(function)
         self.function.ClearField("node_def")
         self.function.signature.name = f"{function.signature.name}_stock_{next(_serial)}"
-        # XLA does not see the constants that a call gives, shapes for a gradient say.
+        # XLA does not see constants that a call passes, such as shapes for a gradient.
         for attribute in _APART:
             self.function.attr.pop(attribute, None)
         self.host = set(host)
@@ -166,7 +166,7 @@ class _Body:
         self._stacks = dict(loop_bounds.unbounded_stacks(function))
 
     def add(self, node: Any) -> None:
-        """Adds what a node becomes."""
+        """Adds the nodes that replace a node."""
         inputs = [name for name in node.input if not name.startswith("^")]
         host_inputs = frozenset(index for index, name in enumerate(inputs) if name in self.host)
         if node.op in _DROPPED:
@@ -195,7 +195,7 @@ class _Body:
             self._add_device_op(node)
 
     def finish(self) -> Any:
-        """Returns the function, with every name that changed brought up to date."""
+        """Returns the function, with all changed names updated."""
         function, kept = self.function, {node.name for node in self.function.node_def}
         for node in function.node_def:
             inputs = [self._current(name) for name in node.input]
@@ -214,7 +214,7 @@ class _Body:
         return function
 
     def _current(self, name: str) -> str:
-        """Returns the name that a tensor has now."""
+        """Returns the current name of a tensor."""
         while name in self._unjoined:  # Joined ops may be joined with others.
             name = self._unjoined[name]
         return self.renamed.get(name, name)
@@ -234,7 +234,7 @@ class _Body:
                 callee.name = self._functions.callee(callee.name).signature.name
 
     def _add_joined_op(self, node: Any) -> None:
-        """Lets what reads a joined op read what was joined, or the chain that stands for it."""
+        """Redirects the readers of a joined op to the ops that were joined, or to their chain."""
         names = [name for name, _ in _outputs(node)]
         replaced = [self._output(joined.replaced(node, index)) for index in range(len(names))]
         found = [name for name in replaced if name is not None]
@@ -246,13 +246,13 @@ class _Body:
         self.renamed.update(zip(names, results, strict=True))
 
     def _output(self, tensor: str | None) -> str | None:
-        """Returns what the FunctionDef calls a tensor of a graph, None where it is not in it."""
+        """Returns the name of a graph's tensor in the FunctionDef, None if it is not in it."""
         name, _, index = (tensor or "").rpartition(":")
         node = self._nodes.get(name)
         return None if node is None else list(_outputs(node))[int(index)][0]
 
     def _add_composition(self, node: Any) -> None:
-        """Adds a call of the function that stands for an op that XLA has no kernel for."""
+        """Adds a call of the composition of an op that XLA has no kernel for."""
         converted = self._functions.composition(node)
         call = self.function.node_def.add(name=node.name, op="PartitionedCall", device=node.device)
         call.input.extend(node.input)
@@ -291,7 +291,7 @@ class _Body:
             self.host.update(names[index] for index in changed)
 
     def _add_host_op(self, node: Any) -> None:
-        """Adds a custom call with the numbers that a host op takes and gives."""
+        """Adds a custom call with the numbers that a host op takes and returns."""
         dtypes = _dtypes(node, op_def_registry.get(node.op).input_arg)
         operands = [
             (name, dtype)
@@ -325,7 +325,7 @@ class _Body:
         return new
 
     def _stand_in(self) -> str:
-        """Returns the name of the int32 that is passed in the place of host tensors."""
+        """Returns the name of the int32 that calls pass in place of host tensors."""
         if all(node.name != _STAND_IN for node in self.function.node_def):
             node = self.function.node_def.add(name=_STAND_IN, op="Const")
             node.attr["dtype"].type = _INT32
@@ -346,7 +346,7 @@ def _static_shapes(node: Any, results: list[int]) -> list[Any]:
     """Returns the shapes of some outputs of a host op.
 
     Raises:
-        UnknownShape: They are not known.
+        UnknownShape: The shapes are not known.
     """
     known = [node.attr[key].list.shape for key in _SHAPE_LISTS if key in node.attr]
     shapes = [known[0][index] for index in results] if known else []
@@ -360,7 +360,7 @@ def _static_shapes(node: Any, results: list[int]) -> list[Any]:
 
 
 def _outputs(node: Any) -> Iterator[tuple[str, int]]:
-    """Yields what a FunctionDef calls each output of a node, and its type."""
+    """Yields the name of each output of a node in a FunctionDef, and its type."""
     for argument in op_def_registry.get(node.op).output_arg:
         for index, dtype in enumerate(_dtypes(node, [argument])):
             yield f"{node.name}:{argument.name}:{index}", dtype

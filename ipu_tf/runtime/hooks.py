@@ -1,4 +1,4 @@
-"""Puts the active tracer before op creation and function calls.
+"""Inserts the active tracer before op creation and function calls.
 
 TensorFlow has no public hook there, so its op creation, its calls of concrete functions, its keys
 of traces, its signatures and its choice of optionals are replaced while any thread traces; on the
@@ -42,7 +42,7 @@ _thread = threading.local()
 
 
 def active() -> Tracer | None:
-    """Returns the tracer of this thread, None outside of a trace."""
+    """Returns the tracer of this thread, None outside a trace."""
     return getattr(_thread, "tracer", None)
 
 
@@ -69,10 +69,10 @@ def _is_scratch(graph: FuncGraph | None) -> bool:
 
 
 def _optionals(stock: Callable[[], bool]) -> Callable[[], bool]:
-    """Makes gradients of conditionals take what the branches computed as it is.
+    """Makes gradients of conditionals take the branches' values without wrapping them.
 
-    TensorFlow wraps it in optionals, so that the branch that was not taken gives nothing; XLA, and
-    the machine, have no optionals: there that branch gives a tensor that nobody reads.
+    TensorFlow wraps them in optionals, so that the branch not taken returns nothing. XLA and the
+    machine have no optionals: there that branch returns a tensor that is never read.
     TensorFlow's own switch for this holds for all threads.
     """
 
@@ -83,9 +83,9 @@ def _optionals(stock: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def _branch_captures(stock: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """Makes gradients of conditionals without optionals capture handles in a way XLA takes.
+    """Makes gradients of conditionals without optionals capture handles in a form that XLA accepts.
 
-    A branch cannot give out a handle, as one of a loop in it: what it was given does.
+    A branch cannot return a handle, such as that of a loop in it; so the branch's input is used.
     """
 
     def capture(graph: Any, tensor: tf.Tensor, name: str) -> tf.Tensor:
@@ -99,10 +99,10 @@ def _branch_captures(stock: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor
 
 
 def _trace_keys(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes the tracer, and the Keras layer, part of the key under which tf.function caches traces.
+    """Makes the tracer and the Keras layer part of tf.function's key for cached traces.
 
-    A nested tf.function is so traced once more for every tracer; its stock traces stay as they are.
-    Reports tell layers by the names of ops, so each layer that calls it has its own.
+    So a nested tf.function is traced once more for every tracer; its stock traces stay as they are.
+    Reports find layers by the names of ops, so each calling layer has its own trace.
     """
 
     def make_function_context(*args: Any, **kwargs: Any) -> Any:
@@ -116,10 +116,10 @@ def _trace_keys(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _signatures(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes the tracer trace nested functions for the shapes that they are called with.
+    """Makes the tracer trace nested functions for the shapes of their calls.
 
-    An `input_signature` may leave sizes open, as those of loaded SavedModels do, and
-    `reduce_retracing` opens them: on the machine they are static.
+    An `input_signature` may leave sizes open, as in loaded SavedModels, and `reduce_retracing`
+    opens them: on the machine they are static.
     """
 
     def trace_function(args: Any = None, kwargs: Any = None, tracing_options: Any = None) -> Any:
@@ -131,9 +131,9 @@ def _signatures(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_called(args: Any, kwargs: Any, options: Any) -> tuple[Any, Any, Any]:
-    """Returns arguments and options to trace a function with, without shapes of a signature.
+    """Returns arguments and options to trace a function with, without a signature's shapes.
 
-    What the signature says of types still holds: arguments are cast to it.
+    The signature's types still hold: arguments are cast to them.
     """
     options = dataclasses.replace(options, reduce_retracing=False)
     if options.input_signature is None:
@@ -153,7 +153,7 @@ def _as_called(args: Any, kwargs: Any, options: Any) -> tuple[Any, Any, Any]:
 
 
 def _concrete_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes finished functions be copied through the tracer where they are called."""
+    """Makes the tracer copy finished functions where they are called."""
 
     def call_flat(function: ConcreteFunction, tensor_inputs: Any, captured_inputs: Any) -> Any:
         tracer = active()
@@ -166,9 +166,9 @@ def _concrete_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _name_scopes(stock: Callable[..., None]) -> Callable[..., None]:
-    """Gives the ops of functions that layers call the name scope of the layer, as loops have it.
+    """Gives the ops of functions that layers call the layer's name scope, as loops do.
 
-    Their gradients, which nothing else connects with a layer, carry it on.
+    Their gradients keep the scope; nothing else connects them with a layer.
     """
 
     def init(graph: FuncGraph, *args: Any, **kwargs: Any) -> None:
@@ -180,7 +180,7 @@ def _name_scopes(stock: Callable[..., None]) -> Callable[..., None]:
 
 
 def _gradient_lookup(stock: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    """Makes slices in a trace get the gradient of `_slice_gradient`."""
+    """Makes slices in a trace use the gradient of `_slice_gradient`."""
 
     def lookup(registry: Any, name: str) -> Any:
         gradient = stock(registry, name)
@@ -192,10 +192,10 @@ def _gradient_lookup(stock: Callable[[Any, str], Any]) -> Callable[[Any, str], A
 
 
 def _slice_gradient(stock: Callable[..., Any], op: Any, grad: tf.Tensor) -> Any:
-    """Returns the gradient of a slice, of static shape where the slice's place depends on data.
+    """Returns the gradient of a slice, of static shape even if its position depends on data.
 
-    TensorFlow pads the gradient by as much as is before and after the slice: then its shape depends
-    on data, too, as far as TensorFlow and XLA know.
+    TensorFlow pads the gradient by the sizes before and after the slice, so that TensorFlow and XLA
+    take its shape to depend on data, too.
     """
     tensor, begin, _ = op.inputs
     is_known = tensor.shape.is_fully_defined() and op.outputs[0].shape.is_fully_defined()

@@ -1,8 +1,8 @@
-"""Labels and indices out of range fail a program, whatever runs it.
+"""Makes labels and indices out of range fail a program, on any engine.
 
-TensorFlow's kernels for CPUs check what they look up; XLA does not: a label out of range makes the
-loss, and then the weights, NaN, and a gather takes the nearest row. So the tracer puts a check
-between such an op and its indices, which is one kernel for both.
+TensorFlow's CPU kernels check the range of indices; XLA does not: a label out of range makes the
+loss, and then the weights, NaN, and a gather takes the nearest row. So the tracer inserts a check
+between such an op and its indices, which is one kernel for both engines.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ several limits, of each position on the last axis of the indices."""
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """How an op looks something up.
+    """The index inputs of an op that looks values up.
 
     Attributes:
-        indices: Which of its inputs has the indices.
-        kind: How the error is worded: "label", "index", or "indices" for rows of several.
-        limits: From its inputs and attributes to the limits of the indices.
+        indices: Number of the input with the indices.
+        kind: Wording of the error: "label", "index", or "indices" for rows of several.
+        limits: Maps its inputs and attributes to the limits of the indices.
     """
 
     indices: int
@@ -85,12 +85,12 @@ def checked(
     attrs: Mapping[str, Any],
     name: str,
 ) -> Sequence[tf.Tensor]:
-    """Returns the inputs to create an op of `graph` with: its indices checked, if it has any.
+    """Returns the inputs for a new op of `graph`, with its indices checked if it has any.
 
     Args:
         graph: The graph that is being built.
         op_type: Type of the op.
-        inputs: What it reads.
+        inputs: Its inputs.
         attrs: Its attributes.
         name: Its name, for the error.
     """
@@ -109,7 +109,7 @@ def checked(
 
 
 def _is_safe(indices: tf.Tensor, limits: Limits) -> bool:
-    """Returns whether indices need no check: they are known, or have one."""
+    """Returns whether indices need no check: they are constant, or already checked."""
     op = getattr(indices, "op", None)  # An eager tensor has none.
     if op is not None and op.type == CHECK:
         return True

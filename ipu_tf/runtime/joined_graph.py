@@ -1,4 +1,4 @@
-"""A graph in which ops are joined: who reads what, and what was replaced."""
+"""A graph during fusion: the readers of tensors, and the replaced tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Use:
 
 
 class JoinedGraph:
-    """A graph's ops by what they read, and the tensors that were replaced.
+    """The readers of a graph's tensors, and the tensors that were replaced.
 
     Args:
         graph: The graph, after a trace.
@@ -38,16 +38,16 @@ class JoinedGraph:
             self._note(op)
 
     def uses(self, tensor: tf.Tensor) -> list[Use]:
-        """Returns what reads a tensor."""
+        """Returns the uses of a tensor."""
         return self._uses[id(tensor)]
 
     def only_use(self, tensor: tf.Tensor) -> Use | None:
-        """Returns the one use of a tensor that has no other and does not leave the graph."""
+        """Returns the only use of a tensor that does not leave the graph, None if there are more."""
         uses = self.uses(tensor)
         return uses[0] if len(uses) == 1 and id(tensor) not in self._outputs else None
 
     def replace(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
-        """Makes everything that reads `tensor` read `by`, an output of a joined op."""
+        """Makes all readers of `tensor` read `by`, an output of a joined op."""
         joined.note_replaced(tensor, by)
         uses = self._uses.pop(id(tensor), [])
         for use in uses:
@@ -58,7 +58,7 @@ class JoinedGraph:
         self._replaced[id(tensor)] = by
 
     def current(self, tensor: Any) -> Any:
-        """Returns what a tensor was replaced by, or the tensor itself."""
+        """Returns the replacement of a tensor, or the tensor itself."""
         while id(tensor) in self._replaced:
             tensor = self._replaced[id(tensor)]
         return tensor
@@ -71,7 +71,7 @@ class JoinedGraph:
         Args:
             op_type: Its type.
             like: The op that it is named after.
-            inputs: What it reads.
+            inputs: Its inputs.
             attributes: Its attributes, `tf.compat.v1.AttrValue`.
         """
         op = create_op(

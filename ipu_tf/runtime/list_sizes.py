@@ -1,8 +1,8 @@
-"""Sizes of tensor lists as constants, where they are static.
+"""Replaces the sizes of tensor lists by constants if they are static.
 
-The gradient of a loop makes lists as long as those that the loop reads. TensorFlow asks a list for
-its length and element shape while the program runs and carries the answers from the loop to its
-gradient on more lists; shapes are static on the IPU, so they are known when the op is created.
+The gradient of a loop makes lists as long as those that the loop reads. TensorFlow queries a
+list's length and element shape while the program runs, and passes the answers from the loop to its
+gradient on more lists; shapes are static on the IPU, so they are known at the op's creation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ipu_tf.runtime.call_ops import LOOPS
 def constant_of(
     op_type: str, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Returns the attributes of the Const that an op equals, None where it has to run.
+    """Returns the attributes of the Const that an op equals, None if the op must run.
 
     Args:
         op_type: One of `SIZES`.
@@ -60,14 +60,14 @@ def _element_shape(op: tf.Operation) -> list[int] | None:
 
 
 def _source(tensor: tf.Tensor) -> tf.Operation:
-    """Returns the op that makes a list, outside of the loops that read or carry it."""
+    """Returns the op that creates a list, outside of the loops that read or carry it."""
     while (before := _of_same_size(tensor)) is not None:
         tensor = before
     return tensor.op
 
 
 def _of_same_size(tensor: tf.Tensor) -> tf.Tensor | None:
-    """Returns the list that a list is made of, None where their sizes may differ."""
+    """Returns the list from which a list is made, None if their sizes may differ."""
     op, graph = tensor.op, tensor.graph
     if op.type == "Identity":
         return op.inputs[0]
@@ -81,7 +81,7 @@ def _of_same_size(tensor: tf.Tensor) -> tf.Tensor | None:
     outer = next((outer for outer, inner in graph.captures if inner is tensor), None)
     if outer is not None:
         return outer if hasattr(outer, "op") else None
-    # TensorFlow notes the loop of a body when it builds the gradient.
+    # TensorFlow records the loop of a body when it builds the gradient.
     loop = loop_of_body(graph)
     index = next((i for i, parameter in enumerate(graph.inputs) if parameter is tensor), None)
     if loop is None or index is None or not _keeps(graph, index):
@@ -90,7 +90,7 @@ def _of_same_size(tensor: tf.Tensor) -> tf.Tensor | None:
 
 
 def _keeps(body: FuncGraph | None, index: int) -> bool:
-    """Whether every iteration of a loop leaves a list in its state as long as it was."""
+    """Returns whether every iteration of a loop keeps the length of a list in its state."""
     if body is None:
         return False
     tensor = body.outputs[index]

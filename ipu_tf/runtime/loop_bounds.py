@@ -1,12 +1,12 @@
-"""How much the gradient of a loop has to keep: one value for each iteration of the loop.
+"""Sizes the stacks of a loop's gradient: one value for each iteration of the loop.
 
 TensorFlow keeps these values on stacks that the loop fills and its gradient empties. On the
-machine, as in XLA, a stack has a fixed size. That is `maximum_iterations` where the loop has one;
-elsewhere it is the loop's trip count, which its HLO tells. So a function with such loops is read
-twice: with stacks of any size, to count, and with those of the right size.
+machine, as in XLA, a stack has a fixed size. That is `maximum_iterations` if the loop has one;
+else it is the loop's trip count, which its HLO shows. So XLA reads a function with such loops
+twice: with stacks of any size, to count, and with stacks of the right size.
 
-Loops are known by the functions of their bodies: XLA names computations after them, and changes the
-names of ops where it inlines functions.
+Loops are identified by the functions of their bodies: XLA names computations after them, and
+changes the names of ops where it inlines functions.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Loop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
-    """A stack that a loop in a branch of a conditional fills.
+    """A stack that a loop in a conditional's branch fills.
 
     Attributes:
-        node: The node that makes it.
+        node: The node that creates it.
         shape: TensorProto of the shape of its values.
-        size: The largest number of values on it; -1 where the program does not say.
-        loop: The loop, where the program does not say.
+        size: The largest number of values on it; -1 if the program does not set it.
+        loop: The loop, if the program does not set the size.
     """
 
     node: Any
@@ -64,13 +64,13 @@ class Stack:
 
 
 def trip_bounds(module: Module, suffix: str) -> dict[str, int]:
-    """Returns how often loops run at most, by the names of their bodies.
+    """Returns the maximum trip counts of loops, by the names of their bodies.
 
     Loops of unknown length are left out.
 
     Args:
-        module: A module as it was read.
-        suffix: A pattern of what was added to the names of the bodies.
+        module: A module as XLA returned it.
+        suffix: A pattern of the suffix that was added to the names of the bodies.
     """
     bounds: dict[str, int] = {}
     unknown: set[str] = set()
@@ -105,17 +105,17 @@ def unbounded_stacks(function: Any) -> Iterator[tuple[str, Loop]]:
 
 
 def stands_for_stack(node: Any) -> bool:
-    """Whether a node stands for a stack that only another branch of a conditional fills."""
+    """Returns whether a node stands for a stack that only another branch of a conditional fills."""
     return bool(node.op == FAKE and node.attr["dtype"].type == _VARIANT)
 
 
 def stack_of(functions: Sequence[Any], index: int, find: Callable[[str], Any]) -> Stack | None:
-    """Returns the stack that one of the branches of a conditional gives as a result.
+    """Returns the stack that one of a conditional's branches returns as a result.
 
     Args:
         functions: The FunctionDefs of the branches.
         index: Number of the result.
-        find: From the name of a function to its FunctionDef.
+        find: Maps the name of a function to its FunctionDef.
     """
     for function in functions:
         nodes = {node.name: node for node in function.node_def}
@@ -159,7 +159,7 @@ def add_stack(function: Any, name: str, stack: Stack, size: int) -> str:
     Args:
         function: The FunctionDef.
         name: Name of the new node.
-        stack: Like which it is to be.
+        stack: The stack to copy.
         size: The largest number of values on it.
     """
     shape = function.node_def.add(name=f"{name}/element_shape", op="Const")
@@ -189,7 +189,7 @@ def set_size(function: Any, stack: Any, size: int) -> None:
 
 
 def _number(output: str) -> int:
-    """Returns which output of a node a FunctionDef calls `output`, as all are of one argument."""
+    """Returns the number of a node's output from its name in a FunctionDef."""
     return int(output.rpartition(":")[2])
 
 

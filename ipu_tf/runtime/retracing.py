@@ -1,7 +1,7 @@
-"""Functions that were traced before a program calls them: concrete functions, SavedModels.
+"""Retraces functions that were traced before a program calls them, such as SavedModels.
 
-Their graphs hold stock ops, or tile ops of another program. Where a program calls one, a copy is
-called in its place, whose ops are created once more, one by one, through the tracer.
+Their graphs hold stock ops, or tile ops of another program. A program calls a copy in place of
+such a function; the tracer creates the ops of the copy once more, one by one.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _serial = itertools.count()
 def concrete_twin(
     tracer: Tracer, function: ConcreteFunction, arguments: Sequence[tf.Tensor]
 ) -> ConcreteFunction:
-    """Returns `function` with tile ops of this program in the place of all that have tile ops.
+    """Returns `function` with tile ops of this program for all ops that have tile twins.
 
-    It is `function` itself if it holds none, or only those that `tracer` created.
+    It is `function` itself if it holds no such ops, or only those that `tracer` created.
 
-    What XLA was to compile it still compiles.
+    A function marked for compilation by XLA stays marked.
 
     Args:
         tracer: Turns stock ops into tile ops; it is active.
@@ -61,22 +61,22 @@ def concrete_twin(
         if _holds(body, _nodes(body), wanted.__contains__) and _can_copy(tracer, body):
             copy = _copy(tracer, body, body.name, arguments)
             copy.variables = body.variables
-            # Gradients that were built of the original have added outputs to its graph.
+            # Gradients built from the original have added outputs to its graph.
             del copy.outputs[len(function.function_type.flat_outputs) :]
             attributes = _jit_attributes(atomic)
             twin = ConcreteFunction.from_func_graph(copy, function.function_type, attributes)
-            # Its call within another copy is not to copy it once more.
+            # Its call in another copy must not copy it once more.
             own = twin.inference_fn
             tracer.functions[_key(own.name.decode(), arguments)] = own
-        # The original is kept, too: its id is in the key.
+        # The original is kept as well: its id is in the key.
         known = tracer.concrete_functions[key] = (atomic, twin)
     return known[1]
 
 
 def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[tf.Tensor]) -> str:
-    """Returns the name of a function of `graph`'s library that does what `name` does, in tiles.
+    """Returns the name of a function in `graph`'s library that does the same as `name`, in tiles.
 
-    It is `name` itself where there is nothing to replace.
+    It is `name` itself if there is nothing to replace.
     """
     key = _key(name, arguments)
     found = (_function_of(library, name) for library in (graph, *tracer.copied))
@@ -104,12 +104,12 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
 
 
 def _key(name: str, arguments: Sequence[tf.Tensor]) -> str:
-    """Returns what tells calls of library functions apart."""
+    """Returns the key that distinguishes calls of library functions."""
     return f"{name}{[tensor.shape for tensor in arguments]}"
 
 
 def _can_copy(tracer: Tracer, body: FuncGraph) -> bool:
-    """Whether `body` can be copied op by op: not with v1 loops, then it is recorded as native."""
+    """Whether `body` can be copied op by op; with v1 loops it cannot, and is recorded as native."""
     operations = body.get_operations()
     if not any(op.type == _V1_LOOP for op in operations):
         return True
@@ -120,7 +120,7 @@ def _can_copy(tracer: Tracer, body: FuncGraph) -> bool:
 
 
 def _jit_attributes(function: Any) -> dict[str, Any]:
-    """Returns the attribute that has XLA compile `function`, if it has one."""
+    """Returns the attribute that makes XLA compile `function`, if it has one."""
     attributes = function.cached_definition.attr
     if _XLA_MUST_COMPILE not in attributes:
         return {}
@@ -128,7 +128,7 @@ def _jit_attributes(function: Any) -> dict[str, Any]:
 
 
 def _copy(tracer: Tracer, body: FuncGraph, name: str, arguments: Sequence[tf.Tensor]) -> FuncGraph:
-    """Returns a new graph in which every op of `body` was created once more.
+    """Returns a new graph with every op of `body` created once more.
 
     Args:
         tracer: Turns stock ops into tile ops; it is active.
@@ -209,7 +209,7 @@ def _nodes(body: FuncGraph) -> list[Any]:
 
 
 def _holds(library: FuncGraph, nodes: Iterable[Any], wanted: Callable[[str], bool]) -> bool:
-    """Whether one of the nodes, or of those of a function they call, is of a wanted type."""
+    """Whether one of the nodes, or of a called function's nodes, is of a wanted type."""
     seen: set[str] = set()
 
     def holds(nodes: Iterable[Any]) -> bool:

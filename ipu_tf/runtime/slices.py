@@ -1,7 +1,7 @@
-"""Slices of a size that is known at a place that depends on data: `x[i : i + 8]`.
+"""Slices of static size at positions that depend on data: `x[i : i + 8]`.
 
-TensorFlow takes the size of such a slice for unknown. On the machine it has to be known, and it is:
-its ends are a number apart.
+TensorFlow takes the size of such a slice as unknown. On the machine it must be known, and it is:
+the ends differ by a constant.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import tensorflow as tf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Position:
-    """A whole number as a sum of multiples of tensors and of a constant.
+    """A whole number as a constant plus multiples of tensors.
 
     Attributes:
-        factors: How often each tensor is in it, by its id.
-        constant: What is added.
+        factors: The factor of each tensor, by the tensor's id.
+        constant: The constant.
     """
 
     factors: Mapping[int, int] = field(default_factory=dict)
     constant: int = 0
 
     def plus(self, other: _Position, times: int = 1) -> _Position:
-        """Returns the sum of this and a multiple of another."""
+        """Returns the sum of this position and a multiple of another."""
         sums = {
             key: self.factors.get(key, 0) + times * other.factors.get(key, 0)
             for key in {**self.factors, **other.factors}
@@ -40,10 +40,10 @@ class _Position:
 def with_static_sizes(
     inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]
 ) -> tuple[Sequence[tf.Tensor], dict[str, Any]]:
-    """Returns inputs and attributes of a StridedSlice that has no moving ranges of known size.
+    """Returns inputs and attributes of a StridedSlice without moving ranges of static size.
 
-    These ranges are sliced before it, by a Slice, which has their sizes. An end beyond the tensor
-    is so an error where the program runs, not a smaller result.
+    A Slice before it, which has these sizes, takes these ranges. So an end beyond the tensor is an
+    error when the program runs, not a smaller result.
 
     Args:
         inputs: Inputs of the StridedSlice.
@@ -80,7 +80,7 @@ def _plain_ranges(attrs: Mapping[str, Any], count: int, rank: int) -> Iterator[t
     Args:
         attrs: Attributes of a StridedSlice.
         count: Number of its subscripts.
-        rank: Rank of what it slices.
+        rank: Rank of the sliced tensor.
     """
 
     def is_set(key: str, index: int) -> bool:
@@ -99,14 +99,14 @@ def _plain_ranges(attrs: Mapping[str, Any], count: int, rank: int) -> Iterator[t
 
 
 def _moving_size(begin: int | tf.Tensor, end: int | tf.Tensor) -> int:
-    """Returns the size of a range whose ends depend on data, 0 where it is not known or static."""
+    """Returns the size of a range whose ends depend on data, 0 if it is not static."""
     first, last = _position(begin), _position(end)
     size = last.plus(first, -1)
     return size.constant if first.factors and not size.factors else 0
 
 
 def _elements(vector: tf.Tensor) -> list[int | tf.Tensor] | None:
-    """Returns the elements of a vector, None where they cannot be told apart."""
+    """Returns the elements of a vector, None if its ops do not show them."""
     value = tf.get_static_value(vector)
     if value is not None:
         return [int(element) for element in value]
@@ -114,7 +114,7 @@ def _elements(vector: tf.Tensor) -> list[int | tf.Tensor] | None:
 
 
 def _position(scalar: int | tf.Tensor) -> _Position:
-    """Returns a scalar as a sum, as far as its ops tell."""
+    """Returns a scalar as a sum, as far as its ops show it."""
     if isinstance(scalar, int):
         return _Position(constant=scalar)
     value = tf.get_static_value(scalar)

@@ -1,4 +1,4 @@
-"""What to do about data whose shape is not static, as shapes on the IPU are."""
+"""Advice for data whose shape is not static; the IPU requires static shapes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _TO_DENSE = {
 
 
 def is_static(value: Any) -> bool:
-    """Returns whether all tensors that a value consists of have static shapes.
+    """Returns whether all tensors in a value have static shapes.
 
     Args:
-        value: Anything. What is no tensor is static.
+        value: Anything. A value that is not a tensor is static.
     """
     parts = tf.nest.flatten(value, expand_composites=True)
     return all(part.shape.is_fully_defined() for part in parts if isinstance(part, tf.Tensor))
 
 
 def not_dense(value: Any) -> str | None:
-    """Returns what a tensor or its spec is, and how to make it dense; None if it is dense.
+    """Returns the kind of a tensor or its spec, and how to make it dense; None if it is dense.
 
     Args:
-        value: Anything. What is no tensor passes for dense.
+        value: Anything. A value that is not a tensor counts as dense.
     """
     if not isinstance(value, tf.TypeSpec | tf.RaggedTensor | tf.SparseTensor):
         return None
@@ -43,11 +43,11 @@ def not_dense(value: Any) -> str | None:
 
 
 def advice(shape: tf.TensorShape, dataset: tf.data.Dataset | None = None) -> str:
-    """Returns how to make a shape static, in whole sentences.
+    """Returns how to make a shape static, in full sentences.
 
     Args:
-        shape: One that is not fully defined.
-        dataset: What yields it, None if that is not known.
+        shape: A shape that is not fully defined.
+        dataset: The dataset that yields it, None if unknown.
     """
     batch_varies = shape.rank is None or shape[0] is None
     others_vary = shape.rank is None or not shape[1:].is_fully_defined()
@@ -64,9 +64,9 @@ def advice(shape: tf.TensorShape, dataset: tf.data.Dataset | None = None) -> str
 
 
 def drops_remainder(dataset: tf.data.Dataset) -> bool | None:
-    """Returns whether all batches of a dataset have one size, None if it is not seen to batch.
+    """Returns whether all batches of a dataset have one size, None if it shows no batching.
 
-    Of transformations one after the other, the last that batches counts.
+    Of several batching transformations, the last one counts.
     """
     drops = dataset_drops_remainder(dataset)
     if drops is not None:

@@ -1,4 +1,4 @@
-"""The programs that a strategy has traced, for its reports."""
+"""Keeps the programs that a strategy has traced, for its reports."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ipu_tf.programs.program import Program
 
 
 class TracedPrograms:
-    """Keeps programs in the order of their traces, the last of equal ones.
+    """Keeps programs in the order of their traces, the last of those with equal keys.
 
-    Of a program whose function or model is gone it keeps the figures, not the single tensors.
+    If a program's function or model is gone, only the figures stay, without single tensors.
     """
 
     def __init__(self) -> None:
@@ -27,12 +27,12 @@ class TracedPrograms:
         """Keeps a program.
 
         Args:
-            subject: The function or the model that it is of, which is not kept.
-            key: Tells it from other programs.
+            subject: The function or model of the program; it is not kept.
+            key: Distinguishes the program from others.
             program: The program.
         """
         if key not in self._programs:
-            # Few built-in functions cannot be held weakly; they live for ever.
+            # A few built-in functions have no weak references; they never end.
             with contextlib.suppress(TypeError):
                 weakref.finalize(subject, _condense, weakref.ref(self), key).atexit = False
         self._programs[key] = program
@@ -42,7 +42,7 @@ class TracedPrograms:
         self._programs.clear()
 
     def condense(self, key: Hashable) -> None:
-        """Reduces a program, if it is there, to its figures."""
+        """Reduces a program, if present, to its figures."""
         program = self._programs.get(key)
         if program is not None and program.device is not None:
             program.device = condensed(program.device)

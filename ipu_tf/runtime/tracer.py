@@ -2,8 +2,8 @@
 
 While a `Tracer` is active on a thread, every op that is created in a function's graph passes
 through it first: a stock op with a tile twin is created as its twin. Because a twin has its stock
-op's inputs, outputs and attributes, tapes, control flow and nested functions work on it as on
-the stock op. (docs/architecture.md compares this with rewriting finished graphs.)
+op's inputs, outputs and attributes, tapes, control flow and nested functions treat it like the
+stock op. (docs/architecture.md compares this with rewriting finished graphs.)
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CONTRACTIONS_WITHOUT_TWIN = frozenset(
     }
 )  # fmt: skip
 
-# Keras' object that adds up the losses of a model's outputs is no layer, nor are the losses in it.
+# Keras' object that adds up a model's output losses is not a layer, nor are the losses in it.
 _COMPILED_LOSS = re.compile(rf"^({LOSS}/)?compile_loss(/.*)?$")
 
 _STREAMS_PER_PROGRAM = 1 << 20
@@ -58,12 +58,12 @@ class Tracer:
     """Creates tile ops for one program.
 
     Args:
-        program: Filled with what was done.
-        configuration: The device the program is traced for.
+        program: The tracer records the ops here.
+        configuration: The device that the program is traced for.
 
     Attributes:
         layers: Path of the Keras layer of each name scope.
-        optimizer_scopes: Those of them in which Keras optimizers update weights.
+        optimizer_scopes: The scopes in which Keras optimizers update weights.
     """
 
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
@@ -89,10 +89,10 @@ class Tracer:
         attrs: Mapping[str, Any] | None,
         **kwargs: Any,
     ) -> tf.Operation:
-        """Creates an op in `graph` through `create`, as its tile twin where it has one."""
+        """Creates an op in `graph` through `create`, as its tile twin if it has one."""
         self._graphs.add(graph)
         name = _full_name(graph, kwargs.get("name") or op_type)
-        if op_type != "Placeholder":  # A layer may capture what is outside of the layers around it.
+        if op_type != "Placeholder":  # A layer may capture tensors from outside.
             self._note_layer(name)
         twin = TWINS.get(op_type)
         attrs = dict(attrs or {})
@@ -112,7 +112,7 @@ class Tracer:
         elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
             self.add_native(op_type, name, "there is no tile op of this kind")
         if op_type.startswith("Ipu"):
-            kwargs["op_def"] = None  # The caller's is the stock op's.
+            kwargs["op_def"] = None  # The caller's belongs to the stock op.
         op = create(op_type, inputs, attrs=attrs, **kwargs)
         if op_type in STOCK_OF:
             self._operations.append((self.program.tile_ops[-1], op))
@@ -122,23 +122,23 @@ class Tracer:
 
     @property
     def trainable_variables(self) -> tuple[tf.Variable, ...]:
-        """The trainable variables that the function uses, known once it is traced."""
+        """The trainable variables that the function uses, known after the trace."""
         found = (reference() for reference in self._trainable)
         return tuple(variable for variable in found if variable is not None)
 
     def note_trainable(self, variables: Iterable[tf.Variable]) -> None:
-        """Remembers trainable variables that the function uses, as long as they live."""
+        """Remembers trainable variables that the function uses, for their lifetime."""
         self._trainable += [weakref.ref(variable) for variable in variables]
 
     @property
     def draws_random_bits(self) -> bool:
-        """Whether any op of the program rounds stochastically so far, or by default."""
+        """Returns whether any op of the program rounds stochastically so far, or by default."""
         return self.configuration.stochastic_rounding != "off" or any(
             op.stochastic_rounding for op in self.program.tile_ops
         )
 
     def has_built(self, graph: FuncGraph) -> bool:
-        """Whether the ops of a graph went through this tracer."""
+        """Returns whether the ops of a graph went through this tracer."""
         return graph in self._graphs
 
     @contextlib.contextmanager
@@ -151,12 +151,12 @@ class Tracer:
             self.copied.pop()
 
     def finish(self, outputs: Any) -> None:
-        """Takes out of the program what nothing needs: TensorFlow prunes it before it runs.
+        """Removes unneeded ops from the program: TensorFlow prunes them before it runs.
 
-        Gradients towards the data are of this kind: tapes create them with those of the weights.
+        Gradients towards the data are such ops: tapes create them with those of the weights.
 
         Args:
-            outputs: What the traced function returned.
+            outputs: The results of the traced function.
         """
         graph = tf.compat.v1.get_default_graph()
         needed = _needed(graph, outputs)
@@ -264,7 +264,7 @@ class Tracer:
         return "IpuCast", attrs | attributes.to_protos(own)
 
     def _note_layer(self, name: str) -> None:
-        """Remembers the Keras layer of the scope of an op, which is known while it is called."""
+        """Remembers the Keras layer of an op's scope; it is known only during the layer's call."""
         path, scope = _COMPILED_LOSS.sub(LOSS, keras_layer_path()), scope_of(name)
         if path and scope and self.layers.get(scope) != path:
             self.layers[scope] = path
@@ -272,9 +272,9 @@ class Tracer:
                 self.optimizer_scopes.add(scope)
 
     def _layer_of(self, name: str) -> str:
-        """Returns the path of the Keras layer of an op, or its name scope where there is none.
+        """Returns the path of an op's Keras layer, or its name scope if it has none.
 
-        Gradients are known by the scope they carry.
+        Gradients are matched by the scope that they carry.
         """
         return LayerScopes(paths=self.layers).layer_or_scope(name) or keras_layer_path()
 
@@ -286,7 +286,7 @@ class Tracer:
 
 
 def _in_optimizer() -> bool:
-    """Whether a Keras optimizer is being called."""
+    """Returns whether a Keras optimizer is being called."""
     return any(isinstance(one, keras.optimizers.Optimizer) for one in callers_of_open_scopes())
 
 
@@ -299,7 +299,7 @@ def _full_name(graph: FuncGraph, name: str) -> str:
 def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
     """Returns the names of the ops of `graph` that its outputs or its side effects need."""
     flat = tf.nest.flatten(outputs, expand_composites=True)
-    # Eager tensors and variables, which a function may return, too, are of no graph.
+    # Eager tensors and variables, which a function may also return, belong to no graph.
     waiting = [value.op for value in flat if getattr(value, "graph", None) is graph]
     waiting += [op for op in graph.get_operations() if op.op_def.is_stateful]
     needed: set[str] = set()
@@ -312,7 +312,7 @@ def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
 
 
 def _static_values(sizes: tf.Tensor) -> list[int] | None:
-    """Returns the values of a tensor of sizes, None where they are not static."""
+    """Returns the values of a tensor of sizes, None if they are not static."""
     op = getattr(sizes, "op", None)  # An eager tensor has none.
     if op is not None and op.type == "ShapeN":
         shape = op.inputs[sizes.value_index].shape
@@ -335,7 +335,7 @@ def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
 
 
 def _where_size_is_lost(tensor: tf.Tensor) -> tf.Operation:
-    """Returns the first op, on the way to a tensor, that gives no static size of static ones."""
+    """Returns the first op on the way to a tensor that loses the static size of its inputs."""
     op = tensor.op
     while unknown := [source for source in op.inputs if not source.shape.is_fully_defined()]:
         op = unknown[0].op

@@ -1,4 +1,4 @@
-"""The error of a traced function that has no HLO, or none of static shapes."""
+"""The error for a traced function without HLO, or without HLO of static shapes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RefusedOp:
     """An op that has no HLO.
 
     Attributes:
-        op_type: Its TensorFlow type, "" where XLA does not say.
+        op_type: Its TensorFlow type, "" if XLA does not tell.
         op_name: Its name.
         layer: Path of its Keras layer, or its name scope.
     """
@@ -52,7 +52,7 @@ class UncompilableProgram(ValueError):
 
     Attributes:
         program: Name of the function.
-        refused: The ops that are refused, as far as they are known.
+        refused: The refused ops, as far as they are known.
     """
 
     def __init__(self, program: str, refused: Sequence[RefusedOp], explanation: str) -> None:
@@ -63,7 +63,7 @@ class UncompilableProgram(ValueError):
 
     @classmethod
     def by_xla(cls, program: str, refused: Sequence[RefusedOp], reason: str) -> Self:
-        """Returns the error of a function that XLA refuses for a reason."""
+        """Returns the error for a function that XLA refuses, with the reason."""
         named = "these ops" if refused else "the ops it is about"
         return cls(
             program,
@@ -74,7 +74,7 @@ class UncompilableProgram(ValueError):
 
     @classmethod
     def by_missing_kernels(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
-        """Returns the error of a function with ops that XLA lacks."""
+        """Returns the error for a function with ops that XLA lacks."""
         return cls(
             program,
             refused,
@@ -84,7 +84,7 @@ class UncompilableProgram(ValueError):
 
     @classmethod
     def by_arguments(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
-        """Returns the error of a function with sizes or axes that depend on data."""
+        """Returns the error for a function with sizes or axes that depend on data."""
         return cls(
             program,
             refused,
@@ -95,7 +95,7 @@ class UncompilableProgram(ValueError):
 
     @classmethod
     def by_dynamic_shapes(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
-        """Returns the error of a function with tensors whose sizes depend on data."""
+        """Returns the error for a function with tensors whose sizes depend on data."""
         return cls(
             program,
             refused,
@@ -105,7 +105,7 @@ class UncompilableProgram(ValueError):
 
     @classmethod
     def by_branches(cls, program: str, refused: Sequence[RefusedOp]) -> Self:
-        """Returns the error of a function with gradients of nested loops in a branch."""
+        """Returns the error for a function with gradients of nested loops in a branch."""
         return cls(
             program,
             refused,
@@ -116,7 +116,7 @@ class UncompilableProgram(ValueError):
 
     @classmethod
     def by_loops(cls, program: str, loops: Sequence[RefusedOp]) -> Self:
-        """Returns the error of a function with loops whose gradients have no bound."""
+        """Returns the error for a function with loops whose gradients have no bound."""
         return cls(
             program,
             loops,

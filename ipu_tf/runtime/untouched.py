@@ -1,8 +1,8 @@
-"""Variables whose values nobody needs: their memory is mapped and never touched.
+"""Makes variables whose values are not needed: their memory is mapped and never touched.
 
 An operating system gives pages to a process when it first writes to them, so a model whose
-variables are never written costs address space only. TensorFlow's allocator, though, refuses what
-is larger than the host's memory, so the pages do not come from it.
+variables are never written uses only address space. But TensorFlow's allocator refuses sizes
+larger than the host's memory, so the pages do not come from it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SMALL_BYTES = 64 * 1024
 def untouched_variables() -> Iterator[None]:
     """Leaves the large variables that are made inside without a value.
 
-    Their initialisers tell shape and type and do not run. Functions that use such variables may be
-    traced; what they compute from them is meaningless.
+    Their initialisers give shape and type and do not run. Functions that use such variables may
+    be traced; their results are meaningless.
     """
     with tf.variable_creator_scope(_create):
         yield
@@ -47,16 +47,16 @@ def _create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
 
 
 def _spec(initial_value: Callable[[], Any], dtype: Any) -> tf.TensorSpec:
-    """Returns shape and type of what an initialiser makes, without running it."""
+    """Returns shape and type of an initialiser's result, without running it."""
     with tf.Graph().as_default():
         value = tf.convert_to_tensor(initial_value(), dtype=dtype)
         return tf.TensorSpec(value.shape, value.dtype)
 
 
 def _untouched(spec: tf.TensorSpec) -> tf.Tensor:
-    """Returns a tensor of zeros on pages that nothing has touched."""
+    """Returns a tensor of zeros on untouched pages."""
     dtype = np.dtype(spec.dtype.as_numpy_dtype)
-    # NumPy exchanges its own types alone, and not those that others add, such as bfloat16.
+    # NumPy exchanges only its own types, not added ones such as bfloat16.
     exchanged = np.dtype(f"u{dtype.itemsize}") if dtype.kind == "V" else dtype
     shape = tuple(spec.shape)
     pages = mmap.mmap(

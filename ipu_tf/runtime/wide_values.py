@@ -1,4 +1,4 @@
-"""float64 in a program: what may not come from outside, and what is said of the rest."""
+"""float64 in a program: refuses it from outside, and notes it elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def check_sources(module: Module) -> None:
     """Checks that no variable and no data of a program is float64; captured constants may be.
 
     Raises:
-        TypeError: One is.
+        TypeError: A variable or data is float64.
     """
     entry = frozenset(module.entry_computation.by_name())
     for instruction in wide_instructions(module):
@@ -27,7 +27,7 @@ def check_sources(module: Module) -> None:
 
 
 def notes(module: Module) -> tuple[str, ...]:
-    """Returns what is to be said of the float64 values that arise in a program."""
+    """Returns notes about the float64 values that arise in a program."""
     found = (i for i in wide_instructions(module) if i.op_type)
     places = list(dict.fromkeys(f"'{i.layer or i.op_name}'" for i in found))
     if not places:

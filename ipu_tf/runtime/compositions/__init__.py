@@ -1,9 +1,9 @@
-"""The table of compositions: ops that XLA has no kernel for, as functions of ops that it has.
+"""The table of compositions, which express ops without an XLA kernel by ops that have one.
 
 The program runs the op itself, so its numbers are TensorFlow's. The compiler reads the composition
-in its place, which gives the same numbers up to rounding: what the machine would run.
+in its place: the work of the machine, which gives the same numbers up to rounding.
 
-A composition takes the attributes of the op and its inputs, whose sizes need not be known, and
+A composition takes the attributes of the op and its inputs, of possibly unknown sizes, and
 returns the outputs of the op.
 """
 
@@ -51,7 +51,7 @@ COMPOSITIONS: Mapping[str, Composition] = MappingProxyType(
 def concrete_composition(
     node: Any, dtypes: Sequence[int]
 ) -> tf.types.experimental.ConcreteFunction:
-    """Returns the composition that stands for an op.
+    """Returns the composition of an op.
 
     Args:
         node: NodeDef of an op of a type in `COMPOSITIONS`.

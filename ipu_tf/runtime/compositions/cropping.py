@@ -1,4 +1,4 @@
-"""CropAndResize: boxes of images, resized; their gradients are those of the composition."""
+"""CropAndResize crops and resizes boxes of images; its gradients are the composition's."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def gradient_of_boxes(
 
 
 def _positions(start: tf.Tensor, end: tf.Tensor, size: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """Returns the coordinates [boxes, count] of what a side of crops reads."""
+    """Returns the coordinates [boxes, count] that one side of the crops reads."""
     last = size - 1.0
     step = (end - start) * last / tf.cast(tf.maximum(count - 1, 1), tf.float32)
     several = start * last + tf.cast(tf.range(count), tf.float32) * step

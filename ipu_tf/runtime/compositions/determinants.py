@@ -1,4 +1,4 @@
-"""Determinants: the pivots of Gaussian elimination with partial pivoting, as LAPACK has them."""
+"""Determinants from the pivots of Gaussian elimination with partial pivoting, as in LAPACK."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def log_determinant(attributes: Attributes, matrices: tf.Tensor) -> tuple[tf.Ten
 
 
 def _eliminated(matrices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the pivots [matrices, rows] of matrices, and the signs of their permutations."""
+    """Returns the pivots [matrices, rows] of matrices, and the signs of the row permutations."""
     size = tf.shape(matrices)[-1]
     rows = tf.range(size)
     count = tf.reduce_prod(tf.shape(matrices)[:-2])

@@ -1,4 +1,4 @@
-"""Projective transforms of images: where each output pixel comes from, gathered."""
+"""Projective transforms of images: gathers the source pixel of each output pixel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read(images: tf.Tensor, y: tf.Tensor, x: tf.Tensor, outside: tf.Tensor | flo
         images: [batch, height, width, channels].
         y: Whole rows as float32, [batch or 1, pixels].
         x: Whole columns as float32, [batch or 1, pixels].
-        outside: What pixels outside of the image are.
+        outside: Value of pixels outside of the image.
     """
     batch, height, width, channels = tf.unstack(tf.shape(images), num=4)
     bottom, right = tf.cast(height - 1, tf.float32), tf.cast(width - 1, tf.float32)
@@ -64,7 +64,7 @@ def rounded(value: tf.Tensor) -> tf.Tensor:
 def _sources(
     transforms: tf.Tensor, output_shape: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns x and y of what output pixels are made of, and whether they are finite.
+    """Returns x and y of the sources of output pixels, and whether they are finite.
 
     All are [batch or 1, pixels].
     """
@@ -89,7 +89,7 @@ def interpolated(
         images: [batch, height, width, channels].
         y: Rows as float32, [batch or 1, pixels].
         x: Columns as float32, [batch or 1, pixels].
-        outside: What pixels outside of the image are.
+        outside: Value of pixels outside of the image.
     """
     top, left = tf.floor(y), tf.floor(x)
     down, right = (y - top)[..., tf.newaxis], (x - left)[..., tf.newaxis]
@@ -102,7 +102,7 @@ def interpolated(
 
 
 def _reflected(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns coordinates in [dcba|abcd|dcba] as those in [abcd]."""
+    """Maps coordinates in [dcba|abcd|dcba] to those in [abcd]."""
     twice = 2.0 * size
     below = twice * tf.floor(-value / twice) + value
     below = tf.where(below < -size, below + twice, -below - 1.0)
@@ -112,7 +112,7 @@ def _reflected(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def _wrapped(value: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns coordinates in [abcd|abcd|abcd] as those in [abcd]."""
+    """Maps coordinates in [abcd|abcd|abcd] to those in [abcd]."""
     last = tf.maximum(size - 1.0, 1.0)
     below = value + size * (tf.floor(-value / last) + 1.0)
     above = value - size * tf.floor(value / last)

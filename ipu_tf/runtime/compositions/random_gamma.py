@@ -1,6 +1,6 @@
-"""Samples of gamma distributions, by rejection: the method of Marsaglia and Tsang.
+"""Samples gamma distributions by rejection, with the method of Marsaglia and Tsang.
 
-They are distributed as TensorFlow's, but not the same numbers.
+The samples have the distribution of TensorFlow's, but different values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Resizing of images as products with a matrix for each side: row o weighs what output o reads."""
+"""Resizes images by one matrix product per side: row o holds the weights of output o."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def weighted(images: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tenso
 
 
 def normalised(weights: tf.Tensor) -> tf.Tensor:
-    """Returns weights [after, before] whose rows add up to one, but where they are almost zero."""
+    """Returns weights [after, before] with row sums scaled to one, unless almost zero."""
     total = tf.reduce_sum(weights, axis=1, keepdims=True)
     return weights / tf.where(tf.abs(total) >= _SMALLEST_SUM, total, 1.0)
 
@@ -65,7 +65,7 @@ def _resized(
 def _unresized(
     weights: Weights, attributes: Attributes, gradients: tf.Tensor, size: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the gradient of images of a size from that of the resized ones."""
+    """Returns the gradient of images of a given size from the gradient of the resized ones."""
     height, width = tf.shape(gradients)[1], tf.shape(gradients)[2]
     rows = tf.transpose(weights(attributes, size[0], height))
     columns = tf.transpose(weights(attributes, size[1], width))
@@ -73,7 +73,7 @@ def _unresized(
 
 
 def _scale(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
-    """Returns how far apart, in pixels of the image before, two pixels of the one after are."""
+    """Returns the distance between neighbouring pixels of the result, in pixels of the input."""
     plain = _float(before) / _float(after)
     if not attributes["align_corners"]:
         return plain
@@ -100,7 +100,7 @@ def _bicubic_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor
 
 
 def _cubic(distance: tf.Tensor, sharpness: float) -> tf.Tensor:
-    """Returns the weights of Keys' cubic convolution at distances of zero to two pixels."""
+    """Returns the weights of Keys' cubic convolution for distances of zero to two pixels."""
     a, x = sharpness, distance
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     return tf.where(x <= 1, near, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a)
@@ -111,7 +111,7 @@ def _area_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -
     start = (_float(tf.range(after)) * scale)[:, tf.newaxis]
     end = (_float(tf.range(1, after + 1)) * scale)[:, tf.newaxis]
     pixels = tf.range(before)
-    # Beyond the image its last pixel is read.
+    # Beyond the image's border, its last pixel is read.
     until = tf.where(pixels == before - 1, float("inf"), _float(pixels + 1))
     covered = tf.minimum(until, end) - tf.maximum(_float(pixels), start)
     return tf.maximum(covered, 0.0) / scale

@@ -1,4 +1,4 @@
-"""ScaleAndTranslate, which resizes with a kernel of any width, as products with two matrices."""
+"""ScaleAndTranslate, resizing with a kernel of any width, as products with two matrices."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _weights(
     centres = tf.cast(tf.range(after), tf.float32) + 0.5
     position = (centres * step - step * translation)[:, tf.newaxis]
     pixels = tf.cast(tf.range(before), tf.float32) + 0.5
-    # An output reads the pixels within the radius, and none where its centre is outside.
+    # An output reads the pixels within the radius; it reads none if its centre is outside.
     reach = radius * width
     first, last = tf.math.ceil(position - reach - 0.5), tf.floor(position + reach - 0.5)
     read = (pixels - 0.5 >= first) & (pixels - 0.5 <= last)
