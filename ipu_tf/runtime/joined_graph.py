@@ -42,7 +42,7 @@ class JoinedGraph:
         return self._uses[id(tensor)]
 
     def only_use(self, tensor: tf.Tensor) -> Use | None:
-        """Returns the only use of a tensor that does not leave the graph, None if there are more."""
+        """Returns a tensor's only use, None if it has several or leaves the graph."""
         uses = self.uses(tensor)
         return uses[0] if len(uses) == 1 and id(tensor) not in self._outputs else None
 
