@@ -1,4 +1,4 @@
-"""`adapt(dataset)` of Keras' preprocessing layers: the host reads the dataset, in a scope, too."""
+"""`adapt(dataset)` of Keras' preprocessing layers: the host reads the dataset, also in a scope."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ipu_tf.internals import patches
 
 
 def adapting_on_host() -> AbstractContextManager[None]:
-    """Makes `adapt` read datasets by TensorFlow's own iterators, whatever scope it is called in.
+    """Makes `adapt` read datasets by TensorFlow's own iterators, in any scope.
 
-    It computes its statistics eagerly, before there is a program that could read an infeed.
+    It computes its statistics eagerly, before any program exists that could read an infeed.
     """
     return patches.installed(dict.fromkeys(patches.ADAPTATIONS, _on_host))
 

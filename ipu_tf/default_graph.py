@@ -1,8 +1,8 @@
 """Contexts that outlast a reset of the default graph, such as `keras.utils.clear_session`.
 
-TensorFlow keeps the strategy of a thread, and how its variables are made, on the thread's default
-graph; Keras keeps the custom objects of a scope beside it. `clear_session` drops both, and a
-strategy's scope around it would be neither in force nor fit to be left.
+TensorFlow stores a thread's strategy, and how it makes variables, on the thread's default graph;
+Keras stores the custom objects of a scope beside it. `clear_session` drops both: a strategy's scope
+around it would lose its effect and could not be left.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _thread = threading.local()
 
 
 class _Entries:
-    """A context, entered on every default graph that the thread has had since.
+    """A context that is entered on every new default graph of the thread.
 
     Args:
         make: Makes the context; called once for each graph.
@@ -38,7 +38,7 @@ class _Entries:
         context.__enter__()
 
         def leave(*error: Any) -> Any:
-            # What was entered on a graph is nested with other contexts of that graph.
+            # An entered context is nested with other contexts of its graph.
             with _default(graph):
                 return context.__exit__(*error)
 
@@ -54,7 +54,7 @@ class _Entries:
 
 @contextlib.contextmanager
 def outlasting_resets(make: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
-    """Keeps a context entered on this thread, whatever becomes of the default graph.
+    """Keeps a context entered on this thread, even if the default graph is reset.
 
     `tf.compat.v1.reset_default_graph`, which `keras.utils.clear_session` calls, is replaced while
     any such context is open and restored by the last to close.

@@ -1,4 +1,4 @@
-"""`estimate`: what a step of a Keras model costs on the machine, without running it."""
+"""`estimate`: the cost of a Keras model's step on the machine, without running it."""
 
 from __future__ import annotations
 
@@ -38,37 +38,38 @@ def estimate(
     inputs: Any = None,
     targets: Any = None,
 ) -> Report:
-    """Returns the report of a step of a model: cycles, memory, what fits.
+    """Returns the report of a model's step: cycles, memory, and whether it fits.
 
-    A training step is all that a weight update takes: the micro-batches of every replica, where the
+    A training step is the work of a whole weight update: the micro-batches of every replica if the
     model accumulates gradients or the machine has several IPUs.
 
     Nothing runs, and no memory is used for the weights that `model` makes or for the state of
     its optimizer. The step that is traced is the model's own `train_step` with its optimizer and
-    loss, or its `predict_step`. A model that is not compiled is given SGD and a loss that suits
-    its last activation; the report says so.
+    its optimizer. The traced step is the model's own `train_step` with its optimizer and loss, or
+    its `predict_step`. A model that is not compiled gets SGD and a loss that suits its last
+    activation; the report says so.
 
     A program that does not fit is reported, not raised.
 
-    It may be called in a strategy's scope, whose `report()` does not have what is estimated.
+    It may be called in a strategy's scope, whose `report()` does not include the estimate.
 
     Args:
-        model: A model, or a function that makes one. A given model is left as it is; its weights
-            have been allocated by whoever made it, those of a function's model never are.
+        model: A model, or a function that makes one. A given model stays as it is; its weights are
+            already allocated, whereas those of a function's model never are.
         batch_size: Samples of one micro-batch.
         training: Whether to estimate a training step; otherwise it is a prediction.
-        config: The machine. By default what is configured in this process, which is left as it is
-            in any case.
+        config: The machine; by default the configuration of this process. Either way the
+            configuration stays as it is.
         inputs: `tf.TensorSpec`s of the inputs of a model that does not declare them.
-        targets: `tf.TensorSpec`s of the targets where the shapes of the outputs do not tell them.
+        targets: `tf.TensorSpec`s of the targets if the shapes of the outputs do not give them.
 
     Raises:
         NotImplementedError: `model` is a subclass without a `call`.
-        RuntimeError: `model` has a step of its own that `fit` or `predict` would refuse.
-        TypeError: `model` is no Keras model and makes none, or `config` is no IPUConfig.
+        RuntimeError: `model` defines its own step that `fit` or `predict` would refuse.
+        TypeError: `model` is not a Keras model and makes none, or `config` is not an IPUConfig.
         ValueError: The batch size is not positive or too large, a shape is not static, the model is
             a subclass that is not compiled, `config` is invalid, or the call is in the scope of a
-            strategy that is no IPUStrategy.
+                strategy other than an IPUStrategy.
         UnsupportedOpcodeError: An operation has no cost and `cfg.simulator.unsupported` is
             "raise".
 
@@ -88,7 +89,7 @@ def estimate(
             if isinstance(made, OwnSteps):
                 made._check_step(function)
             specs = step_data.input_specs(made, batch_size, inputs)
-            # Looked up here: a model that has to be compiled is replaced by one without options.
+            # Looked up here: an uncompiled model is replaced by one without options.
             stages = deployments.deployment_of(made, function)
             accumulation = _accumulation(made)
             stack.enter_context(deployments.deployed(stages))
@@ -98,14 +99,14 @@ def estimate(
                 DeviceStep(strategy, made, accumulation).trace(data)
             else:
                 notes = ()
-                # In a tuple, as `predict` does: of a list the second would be the targets.
+                # In a tuple, as in `predict`: the second item of a list would be the targets.
                 _trace(strategy, made.predict_step, (specs,))
             report = strategy.report()
     return dataclasses.replace(report, notes=notes)
 
 
 def _strategy() -> IPUStrategy:
-    """Returns the strategy around the call, or a new one where there is none."""
+    """Returns the strategy around the call, or a new one if there is none."""
     if not tf.distribute.has_strategy():
         return IPUStrategy()
     around = tf.distribute.get_strategy()

@@ -1,4 +1,4 @@
-"""How the gradients of several micro-batches become the gradient of one weight update."""
+"""How the gradients of several micro-batches are reduced to one weight update's gradient."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 class GradientAccumulationReductionMethod(enum.Enum):
     """How the gradients g_1 to g_n of n micro-batches are reduced.
 
-    SUM adds them. MEAN adds g_k / n. RUNNING_MEAN keeps the mean of those so far:
-    a_k = a_(k-1) * (k - 1) / k + g_k / k, which never grows beyond the gradients themselves.
+    SUM adds them. MEAN adds g_k / n. RUNNING_MEAN keeps the mean of the gradients so far:
+    a_k = a_(k-1) * (k - 1) / k + g_k / k, which never exceeds the gradients themselves.
     """
 
     SUM = "sum"
@@ -19,7 +19,7 @@ class GradientAccumulationReductionMethod(enum.Enum):
 
     @classmethod
     def parse(cls, reduction_method: Any) -> GradientAccumulationReductionMethod:
-        """Returns the method of a name, in any case, or the method itself.
+        """Returns the method of this name, in any case, or the method itself.
 
         Args:
             reduction_method: A method or its name, "sum" for example.

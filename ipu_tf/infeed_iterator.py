@@ -1,4 +1,4 @@
-"""`iter(dataset)` in a strategy's scope: an infeed, which only a function can read."""
+"""`iter(dataset)` in a strategy's scope: an infeed that only a function can read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class IPUIteratorSpec(IteratorSpec):
 
 
 class IPUOwnedIterator(OwnedIterator):
-    """An iterator over a dataset of static shapes that only functions read.
+    """An iterator over a dataset of static shapes, which only functions can read.
 
     Raises:
         ValueError: An element's shape is not static.
@@ -68,11 +68,11 @@ class IPUOwnedIterator(OwnedIterator):
         return super().__next__()
 
     def next(self) -> Any:
-        """Returns the next element, inside of a function."""
+        """Returns the next element, inside a function."""
         return self.__next__()
 
     def get_next(self) -> Any:
-        """Returns the next element, inside of a function."""
+        """Returns the next element, inside a function."""
         if tf.executing_eagerly():
             raise RuntimeError(_EAGER_ERROR)
         return super().get_next()
@@ -101,7 +101,7 @@ def check_static_shapes(dataset: tf.data.Dataset) -> None:
     """Checks that every component of a dataset's elements is dense and has a static shape.
 
     Raises:
-        ValueError: One is not.
+        ValueError: A component is not.
     """
     for spec in tf.nest.flatten(dataset.element_spec):
         if sparse := static_shapes.not_dense(spec):
@@ -114,7 +114,7 @@ def check_static_shapes(dataset: tf.data.Dataset) -> None:
 
 
 def read_by_host(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns a dataset with the same elements over which `iter` gives a stock iterator."""
+    """Returns a dataset with the same elements, over which `iter` returns a stock iterator."""
     same = dataset.with_options(tf.data.Options())
     _read_by_host.add(same)
     return same
@@ -122,13 +122,13 @@ def read_by_host(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 @contextlib.contextmanager
 def dataset_iterators_in_scope() -> Iterator[None]:
-    """Makes `iter(dataset)` on this thread give an `IPUOwnedIterator`."""
+    """Makes `iter(dataset)` on this thread return an `IPUOwnedIterator`."""
     with patches.installed({patches.DATASET_ITERATION: _iteration}), _infeeds(True):
         yield
 
 
 def stock_dataset_iterators() -> contextlib.AbstractContextManager[None]:
-    """Makes `iter(dataset)` on this thread give TensorFlow's own iterator again."""
+    """Makes `iter(dataset)` on this thread return TensorFlow's own iterator again."""
     return _infeeds(False)
 
 
@@ -142,7 +142,7 @@ def _infeeds(wanted: bool) -> Iterator[None]:
 
 
 def _iteration(stock: Callable[[tf.data.Dataset], Any]) -> Callable[[tf.data.Dataset], Any]:
-    """Makes iterators infeeds where the thread wants them."""
+    """Makes iterators infeeds on threads that ask for them."""
 
     def iterate(dataset: tf.data.Dataset) -> Any:
         infeeds = getattr(_thread, "infeeds", False) and tf.executing_eagerly()

@@ -17,7 +17,7 @@ from ipu_tf.config.poplar_options import parse_partials
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeState:
-    """What the scopes around an operation override; None leaves it to the configuration.
+    """The overrides of the scopes around an operation; None leaves it to the configuration.
 
     Attributes:
         stochastic_rounding: Whether float16 results are rounded stochastically.
@@ -33,7 +33,7 @@ _STATE: ContextVar[ScopeState] = ContextVar("ipu_tf.scopes", default=_NO_OVERRID
 
 
 def current() -> ScopeState:
-    """Returns what the scopes around the caller override, the innermost of each kind winning."""
+    """Returns the overrides of the scopes around the caller; the innermost of each kind wins."""
     return _STATE.get()
 
 
@@ -41,7 +41,7 @@ def stochastic_rounding(override: bool) -> contextlib.AbstractContextManager[Non
     """Turns stochastic rounding on or off for the operations created inside.
 
     Args:
-        override: True turns it on, False off, whatever `floating_point_behaviour.esr` says.
+        override: True turns it on, False off, regardless of `floating_point_behaviour.esr`.
 
     Raises:
         TypeError: `override` is not a bool.
@@ -63,7 +63,7 @@ def stochastic_rounding(override: bool) -> contextlib.AbstractContextManager[Non
 def partials_type(override_type: Any) -> contextlib.AbstractContextManager[None]:
     """Sets the type of partial sums for the matmuls and convolutions created inside.
 
-    Operations on float32 inputs have float32 partials in any case.
+    Operations on float32 inputs always have float32 partials.
 
     Args:
         override_type: float16 or float32, as a TensorFlow or NumPy type or as its name.

@@ -1,6 +1,6 @@
 """`IPUStrategyV1`: a tf.distribute strategy that runs functions as programs of a simulated IPU.
 
-Users get it from `ipu_tf.ipu_strategy`, with what `ipu_tf.keras` adds to its scopes.
+Users get it from `ipu_tf.ipu_strategy`, where `ipu_tf.keras` extends its scopes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _scope_extensions: list[ScopeExtension] = []
 
 
 def extend_scopes(extension: ScopeExtension) -> ScopeExtension:
-    """Registers what every scope with Keras extensions opens; a decorator."""
+    """Registers a context that every scope with Keras extensions opens; a decorator."""
     _scope_extensions.append(extension)
     return extension
 
@@ -59,12 +59,12 @@ class IPUStrategyV1(tf.distribute.Strategy):
     """Runs tf.functions and Keras models on one simulated IPU system.
 
     Variables made in `scope()` are plain variables: one process holds one copy, and
-    `num_replicas_in_sync` is 1 even where the device has many IPUs.
+    `num_replicas_in_sync` is 1 even if the device has many IPUs.
 
     Args:
         ipu_device: Name of the IPU device, "/device:IPU:<n>".
         cpu_device: TensorFlow device on which variables live and initialisers run.
-        enable_dataset_iterators: Whether `iter(dataset)` in the scope gives an infeed that only
+        enable_dataset_iterators: Whether `iter(dataset)` in the scope returns an infeed that only
             a function can read.
         enable_keras_extensions: Whether Keras models made in the scope become ipu_tf models.
 
@@ -128,16 +128,16 @@ class IPUStrategyV1(tf.distribute.Strategy):
         """Runs `fn` as one program of the IPU.
 
         The first call with new shapes, dtypes or configuration traces `fn`; later ones only run
-        it. Inside of another traced run, `fn` is inlined.
+        it. Inside another traced run, `fn` is inlined.
 
         Args:
-            fn: A tf.function or ConcreteFunction; inside of a tf.function also a plain function.
+            fn: A tf.function or ConcreteFunction; inside a tf.function also a plain function.
             args: Positional arguments of `fn`.
             kwargs: Keyword arguments of `fn`.
             options: Accepted for compatibility; has no effect.
 
         Returns:
-            What `fn` returns.
+            The results of `fn`.
 
         Raises:
             ValueError: A plain function in eager mode, or an argument whose shape is not static.
@@ -166,19 +166,19 @@ class IPUStrategyV1(tf.distribute.Strategy):
         raise RuntimeError("`experimental_run_v2` is gone: call `IPUStrategy.run` instead.")
 
     def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
-        """Returns the sum or mean of a value over axes of it.
+        """Returns the sum or mean of a value over some of its axes.
 
         A process holds the value of one replica, so there is nothing to reduce over replicas.
 
         Args:
             reduce_op: A `tf.distribute.ReduceOp` or its name: "SUM" or "MEAN".
-            value: A tensor of static shape, or anything where `axis` is None.
-            axis: The axis or axes that are reduced; None for the value itself.
+            value: A tensor of static shape, or anything if `axis` is None.
+            axis: The axis or axes to reduce; None returns the value itself.
         """
         name = reduce_op if isinstance(reduce_op, str) else getattr(reduce_op, "value", None)
         if axis is None or name is None or name.upper() != tf.distribute.ReduceOp.MEAN.value:
             return super().reduce(reduce_op, value, axis)
-        # TensorFlow would have the device count in 64 bits; the host knows the shape.
+        # TensorFlow would make the device count in 64 bits; the host knows the shape.
         value = tf.convert_to_tensor(value)
         total = super().reduce(tf.distribute.ReduceOp.SUM, value, axis)
         axes = axis if isinstance(axis, tuple | list) else [axis]
@@ -186,23 +186,23 @@ class IPUStrategyV1(tf.distribute.Strategy):
         return tf.math.truediv(total, tf.cast(count, total.dtype))
 
     def report(self) -> Report:
-        """Returns what the programs traced so far cost, and what of them runs on tiles.
+        """Returns the cost of the programs traced so far, and their ops that run on tiles.
 
-        It has a program that did not fit, too: what its memory is used for. Of models and functions
-        that are gone it has the figures; `reset_report` forgets them.
+        The report includes the memory use of a program that did not fit. For models and functions
+        that no longer exist it keeps the figures; `reset_report` drops them.
         """
         return Report(programs=tuple(self._programs))
 
     def reset_report(self) -> None:
-        """Forgets the programs traced so far: `report` has those that are traced from now on.
+        """Forgets the programs traced so far: `report` shows those traced from now on.
 
-        What was traced before is not traced anew when it runs again, so it is in no later report.
+        A program that was traced before is not retraced, so later reports do not show it.
         """
         self._programs.clear()
 
     @contextlib.contextmanager
     def programs_apart(self) -> Iterator[None]:
-        """Keeps the programs that are traced inside apart: there `report` has them alone."""
+        """Separates the programs traced inside: there `report` shows them alone."""
         own, self._programs = self._programs, TracedPrograms()
         try:
             yield
@@ -210,9 +210,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
             self._programs = own
 
     def _trace(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls `fn` in the graph that is being built, its contractions made tile ops.
+        """Calls `fn` in the graph that is being built, with its contractions made tile ops.
 
-        What it created is compiled for the machine, too.
+        The created ops are compiled for the machine, too.
         """
         boundary.check_arguments(args, kwargs)
         configuration = config.device_configuration()
@@ -226,7 +226,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         tracer = Tracer(program, configuration)
         graph = tf.compat.v1.get_default_graph()
         first = len(graph.get_operations())
-        # Of a method its object says what it is: Keras wraps the steps of a model anew.
+        # A method is identified by its object: Keras wraps the steps of a model again each time.
         subject = inner if owner is None else owner
         key = (Identity(subject), program.name, boundary.signature(args, kwargs), configuration)
         with (
@@ -255,7 +255,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         return outputs
 
     def _say_what_is_not_converted(self, fn: Any) -> None:
-        """Warns, once for this strategy, that models of `tf_keras` keep their own training loop."""
+        """Warns, once per strategy, that models of `tf_keras` keep their own training loop."""
         package = (getattr(fn, "__module__", None) or "").partition(".")[0]
         if package != "tf_keras" or self._said_of_tf_keras or not self._enable_keras_extensions:
             return
@@ -272,7 +272,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
     def _keeping_what_does_not_fit(
         self, subject: Any, key: tuple[Any, ...], program: Program
     ) -> Iterator[None]:
-        """Keeps a program for reports although there is no memory for it."""
+        """Keeps a program for reports even if it does not fit into memory."""
         try:
             yield
         except IPUOutOfMemoryError as error:
@@ -301,14 +301,14 @@ def _errors_as_they_are(program: Program, configuration: DeviceConfiguration) ->
 
 
 def _program_name(fn: Any, owner: Any) -> str:
-    """Returns the name of a function, after the name of the model whose method it is."""
+    """Returns the name of a function, prefixed with the name of its model if it is a method."""
     name = function_name(fn)
     owner_name = getattr(owner, "name", None)
     return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
 
 
 def _steps_per_execution(fn: Any, owner: Any) -> int:
-    """Returns how many times a call from the host runs a function: Keras repeats its steps."""
+    """Returns how often a call from the host runs a function: Keras repeats its steps."""
     if getattr(fn, "__name__", "") not in _KERAS_STEPS:
         return 1
     return int(getattr(owner, "steps_per_execution", 1))
@@ -322,7 +322,7 @@ def _clear(executables: weakref.ref[ExecutableCache]) -> None:
 
 
 class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
-    """What a distribution strategy has to answer, for one IPU system.
+    """The methods of a distribution strategy's extension, for one IPU system.
 
     Args:
         container_strategy: The strategy that this extends.
@@ -393,7 +393,7 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
         del options
         if strategy_of(self).enable_keras_extensions:
             return dataset
-        # The loop of stock Keras looks at the first batch on the host.
+        # The loop of stock Keras reads the first batch on the host.
         return read_by_host(dataset)
 
     def _distribute_datasets_from_function(

@@ -1,4 +1,4 @@
-"""Small functions that scripts use beside the configuration, and its names once more."""
+"""Small functions that scripts use beside the configuration, with the configuration's names."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
 
     Args:
         ipu_device: Name of the device, "/device:IPU:0" for example.
-        device: The CPU device beside the IPUs; it makes no difference here.
+        device: The CPU device beside the IPUs; it has no effect here.
 
     Raises:
         ValueError: The name is not that of a configured IPU device.
@@ -74,9 +74,9 @@ def reset_ipu_seed(
     Args:
         seed: Any whole number from -2**63 to 2**64 - 1.
         device: Name of the IPU device. All devices share one seed.
-        cpu_device: The CPU device beside the IPUs; it makes no difference here.
-        experimental_identical_replicas: Whether all replicas draw the same bits. It makes no
-            difference here, because the replicas of a process share one generator.
+        cpu_device: The CPU device beside the IPUs; it has no effect here.
+        experimental_identical_replicas: Whether all replicas draw the same bits. It has no
+            effect here, because the replicas of a process share one generator.
 
     Raises:
         TypeError: `seed` is not a whole number.
@@ -93,9 +93,9 @@ def reset_ipu_seed(
 
 
 def use_synthetic_data_for(synthetic_data_category: SyntheticDataCategory | str) -> bool:
-    """Returns whether TF_POPLAR_FLAGS asks to make up a category of data on the device.
+    """Returns whether TF_POPLAR_FLAGS requests synthetic data of a category on the device.
 
-    The simulated device reports the flag; it always computes with the real data.
+    The simulated device reports the flag, but always computes with the real data.
 
     Args:
         synthetic_data_category: A category or its name, "infeed" for example.
@@ -121,7 +121,7 @@ def move_variable_initialization_to_cpu(graph: Any = None) -> None:
     """Does nothing: variables are always initialised on the host.
 
     Args:
-        graph: Not looked at; scripts pass the graph that holds the variables.
+        graph: Unused; scripts pass the graph that holds the variables.
     """
 
 

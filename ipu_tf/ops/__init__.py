@@ -8,7 +8,7 @@ from ipu_tf.ops.convolution import conv2d, depthwise_conv2d
 from ipu_tf.ops.matmul import batch_matmul, matmul
 from ipu_tf.ops.plan_of import plan_of
 
-# Now, so that a library made for another TensorFlow says so, and saved graphs know the ops.
+# Loaded at import: a library for another TensorFlow fails here, and saved graphs know the ops.
 library.load()
 
 __all__ = [

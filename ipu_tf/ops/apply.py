@@ -1,4 +1,4 @@
-"""Creates a tile op, eagerly or in a graph: shapes, plan, attributes, then the op itself."""
+"""Creates a tile op, eagerly or in a graph: shapes, plan, attributes, then the op."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def tile_op(
 
     Args:
         stock: Type of the stock op.
-        inputs: Its inputs; all of one dtype, but for the sizes of a gradient op.
+        inputs: Its inputs; all of one dtype, except the sizes of a gradient op.
         attributes: Its attributes other than types, with Python values.
         sizes: Values of the sizes input of a convolution gradient.
-        plan: How to split it; None asks the planner.
-        numerics: Partials and rounding; None takes the configuration's and the scopes'.
+        plan: The plan of the op; None asks the planner.
+        numerics: Partials and rounding; None takes them from the configuration and the scopes.
         name: Name of the op in a graph.
 
     Raises:
-        ValueError: Shapes that do not fit each other, dtypes that differ, or a bad plan.
+        ValueError: Shapes do not fit each other, dtypes differ, or the plan is invalid.
     """
     twin = TWINS[stock]
     numerics = numerics or numerics_for(twin.family, config.device_configuration())
@@ -59,7 +59,7 @@ def shape_of(
     sizes: Sequence[int] | None = None,
     name: str | None = None,
 ) -> OpShape:
-    """Returns the shape that a plan of the op splits; inputs may be tensors or TensorSpecs."""
+    """Returns the shape that the op's plan splits; inputs may be tensors or TensorSpecs."""
     twin = TWINS[stock]
     op = name or stock
     values = [value for index, value in enumerate(inputs) if index != twin.sizes_input]

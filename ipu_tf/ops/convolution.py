@@ -35,13 +35,13 @@ def conv2d(
         data_format: "NHWC".
         dilations: Like `strides`; None means 1.
         name: Name of the op.
-        plan: How to split the convolution over tiles; None asks the planner.
+        plan: How the convolution is split over tiles; None asks the planner.
 
     Returns:
         Same dtype, shape [batch, out rows, out columns, out channels].
 
     Raises:
-        ValueError: Shapes that do not fit, dtypes that differ, or a plan that does not fit.
+        ValueError: Shapes do not fit, dtypes differ, or the plan does not fit.
     """
     x, w = tf.convert_to_tensor(input), tf.convert_to_tensor(filters)
     attributes = conv_attributes(strides, padding, data_format, dilations)
@@ -70,13 +70,13 @@ def depthwise_conv2d(
         data_format: "NHWC".
         dilations: As for `conv2d`.
         name: Name of the op.
-        plan: How to split the convolution over tiles; None asks the planner.
+        plan: How the convolution is split over tiles; None asks the planner.
 
     Returns:
         Same dtype, shape [batch, out rows, out columns, channels * multiplier].
 
     Raises:
-        ValueError: Shapes that do not fit, dtypes that differ, or a plan that does not fit.
+        ValueError: Shapes do not fit, dtypes differ, or the plan does not fit.
     """
     x, w = tf.convert_to_tensor(input), tf.convert_to_tensor(filter)
     attributes = conv_attributes(strides, padding, data_format or "NHWC", dilations)
@@ -89,10 +89,10 @@ def conv_attributes(
     data_format: str,
     dilations: int | Sequence[int] | None,
 ) -> dict[str, Any]:
-    """Returns the attributes of a convolution op from the arguments of its Python face.
+    """Returns the attributes of a convolution op from the arguments of its Python function.
 
     Raises:
-        ValueError: Another format than NHWC, or a padding that is neither a name nor four pairs.
+        ValueError: The format is not NHWC, or the padding is neither a name nor four pairs.
     """
     if data_format != "NHWC":
         raise ValueError(f"Tile convolutions take data_format='NHWC'. Received: {data_format!r}.")

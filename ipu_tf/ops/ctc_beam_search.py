@@ -1,4 +1,4 @@
-"""A beam search over sequences of labels in ops of static shape, as a program needs them."""
+"""A beam search over sequences of labels, in ops of static shape as programs require."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-# The logarithm of the probability of what cannot be: its exponential is 0 beside any other's, and
-# unlike minus infinity it can be added and subtracted.
+# The logarithm of probability zero: its exponential is 0 beside any other's, and unlike minus
+# infinity it can be added and subtracted.
 IMPOSSIBLE = -1e30
 
 
 class Beams(NamedTuple):
-    """The sequences that a search keeps, of every sample of a batch.
+    """The sequences that a search keeps for every sample of a batch.
 
     Attributes:
         labels: Labels, -1 beyond the length, int32 of shape [batch, width, steps].
@@ -47,7 +47,7 @@ class Beams(NamedTuple):
 
 
 def log_sum(*logarithms: tf.Tensor) -> tf.Tensor:
-    """Returns the logarithm of a sum of numbers that are given by their logarithms."""
+    """Returns the logarithm of the sum of numbers, given their logarithms."""
     return tf.reduce_logsumexp(tf.stack(logarithms), axis=0)
 
 
@@ -57,7 +57,7 @@ def search(log_probs: tf.Tensor, lengths: tf.Tensor, width: int, blank: int) -> 
     Args:
         log_probs: Logarithms of probabilities, float32 of shape [steps, batch, classes].
         lengths: Number of steps of each sample, int32 of shape [batch].
-        width: Number of sequences that are kept at a step.
+        width: Number of sequences that the search keeps at a step.
         blank: The class of the blank label.
     """
     steps, batch, _ = log_probs.shape
@@ -86,11 +86,11 @@ def search(log_probs: tf.Tensor, lengths: tf.Tensor, width: int, blank: int) -> 
 
 
 def _advanced(beams: Beams, log_probs: tf.Tensor, blank: int) -> Beams:
-    """Returns the sequences after one more step, whose logarithms are [batch, classes]."""
+    """Returns the sequences after a step with log probabilities of shape [batch, classes]."""
     width, classes = beams.lengths.shape[1], log_probs.shape[1]
     labels = tf.range(classes)
     total, last = beams.total, beams.last
-    # A sequence stays what it is after a blank, or after its last label once more.
+    # A sequence stays the same after a blank, or after a repetition of its last label.
     stay_blank = total + log_probs[:, blank, tf.newaxis]
     again = tf.gather(log_probs, tf.maximum(last, 0), batch_dims=1)
     stay_label = tf.where(last >= 0, beams.label + again, IMPOSSIBLE)
@@ -103,7 +103,7 @@ def _advanced(beams: Beams, log_probs: tf.Tensor, blank: int) -> Beams:
     )
     grown = tf.where(labels == blank, IMPOSSIBLE, grown)
 
-    # Where it grows into another one that is kept, both are one.
+    # If it grows into another kept sequence, both become one.
     same = tf.reduce_all(beams.trimmed[:, tf.newaxis] == beams.labels[:, :, tf.newaxis], axis=3)
     alive = tf.logical_and(last >= 0, total > IMPOSSIBLE / 2)
     is_child = tf.logical_and(same, alive[:, tf.newaxis])

@@ -42,11 +42,11 @@ def ctc_loss_with_log_probs(
     out_dtype: Any = None,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Returns minus the logarithms of the probabilities of sequences of labels, in float32.
+    """Returns the negative log probabilities of sequences of labels, in float32.
 
     Args:
-        labels: Integers of shape [batch, labels]; what is beyond the length of a sequence is not
-            looked at.
+        labels: Integers of shape [batch, labels]; those beyond the length of a sequence are not
+            read.
         data: Logarithms of probabilities, of shape [steps, batch, classes].
         label_length: Number of labels of each sample, of shape [batch].
         data_length: Number of steps of each sample, of shape [batch].
@@ -58,8 +58,8 @@ def ctc_loss_with_log_probs(
         Losses of shape [batch], infinite for labels that do not fit into the steps.
 
     Raises:
-        ValueError: The data have no static rank of 3, `blank_index` is no class, or the losses are
-            to have a narrower type than the data.
+        ValueError: The data have no static rank of 3, `blank_index` is not a class, or the dtype of
+            the losses is narrower than that of the data.
     """
     data = tf.convert_to_tensor(data)
     _check_data("ctc_loss_with_log_probs", data, blank_index)
@@ -93,12 +93,12 @@ def ctc_beam_search_decoder(
         name: Name scope of the search.
 
     Returns:
-        Minus the logarithms of the sequences' probabilities, float32 of shape [batch, paths]; their
+        The sequences' negative log probabilities, float32 of shape [batch, paths]; their
         lengths, int32 of shape [batch, paths]; the labels, int32 of shape [batch, paths, steps],
         blank beyond the length of a sequence. The most likely one comes first.
 
     Raises:
-        ValueError: The logits have no static rank of 3, or `blank_index` is no class.
+        ValueError: The logits have no static rank of 3, or `blank_index` is not a class.
     """
     logits = tf.convert_to_tensor(logits)
     classes = logits.shape[-1] if logits.shape.rank == 3 else 0
@@ -149,7 +149,7 @@ def _losses(
     """Returns the losses by the forward recursion, section 4.1 of the paper."""
     states = _states(labels, label_length, blank)
     two_before = tf.pad(states[:, :-2], [[0, 0], [2, 0]], constant_values=blank)
-    # The blank between two labels that differ may be left out.
+    # The blank between two different labels may be left out.
     may_skip = tf.logical_and(states != blank, states != two_before)
 
     def step(alpha: tf.Tensor, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
@@ -160,7 +160,7 @@ def _losses(
         reached = reached + tf.gather(log_probs_of_step, states, batch_dims=1)
         return tf.where((index < data_length)[:, tf.newaxis], reached, alpha)
 
-    # As if in the first blank before the first step: it leads to that blank or the first label.
+    # As if in the first blank before the first step, which leads to that blank or the first label.
     start = tf.one_hot(tf.zeros_like(label_length), states.shape[1], 0.0, IMPOSSIBLE)
     alpha = tf.foldl(step, (tf.range(log_probs.shape[0]), log_probs), initializer=start)
     last_label = tf.where(
@@ -183,7 +183,7 @@ def _states(labels: tf.Tensor, label_length: tf.Tensor, blank: int) -> tf.Tensor
 
 
 def _shifted(alpha: tf.Tensor, by: int) -> tf.Tensor:
-    """Returns what is `by` states before each state."""
+    """Returns for each state the value `by` states before it."""
     return tf.pad(alpha[:, :-by], [[0, 0], [by, 0]], constant_values=IMPOSSIBLE)
 
 

@@ -1,4 +1,4 @@
-"""Reads an einsum equation as a batched matmul, where it is one."""
+"""Reads an einsum equation as a batched matmul if it is one."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def labels_of(equation: str) -> EinsumLabels:
 
     Args:
         equation: Such as "abc,cde->abde", with an explicit output; an ellipsis counts as a batch
-            label and is returned as ".".
+            label, returned as ".".
 
     Raises:
-        NotAMatMul: One or more than two operands, a repeated label, or a label that is summed
-            over in one operand alone.
+        NotAMatMul: The equation has one or more than two operands, a repeated label, or a label
+            that is summed over in one operand alone.
     """
     inputs, arrow, output = equation.replace(" ", "").replace("...", ".").partition("->")
     operands = inputs.split(",")

@@ -22,14 +22,14 @@ def embedding_lookup(
         ids: Numbers of rows, int32 or int64.
         serialization_factor: Number of equal parts of the table that are looked up one after the
             other, which saves memory of the device. The rows are the same.
-        indices_are_sorted: Whether `ids` ascend, which saves the device their sorting.
+        indices_are_sorted: Whether `ids` ascend, which saves the device the sorting.
         name: Name scope of the lookup.
 
     Returns:
         A tensor of shape [*ids.shape, ...] and the dtype of `params`.
 
     Raises:
-        ValueError: The factor is below 1 or does not divide the rows, or `ids` are no integers.
+        ValueError: The factor is below 1 or does not divide the rows, or `ids` are not integers.
     """
     del indices_are_sorted
     params, ids = tf.convert_to_tensor(params), tf.convert_to_tensor(ids)
@@ -47,15 +47,15 @@ def embedding_lookup(
 
 
 def check_serialization(owner: str, factor: Any, rows: int) -> None:
-    """Checks into how many parts a table is to be split.
+    """Checks the number of parts that a table is split into.
 
     Args:
-        owner: What the error is to name.
+        owner: Name for the error.
         factor: Number of parts.
         rows: Number of rows of the table.
 
     Raises:
-        ValueError: The factor is no whole number from 1, or does not divide the rows.
+        ValueError: The factor is not a whole number from 1, or does not divide the rows.
     """
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1 or rows % factor:
         raise ValueError(
@@ -70,7 +70,7 @@ def _serialized(params: tf.Tensor, ids: tf.Tensor, factor: int) -> tf.Tensor:
     parts = range(1, factor)
     local = [ids - part * part_rows for part in parts]
     inside = [tf.logical_and(row >= 0, row < part_rows) for row in local]
-    # The first part also looks up what is in none, so that a wrong id is the error that it is.
+    # The first part also looks up ids that are in no part, so that a wrong id raises its error.
     in_others = tf.reduce_any(tf.stack(inside), axis=0)
     result = tf.gather(first, tf.where(in_others, 0, ids))
     for part, row, here in zip(others, local, inside, strict=True):
@@ -81,7 +81,7 @@ def _serialized(params: tf.Tensor, ids: tf.Tensor, factor: int) -> tf.Tensor:
 
 
 def _with_axes(tensor: tf.Tensor, count: int) -> tf.Tensor:
-    """Returns a tensor with further axes of size 1 at its end."""
+    """Returns a tensor with `count` more axes of size 1 at its end."""
     for _ in range(count):
         tensor = tensor[..., tf.newaxis]
     return tensor

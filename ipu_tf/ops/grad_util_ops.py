@@ -1,4 +1,4 @@
-"""Gradients that are captured where they flow, beside the gradients of the variables."""
+"""Captures gradients inside a model, beside the gradients of the variables."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import tensorflow as tf
 
-# Captured gradients wait on the graph of the program in which they flow, until its optimizer
-# takes them; so they end with that graph and never reach another.
+# Captured gradients wait on the graph of their program until its optimizer takes them; so they
+# end with that graph and never reach another one.
 _COLLECTION = "ipu_tf.captured_gradients"
 
 
 @tf.autograph.experimental.do_not_convert
 def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
-    """Returns `args` as they are, and captures the gradients that flow into them.
+    """Returns `args` unchanged, and captures the gradients that flow into them.
 
-    Nothing is captured in eager mode, where there is no program to capture from.
+    Eager mode captures nothing: there is no program to capture from.
 
     Args:
         args: A tensor, or a structure of tensors.
@@ -44,7 +44,7 @@ def take_captured_gradients() -> dict[str, list[tf.Tensor]]:
     """Returns the gradients captured in the program being traced since the last call, by tag.
 
     The gradients of one tag are in the order in which they flowed; a later use of a tag adds to
-    those of the earlier ones. In eager mode there are none.
+    the earlier ones. In eager mode there are none.
     """
     if not tf.inside_function():
         return {}

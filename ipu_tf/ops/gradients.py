@@ -22,7 +22,7 @@ Gradients = tuple[tf.Tensor | None, ...]
 
 
 def numerics_of(op: Any, stock: str) -> TileNumerics:
-    """Returns the numerics that `op` was created with, on the present machine."""
+    """Returns the numerics that `op` was created with, on the current machine."""
     return dataclasses.replace(
         numerics_for(TWINS[stock].family, config.device_configuration()),
         partials=op.get_attr("partials").decode(),
@@ -32,7 +32,7 @@ def numerics_of(op: Any, stock: str) -> TileNumerics:
 
 
 def conv_attributes(op: Any) -> dict[str, Any]:
-    """Returns the attributes that the passes of the convolution `op` share, as Python values."""
+    """Returns the attributes that all passes of the convolution `op` share, as Python values."""
     names = ["strides", "padding", "explicit_paddings", "data_format", "dilations"]
     attributes = {name: op.get_attr(name) for name in names}
     attributes["padding"] = attributes["padding"].decode()
@@ -156,7 +156,7 @@ def _matmul_bias(op: Any, grad: tf.Tensor) -> Gradients:
 
 
 def _before_relu(op: Any, grad: tf.Tensor) -> tf.Tensor:
-    """Returns the gradient of what went into the op's ReLU, if it has one."""
+    """Returns the gradient before the op's ReLU, if it has one."""
     return (
         tf.raw_ops.ReluGrad(gradients=grad, features=op.outputs[0]) if op.get_attr("relu") else grad
     )
@@ -181,7 +181,7 @@ tf.no_gradient("IpuDropoutMask")
 
 @tf.RegisterGradient("IpuEinsum")
 def _einsum(op: Any, grad: tf.Tensor) -> Gradients:
-    # Only graphs hold this op, and there the tracer makes tile ops of what the stock gradient
+    # Only graphs hold this op; there the tracer makes tile ops of the ops that the stock gradient
     # creates.
     return gradient_registry.lookup("Einsum")(op, grad)
 

@@ -1,12 +1,12 @@
-"""The table of joined ops: which stock ops each of them stands for.
+"""The table of joined ops: the stock ops that each of them stands for.
 
 A joined op does the work of a chain of ops in one pass on the host. The machine has no such op: it
-runs the chain. So where the compiler meets a joined op, as in a function that was traced for one
-program and is called by another, it reads the chain instead: the very ops that were joined, where
-the function still holds them, else those that this table has for the op. Gradients, which create
-joined ops at once, and functions that were pruned do not hold them.
+runs the chain. So if the compiler meets a joined op, as in a function that was traced for one
+program and is called by another, it reads the chain instead: the ops that were joined, if the
+function still holds them, else the ops that this table lists. Gradients, which create joined ops
+directly, and functions that were pruned do not hold them.
 
-A joined op that is new needs an entry in `JOINED`; a test compares the table with the library.
+A new joined op needs an entry in `JOINED`; a test compares the table with the library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ that begin with an underscore may be set on any op, and are kept in files."""
 
 
 def note_replaced(tensor: tf.Tensor, by: tf.Tensor) -> None:
-    """Notes with a joined op which tensor one of its outputs replaces.
+    """Records on a joined op which tensor one of its outputs replaces.
 
     Args:
         tensor: The tensor; its op stays in the graph.
@@ -36,7 +36,7 @@ def note_replaced(tensor: tf.Tensor, by: tf.Tensor) -> None:
 
 
 def replaced(node: Any, index: int) -> str | None:
-    """Returns the name of the tensor that an output of a joined op replaces, where it is known.
+    """Returns the name of the tensor that a joined op's output replaces, None if unknown.
 
     Args:
         node: NodeDef of the joined op.
@@ -47,14 +47,14 @@ def replaced(node: Any, index: int) -> str | None:
 
 
 class Chain:
-    """The stock ops that a joined op stands for, while they are made.
+    """Builds the stock ops that a joined op stands for.
 
     Args:
         node: NodeDef of the joined op, in a FunctionDef.
 
     Attributes:
-        nodes: The NodeDefs that were made, each after those it reads.
-        inputs: What the joined op reads, in the order of its inputs.
+        nodes: The created NodeDefs, each after those it reads.
+        inputs: The inputs of the joined op, in their order.
     """
 
     def __init__(self, node: Any) -> None:
@@ -68,13 +68,13 @@ class Chain:
         return self._node.attr[name]
 
     def add(self, op_type: str, *inputs: str, **types: tf.DType) -> str:
-        """Adds an op; returns what a FunctionDef calls its first output.
+        """Adds an op; returns the name of its first output in a FunctionDef.
 
-        Its attributes are those of the joined op where both have them, else their defaults.
+        Attributes that both ops have are the joined op's; all others are defaults.
 
         Args:
             op_type: Its type.
-            inputs: What it reads.
+            inputs: Its inputs.
             types: Attributes that the joined op does not have.
         """
         node = self._new(op_type)
@@ -90,14 +90,14 @@ class Chain:
         return f"{node.name}:{definition.output_arg[0].name}:0"
 
     def constant(self, value: Any, dtype: tf.DType) -> str:
-        """Adds a constant; returns what a FunctionDef calls it."""
+        """Adds a constant; returns its name in a FunctionDef."""
         node = self._new("Const")
         node.attr["dtype"].type = dtype.as_datatype_enum
         node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype))
         return f"{node.name}:output:0"
 
     def _new(self, op_type: str) -> Any:
-        # Beside the joined op, not below it: the scope says which layer it belongs to.
+        # Beside the joined op, not below it: the scope names the layer of the op.
         node = NodeDef(name=f"{self._node.name}_{len(self.nodes)}_{op_type}", op=op_type)
         self.nodes.append(node)
         return node
@@ -108,9 +108,9 @@ Expand = Callable[[Chain], Sequence[str]]
 
 
 def expand(node: Any) -> tuple[list[Any], list[str]]:
-    """Returns the stock ops that a joined op stands for, and its outputs among theirs.
+    """Returns the stock ops of a joined op, and its outputs among theirs.
 
-    The last of them has the name of the joined op, so what waits for it waits for the chain.
+    The last one has the name of the joined op, so ops that wait for it wait for the chain.
 
     Args:
         node: NodeDef of an op of a type in `JOINED`.
@@ -169,7 +169,7 @@ def _dropout_mask(chain: Chain) -> Sequence[str]:
 
 def _masked_scale(chain: Chain) -> Sequence[str]:
     values, mask, scale = chain.inputs
-    # In the order of gradients: dropout itself is always joined of a chain that is known.
+    # In the order of gradients: for dropout itself, the joined chain is always known.
     kept = chain.add("SelectV2", mask, values, chain.constant(0.0, tf.float32))
     return [chain.add("Mul", kept, scale)]
 

@@ -1,7 +1,7 @@
 """The C++ tile ops: loads the library once and exposes its generated op functions.
 
-`_ops.so` is built by the package's own build command; the version check comes first so that a
-library made for another TensorFlow fails with both versions named instead of a missing symbol.
+The package's own build command builds `_ops.so`. The version check comes first, so that a
+library built for another TensorFlow fails with both versions instead of a missing symbol.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Matrix products that the device works off piece by piece."""
+"""Matrix products that the device computes piece by piece."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# Of a product [..., m, k] x [..., k, n]: which extent each dimension splits.
+# The extent that each dimension splits, in a product [..., m, k] x [..., k, n].
 _SPLIT_EXTENT = {"a_columns": "m", "a_rows_b_columns": "k", "b_rows": "n"}
 
 
@@ -20,16 +20,16 @@ def serialized_matmul(
     transpose_b: bool = False,
     name: str | None = None,
 ) -> tf.Tensor:
-    """Returns the product of two matrices, worked off in equal pieces.
+    """Returns the product of two matrices, computed in equal pieces.
 
     For `a` of shape [..., m, k] and `b` of shape [..., k, n], after transposition, "a_columns"
-    splits m, "a_rows_b_columns" k and "b_rows" n. The pieces are products of their own, so are
+    splits m, "a_rows_b_columns" k and "b_rows" n. The pieces are separate products, and so are
     those of the gradients; along k, their results are added, which rounds float16 once a piece.
 
     Args:
         a: A tensor of rank 2 or more.
         b: A tensor of the same dtype, of rank 2 or more.
-        serialization_factor: Number of pieces; it divides the extent that is split.
+        serialization_factor: Number of pieces; must divide the extent that is split.
         serialization_dimension: "a_columns", "a_rows_b_columns" or "b_rows".
         transpose_a: Whether `a` has shape [..., k, m].
         transpose_b: Whether `b` has shape [..., n, k].
@@ -68,16 +68,16 @@ def serialized_matmul(
 def check_serialization(
     owner: str, factor: Any, dimension: Any, dimensions: Any = tuple(_SPLIT_EXTENT)
 ) -> None:
-    """Checks how a product is to be serialized.
+    """Checks the serialization of a product.
 
     Args:
-        owner: What the error is to name.
+        owner: Name for the error.
         factor: Number of pieces.
         dimension: Name of the dimension that is split.
-        dimensions: The names that there are.
+        dimensions: The supported names.
 
     Raises:
-        ValueError: The factor is no whole number from 1, or the dimension is unknown.
+        ValueError: The factor is not a whole number from 1, or the dimension is unknown.
     """
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
         raise ValueError(

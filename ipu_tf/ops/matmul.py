@@ -29,13 +29,13 @@ def matmul(
         transpose_a: Whether `a` is transposed first.
         transpose_b: Whether `b` is transposed first.
         name: Name of the op.
-        plan: How to split the product over tiles; None asks the planner.
+        plan: How the product is split over tiles; None asks the planner.
 
     Returns:
         Same dtype, shape [m, n].
 
     Raises:
-        ValueError: Shapes that do not fit, dtypes that differ, or a plan that does not fit.
+        ValueError: Shapes do not fit, dtypes differ, or the plan does not fit.
     """
     a, b = _tensors(a, b)
     if len(a.shape) > 2 or len(b.shape) > 2:
@@ -62,13 +62,13 @@ def batch_matmul(
         adj_x: Whether the matrices of `x` are transposed first.
         adj_y: Whether the matrices of `y` are transposed first.
         name: Name of the op.
-        plan: How to split the products over tiles; None asks the planner.
+        plan: How the products are split over tiles; None asks the planner.
 
     Returns:
         Same dtype, shape [..., m, n].
 
     Raises:
-        ValueError: Shapes that do not fit, dtypes that differ, or a plan that does not fit.
+        ValueError: Shapes do not fit, dtypes differ, or the plan does not fit.
     """
     x, y = _tensors(x, y)
     attributes = {"adj_x": adj_x, "adj_y": adj_y}
@@ -76,7 +76,7 @@ def batch_matmul(
 
 
 def _tensors(a: Any, b: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns both operands as tensors; a Python value takes the dtype of the other."""
+    """Returns both operands as tensors; a Python value gets the dtype of the other."""
     if tf.is_tensor(b) and not tf.is_tensor(a):
         return tf.convert_to_tensor(a, dtype_hint=b.dtype), b
     a = tf.convert_to_tensor(a)

@@ -1,7 +1,7 @@
-"""How a tile op computes: the machine, the type of partials, the rounding.
+"""The numerics of a tile op: the machine, the type of partials, the rounding.
 
 One frozen value is made from the configuration and the scopes around an op; everything below the
-configuration (plans, attributes) is a function of it.
+configuration (plans, attributes) depends on this value alone.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class TileNumerics:
     """The numerics of one tile op.
 
     Attributes:
-        target: The machine that is planned for.
+        target: The machine to plan for.
         partials: Type of partial results, "float32" or "float16".
         available_memory_proportion: Share of a tile's memory that an op's plan may take, (0, 1].
         stochastic_rounding: Whether float16 results are rounded stochastically.
         nanoo: Whether float16 overflow gives NaN (else the largest finite value).
-        out_of_memory: "raise", "warn" or "report" (neither) where no plan fits a tile.
+        out_of_memory: "raise", "warn" or "report" (neither), for the case that no plan fits a tile.
     """
 
     target: Target
@@ -67,7 +67,7 @@ class TileNumerics:
 def numerics_for(
     family: Literal["matmul", "conv"], configuration: DeviceConfiguration
 ) -> TileNumerics:
-    """Returns the numerics of an op of `family` here: the configuration under the scopes."""
+    """Returns the numerics of an op of `family` here: the configuration with scopes' overrides."""
     options = configuration.matmul if family == "matmul" else configuration.conv
     scope = scopes.current()
     stochastic = configuration.stochastic_rounding != "off"

@@ -1,4 +1,4 @@
-"""From a TensorFlow op to the shape that a plan splits.
+"""Derives the shape that a plan splits from a TensorFlow op.
 
 Every function here takes an op's attributes and the static shapes of its inputs and returns the
 `OpShape` of its tile twin, or raises `Untileable` with the reason why it has none.
@@ -25,7 +25,7 @@ class Untileable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpInputs:
-    """What is known of an op before it is created.
+    """The properties of an op that are known before it is created.
 
     Attributes:
         op: Its name, for messages.
@@ -66,7 +66,7 @@ def batch_matmul_shape(op: OpInputs) -> OpShape:
 
 
 def einsum_shape(op: OpInputs) -> OpShape:
-    """Returns the shape of an Einsum, where it is a batched matmul."""
+    """Returns the shape of an Einsum if it is a batched matmul."""
     equation = op.attributes["equation"]
     try:
         roles = einsum.labels_of(equation)

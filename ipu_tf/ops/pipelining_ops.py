@@ -1,4 +1,4 @@
-"""What a pipeline is told: the order of its stages, what it computes again, options of stages."""
+"""The options of a pipeline: the order of its stages, recomputation, options of stages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import tensorflow as tf
 
 
 class PipelineSchedule(enum.Enum):
-    """In which order the stages of different micro-batches run.
+    """The order in which the stages of different micro-batches run.
 
     Grouped runs the forward passes of all stages at once, then all backward passes. Interleaved
-    runs a forward and a backward pass by turns, with less to stash. Sequential runs one
-    micro-batch at a time.
+    alternates forward and backward passes, with less to stash. Sequential runs one micro-batch at a
+    time.
     """
 
     Grouped = 0
@@ -26,9 +26,9 @@ class PipelineSchedule(enum.Enum):
 class RecomputationMode(enum.Enum):
     """How the backward pass of a stage gets the activations of its forward pass.
 
-    Auto leaves it to the configuration and the schedule. RecomputeThenBackpropagate computes all
-    of a stage again, then its backward pass. RecomputeAndBackpropagateInterleaved computes again
-    from checkpoint to checkpoint.
+    Auto leaves it to the configuration and the schedule. RecomputeThenBackpropagate recomputes a
+    whole stage, then runs its backward pass. RecomputeAndBackpropagateInterleaved recomputes from
+    checkpoint to checkpoint.
     """
 
     Auto = 0
@@ -65,7 +65,7 @@ class PipelineStageOptions:
 
 @tf.autograph.experimental.do_not_convert
 def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
-    """Returns the tensors, which a pipeline stage keeps when it computes activations again.
+    """Returns the tensors; a pipeline stage keeps them when it recomputes activations.
 
     Args:
         tensors: A tensor, or a structure of tensors.
@@ -75,16 +75,16 @@ def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
 
 
 def schedule_depth(schedule: PipelineSchedule, ipus: Sequence[int], *, training: bool) -> int:
-    """Returns the number that the micro-batches of a run of a pipeline are a multiple of.
+    """Returns the number that must divide the micro-batches of a pipeline's run.
 
-    Grouped: the passes that are scheduled, forward and in training backward. Interleaved: how
-    many micro-batches the IPUs can be shared among so that no IPU has two passes at once, which is
+    Grouped: the number of scheduled passes, forward and in training also backward. Interleaved: the
+    number of micro-batches that the IPUs can share so that no IPU has two passes at once, which is
     the number of rotations of the IPUs' order that do not meet. Sequential: 1.
 
     Args:
         schedule: Order of the stages.
         ipus: IPU of each stage.
-        training: Whether the passes back are scheduled, too.
+        training: Whether backward passes are scheduled, too.
     """
     passes = [*ipus, *reversed(ipus)] if training else list(ipus)
     if schedule is PipelineSchedule.Sequential:
@@ -95,7 +95,7 @@ def schedule_depth(schedule: PipelineSchedule, ipus: Sequence[int], *, training:
 
 
 def _rotations_apart(passes: Sequence[int]) -> list[list[int]]:
-    """Returns rotations of a sequence of which no two have the same value at the same place."""
+    """Returns rotations of a sequence, no two of which have the same value at the same place."""
     kept: list[list[int]] = []
     for offset in range(len(passes)):
         rotation = [*passes[offset:], *passes[:offset]]

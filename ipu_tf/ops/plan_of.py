@@ -15,7 +15,7 @@ def plan_of(target: Callable[..., tf.Tensor] | tf.Tensor, *args: Any, **kwargs: 
     """Returns the plan of a tile op.
 
     Args:
-        target: A function of `ipu_tf.ops`, or a tensor that a tile op gives in a graph.
+        target: A function of `ipu_tf.ops`, or a tensor that a tile op returns in a graph.
         *args: With a function: its arguments; tensors may be `tf.TensorSpec`s.
         **kwargs: With a function: its keyword arguments.
 
@@ -34,7 +34,7 @@ def plan_of(target: Callable[..., tf.Tensor] | tf.Tensor, *args: Any, **kwargs: 
 
 
 def _placeholders(values: Any) -> Any:
-    """Returns `values` with a graph input in the place of every TensorSpec."""
+    """Returns `values` with a graph input in place of every TensorSpec."""
     return tf.nest.map_structure(
         lambda value: (
             tf.raw_ops.Placeholder(dtype=value.dtype, shape=value.shape)

@@ -39,10 +39,10 @@ def histogram_normalize(hist: Any) -> tf.Tensor:
 
 @tf.autograph.experimental.do_not_convert
 def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> tf.Tensor:
-    """Returns how many values fall between neighbouring levels.
+    """Returns the numbers of values between neighbouring levels.
 
     Bin 0 counts the values below `levels[0]`, bin i those from `levels[i - 1]` up to but not
-    including `levels[i]`, and the last bin all others, NaN among them.
+    including `levels[i]`, and the last bin all others, including NaN.
 
     Args:
         inputs: Values, float16 or float32 of rank 1.
@@ -53,7 +53,7 @@ def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> tf.T
         n + 1 counts, float32.
 
     Raises:
-        ValueError: A tensor of another dtype or rank.
+        ValueError: A tensor has another dtype or rank.
     """
     inputs, levels = tf.convert_to_tensor(inputs), tf.convert_to_tensor(levels)
     for name, tensor in (("inputs", inputs), ("levels", levels)):
@@ -84,7 +84,7 @@ def histogram_update(
         n + 1 counts, float32.
 
     Raises:
-        ValueError: A tensor of another dtype or rank, or a histogram of other than n + 1 bins.
+        ValueError: A tensor has another dtype or rank, or the histogram does not have n + 1 bins.
     """
     hist, levels = tf.convert_to_tensor(hist), tf.convert_to_tensor(levels)
     if hist.dtype != tf.float32:

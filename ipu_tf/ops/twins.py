@@ -1,4 +1,4 @@
-"""The table of twins: which TensorFlow op has which tile op, and with which attributes.
+"""The table of twins: the tile op of each TensorFlow op, and its attributes.
 
 A tile op has the inputs, outputs and attributes of its stock twin plus its own (`plan`, `method`,
 `serial`, `partials`, `rounding`, `nanoo`, `stream`), so either can stand in the other's place in
@@ -26,8 +26,8 @@ class Twin:
 
     Attributes:
         tile_op: Registered name.
-        family: Whose configuration options apply.
-        shape: From the op's inputs to the shape a plan splits.
+        family: The family of configuration options that apply.
+        shape: Maps the op's inputs to the shape that a plan splits.
         sizes_input: Index of the input that holds sizes (gradients of convolutions), or None.
     """
 
@@ -81,7 +81,7 @@ def plan_for(shape: OpShape, numerics: TileNumerics, plan: Plan | None, op: str)
     """Returns the plan of an op: the given one, checked, or the planner's.
 
     Raises:
-        ValueError: The given plan is of the wrong kind, does not fit the shape or the machine.
+        ValueError: The given plan is of the wrong kind, or does not fit the shape or the machine.
         IPUOutOfMemoryError: No plan fits a tile and the configuration says "raise".
     """
     if plan is None:

@@ -1,8 +1,8 @@
 """Converters of tile ops for TensorFlow's vectorisation of loops: batched tile ops.
 
 `tf.vectorized_map`, `batch_jacobian` and `jacobian` trace one iteration and then convert each of
-its ops to one that does all iterations at once. A converted tile op has the partials and the
-rounding of the op itself, but a plan of its own, as it has another shape.
+its ops to one that does all iterations at once. A converted tile op keeps the partials and the
+rounding of the original op, but has its own plan, because its shape differs.
 
 Importing this module registers them with TensorFlow.
 """
@@ -27,13 +27,14 @@ _CHANNELS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Iterations:
-    """An op of a loop body, to be done for all iterations at once.
+    """An op of a loop body, to be converted for all iterations at once.
 
     Attributes:
         op: The op of one iteration.
         count: Number of iterations.
-        operands: Its converted inputs; those that differ between iterations have these in front.
-        stacked: Which of the inputs differ.
+        operands: Its converted inputs; those that differ between iterations have a leading axis of
+            iterations.
+        stacked: Whether each input differs between iterations.
     """
 
     op: Any
@@ -42,20 +43,20 @@ class _Iterations:
     stacked: tuple[bool, ...]
 
     def stack(self, index: int) -> tf.Tensor:
-        """Returns an input with the iterations in front."""
+        """Returns an input with a leading axis of iterations."""
         tensor = self.operands[index]
         if self.stacked[index]:
             return tensor
         return tf.broadcast_to(tensor, [self.count, *tensor.shape])
 
     def fold(self, index: int, axis: int) -> tf.Tensor:
-        """Returns an input whose iterations are the slower part of an axis."""
+        """Returns an input with its iterations as the slower part of an axis."""
         tensor = tf.experimental.numpy.moveaxis(self.stack(index), 0, axis)
         shape = tensor.shape.as_list()
         return tf.reshape(tensor, [*shape[:axis], -1, *shape[axis + 2 :]])
 
     def unfold(self, tensor: tf.Tensor, axis: int) -> tf.Tensor:
-        """Returns the iterations of a result, which are the slower part of an axis, in front."""
+        """Returns a result with its iterations, the slower part of an axis, moved to the front."""
         shape = tensor.shape.as_list()
         tensor = tf.reshape(tensor, [*shape[:axis], self.count, -1, *shape[axis + 1 :]])
         return tf.experimental.numpy.moveaxis(tensor, axis, 0)
@@ -102,7 +103,7 @@ def _matmul(loop: _Iterations) -> tf.Tensor:
     if all(loop.stacked):
         flips = {"adj_x": flip_a, "adj_y": flip_b}
         return tile_op("BatchMatMulV2", [a, b], flips, numerics=numerics)
-    # The iterations are more rows or more columns of one product.
+    # The iterations become more rows or more columns of one product.
     if loop.stacked[0]:
         a, axis = loop.fold(0, 1 if flip_a else 0), 0
     else:
@@ -118,13 +119,13 @@ def _batch_matmul(loop: _Iterations) -> tf.Tensor:
         for tensor, is_stacked in zip(loop.operands, loop.stacked, strict=True)
     ]
     flips = {name: loop.op.get_attr(name) for name in ("adj_x", "adj_y")}
-    # Version 3 differs in the type of the result, which that of a tile op is not free to be.
+    # Version 3 may set the type of the result, which a tile op may not.
     numerics = numerics_of(loop.op, "BatchMatMulV2")
     return tile_op("BatchMatMulV2", operands, flips, numerics=numerics)
 
 
 def _with_rank(stacked: tf.Tensor, rank: int) -> tf.Tensor:
-    """Returns a tensor with dimensions of one after the first, so that the others broadcast."""
+    """Returns a tensor with axes of size 1 after the first, so that the others broadcast."""
     count, *shape = stacked.shape.as_list()
     return tf.reshape(stacked, [count, *[1] * (rank - 1 - len(shape)), *shape])
 
@@ -150,8 +151,8 @@ def _index_check(loop: _Iterations) -> tf.Tensor:
 class _Convolution:
     """Converters of the three passes of a convolution.
 
-    Iterations of one filter are more images of a batch. Otherwise each iteration is a group of its
-    own of a grouped convolution; where its filter is all that differs, it is more channels.
+    Iterations with one filter become more images of a batch. Otherwise each iteration becomes a
+    separate group of a grouped convolution; if only its filter differs, it becomes more channels.
 
     Attributes:
         stock: Type of the stock op of the forward pass.

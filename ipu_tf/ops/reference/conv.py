@@ -50,7 +50,7 @@ def conv2d(
         `[batch, out rows, out columns, out channels]`, of the inputs' type.
 
     Raises:
-        ValueError: The types or shapes do not go together, or the plan splits an extent into too
+        ValueError: The types or shapes do not fit together, or the plan splits an extent into too
             many parts.
     """
     shape = _shape("forward", x.shape, w.shape, (x, w), strides, padding, dilations)
@@ -146,7 +146,7 @@ def depthwise_conv2d(
     dilations: tuple[int, int] = (1, 1),
     rounding: Rounding = NEAREST,
 ) -> NDArray[np.floating]:
-    """Returns the depthwise convolution of images with a filter of one group a channel.
+    """Returns the depthwise convolution of images with a filter of one group per channel.
 
     The filter is `[kernel rows, kernel columns, channels, multiplier]`; everything else is as in
     `conv2d`. Its gradients are those of `conv2d` for the filter `as_grouped_filter(w)`.
@@ -163,7 +163,7 @@ def depthwise_conv2d(
 
 
 def as_grouped_filter(w: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Returns a depthwise filter as the filter of a convolution with one group a channel."""
+    """Returns a depthwise filter as the filter of a convolution with one group per channel."""
     kernel_rows, kernel_columns, channels, multiplier = w.shape
     return w.reshape(kernel_rows, kernel_columns, 1, channels * multiplier)
 

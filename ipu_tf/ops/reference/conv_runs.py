@@ -1,4 +1,4 @@
-"""The runs of a convolution's tile: which products it adds, in which order.
+"""The runs of a convolution's tile: the products that it adds, in order.
 
 Images are `[groups, batch, rows, columns, channels]` and filters `[groups, kernel rows, kernel
 columns, in channels, out channels]`.

@@ -1,6 +1,6 @@
 """Executes a plan tile by tile.
 
-An op hands over its `TileOp`: the shape that the plan splits, the layout of its result, and for
+An op passes its `TileOp`: the shape that the plan splits, the layout of its result, and for
 the block of a tile the runs of its reduction. This module does the rest: it cuts runs into
 passes, accumulates, rounds, and adds up the partials of tiles that share an output block.
 """
@@ -26,12 +26,12 @@ Ranges: TypeAlias = dict[str, range]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tap:
-    """One reduction element: what a tile multiplies and adds for it.
+    """One reduction element: the factors that a tile multiplies and adds for it.
 
     Attributes:
         left: Factors from the left input, broadcastable to the block.
         right: Factors from the right input, broadcastable to the block.
-        formed: Where the product is formed at all, broadcastable to the block.
+        formed: Where the product exists at all, broadcastable to the block.
     """
 
     left: Array
@@ -50,7 +50,7 @@ class TileOp:
     Attributes:
         shape: The op's shape; its extents are what the plan splits.
         output_splits: The extents of the result, outermost first.
-        runs: Gives the runs of a tile.
+        runs: Returns the runs of a tile.
     """
 
     shape: OpShape

@@ -27,8 +27,8 @@ def matmul(
         a: `[m, k]`, or `[k, m]` with `transpose_a`; float32 or float16.
         b: `[k, n]`, or `[n, k]` with `transpose_b`; of the same type.
         plan: How the product is split over tiles; None computes it on one tile.
-        transpose_a: Whether `a` comes transposed.
-        transpose_b: Whether `b` comes transposed.
+        transpose_a: Whether `a` is given transposed.
+        transpose_b: Whether `b` is given transposed.
         rounding: How float16 is rounded.
 
     Returns:

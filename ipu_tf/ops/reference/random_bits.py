@@ -31,8 +31,8 @@ class Xoroshiro128Plus:
     """xoroshiro128+ with the shifts 24, 16 and 37: 64 random bits a step.
 
     Args:
-        state: The two state words, each below `2**64`. Two zeros, which the generator cannot
-            leave, stand for (1, 0).
+        state: The two state words, each below `2**64`. Two zeros, a state that the generator
+            cannot leave, stand for (1, 0).
     """
 
     def __init__(self, state: tuple[int, int]) -> None:
@@ -56,7 +56,7 @@ class Xoroshiro128Plus:
     def next_16(self, count: int) -> NDArray[np.int64]:
         """Returns `count` numbers below 65536: four of every word, lowest bits first.
 
-        What is left of the last word serves the next request.
+        The rest of the last word serves the next request.
         """
         numbers = self._spare
         while len(numbers) < count:

@@ -24,7 +24,7 @@ def round16(
     """Returns the values rounded to float16, as float32 of the same shape.
 
     Args:
-        values: What to round; computed in float64, in which every step is exact for float32.
+        values: The values; computed in float64, in which every step is exact for float32.
         nanoo: Whether an overflow gives NaN; else it gives the largest finite float16.
         bits: Random numbers below 65536, as many as values, for stochastic rounding; None rounds
             to nearest, ties to even.
@@ -73,7 +73,7 @@ class Rounding:
             )
 
     def on_tile(self, tile: int) -> TileRounder:
-        """Returns what rounds on one tile; every tile has random bits of its own."""
+        """Returns the rounder of one tile; every tile has its own random bits."""
         if self.mode == "nearest":
             return TileRounder(nanoo=self.nanoo)
         generator = Xoroshiro128Plus.for_tile(

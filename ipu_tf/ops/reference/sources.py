@@ -1,4 +1,4 @@
-"""Which element of an image a kernel position reads, along one axis."""
+"""The element of an image that a kernel position reads, along one axis."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WindowSource(_Axis):
 
 
 class GradientSource(_Axis):
-    """Reads of the input gradient: outputs whose window covered an input, by flipped kernel."""
+    """Reads of the input gradient: outputs whose windows covered an input, by flipped kernel."""
 
     __slots__ = ()
 
