@@ -64,7 +64,7 @@ class PipelineCandidate:
 
     @property
     def overflow_bytes(self) -> int:
-        """Bytes by which the fullest tile of all exceeds what a tile has; 0 if it fits."""
+        """Bytes by which the fullest tile of all exceeds the memory of a tile; 0 if it fits."""
         return max(0, max(self.ipu_bytes) - self.tile_bytes)
 
     @property

@@ -21,8 +21,8 @@ def _of_class(owner: Any, function: str) -> Deployment | None:
 
 
 register = _of_class.register
-"""Registers a function from an object and the name of its method to a pipeline, or None, for the
-class in the annotation of its first parameter."""
+"""Registers a function for the class in its first parameter's annotation. The function maps an
+object and the name of its method to a pipeline, or None."""
 
 
 def deployment_of(owner: Any, function: str) -> Deployment | None:

@@ -217,7 +217,7 @@ def _holds(library: FuncGraph, nodes: Iterable[Any], wanted: Callable[[str], boo
             if wanted(node.op):
                 return True
             called = [f.name for value in node.attr.values() for f in functions_of(value)]
-            for name in {*called, node.op} - seen:  # Functions of v1 are ops of their own name.
+            for name in {*called, node.op} - seen:  # v1 functions are ops of that name.
                 seen.add(name)
                 function = _function_of(library, name)
                 if function is not None and holds(function.cached_definition.node_def):

@@ -52,7 +52,7 @@ class PipelineStage:
         """Enters the scope.
 
         Raises:
-            RuntimeError: It is outside of an IPU strategy's scope, or inside of another stage.
+            RuntimeError: It is outside of an IPU strategy's scope, or inside another stage.
         """
         if not isinstance(tf.distribute.get_strategy(), IPUStrategyV1):
             raise RuntimeError(

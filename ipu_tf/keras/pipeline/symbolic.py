@@ -58,7 +58,7 @@ def shapes_of(structure: Any) -> Any:
 
 
 def _symbolic_inputs(model: keras.Model, seen: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the arguments of the last symbolic call of a model, or what it was built with."""
+    """Returns the arguments of the last symbolic call of a model, or of its build."""
     if nodes := inbound_nodes(model):
         arguments = nodes[-1].arguments
         return fresh(arguments.args), fresh(arguments.kwargs)

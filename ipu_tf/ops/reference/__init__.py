@@ -1,6 +1,6 @@
 """The definition of the tile ops: a slow interpreter of plans in NumPy.
 
-`docs/numerics.md` says in words what these functions do in code; the C++ kernels are tested
+`docs/numerics.md` describes in words the work of these functions; the C++ kernels are tested
 against them, bit for bit wherever float16 is rounded.
 
 Where values are rounded
@@ -13,8 +13,8 @@ Where values are rounded
 * float32 inputs are never rounded to less than float32; the order of their sums within a part is
   not defined.
 
-On what evidence
-----------------
+Evidence
+--------
 The Tile Vertex ISA (Graphcore, release 1.2.3 for IPU2, March 2022), by section:
 
 * 2.9.9: the accumulators of IPU2 are float32. 2.9.11: an AMP instruction takes a partial result
@@ -40,8 +40,8 @@ poplibs (release 3.4):
 * Stochastic rounding stays on in AMP vertices unless the internal option
   `disableSRForAMPVertices` is set (include/poplin/MatMul.hpp; the default is false).
 
-What is our choice, or not known
---------------------------------
+Our choices, and unknowns
+-------------------------
 * The order of additions within a pass. How a dot product of four is rounded is left blank in the
   ISA (4.1.3.18, TFPU_F16DotProduct; 2.9.10 only says that it may differ from the exact one). We
   add the products one by one.
@@ -57,7 +57,7 @@ What is our choice, or not known
   worker, two steps an instruction, up to 24 random bits a value. Ours is xoroshiro128+ with one
   generator a tile and call and 16 bits a value. A normal float16 result drops 13 bits, so both
   round up with the same probability; for subnormals ours is off by less than 2^-16. The sequence
-  of bits cannot be the machine's, because which worker computes what is not published.
+  of bits cannot be the machine's, because its assignment of work to workers is not published.
 """
 
 from ipu_tf.ops.reference.conv import (

@@ -48,7 +48,7 @@ class TileOp:
     """An op as the interpreter sees it.
 
     Attributes:
-        shape: The op's shape; its extents are what the plan splits.
+        shape: The op's shape; the plan splits its extents.
         output_splits: The extents of the result, outermost first.
         runs: Returns the runs of a tile.
     """
