@@ -1,4 +1,4 @@
-"""Small functions that scripts use beside the configuration, with the configuration's names."""
+"""Small functions for scripts, and the names of the configuration again."""
 
 from __future__ import annotations
 

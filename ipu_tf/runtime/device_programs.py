@@ -210,7 +210,7 @@ def own_error(
 
     Args:
         error: The raised error: the compiler's error itself, or AutoGraph's in its place.
-        program: Name of the traced program.
+        program: The traced program.
         configuration: The device.
     """
     for cause in (error, error.__context__):

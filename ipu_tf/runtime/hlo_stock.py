@@ -108,7 +108,7 @@ class StockFunctions:
         return self._bounds.get(loop.body, loop_bounds.ANY_SIZE)
 
     def branches(self, names: Sequence[str]) -> None:
-        """Notes the stacks of a conditional's branches that their other branches stand in for."""
+        """Notes the stacks that nodes in other branches of the same conditional stand for."""
         found = [self._find(name) for name in names]
         for name, function in zip(names, found, strict=True):
             nodes = {node.name: node for node in function.node_def}

@@ -98,7 +98,7 @@ class CaptureActivationGradients(_GradientCapture):
         **kwargs: Arguments of every layer.
 
     Raises:
-        ValueError: `layer` is not a Keras layer, or all its activation functions are in loops.
+        ValueError: `layer` is not a Keras layer, or has no activation function outside a loop.
     """
 
     def __init__(self, layer: keras.layers.Layer, tag: str | None = None, **kwargs: Any) -> None:
