@@ -109,7 +109,7 @@ def checked(
 
 
 def _is_safe(indices: tf.Tensor, limits: Limits) -> bool:
-    """Returns whether indices need no check: they are constant, or already checked."""
+    """Returns whether indices need no check: they are constants in range, or already checked."""
     op = getattr(indices, "op", None)  # An eager tensor has none.
     if op is not None and op.type == CHECK:
         return True
