@@ -1,6 +1,6 @@
 """The command line: `ipu-tf estimate module:function` and `ipu-tf validate FILE.json`.
 
-Commands that trace a model load TensorFlow, the others do not. Bad input gives one line on the
+Only commands that trace a model load TensorFlow. Bad input gives one line on the
 error output and exit code 2.
 """
 
@@ -136,7 +136,7 @@ def _validate(options: argparse.Namespace) -> int:
 
 
 def _machine(chip: str) -> Any:
-    """Returns the chip of that name, or what "module:name" names.
+    """Returns the chip of that name, or the object named "module:name".
 
     Raises:
         UsageError: There is no such chip, module or name.
@@ -152,7 +152,7 @@ def _machine(chip: str) -> Any:
 
 
 def _model(path: str) -> Any:
-    """Returns the function, class or model that "module:function" names.
+    """Returns the function, class or model named "module:function".
 
     Raises:
         UsageError: There is no such module or function, or it needs arguments.
@@ -180,7 +180,7 @@ def _model(path: str) -> Any:
 
 
 def _is_model(found: Any) -> bool:
-    import keras  # It takes seconds to load; a module that makes models has done so.
+    import keras  # Takes seconds to load; a module that makes models has already loaded it.
 
     return isinstance(found, keras.Model)
 
@@ -192,11 +192,11 @@ def _is_layer(found: Any) -> bool:
 
 
 def _needed_arguments(function: Callable[..., Any]) -> list[str]:
-    """Returns the names of the arguments that a function cannot be called without."""
+    """Returns the names of the required arguments of a function."""
     made_by = function.__init__ if inspect.isclass(function) else function
     try:
         parameters = [*inspect.signature(made_by).parameters.values()]
-    except ValueError:  # Some that are not written in Python have none.
+    except ValueError:  # Some functions that are not written in Python have none.
         return []
     if inspect.isclass(function):
         del parameters[0]  # The object itself.
@@ -205,7 +205,7 @@ def _needed_arguments(function: Callable[..., Any]) -> list[str]:
 
 
 def _marking_errors(function: Callable[[], Any]) -> Callable[[], Any]:
-    """Returns the function with its errors told apart from those of the estimate."""
+    """Returns the function with its errors marked, to tell them from errors of the estimate."""
 
     @functools.wraps(function)
     def made() -> Any:

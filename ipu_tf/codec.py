@@ -1,7 +1,7 @@
-"""Dataclasses as plain data and back, by the types of their fields.
+"""Converts dataclasses to plain data and back, by the types of their fields.
 
-Plain data is what JSON holds: objects, lists, strings, numbers, booleans, null. Nothing else is
-ever made from a file: there are no class names to load but those that a field's type lists.
+Plain data is the content of JSON: objects, lists, strings, numbers, booleans, null. A file cannot
+create anything else: the codec loads only the classes that a field's type lists.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def encode(value: Any, hint: Any = None) -> Any:
     """Returns a value as plain data.
 
     Args:
-        value: A dataclass, or what its fields hold: numbers, strings, None, mappings by string,
+        value: A dataclass, or a value of its fields: numbers, strings, None, mappings by string,
             sequences, integer arrays.
-        hint: The type as which it is to be read. Of one that lists several dataclasses, the name of
-            the value's own is written, too.
+        hint: The type to read it as. If it lists several dataclasses, the data also names the
+            value's class.
 
     Raises:
         TypeError: A value of another kind.
@@ -58,7 +58,7 @@ def encode(value: Any, hint: Any = None) -> Any:
 
 
 def decode(wanted: type[_T], data: Any, path: str = "") -> _T:
-    """Returns the value of a type that plain data describes.
+    """Returns the value, of a given type, that plain data describes.
 
     Args:
         wanted: The type: a dataclass, or the type of a field of one.
@@ -66,7 +66,7 @@ def decode(wanted: type[_T], data: Any, path: str = "") -> _T:
         path: Where the data stands, for messages.
 
     Raises:
-        CodecError: It describes none; the message says where, and what was expected.
+        CodecError: It describes no such value; the message says where, and what was expected.
     """
     value: _T = _decode(wanted, data, path)
     return value

@@ -1,4 +1,4 @@
-"""What `MODULE:NAME` and `FILE.py:NAME` name in the user's code."""
+"""Finds objects of the user's code by `MODULE:NAME` or `FILE.py:NAME`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def is_path(text: str) -> bool:
 
 
 def named(path: str, kind: str) -> Any:
-    """Returns what "module:name" or "file.py:name" names, in modules of this folder, too.
+    """Returns the object named "module:name" or "file.py:name"; also finds modules of this folder.
 
     Args:
         path: A text that `is_path`; the name may be dotted.
-        kind: What is looked for, for messages.
+        kind: The kind of object, for messages.
 
     Raises:
         UsageError: There is no such module, file or name, or it does not compile.
@@ -54,7 +54,7 @@ def _of_name(source: str, attribute: str) -> ModuleType:
             f"name a module by its dotted name, or a file with its '.py'. Write "
             f"'{better}:{attribute}'. Received: '{source}:{attribute}'."
         )
-    _search_first("")  # This folder, as `python -m` has it.
+    _search_first("")  # This folder, as with `python -m`.
     try:
         return importlib.import_module(source)
     except ModuleNotFoundError as error:
@@ -71,9 +71,9 @@ def _of_file(source: str, attribute: str) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"there is no file '{source}'. Received: '{source}:{attribute}'.")
     _search_first(str(path.resolve().parent))
-    # Another name than the file's own: that may be an installed module's.
+    # Not the file's own name: an installed module may have it.
     spec = importlib.util.spec_from_file_location(f"user_file_{path.stem}", path.resolve())
-    if spec is None or spec.loader is None:  # Not of files that end in ".py".
+    if spec is None or spec.loader is None:  # Cannot happen for files that end in ".py".
         raise UsageError(f"file '{source}' is no Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # Dataclasses and pickle look for it there.

@@ -1,8 +1,8 @@
-"""From a module to the program of one IPU.
+"""Compiles a module to the program of one IPU.
 
-Parameters are placed, instructions lowered, nodes ordered, and the outcome is laid out in time:
-steps, tensors, and the memory of every tile. Models one run: inputs come from the host at its
-beginning, results that are no new values of variables go there; variables stay on the tiles.
+Places parameters, lowers instructions, orders nodes, and lays out the outcome in time: steps,
+tensors, and the memory of every tile. Models one run: inputs come from the host at its beginning,
+results other than new values of variables go back to the host; variables stay on the tiles.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def build_program(
 
     Args:
         module: The function, simplified.
-        options: The chip, and how to plan.
+        options: The chip, and options of the planner.
         plans: Plans that tile ops run, by the name of their TensorFlow op.
 
     Raises:
@@ -84,7 +84,7 @@ def new_session(
     options: CompilerOptions,
     plans: Mapping[str, tuple[OpShape, Plan]],
 ) -> Session:
-    """Returns what the blocks of a module will share; arguments as for `build_program`."""
+    """Returns the session that the blocks of a module share; arguments as for `build_program`."""
     context = LoweringContext(
         options=options,
         plans=plans,
@@ -96,7 +96,7 @@ def new_session(
 
 
 def lower_entry(session: Session, module: Module) -> tuple[list[Node], Block]:
-    """Returns what runs first, to fetch the inputs, and the ordered block of all the rest."""
+    """Returns the nodes that fetch the inputs first, and the ordered block of all others."""
     parameters = place_parameters(session, module)
     stream_in = [*_receive(module, parameters), *_stream_in(session, module, parameters)]
     builder = BlockBuilder(session)
@@ -125,7 +125,7 @@ def lower_entry(session: Session, module: Module) -> tuple[list[Node], Block]:
 
 
 def _stream_in(session: Session, module: Module, parameters: list[Values]) -> list[Node]:
-    """Returns the node that brings all inputs from the host, if there are any."""
+    """Returns the node that brings all inputs from the host, if the module has any."""
     streamed = [
         (parameter, value)
         for parameter, values in zip(module.parameters, parameters, strict=True)
@@ -141,7 +141,7 @@ def _stream_in(session: Session, module: Module, parameters: list[Values]) -> li
 
 
 def _receive(module: Module, parameters: list[Values]) -> list[Node]:
-    """Returns the node that stands for what other IPUs have sent, if there is anything.
+    """Returns the node that stands for values from other IPUs, if there are any.
 
     It takes no time: transfers are between the stages of a pipeline, not within one.
     """
@@ -158,7 +158,7 @@ def _receive(module: Module, parameters: list[Values]) -> list[Node]:
 
 
 def _add_send(builder: BlockBuilder, outputs: Values) -> None:
-    """Adds the node that keeps what other IPUs get until everything has run."""
+    """Adds the node that keeps values for other IPUs until everything has run."""
     if outputs:
         instruction = Instruction(name="sent", opcode="send", type=TupleType(()))
         builder.add(make_node(instruction, LoweredInstruction(), outputs, ()))
@@ -176,5 +176,5 @@ def _add_stream_out(builder: BlockBuilder, outputs: Values) -> None:
 
 
 def _array_of(value: Value) -> Array:
-    """Returns the type of an array as the host link sees it: so many bytes."""
+    """Returns the type of an array as the host link sees it: its bytes."""
     return Array("u8", (value.placement.bytes,))

@@ -1,7 +1,7 @@
 """Lowered computations: nodes that read and write buffers, before and after they are ordered.
 
-A block is one computation, a body of a loop, say. Its nodes run on tiles; views, tuples and
-parameters are no nodes, they only say which buffer a value lies in.
+A block is one computation, such as the body of a loop. Its nodes run on tiles; views, tuples and
+parameters are not nodes, they only tell the buffer of a value.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Buffer:
     Attributes:
         name: Name of the instruction that makes it, or path of a variable.
         layer: Path of its Keras layer, "" for none.
-        category: What it is.
+        category: Its category.
         footprint: The tiles that hold it.
         bytes: Bytes of the tensor, without padding.
-        always_live: Whether its memory is never given back.
+        always_live: Whether its memory is never freed.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Buffer:
 
 
 class Buffers:
-    """All buffers of a program in the making, numbered; two may turn out to be the same memory."""
+    """All buffers of a program that is being built, by number; two may merge to the same memory."""
 
     def __init__(self) -> None:
         self._buffers: list[Buffer] = []
@@ -59,7 +59,7 @@ class Buffers:
         return len(self._buffers) - 1
 
     def find(self, number: int) -> int:
-        """Returns the number of the memory that a buffer is."""
+        """Returns the number of a buffer's memory, after merges."""
         root = number
         while self._same_as[root] != root:
             root = self._same_as[root]
@@ -68,7 +68,7 @@ class Buffers:
         return root
 
     def merge(self, number: int, *, into: int) -> None:
-        """Makes a buffer the memory of another, whose name and kind stay."""
+        """Merges a buffer into another, which keeps its name and kind."""
         self._same_as[self.find(number)] = self.find(into)
 
     def footprint_bytes(self, number: int) -> int:
@@ -82,9 +82,9 @@ class Value:
     """An array on tiles.
 
     Attributes:
-        placement: How it lies.
+        placement: Its placement.
         buffer: Number of the memory it lies in; several values may share it.
-        made_by: Index of the node that makes it, in its block; None for what comes from outside.
+        made_by: Index of the node that makes it, in its block; None if it comes from outside.
     """
 
     placement: Placement
@@ -98,21 +98,21 @@ Values: TypeAlias = tuple[Value, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """What one instruction runs.
+    """The work of one instruction.
 
     Attributes:
         instruction: The instruction; copies that the compiler adds have one, too.
-        lowered: What it runs, besides its bodies.
+        lowered: Its supersteps and memory, without its bodies.
         reads: Buffers that it reads.
         writes: Buffers that it makes.
         fills: Buffer of the caller that it copies to; None for all other nodes.
-        after: Indices of the nodes of the same block that have to run before it.
-        overwritable: Buffers among `reads` that lie like `writes[0]` and are read element by
-            element: it may be made in their memory where nobody reads them later.
-        vanishes: Whether nothing runs if it writes where it reads: a copy.
-        bodies: Blocks that run in it, in order, each with the number of times, in the mean.
-        idle_bodies: Blocks that do not count, such as the cheaper branches of a conditional: of
-            them only code and vertex state are kept.
+        after: Indices of the nodes of the same block that must run before it.
+        overwritable: Buffers among `reads` that are placed like `writes[0]` and read element by
+            element: if no later node reads one, `writes[0]` may use its memory.
+        vanishes: Whether it is a copy, so that nothing runs if it writes where it reads.
+        bodies: Blocks that run in it, in order, each with its mean number of runs.
+        idle_bodies: Blocks that do not count, such as the cheaper branches of a conditional: only
+            their code and vertex state take memory.
     """
 
     instruction: Instruction
@@ -134,9 +134,9 @@ class Block:
     Attributes:
         nodes: In an order that respects `Node.after`, apart from orderings added late.
         results: The arrays of its root.
-        arguments: Buffers that belong to the caller and stay when the block is done.
-        order: Indices of the nodes in the order in which they run; empty until scheduled.
-        peak_bytes: Bytes beyond arguments and results that are live at a time, on all tiles.
+        arguments: Buffers that belong to the caller and outlive the block.
+        order: Indices of the nodes in the order they run; empty until scheduled.
+        peak_bytes: Most bytes live at a time on all tiles, without arguments and results.
     """
 
     nodes: list[Node]

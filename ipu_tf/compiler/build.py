@@ -3,9 +3,9 @@
 Calls and maps become part of the block that holds them; loops and conditionals become nodes with
 blocks of their own.
 
-Models a loop whose length is not known as if it ran once, and of a conditional the branch that
-takes longest; the program's notes say so. What a loop carries lies in place: every iteration
-leaves it where it found it, by a copy where the body makes it elsewhere.
+Models a loop of unknown length as one iteration, and a conditional as its longest branch; the
+program's notes say so. The state of a loop stays in place: every iteration leaves it where it found
+it, by a copy if the body makes it elsewhere.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _PASSED_ON = frozenset({"tuple", "opt-barrier"})
 
 
 _CATEGORIES: Mapping[str, Category] = {"constant": "constants", "infeed": "inputs"}
-"""What the results of an opcode are, where they are no activations."""
+"""Categories of the results of opcodes, where they are not activations."""
 
 
 class BlockBuilder(OpenBlock):
     """Lowers computations into the nodes of one block.
 
     Args:
-        session: What the blocks of the program share.
-        layer: The layer that copies belong to; "" gives them to the layer of what they fill.
-        phase: Their part of the training step.
+        session: The session that the blocks of the program share.
+        layer: The layer of copies; "" gives them to the layer of the memory they fill.
+        phase: Their phase of the training step.
     """
 
     def run(
@@ -133,7 +133,7 @@ class BlockBuilder(OpenBlock):
         source: Value,
         read: Sequence[Value],
     ) -> Values:
-        """Returns the arrays of a result that lies in an operand's memory."""
+        """Returns the arrays of a result in an operand's memory."""
         made_by = source.made_by
         if lowered.supersteps:
             made_by = self.add(make_node(instruction, lowered, read, ()))
@@ -145,7 +145,7 @@ class BlockBuilder(OpenBlock):
     def _overwritable(
         self, instruction: Instruction, lowered: LoweredInstruction, operands: list[Values]
     ) -> tuple[int, ...]:
-        """Returns the buffers of operands that the first result may be made in."""
+        """Returns the buffers of operands that the first result may overwrite."""
         if lowered.in_place is None:
             return ()
         candidates = [operands[lowered.in_place]]
@@ -165,7 +165,7 @@ class BlockBuilder(OpenBlock):
     def finish(
         self, results: Values, arguments: Sequence[Value], targets: Mapping[int, Value]
     ) -> Block:
-        """Returns the block, its results stored where they belong and its nodes ordered.
+        """Returns the block with its results stored in their targets and its nodes ordered.
 
         Args:
             results: The arrays of the root.
@@ -309,7 +309,7 @@ def _block(
 def _control_node(
     builder: BlockBuilder, instruction: Instruction, read: Sequence[Value], context: LoweringContext
 ) -> Node:
-    """Returns the node of a loop or conditional, with what control itself costs."""
+    """Returns the node of a loop or conditional, with the cost of control itself."""
     placements = [value.placement for value in read]
     lowered = builder.session.lower(instruction, placements, context)
     return Node(
@@ -321,12 +321,12 @@ def _control_node(
 
 
 def _outside_values(values: Values) -> Values:
-    """Returns values as a called computation sees them: no node of its own makes them."""
+    """Returns values as a called computation sees them: none of its nodes makes them."""
     return tuple(dataclasses.replace(value, made_by=None) for value in values)
 
 
 def _where(instruction: Instruction) -> str:
-    """Returns where an instruction is, for notes."""
+    """Returns the location of an instruction, for notes."""
     if instruction.layer:
         return f"of layer '{instruction.layer}'"
     return f"'{instruction.op_name or instruction.name}'"

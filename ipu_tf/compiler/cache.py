@@ -1,9 +1,9 @@
-"""Programs by what they were compiled from, so that a function traced again is not compiled again.
+"""Caches programs by their inputs, so a function that is traced again is not compiled again.
 
-Two levels of caching make a program cheap to find. Who runs a function keeps its program with the
-executable and pays nothing. Who has traced a function anew, and so has an equal module in other
-objects, finds its program here, for the price of reading the module once (some 3 us an
-instruction).
+Two levels of caching make a program cheap to find. A caller that runs a function keeps its program
+with the executable and pays nothing. A caller that has traced a function again, and so has an equal
+module in other objects, finds its program here for the price of reading the module once (some 3 us
+per instruction).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def fingerprint(
 ) -> bytes:
     """Returns a digest that is the same for equal arguments of a compilation, 16 bytes.
 
-    It depends on names, too: they are in the program's steps and tensors.
+    It depends on names, too: the program's steps and tensors contain them.
     """
     digest = hashlib.blake2b(digest_size=16)
     head = (module.name, module.entry, repr(module.parameters), repr(options), samples_per_run)
@@ -73,7 +73,7 @@ class ProgramCache(Generic[ProgramT]):
     """The programs used last.
 
     Args:
-        capacity: How many are kept.
+        capacity: Number of programs to keep.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -82,7 +82,7 @@ class ProgramCache(Generic[ProgramT]):
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], ProgramT]) -> ProgramT:
-        """Returns the program of a key, made where there is none. Errors are not kept."""
+        """Returns the program of a key; compiles it if it is missing. Does not cache errors."""
         with self._lock:
             if key in self._programs:
                 self._programs.move_to_end(key)

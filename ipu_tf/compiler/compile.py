@@ -1,4 +1,4 @@
-"""From a traced step to its device program, on one IPU or on several."""
+"""Compiles a traced step to its device program, on one IPU or on several."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def compile_program(
     """Returns the device program of a module, compiled once for equal arguments.
 
     Args:
-        module: The function, or the step of one micro-batch, as it was traced; it is simplified
-            here.
-        options: The chip, how to plan, and what is an error.
+        module: The function, or the step of one micro-batch, as traced; this function simplifies
+            it.
+        options: The chip, options of the planner, and which faults are errors.
         plans: Plans that tile ops run, by the name of their TensorFlow op; others are planned.
         samples_per_run: Samples of one run of the module; 0 if unknown.
         deployment: Its stages, and how they run; None runs it whole on one IPU.
@@ -44,7 +44,7 @@ def compile_program(
     Raises:
         IPUOutOfMemoryError: An IPU does not hold its stages, and `options` makes that an error.
         UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
-        ValueError: No system of the chip has so many IPUs, or stages on different IPUs share a
+        ValueError: No system of the chip has enough IPUs, or stages on different IPUs share a
             weight.
     """
 
@@ -63,7 +63,7 @@ def compile_program(
 
 
 def check_memory(program: DeviceProgram, when_over: str) -> None:
-    """Raises or logs where a program does not fit.
+    """Raises or logs an error if a program does not fit.
 
     Args:
         program: The program.
@@ -82,7 +82,7 @@ def check_memory(program: DeviceProgram, when_over: str) -> None:
 
 
 def _memory_errors(program: DeviceProgram) -> Iterator[IPUOutOfMemoryError]:
-    """Yields an error for streaming memory, and for every IPU, that does not hold its part."""
+    """Yields an error for streaming memory, and for every IPU, if its part does not fit."""
     if program.streaming_bytes > program.streaming_limit_bytes:
         yield out_of_streaming_memory(program)
     for ipu in program.ipus:

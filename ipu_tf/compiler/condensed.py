@@ -1,4 +1,4 @@
-"""A device program without its single tensors: all figures of reports, in little memory."""
+"""Condenses device programs: the same figures in reports, fewer tensors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ipu_tf.compiler.tile_program import Tensor, TileProgram
 
 
 def condensed(program: DeviceProgram) -> DeviceProgram:
-    """Returns a program whose figures are the same, with one tensor for many.
+    """Returns a program with the same figures, with one tensor in place of many.
 
-    Of the tensors that are live at the peak, those of a layer and a category are one, which lies
-    evenly on all tiles; the others are left out. Condensing it again changes nothing.
+    Tensors of the same layer and category that are live at the peak become one tensor, spread
+    evenly over all tiles; all others are left out. Condensing a program again changes nothing.
     """
     stages = tuple(
         dataclasses.replace(

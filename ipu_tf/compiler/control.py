@@ -1,4 +1,4 @@
-"""What loops, conditionals, maps and tuples do with the arrays that they are given."""
+"""How loops, conditionals, maps and tuples pass arrays on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def source_of(
 
     Args:
         instructions: The instructions of the computation.
-        name: The instruction whose result it is.
+        name: The instruction that gives the result.
         number: Number of the array in the result.
 
     Returns:
@@ -51,12 +51,12 @@ def inner_targets(
     instructions: Mapping[str, Instruction],
     targets: Mapping[int, Value],
 ) -> dict[str, dict[int, Value]]:
-    """Returns which results of calls and conditionals are to lie where in the end.
+    """Returns the targets of the results of calls and conditionals.
 
     Args:
         computation: The computation.
         instructions: Its instructions, by name.
-        targets: Where results of the computation are to lie, by the number of the array.
+        targets: Targets of the computation's results, by the number of the array.
     """
     found: dict[str, dict[int, Value]] = {}
     for number, target in targets.items():
@@ -72,7 +72,7 @@ def reachable_targets(
     values: Mapping[str, Values],
     targets: Mapping[int, Value],
 ) -> Mapping[int, Value]:
-    """Returns the targets that a conditional may overwrite: nobody reads them after it.
+    """Returns the targets that a conditional may overwrite: no instruction reads them after it.
 
     Args:
         conditional: The conditional.
@@ -112,7 +112,7 @@ def mapped(instruction: Instruction, context: LoweringContext) -> Computation:
 
 
 def unchanged(body: Computation, count: int) -> frozenset[int]:
-    """Returns the numbers of the arrays that a loop's body hands on as they are."""
+    """Returns the numbers of the arrays that a loop's body passes on unchanged."""
     instructions = body.by_name()
     found = set()
     for number in range(count):

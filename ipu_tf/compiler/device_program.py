@@ -1,6 +1,6 @@
-"""A compiled function: its stages on their IPUs, and what a run costs on them.
+"""A compiled function: its stages on their IPUs, and the cost of a run.
 
-A function on one IPU has one stage. Plain data: whatever reports, exports or compares programs
+A function on one IPU has one stage. Plain data: code that reports, exports or compares programs
 reads it from here.
 """
 
@@ -29,7 +29,7 @@ class Crossing:
         layer: Path of the layer that makes it, "" for none.
         source: The stage that makes it.
         destination: The stage that reads it.
-        phase: When it crosses: with every micro-batch, or with the weight update.
+        phase: When it crosses: in every micro-batch, or in the weight update.
         bytes: Its bytes.
         is_variable: Whether it is a variable that both stages use.
     """
@@ -45,11 +45,11 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """Something that passes do, counted, or in cycles.
+    """A count, or cycles, for each pass.
 
     Attributes:
         forward: In the forward pass of a micro-batch.
-        backward: In its backward pass, what is computed again included.
+        backward: In its backward pass, recomputation included.
         update: In the weight update.
     """
 
@@ -59,7 +59,7 @@ class Moves:
 
     @classmethod
     def of(cls, phase: Phase, amount: int) -> Moves:
-        """Returns what is done in one phase alone."""
+        """Returns the entry of one phase, with zeros for the others."""
         return cls(**{phase: amount})
 
     def __add__(self, other: Moves) -> Moves:
@@ -70,7 +70,7 @@ class Moves:
         )
 
     def times(self, factor: int) -> Moves:
-        """Returns each so many times as much."""
+        """Returns each entry multiplied by a factor."""
         return Moves(
             forward=factor * self.forward,
             backward=factor * self.backward,
@@ -88,16 +88,16 @@ class StageProgram:
     Attributes:
         index: Its number.
         ipu: Its IPU within a replica.
-        program: What it runs for one micro-batch and a weight update.
+        program: Its program for one micro-batch and a weight update.
         forward_cycles: Cycles of its forward pass.
-        backward_cycles: Cycles of its backward pass, what it computes again included.
+        backward_cycles: Cycles of its backward pass, recomputation included.
         update_cycles: Cycles of its share of the weight update.
-        recomputed_cycles: Cycles of its backward pass in which it computes activations again.
+        recomputed_cycles: Cycles of its backward pass that recompute activations.
         fifo_bytes: Bytes that wait between its passes.
-        fifo_depth: Micro-batches that wait at most, besides the one at hand.
+        fifo_depth: The most micro-batches that wait, besides the current one.
         streamed: Cycles, of those above, of transfers from and to streaming memory.
-        gathered: Cycles, of those above, in which replicas put weights together that they share.
-        streaming_bytes: Bytes that it has in streaming memory, FIFOs included.
+        gathered: Cycles, of those above, in which replicas gather weights that they share.
+        streaming_bytes: Its bytes in streaming memory, FIFOs included.
     """
 
     index: int
@@ -121,15 +121,15 @@ class StageProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """How long the micro-batches of one weight update take, in cycles.
+    """The time of the micro-batches of one weight update, in cycles.
 
     Attributes:
-        slots: Times that all IPUs meet.
-        steady_cycles: From when the last stage has work until it has no more.
+        slots: Number of slots, each ended by a sync of all IPUs.
+        steady_cycles: From the first to the last work of the last stage.
         busy_cycles: Cycles that each IPU works, by IPU.
         ramp_up_cycles: Until the last stage has work.
         ramp_down_cycles: From when the last stage has no more work.
-        link_cycles: Those of all of these in which IPUs send to each other.
+        link_cycles: The part of all these cycles in which IPUs send to each other.
     """
 
     slots: int
@@ -179,22 +179,22 @@ class DeviceProgram:
     Attributes:
         name: Name of the function.
         target: The chip of every IPU.
-        system: Name of the system that its links are those of.
+        system: Name of the system whose links it uses.
         stages: The stages, in order.
         ipus: The IPUs of a replica that have stages.
         timeline: The micro-batches of a run.
         update_cycles: Cycles of the weight update, transfers between stages included.
-        all_reduce_cycles: Cycles in which the replicas add up their gradients, and hand out the
+        all_reduce_cycles: Cycles in which the replicas add up their gradients, and gather the
             weights of which each has updated a share.
-        crossings: What stages hand to each other.
-        schedule: In which order stages work on micro-batches.
-        recompute: Whether stages compute activations again.
+        crossings: Values that stages hand to each other.
+        schedule: The order in which stages work on micro-batches.
+        recompute: Whether stages recompute activations.
         micro_batches: Micro-batches of a run on each replica.
         replicas: Copies of the stages.
         replica_ipus: IPUs of each copy.
         samples_per_run: Samples (the leading dimension of its inputs) of a micro-batch; 0 if
             unknown.
-        notes: What a reader of its figures has to know, such as a loop of unknown length.
+        notes: Caveats for readers of its figures, such as a loop of unknown length.
         streaming_limit_bytes: Bytes of streaming memory that all of its IPUs have.
     """
 
@@ -244,17 +244,17 @@ class DeviceProgram:
 
     @property
     def times(self) -> Mapping[Phase, int]:
-        """How often each part of a step runs in a run of the program."""
+        """How often each phase of a step runs in a run of the program."""
         return {"forward": self.micro_batches, "backward": self.micro_batches, "update": 1}
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What all stages run."""
+        """The steps of all stages."""
         return tuple(chain.from_iterable(stage.program.steps for stage in self.stages))
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """What lies on the tiles of all IPUs."""
+        """The tensors on the tiles of all IPUs."""
         return tuple(chain.from_iterable(stage.program.tensors for stage in self.stages))
 
     @property
@@ -279,7 +279,7 @@ class DeviceProgram:
 
     @property
     def fits(self) -> bool:
-        """Whether no tile of any IPU, nor streaming memory, has to hold more than it can."""
+        """Whether every tile of every IPU, and streaming memory, can hold its part."""
         fit = self.streaming_bytes <= self.streaming_limit_bytes
         return fit and all(ipu.memory.fits for ipu in self.ipus)
 
@@ -299,10 +299,10 @@ class DeviceProgram:
 
 
 def on_one_ipu(program: TileProgram, *, system: str, samples_per_run: int = 0) -> DeviceProgram:
-    """Returns the device program of a function that runs whole on one IPU, once per batch.
+    """Returns the device program of a function that runs on a single IPU, once per batch.
 
     Args:
-        program: What the IPU runs.
+        program: The program of the IPU.
         system: Name of the system that it is part of.
         samples_per_run: Samples of one run; 0 if unknown.
     """

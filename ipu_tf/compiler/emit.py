@@ -17,11 +17,11 @@ from ipu_tf.machine.target import Target
 
 
 class Emission:
-    """The steps of a program in the making, and when which memory is in use.
+    """The steps of a program that is being built, and the lifetimes of its memory.
 
     Attributes:
-        steps: What runs, in order.
-        tensors: What is in memory only while one step runs.
+        steps: The steps, in order.
+        tensors: Tensors that are in memory only while one step runs.
     """
 
     def __init__(self, buffers: Buffers) -> None:
@@ -34,7 +34,7 @@ class Emission:
     def block(self, block: Block, repeats: int | Fraction = 1) -> None:
         """Appends a block that runs a number of times.
 
-        Steps of a loop appear once. What a loop reads from outside is in use until the loop ends.
+        Steps of a loop appear once. Values from outside that a loop reads stay live until it ends.
         """
         for index in block.order:
             self.node(block.nodes[index], repeats)
@@ -50,7 +50,7 @@ class Emission:
         if node.lowered.supersteps:
             self._step(node, round(repeats))
         last = max(first, len(self.steps) - 1)
-        # What a body makes is in use from where the body makes it, not from its beginning.
+        # A value that a body makes is live from the step that makes it, not from the body's start.
         for buffer in node.reads if node.bodies else (*node.reads, *node.writes):
             memory = find(buffer)
             self._first.setdefault(memory, first)
@@ -100,7 +100,7 @@ class Emission:
                 continue
             buffer = self._buffers[number]
             if not buffer.always_live and number not in self._first:
-                continue  # Of a branch that does not count.
+                continue  # It is in a branch that does not count.
             tensor = Tensor(
                 name=buffer.name,
                 layer=buffer.layer,
@@ -120,9 +120,9 @@ class Emission:
 def program_bytes(
     nodes: Iterable[Node], buffers: Buffers, target: Target, *, share_code: bool
 ) -> Mapping[Category, NDArray[np.int64]]:
-    """Returns the bytes that a program keeps besides its tensors, int64[tiles] per category.
+    """Returns the bytes of a program besides its tensors, int64[tiles] per category.
 
-    A tile holds a codelet once, if it has any part in an instruction that needs it. Exchange
+    A tile holds a codelet once, if it takes part in an instruction that needs it. Exchange
     code counts in full on every such tile, though only the busiest tile needs as much.
 
     Args:
@@ -163,9 +163,9 @@ def program_bytes(
 
 
 def _code_key(opcode: str, lowered: LoweredInstruction) -> Hashable:
-    """Returns what is the same for nodes that could run the same vertices and exchanges.
+    """Returns a key that is equal for nodes that can share vertices and exchanges.
 
-    On whichever tiles: where operands lie elsewhere they are brought to the shared code.
+    Tiles do not matter: operands that lie elsewhere move to the shared code.
     """
     code = tuple(sorted(lowered.code.items()))
     return (
@@ -196,7 +196,7 @@ def _parts(
 ) -> tuple[slice, ...]:
     """Returns the tiles that take part in a node, as slices that do not overlap.
 
-    They are those of its vertices; where it names none, those of what it makes, or else reads.
+    These are the tiles of its vertices; if it names none, those of its results, else its operands.
     """
     footprints = (
         lowered.vertex_state

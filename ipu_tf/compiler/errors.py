@@ -1,4 +1,4 @@
-"""What goes wrong when a function is compiled, in words that say where and what to do."""
+"""Errors of compilation; their messages say where it failed and what to do next."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ipu_tf.compiler.liveness import LiveTensor, live_on_tile
 from ipu_tf.compiler.tile_program import Category, TileProgram
 
 _LARGEST = 5
-"""Tensors that an out-of-memory message names."""
+"""Number of tensors that an out-of-memory message names."""
 
 _DOMINANT = 0.1
-"""Share of the tile from which a category counts as one that matters for advice."""
+"""Share of the tile from which a category gets advice."""
 
 _ADVICE: Mapping[Category, str] = {
     "weights": "split the model over several IPUs (pipelining), or hold weights in float16",
@@ -37,14 +37,14 @@ _ADVICE: Mapping[Category, str] = {
     "exchange_code": "use fewer, larger ops in one program",
     "stack": "use a chip with more memory in a tile",
 }
-"""What makes room, by the category that takes it."""
+"""Advice to save memory, by the category that takes it."""
 
 
 class UnsupportedOpcodeError(NotImplementedError):
     """Instructions of a function have no cost on the machine.
 
     Attributes:
-        reasons: Why an opcode has none, by opcode and layer.
+        reasons: The reason for each opcode, by opcode and layer.
     """
 
     def __init__(self, program: str, reasons: Mapping[str, Mapping[str, str]]) -> None:
@@ -67,11 +67,11 @@ class IPUOutOfMemoryError(MemoryError):
     Attributes:
         program: Name of the program.
         chip: The chip it is compiled for.
-        tile: Number of the fullest tile; None where a single op does not fit any plan.
+        tile: Number of the fullest tile; None if no plan of a single op fits.
         overflow_bytes: Bytes over the limit of that tile.
-        largest: What takes most of that tile, the largest first.
-        ipu: Number of the IPU that it does not fit on; None where there is one.
-        compiled: The program; None where a single op does not fit any plan.
+        largest: The largest tensors and categories of that tile, the largest first.
+        ipu: Number of the IPU that it does not fit on; None if there is only one.
+        compiled: The program; None if no plan of a single op fits.
     """
 
     compiled: DeviceProgram | None = None
@@ -97,11 +97,11 @@ class IPUOutOfMemoryError(MemoryError):
 
 
 def out_of_memory(program: TileProgram, *, ipu: int | None = None) -> IPUOutOfMemoryError:
-    """Returns the error that says why a program does not fit, for raising or for logging.
+    """Returns the error that says why a program does not fit, to raise or to log.
 
     Args:
         program: The program.
-        ipu: Number of its IPU where it is one of several; None otherwise.
+        ipu: Number of its IPU if there are several; None otherwise.
     """
     memory, tile = program.memory, program.memory.fullest_tile
     largest = largest_on_fullest_tile(program)
@@ -126,7 +126,7 @@ def out_of_memory(program: TileProgram, *, ipu: int | None = None) -> IPUOutOfMe
 
 
 def out_of_streaming_memory(program: DeviceProgram) -> IPUOutOfMemoryError:
-    """Returns the error that says that streaming memory does not hold what is offloaded."""
+    """Returns the error of offloaded values that do not fit in streaming memory."""
     return IPUOutOfMemoryError(
         f"Program '{program.name}': the streaming memory of {program.system} does not hold what is "
         f"offloaded. Use a larger system, or keep more on the tiles. Received: "
@@ -140,7 +140,7 @@ def out_of_streaming_memory(program: DeviceProgram) -> IPUOutOfMemoryError:
 def op_out_of_memory(
     program: str, chip: str, *, layer: str, op_name: str, reason: str
 ) -> IPUOutOfMemoryError:
-    """Returns the error of an op that has no plan which fits a tile."""
+    """Returns the error of an op without a plan that fits a tile."""
     where = f" of layer '{layer}'" if layer else ""
     return IPUOutOfMemoryError(
         f"Program '{program}' does not fit on a {chip} IPU: op '{op_name}'{where} does not fit "
@@ -177,7 +177,7 @@ def largest_on_fullest_tile(program: TileProgram) -> tuple[LiveTensor, ...]:
 
 
 def advice(program: TileProgram) -> list[str]:
-    """Returns what helps against what takes most of the fullest tile, the largest first."""
+    """Returns advice on the categories that take most of the fullest tile, the largest first."""
     memory, tile = program.memory, program.memory.fullest_tile
     used: Counter[Category] = Counter()
     for parts in (memory.always_live, memory.not_always_live_peak):

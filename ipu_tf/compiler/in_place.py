@@ -1,7 +1,7 @@
-"""Stores results where they belong: new values of variables, what a loop carries.
+"""Stores results in their targets: new values of variables, the state of a loop.
 
-A result is made in its place wherever all who read the old value can run before; that is arranged
-by ordering them so. Otherwise it is made elsewhere and copied at the end.
+A node makes a result in its target if all readers of the old value can run before it; new orderings
+ensure that they do. Otherwise it makes the result elsewhere, and a copy runs at the end.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ def store(block: OpenBlock, results: Values, targets: Mapping[int, Value]) -> Va
     """Returns the results of a block after those with a target were stored there.
 
     Args:
-        block: The block in the making; orderings and copies are added to it.
+        block: The open block; gets orderings and copies.
         results: The arrays of its root.
-        targets: Where results are to lie in the end, by their number. A target is memory of the
-            caller, and no two are the same.
+        targets: Targets of the results, by their number. A target is memory of the caller, and
+            no two are the same.
     """
     find = block.session.buffers.find
     stored = list(results)
@@ -33,7 +33,7 @@ def store(block: OpenBlock, results: Values, targets: Mapping[int, Value]) -> Va
     users = _Users(block.nodes, block.session.buffers)
     for number, target in targets.items():
         made_by = results[number].made_by
-        if number not in away and made_by is not None:  # A conditional stored it there.
+        if number not in away and made_by is not None:  # A conditional has stored it there.
             users.put_before(find(target.buffer), made_by)
     for number, target in away.items():
         made_by = values[number].made_by
@@ -46,9 +46,9 @@ def store(block: OpenBlock, results: Values, targets: Mapping[int, Value]) -> Va
 def _with_makers(
     block: OpenBlock, results: Values, targets: Mapping[int, Value]
 ) -> dict[int, Value]:
-    """Returns the results that have to move, each made by a node, in memory of its own.
+    """Returns the results that must move, each made by a node, in its own memory.
 
-    What comes from outside (an argument handed on in another place) or is stored twice is copied.
+    Copies a result that comes from outside (an argument in another place) or is stored twice.
     """
     buffers = block.session.buffers
     writers = _Users(block.nodes, buffers).writers
@@ -67,7 +67,7 @@ def _with_makers(
 
 
 def _make_in_place(block: OpenBlock, users: _Users, value: Value, target: Value) -> bool:
-    """Makes a result right in its target's memory and returns whether that is possible."""
+    """Places a result directly in its target's memory and returns whether that is possible."""
     buffers = block.session.buffers
     memory, place = buffers.find(value.buffer), buffers.find(target.buffer)
     alike = buffers[memory].footprint == target.placement.footprint
@@ -95,7 +95,7 @@ def _copy_into(block: OpenBlock, users: _Users, value: Value, target: Value) -> 
 
 
 class _Users:
-    """Which nodes of a block read and write which memory, and which need which."""
+    """The memory that the nodes of a block read and write, and their dependences."""
 
     def __init__(self, nodes: list[Node], buffers: Buffers) -> None:
         self.writers: dict[int, int] = {}
@@ -110,7 +110,7 @@ class _Users:
     def put_before(self, memory: int, index: int) -> bool:
         """Orders all readers of some memory before a node, and returns whether that is possible.
 
-        Nothing is changed where it is not.
+        Changes nothing if it is not.
         """
         readers = [reader for reader in self._readers.get(memory, ()) if reader != index]
         if any(self._needs(reader, index) for reader in readers):

@@ -1,4 +1,4 @@
-"""Which tensors are in memory at a step, and for whom."""
+"""Lists the tensors in memory at a step, by tile, layer and category."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def live_at(tensors: Iterable[Tensor], step: int) -> tuple[Tensor, ...]:
 def live_on_tile(
     tensors: Iterable[Tensor], *, step: int, tile: int, tiles: int
 ) -> tuple[LiveTensor, ...]:
-    """Returns what one tile holds of every tensor that is live at a step, the largest first.
+    """Returns the bytes of every live tensor on one tile at a step, the largest first.
 
     Args:
         tensors: The tensors of a program.

@@ -1,8 +1,8 @@
-"""How many bytes every tile needs, step by step.
+"""Computes the bytes that every tile needs, step by step.
 
 Models memory as a sum: no fragmentation, no alignment beyond the padding of placements, no split
-into interleaved and other regions. Does not model the control program that every tile runs
-through, nor what the runtime keeps for itself.
+into interleaved and other regions. Does not model the control program of every tile, nor
+memory of the runtime.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def tile_memory(
         tensors: All of them, temporaries of single steps included.
         steps: Number of steps of the program.
         target: The chip.
-        program_bytes: Per category, int64[tiles]: bytes of what is not a tensor (code, stacks).
+        program_bytes: Per category, int64[tiles]: bytes that are not tensors (code, stacks).
     """
     always_live = {
         category: program_bytes[category].astype(np.int64)
@@ -79,7 +79,7 @@ def _over_time(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns per step the bytes on all tiles and on the fullest one, `base` included.
 
-    Tensors spread over the whole chip, most of a large program, are counted once for all tiles.
+    Counts tensors that spread over the whole chip, most of a large program, once for all tiles.
     """
     tiles = len(base)
     beginning: list[list[Footprint]] = [[] for _ in range(steps)]

@@ -1,4 +1,4 @@
-"""Kinds of opcodes that more than one stage of the compiler asks for."""
+"""Kinds of opcodes that several stages of the compiler use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering import elementwise
 
 ELEMENTWISE = frozenset({*elementwise.RULES, "copy"})
-"""Opcodes whose result at an index depends on their operands at that index alone."""
+"""Opcodes whose result at an index depends only on their operands at that index."""
 
 
 def is_elementwise(instruction: Instruction) -> bool:

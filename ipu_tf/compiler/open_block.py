@@ -1,4 +1,4 @@
-"""The nodes of a block in the making: new ones, and copies of values."""
+"""An open block: adds nodes, and copies of values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class OpenBlock:
     """The nodes of one block so far.
 
     Args:
-        session: What the blocks of the program share.
-        layer: The layer that copies belong to; "" gives them to the layer of what they fill.
-        phase: Their part of the training step.
+        session: The session that the blocks of the program share.
+        layer: The layer of copies; "" gives them to the layer of the memory they fill.
+        phase: Their phase of the training step.
     """
 
     def __init__(self, session: Session, *, layer: str = "", phase: Phase = "update") -> None:
@@ -41,12 +41,12 @@ class OpenBlock:
         placement: Placement | None = None,
         caller: Instruction | None = None,
     ) -> Value:
-        """Returns a copy of a value in a buffer of its own, which may turn out to be the same.
+        """Returns a copy of a value in a new buffer, which may later merge with the old one.
 
         Args:
-            value: What to copy.
+            value: The value.
             name: Name of the copy.
-            placement: How the copy lies; None for like the value.
+            placement: Placement of the copy; None for that of the value.
             caller: The instruction that needs the copy; None for the block.
         """
         buffers = self.session.buffers
@@ -64,11 +64,11 @@ class OpenBlock:
     def move(
         self, value: Value, target: Value, *, name: str, caller: Instruction | None = None
     ) -> Node:
-        """Returns a node that copies a value into memory that is there already.
+        """Returns a node that copies a value into existing memory.
 
         Args:
-            value: What to copy.
-            target: Where it goes.
+            value: The value.
+            target: The memory to fill.
             name: Name of the copy.
             caller: The instruction that needs the copy; None for the block.
         """
@@ -101,5 +101,5 @@ def make_node(
 
 
 def _fills(value: Value, buffers: Buffers) -> bool:
-    """Returns whether a value is all that its memory holds; a view of a part is not."""
+    """Returns whether a value fills its memory; a view of a part does not."""
     return buffers[value.buffer].footprint == value.placement.footprint

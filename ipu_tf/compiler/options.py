@@ -1,4 +1,4 @@
-"""What the compiler is told besides the function: the machine and how to plan for it."""
+"""Options of the compiler: the machine, and how to plan for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHOICES = {"unsupported": ("raise", "warn"), "out_of_memory": ("raise", "warn",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanningOptions:
-    """How a family of contractions is planned.
+    """Planning options of a family of contractions.
 
     Attributes:
         partials: Type of partial results of float16 inputs, "float32" or "float16".
@@ -46,16 +46,16 @@ class CompilerOptions:
 
     Attributes:
         target: The chip.
-        system: What joins IPUs to each other and to a host; None for the smallest of
+        system: The system that connects IPUs to each other and to a host; None for the smallest of
             `ipu_tf.machine.SYSTEMS` that has enough chips of the target's name.
-        matmul: How matmuls are planned.
-        conv: How convolutions are planned.
-        unsupported: "raise" or "warn" where an opcode has no cost.
+        matmul: Planning options of matmuls.
+        conv: Planning options of convolutions.
+        unsupported: "raise" or "warn" if an opcode has no cost.
         out_of_memory: "raise", "warn", or "report" (an estimate: neither raises nor warns)
-            where the program does not fit.
-        share_code: Whether equal operations, on whichever tiles, share vertices and exchange code
-            (Poplar's graph outlining). What it costs to copy their operands to where the shared
-            code expects them is not modelled.
+            if the program does not fit.
+        share_code: Whether equal operations, on any tiles, share vertices and exchange code
+            (Poplar's graph outlining). Does not model the cost of copying their operands to where
+            the shared code expects them.
         cholesky_block: Columns of a block of a Cholesky factorisation.
         triangular_solve_block: Columns of a block of a triangular solver.
     """
@@ -87,11 +87,11 @@ class CompilerOptions:
             )
 
     def system_of(self, ipus: int = 1) -> System:
-        """Returns what joins so many IPUs of the target to each other and to a host.
+        """Returns the system that connects so many IPUs of the target to each other and to a host.
 
         Raises:
-            ValueError: There is no such system, or it is not that large.
+            ValueError: There is no such system, or it is too small.
         """
         found = system_of(self.system or self.target, ipus)
-        # The target may be a part of the system's: a number of its tiles, say.
+        # The target may be a part of the system's chip, such as some of its tiles.
         return dataclasses.replace(found, target=self.target)

@@ -1,4 +1,4 @@
-"""Orders the nodes of a block, and lets results take over memory that nobody reads any more."""
+"""Orders the nodes of a block, and lets results take over memory after its last read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _sequence(nodes: Sequence[Node]) -> list[int]:
 def _task_graph(
     block: Block, buffers: Buffers, sequence: Sequence[int]
 ) -> tuple[TaskGraph, list[int]]:
-    """Returns the block as tasks, and the buffer that each of the graph's numbers stands for."""
+    """Returns the block as tasks, and the buffer of each of the graph's numbers."""
     numbers: dict[int, int] = {}
 
     def local(memory: Sequence[int]) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def _task_graph(
 
 
 def _temporary_bytes(node: Node) -> int:
-    """Returns the bytes that are in use only while a node runs, on all tiles."""
+    """Returns the bytes on all tiles that are in use only while a node runs."""
     own = _bytes(node.lowered.scratch) + _bytes(node.lowered.exchange_buffers)
     return max([own, *(body.peak_bytes for body, _ in node.bodies)])
 
@@ -89,7 +89,7 @@ def _bytes(footprints: Sequence[Footprint]) -> int:
 def _take_over(
     graph: TaskGraph, order: Sequence[int], buffers: Buffers, numbers: Sequence[int]
 ) -> None:
-    """Merges what a task may take over and reads last with what it makes."""
+    """Merges a buffer that a task may take over and reads last with the task's result."""
     waiting = [len(readers) for readers in graph.readers()]
     for index in order:
         task = graph.tasks[index]

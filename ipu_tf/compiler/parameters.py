@@ -1,7 +1,7 @@
-"""Places the parameters of a program: weights by who multiplies them, the rest like them.
+"""Places the parameters of a program: weights as their contraction wants them, others alike.
 
 Arrays that meet element by element (a weight, its gradient, its momentum) form a group and should
-lie alike. The first instruction with a wish for a member of a group places its parameters.
+be aligned. The first instruction that prefers a placement of a member places the group.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ STREAMED = frozenset[Role]({"input", "host"})
 """Roles of parameters that come from the host for every run."""
 
 PASSING = STREAMED | {"link"}
-"""Roles of parameters whose memory is given back once nobody reads them any more."""
+"""Roles of parameters whose memory is freed after their last read."""
 
 _SAME_ORDER = frozenset({"bitcast", "reshape"})
-"""Opcodes that keep the row-major order of elements, by which layouts are told."""
+"""Opcodes that keep the row-major order of elements, which layouts refer to."""
 
 _Name: TypeAlias = tuple[str, int]
 """An array: the instruction that makes it, and its number in the result."""
@@ -77,7 +77,7 @@ def place_parameters(session: Session, module: Module) -> list[Values]:
 
 
 def _fitted(wish: Placement | None, array: Array) -> Placement | None:
-    """Returns a wish for one member of a group as the placement of another, if that is possible."""
+    """Returns the preferred placement of one member of a group for another, if that is possible."""
     if wish is None or wish.elements != array.elements:
         return None
     return dataclasses.replace(wish, element_bytes=DTYPE_BITS[array.dtype] // 8)
@@ -89,7 +89,7 @@ def _wishes(
     groups: _Groups,
     parameters: Iterable[Instruction],
 ) -> dict[_Name, Placement]:
-    """Returns where groups of parameters would best lie, as far as anybody has a wish."""
+    """Returns the preferred placements of groups of parameters, where an instruction has one."""
     elements: dict[_Name, int] = {}
     for parameter in parameters:
         for number, array in enumerate(arrays(parameter.type)):
@@ -111,9 +111,9 @@ def _wishes(
 def _wish(
     session: Session, instruction: Instruction, index: int, context: LoweringContext
 ) -> Placement | None:
-    """Returns where an instruction would like an operand to lie, if it has a cost and a plan.
+    """Returns the placement an instruction prefers for an operand, if it has a cost and a plan.
 
-    What has none is an error, or not, when it is lowered.
+    Lowering decides whether a missing one is an error.
     """
     try:
         return lowering.preferred_placement(instruction, index, context)
@@ -122,7 +122,7 @@ def _wish(
 
 
 def _called_first_to_last(module: Module) -> Iterator[Computation]:
-    """Yields the entry, then the computations that it and others call as blocks of their own."""
+    """Yields the entry, then the computations that become separate blocks."""
     pending, seen = [module.entry], {module.entry}
     while pending:
         computation = module.computations[pending.pop(0)]
@@ -134,7 +134,7 @@ def _called_first_to_last(module: Module) -> Iterator[Computation]:
 
 
 class _Groups:
-    """Which arrays of a module meet element by element, or are one and the same."""
+    """Groups of arrays of a module that meet element by element, or are the same array."""
 
     def __init__(self, module: Module) -> None:
         self._parents: dict[_Name, _Name] = {}
@@ -144,7 +144,7 @@ class _Groups:
                 self._join_instruction(module, instructions, instruction)
 
     def find(self, name: _Name) -> _Name:
-        """Returns the array that stands for the group of an array."""
+        """Returns the representative of an array's group."""
         root = name
         while (parent := self._parents.get(root, root)) != root:
             root = parent

@@ -1,8 +1,8 @@
-"""An order of tasks in which little memory is live at a time.
+"""Finds an order of tasks in which little memory is live at a time.
 
-Finding the best order is NP-hard, so a few orders that are each near-linear to find are compared
-by their peak: the order that is given, one built greedily from the front, one greedily from the
-back. Bytes are those of all tiles together; the memory of single tiles is looked at afterwards.
+Finding the best order is NP-hard, so the scheduler compares the peaks of a few orders that it finds
+in near-linear time: the given order, one built greedily from the front, one greedily from the back.
+Bytes are those of all tiles together; the memory of single tiles is checked afterwards.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What the scheduler has to know of an instruction. Buffers are numbered from 0.
+    """An instruction as the scheduler sees it. Buffers are numbered from 0.
 
     Attributes:
-        after: Indices of the tasks that have to run before it.
+        after: Indices of the tasks that must run before it.
         reads: Buffers that it reads, each once.
         writes: Buffers that it makes; no other task makes them.
-        takes_over: Buffers among `reads` whose memory may become that of `writes[0]`: the first
-            that no task reads later does.
+        takes_over: Buffers among `reads` whose memory `writes[0]` may take over; it takes over the
+            first one that no task reads later.
         temporary_bytes: Memory in use only while it runs.
     """
 
@@ -39,8 +39,8 @@ class TaskGraph:
     Attributes:
         tasks: In an order that respects `Task.after`.
         buffer_bytes: Bytes of every buffer. A buffer that no task writes is live from the start.
-        kept: Buffers that stay live to the end: their memory belongs to somebody else, or they
-            are results.
+        kept: Buffers that stay live to the end: the caller owns their memory, or they are
+            results.
     """
 
     tasks: Sequence[Task]
@@ -48,7 +48,7 @@ class TaskGraph:
     kept: frozenset[int] = frozenset()
 
     def followers(self) -> list[list[int]]:
-        """Returns, task by task, which tasks have to run after it."""
+        """Returns, task by task, the tasks that must run after it."""
         followers: list[list[int]] = [[] for _ in self.tasks]
         for index, task in enumerate(self.tasks):
             for earlier in task.after:
@@ -60,7 +60,7 @@ class TaskGraph:
         return {buffer: index for index, task in enumerate(self.tasks) for buffer in task.writes}
 
     def readers(self) -> list[list[int]]:
-        """Returns, buffer by buffer, which tasks read it."""
+        """Returns, buffer by buffer, the tasks that read it."""
         readers: list[list[int]] = [[] for _ in self.buffer_bytes]
         for index, task in enumerate(self.tasks):
             for buffer in task.reads:
@@ -83,8 +83,8 @@ def taken_over(task: Task, kept: Set[int], waiting: Sequence[int]) -> int | None
 
     Args:
         task: The task.
-        kept: Buffers whose memory is not to be had.
-        waiting: How many tasks still read each buffer, this one included.
+        kept: Buffers whose memory no task may take over.
+        waiting: Number of tasks that still read each buffer, this one included.
     """
     free = (buffer for buffer in task.takes_over if waiting[buffer] == 1 and buffer not in kept)
     return next(free, None)
@@ -115,17 +115,19 @@ def peak_bytes(graph: TaskGraph, order: Sequence[int]) -> int:
 
 
 def _from_the_front(graph: TaskGraph) -> tuple[int, ...]:
-    """Returns the order that always runs the ready task that adds least memory, ties as given.
+    """Returns the order that always runs the ready task that adds the least memory.
 
-    Tasks that only read memory which stays (the cast of a weight, say) would seem cheap long
-    before anybody needs them; they run right before the first task that does.
+    Ties keep the given order.
+
+    Tasks that only read lasting memory (such as the cast of a weight) would seem cheap long before
+    another task needs them; they run right before the first task that does.
     """
     size, kept, tasks = graph.buffer_bytes, graph.kept, graph.tasks
     followers, readers = graph.followers(), graph.readers()
     made_by = graph.writers()
     on_demand = _on_demand(graph, made_by, followers)
     waiting = [len(users) for users in readers]
-    # The sum of the readers that remain names the last one without a search.
+    # The sum of the remaining readers' indices gives the last one without a search.
     remaining = [sum(users) for users in readers]
     growth = [
         sum(size[b] for b in task.writes if b in kept or waiting[b])
@@ -165,7 +167,7 @@ def _from_the_front(graph: TaskGraph) -> tuple[int, ...]:
 def _on_demand(
     graph: TaskGraph, made_by: Mapping[int, int], followers: Sequence[Sequence[int]]
 ) -> list[bool]:
-    """Returns which tasks read nothing but what stays, or other such tasks, and have followers."""
+    """Returns which tasks have followers and read only lasting memory, or other such tasks."""
     result = [False] * len(graph.tasks)
     for index, task in enumerate(graph.tasks):
         result[index] = (
@@ -194,10 +196,10 @@ def _with_demands(index: int, tasks: Sequence[Task], done: list[bool]) -> list[i
 
 
 def _from_the_back(graph: TaskGraph) -> tuple[int, ...]:
-    """Returns the order whose last tasks were chosen first.
+    """Returns an order that is built from its last task backwards.
 
-    Seen from the end, a task gives back what it writes and brings to life what it reads; the task
-    that adds least is taken, ties from the back.
+    Seen from the end, a task frees the buffers it writes and makes those it reads live; the task
+    that adds the least comes next, ties from the back.
     """
     size, kept, tasks = graph.buffer_bytes, graph.kept, graph.tasks
     followers, readers = graph.followers(), graph.readers()

@@ -1,4 +1,4 @@
-"""What the blocks of one program share while it is built: buffers, context, what was noted."""
+"""State that the blocks of one program share while it is built: buffers, context, notes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 from ipu_tf.compiler.tile_program import Category
 
 _LARGEST_GROWTH = 1 << 40
-"""Factor of a tile's memory at which to stop trying to plan an op that does not fit."""
+"""Multiple of a tile's memory beyond which planning of an op that does not fit stops."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """What the blocks of one program have in common.
+    """State that the blocks of one program share.
 
     Attributes:
         program: Name of the program, for messages.
         context: Options, plans and computations.
         buffers: All buffers.
-        notes: What a reader of the figures has to know; keys in the order of their discovery.
+        notes: Caveats for readers of the figures; keys in the order of their discovery.
         unsupported: Why an opcode has no cost, by opcode and layer, in the order of discovery.
     """
 
@@ -48,7 +48,7 @@ class Session:
         category: Category = "activations",
         always_live: bool = False,
     ) -> int:
-        """Returns the number of a new buffer for a placement, and counts its memory as given."""
+        """Returns the number of a new buffer for a placement, and counts its memory as used."""
         footprint = placement.footprint
         self.context.balance.add(footprint)
         return self.buffers.add(
@@ -65,10 +65,10 @@ class Session:
     def lower(
         self, instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
     ) -> LoweredInstruction:
-        """Returns what an instruction becomes; collects it where it has no cost.
+        """Lowers an instruction; collects it if it has no cost.
 
         Raises:
-            IPUOutOfMemoryError: It fits in no way, and that is to be an error.
+            IPUOutOfMemoryError: No plan fits, and the options make that an error.
         """
         try:
             return lowering.lower(instruction, operands, context)
@@ -96,7 +96,7 @@ class Session:
         context: LoweringContext,
         error: PlanDoesNotFit,
     ) -> LoweredInstruction:
-        """Returns what an instruction becomes on tiles of just enough memory, in powers of two."""
+        """Lowers an instruction for tiles of just enough memory, in powers of two."""
         growth = 2
         while growth <= _LARGEST_GROWTH:
             roomy = context.with_tile_bytes(context.target.tile_bytes * growth)

@@ -1,4 +1,4 @@
-"""What one IPU runs: steps in order, tensors on tiles, memory over time. Plain data."""
+"""The program of one IPU: steps in order, tensors on tiles, memory over time. Plain data."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ Category: TypeAlias = Literal[
     "exchange_code",
     "stack",
 ]
-"""What tile memory is used for."""
+"""Categories of tile memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one instruction runs.
+    """The work of one instruction.
 
     Attributes:
         name: Name of the instruction.
         opcode: Its opcode.
         layer: Path of its Keras layer, "" for none.
         phase: Its part of the training step.
-        supersteps: What runs, in order.
-        repeats: How often: the product of the trip counts of the loops around it.
+        supersteps: Its supersteps, in order.
+        repeats: Number of runs: the product of the trip counts of the enclosing loops.
         flops: Floating point operations of one repetition.
         plan: The plan of a contraction, else None.
         op_name: Name of its TensorFlow op.
@@ -76,9 +76,9 @@ class Tensor:
         category: What it is.
         footprint: The tiles that hold it.
         bytes: Bytes of the whole tensor.
-        first_step: Index of the step that makes it; 0 for what is always live.
-        last_step: Index of the last step that reads it; the last of all for what is always live.
-        always_live: Whether its memory is never given back.
+        first_step: Index of the step that makes it; 0 if it is always live.
+        last_step: Index of the last step that reads it; the program's last if it is always live.
+        always_live: Whether its memory is never freed.
     """
 
     name: str
@@ -96,9 +96,9 @@ class TileMemory:
     """Bytes of every tile.
 
     Attributes:
-        limit_bytes: What a tile has.
-        always_live: Per category, int64[tiles]: bytes that are never given back.
-        not_always_live_peak: Per category, int64[tiles]: bytes of the rest at `peak_step`.
+        limit_bytes: Bytes that a tile has.
+        always_live: Per category, int64[tiles]: bytes that are never freed.
+        not_always_live_peak: Per category, int64[tiles]: other bytes in use at `peak_step`.
         peak_step: Index of the step at which the fullest tile is fullest.
         live_bytes: int64[steps]: bytes in use on all tiles together, step by step.
         max_tile_bytes: int64[steps]: bytes in use on the fullest tile, step by step.
@@ -140,11 +140,11 @@ class TileProgram:
     Attributes:
         name: Name of the function.
         target: The chip it is compiled for.
-        steps: What runs, in order.
-        tensors: What lies on tiles, and when.
+        steps: Its steps, in order.
+        tensors: Its tensors on tiles, with their lifetimes.
         memory: Bytes of every tile.
         unsupported: Opcodes without a cost, with the layers they are in.
-        notes: What a reader of its figures has to know, such as a loop of unknown length.
+        notes: Caveats for readers of its figures, such as a loop of unknown length.
     """
 
     name: str

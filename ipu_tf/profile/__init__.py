@@ -1,1 +1,1 @@
-"""What programs ran, as values to print."""
+"""Reports of programs, as values to print."""

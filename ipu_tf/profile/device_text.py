@@ -15,13 +15,13 @@ _KEPT: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fi
 """Categories that a split over IPUs decides on; the table of IPUs has a column for each."""
 
 _MOVES = tuple((kind, phase) for kind in ("streamed", "gathered") for phase in figures.PHASES)
-"""What moves to the tiles besides the steps of a program, and when."""
+"""Transfers to the tiles besides the steps of a program, and when they run."""
 
 _A = {"weight update": "an update", "step": "a step"}
 
 
 def title(program: DeviceProgram) -> str:
-    """Returns what a program runs on, to follow its name."""
+    """Returns the machine of a program, to follow its name."""
     chip, ipus = program.target, program.replica_ipus
     each = f"{ipus} {chip.chip} IPUs" if ipus > 1 else f"one {chip.chip} IPU"
     where = each
@@ -95,7 +95,7 @@ def _one_stage_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iter
 
 
 def _update_overview(program: DeviceProgram, stage: StageProgram) -> Iterator[str]:
-    """Yields what a run of a model without stages that accumulates or is replicated consists of."""
+    """Yields the parts of a run of a model without stages that accumulates or is replicated."""
     updates = any(step.phase == "update" for step in stage.program.steps)
     what = "weight update" if updates else "step"
     parts = [f"{program.micro_batches} x micro-batch"]
@@ -177,7 +177,7 @@ def _stages_overview(program: DeviceProgram) -> Iterator[str]:
 
 
 def _off_chip_lines(program: DeviceProgram) -> Iterator[str]:
-    """Yields what is not whole on the tiles all the time, and what moving it costs, if anything."""
+    """Yields the categories that are not whole on the tiles all the time, and the cost of moves."""
     if not any(figures.is_off_chip(stage) for stage in program.stages):
         return
     yield from table(

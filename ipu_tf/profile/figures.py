@@ -1,4 +1,4 @@
-"""What the steps and the memory of a device program add up to: the figures that reports print.
+"""The figures that reports print: sums over the steps and the memory of a device program.
 
 All of them are modelled: cycles of the cost model, bytes of the tile mapping. Nothing here is
 measured.
@@ -23,20 +23,20 @@ from ipu_tf.programs.program import TileOp
 _FLOPS_PER_MAC = 2
 
 PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
-"""The parts of a training step, in their order."""
+"""The phases of a training step, in order."""
 
 HOST = "(host)"
-"""Stands for a layer in what moves inputs and outputs between the host and the tiles."""
+"""Stands for a layer in transfers of inputs and outputs between the host and the tiles."""
 
 _HOST_OPCODES = frozenset({"infeed", "outfeed"})
 
 ByCategory: TypeAlias = Mapping[Category, NDArray[np.int64]]
-"""Bytes of every tile, by what they are used for."""
+"""Bytes of every tile, by category."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleShares:
-    """Cycles by what the tiles do in them.
+    """Cycles by the activity of the tiles.
 
     Attributes:
         compute: Cycles in which vertices run, of the slowest tile of each superstep.
@@ -77,9 +77,9 @@ class LayerCycles:
     """Cycles of one Keras layer.
 
     Attributes:
-        layer: Its path, `HOST` for inputs and outputs, "" for what belongs to no layer.
-        by_phase: Cycles by part of the training step.
-        flops: Floating point operations of all parts.
+        layer: Its path, `HOST` for inputs and outputs, "" for steps of no layer.
+        by_phase: Cycles by phase of the training step.
+        flops: Floating point operations of all phases.
     """
 
     layer: str
@@ -88,18 +88,18 @@ class LayerCycles:
 
     @property
     def cycles(self) -> int:
-        """Cycles of all parts."""
+        """Cycles of all phases."""
         return sum(self.by_phase.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveLayer:
-    """What one Keras layer keeps in memory at the peak.
+    """Memory of one Keras layer at the peak.
 
     Attributes:
-        layer: Its path, "" for what belongs to no layer.
-        always_live_bytes: Bytes on all tiles that are never given back.
-        other_bytes: Bytes on all tiles of the rest.
+        layer: Its path, "" for tensors of no layer.
+        always_live_bytes: Bytes on all tiles that are never freed.
+        other_bytes: All other bytes on all tiles.
     """
 
     layer: str
@@ -124,12 +124,12 @@ def cycles_of(step: Step) -> CycleShares:
 
 
 def cycle_shares(program: DeviceProgram) -> CycleShares:
-    """Returns the cycles that the stages of a replica take for a run, one after the other."""
+    """Returns the sum of the cycles of a replica's stages for a run."""
     return sum((stage_shares(stage, program) for stage in program.stages), CycleShares())
 
 
 def stage_shares(stage: StageProgram, program: DeviceProgram) -> CycleShares:
-    """Returns the cycles of a stage for a run; activations computed again count once."""
+    """Returns the cycles of a stage for a run; recomputed activations count once."""
     times = program.times
     shares = (cycles_of(step) * times[step.phase] for step in stage.program.steps)
     return sum(shares, CycleShares())
@@ -141,7 +141,7 @@ def seconds(program: DeviceProgram) -> float:
 
 
 def samples_per_second(program: DeviceProgram) -> float | None:
-    """Returns the samples per second of all replicas, None where their number is not known."""
+    """Returns the samples per second of all replicas; None if their number is not known."""
     if not program.samples_per_update or not program.cycles:
         return None
     return program.samples_per_update / seconds(program)
@@ -156,12 +156,12 @@ def flops(program: DeviceProgram) -> int:
 def flop_utilisation(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> float:
     """Returns the share of the peak of a replica's IPUs that a run reaches, in [0, 1].
 
-    The peak of a step is that of its inputs' type: of float16 where its contraction takes float16,
-    else of float32.
+    The peak of a step is that of its inputs' type: float16 if its contraction takes float16, else
+    float32.
 
     Args:
         program: The program.
-        tile_ops: The contractions it was traced with; they tell the types.
+        tile_ops: The contractions it was traced with; the source of the types.
     """
     dtypes = {op.name: op.shape.dtype for op in tile_ops}
     chip, times, needed_cycles = program.target, program.times, 0.0
@@ -188,7 +188,7 @@ def tile_balance(program: DeviceProgram) -> float:
 def layers(program: DeviceProgram) -> tuple[LayerCycles, ...]:
     """Returns the cycles of every layer for a run of a replica, the most expensive one first.
 
-    Activations that are computed again count once. Stages overlap, so their sum may be larger than
+    Recomputed activations count once. Stages overlap, so the sum of all layers may be larger than
     the cycles of the program.
     """
     times = program.times
@@ -213,7 +213,7 @@ def _place(step: Step) -> str:
 
 
 def live_at_peak(program: TileProgram) -> tuple[LiveLayer, ...]:
-    """Returns what every layer of a stage has in memory at its peak, the largest first."""
+    """Returns the memory of every layer of a stage at its peak, the largest first."""
     always: dict[str, int] = collections.defaultdict(int)
     other: dict[str, int] = collections.defaultdict(int)
     peak = program.memory.peak_step
@@ -244,12 +244,12 @@ def by_category(memory: TileMemory) -> dict[Category, NDArray[np.int64]]:
 
 
 def fits(memory: TileMemory) -> bool:
-    """Returns whether no tile needs more than it has."""
+    """Returns whether every tile has enough memory."""
     return int(tile_bytes(memory).max(initial=0)) <= memory.limit_bytes
 
 
 def is_off_chip(stage: StageProgram) -> bool:
-    """Returns whether something of a stage is not whole on its tiles all the time."""
+    """Returns whether a stage has variables that are not whole on its tiles all the time."""
     return stage.streaming_bytes > 0 or stage.gathered != Moves()
 
 

@@ -1,4 +1,4 @@
-"""The figures of programs as plain data, for those who read report files without ipu_tf."""
+"""The figures of programs as plain data, for readers of report files without ipu_tf."""
 
 from __future__ import annotations
 

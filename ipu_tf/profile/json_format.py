@@ -23,7 +23,7 @@ from ipu_tf.programs.program import Program
 
 FORMAT = "ipu_tf report"
 VERSION = 3
-"""Raised where older readers would misread a file; new fields with defaults do not raise it."""
+"""Increases if older readers would misread a file; new fields with defaults do not change it."""
 
 _Report = TypeVar("_Report")
 
@@ -56,7 +56,7 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
     """
     try:
         envelope = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
-    except ValueError as error:  # Also what is no UTF-8.
+    except ValueError as error:  # Includes text that is not UTF-8.
         raise ReportFileError(f"{path} is not valid JSON: {error}") from None
     except RecursionError:
         raise ReportFileError(f"{path} is not a report: it is nested too deeply.") from None
@@ -141,7 +141,7 @@ def _check_memory(memory: TileMemory, tiles: int, steps: int, path: str) -> None
 
 
 def _figures(program: Program) -> dict[str, Any]:
-    """Returns the figures of a program, for those who read the file without ipu_tf."""
+    """Returns the figures of a program, for readers of the file without ipu_tf."""
     if program.device is None:
         return {"program": program.name}
     return {"program": program.name, **device_figures(program.device, program.tile_ops)}

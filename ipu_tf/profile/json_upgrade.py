@@ -1,4 +1,4 @@
-"""Plain data of report files of earlier versions as that of today."""
+"""Upgrades plain data of report files of earlier versions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ipu_tf.compiler.device_program import on_one_ipu
 from ipu_tf.compiler.tile_program import TileProgram
 
 _STAGES = 3
-"""The version from which a device program has stages, one where it runs on one IPU."""
+"""The first version whose device programs have stages (one stage on one IPU)."""
 
 
 def upgraded(report: Any, version: int) -> Any:
-    """Returns the plain data of a report as of the current version.
+    """Returns the plain data of a report in the format of the current version.
 
     Args:
-        report: Plain data as it was read; it may be damaged, which reading it finds.
+        report: Plain data as read; it may be damaged, which the reader detects later.
         version: The version of its file.
 
     Raises:
@@ -34,7 +34,7 @@ def upgraded(report: Any, version: int) -> Any:
 def _with_stages(program: Any, path: str) -> Any:
     """Returns a program whose device program has stages.
 
-    Up to version 2 it had what one IPU runs under `device`, what several run under `pipeline`.
+    Up to version 2, `device` held the program of one IPU, `pipeline` that of several.
     """
     if not isinstance(program, dict):
         return program

@@ -1,4 +1,4 @@
-"""What a strategy ran or an estimate found, as a value to print, keep and compare."""
+"""The report of a strategy or an estimate, as a value to print, keep and compare."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NO_STAGES = "No program has several stages: give the layers of a model pipeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The programs that were traced, and what they cost on the machine.
+    """The traced programs and their cost on the machine.
 
     Attributes:
         programs: One for every function and set of shapes, in the order of their traces.
-        notes: What a reader has to know about all of them.
+        notes: Caveats about all of them.
     """
 
     programs: tuple[Program, ...] = ()
@@ -54,10 +54,10 @@ class Report:
         return "\n\n".join(blocks)
 
     def timeline(self) -> str:
-        """Returns when which stage of a pipeline works on which micro-batch, and when it waits.
+        """Returns when each stage of a pipeline works on each micro-batch, and when it waits.
 
-        Every program of several stages has a table of a row for each stage, as text of at most 100
-        characters a line.
+        Every program of several stages has a table with a row for each stage, as text of at most
+        100 characters per line.
         """
         devices = (program.device for program in self.programs)
         pipelines = [device for device in devices if device and len(device.stages) > 1]
@@ -69,7 +69,7 @@ class Report:
         """Writes the report as JSON; docs/report.md describes the file.
 
         Args:
-            path: The file. One that is there is replaced.
+            path: The file; replaced if it exists.
         """
         json_format.write(self, path)
 

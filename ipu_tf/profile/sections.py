@@ -1,4 +1,4 @@
-"""Parts of reports that programs of one IPU and of several have in common: values to lines."""
+"""Sections that reports of one IPU and of several share: pure functions from values to lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOP_LAYERS = 10
 
 
 def memory_line(memory: TileMemory) -> str:
-    """Returns how full the fullest tile and the mean tile are."""
+    """Returns the memory in use on the fullest tile and on the mean tile."""
     tiles = figures.tile_bytes(memory)
     fullest = int(tiles.argmax()) if tiles.size else 0
     most, mean = (int(tiles.max()), float(tiles.mean())) if tiles.size else (0, 0.0)
@@ -30,7 +30,7 @@ def memory_line(memory: TileMemory) -> str:
 
 
 def layer_lines(layers: Sequence[figures.LayerCycles]) -> Iterator[str]:
-    """Yields a table of the layers that take most cycles.
+    """Yields a table of the layers that take the most cycles.
 
     Args:
         layers: All layers, the most expensive one first.
@@ -47,7 +47,7 @@ def layer_lines(layers: Sequence[figures.LayerCycles]) -> Iterator[str]:
 
 
 def memory_lines(memory: TileMemory) -> Iterator[str]:
-    """Yields a table of what tile memory is used for."""
+    """Yields a table of tile memory by category."""
     tiles = figures.tile_bytes(memory)
     if not tiles.size:
         return
@@ -83,7 +83,7 @@ def peak_lines(device: TileProgram) -> Iterator[str]:
 
 
 def overflow_lines(device: TileProgram) -> Iterator[str]:
-    """Yields what takes most of the fullest tile of a program that does not fit, and what helps."""
+    """Yields the largest users of the fullest tile of a program that does not fit, and advice."""
     title = f"largest on tile {device.memory.fullest_tile}, KiB"
     rows = [
         (
@@ -100,7 +100,7 @@ def overflow_lines(device: TileProgram) -> Iterator[str]:
 
 
 def shortened(layer: str, width: int = LAYER_WIDTH) -> str:
-    """Returns the end of a layer's path, as long as tables have room for."""
+    """Returns the end of a layer's path, cut to the width of tables."""
     return _cut(layer or NO_LAYER, width)
 
 

@@ -55,7 +55,7 @@ def _op_lines(program: Program, plans: bool) -> Iterator[str]:
 
 
 def _plan_lines(ops: Iterable[TileOp]) -> Iterator[str]:
-    """Yields what each tile op computes, and below it how it is split over tiles."""
+    """Yields the shape of each tile op, and its split over tiles below."""
     for op in ops:
         yield from _wrapped(f"{sections.shortened(op.layer)}: {op.op_type} {_size(op.shape)}")
         yield from _wrapped(f"  {op.plan.tiles} tiles: {_splits(op)}")

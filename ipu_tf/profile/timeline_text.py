@@ -18,7 +18,7 @@ _LETTERS: dict[schedule.Pass, str] = {"forward": "F", "backward": "B"}
 def lines(program: DeviceProgram) -> Iterator[str]:
     """Yields the lines of a program of several stages; none is longer than 100 characters.
 
-    Slots in the middle are left out where there are too many.
+    Leaves out slots in the middle if there are too many.
 
     Args:
         program: The program.
@@ -46,7 +46,7 @@ def lines(program: DeviceProgram) -> Iterator[str]:
 
 
 def _cells(slot: schedule.Slot, stages: int) -> list[str]:
-    """Returns what each stage does in a slot."""
+    """Returns the pass of each stage in a slot."""
     cells = [_WAITS] * stages
     for work in slot:
         cells[work.stage] = f"{_LETTERS[work.direction]}{work.micro_batch}"

@@ -1,1 +1,1 @@
-"""What a traced function is: its tile ops, its native ops, its layers, its device program."""
+"""Traced functions: tile ops, native ops, layers, and the device program."""

@@ -1,4 +1,4 @@
-"""What the names of ops tell: their name scope, the calls that lead to them, their layer."""
+"""Reads the names of ops: name scope, enclosing calls, and layer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 LOSS = "loss"
-"""Stands for a layer in what computes the loss of a model."""
+"""Stands for a layer in ops that compute the loss of a model."""
 
 METRICS = "metrics"
-"""Stands for a layer in what computes metrics."""
+"""Stands for a layer in ops that compute metrics."""
 
 # The compiler puts the names of the calls before that of an op of a called function.
 _CALLS = re.compile(r"(?:^|(?<=/))(?:Stateful)?PartitionedCall(?:_\d+)?/")
@@ -20,18 +20,18 @@ _FIRST_GRADIENTS = re.compile(r".*?\b(gradient_tape|gradients)/")
 
 
 def own_name(op_name: str) -> str:
-    """Returns the name that an op has in its function, of its name in a device program.
+    """Returns the name of an op in its function, given its name in a device program.
 
-    "block/PartitionedCall/dense/MatMul" is "dense/MatMul" of a function that is called in "block".
+    "block/PartitionedCall/dense/MatMul" is "dense/MatMul" of a function called in "block".
     """
     return _CALLS.split(op_name)[-1]
 
 
 def without_calls(op_name: str) -> str:
-    """Returns the name of an op, with the scopes of the calls that lead to it but not the calls.
+    """Returns the name of an op with the scopes of its enclosing calls but without the calls.
 
-    "block/PartitionedCall/dense/MatMul" is "block/dense/MatMul". A function whose own ops have the
-    scope of its call in their names has it once.
+    "block/PartitionedCall/dense/MatMul" is "block/dense/MatMul". If the ops of a
+    function already have the scope of its call in their names, it appears once.
     """
     path = ""
     for part in _CALLS.split(op_name):
@@ -53,7 +53,7 @@ def scope_of(op_name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerScopes:
-    """Which Keras layer the ops of a name scope belong to.
+    """Maps name scopes of ops to Keras layers.
 
     Attributes:
         paths: Path of the layer by name scope.
@@ -66,7 +66,7 @@ class LayerScopes:
     def layer_of(self, op_name: str) -> str:
         """Returns the path of the layer of an op, "" where no scope around it is a layer's."""
         op_name = without_calls(op_name)
-        # What adds up the gradients of a loop has the scope of the loop before the last mark only.
+        # Sums of a loop's gradients have the scope of the loop only before the last mark.
         for scope in (_GRADIENTS.sub("", op_name), _FIRST_GRADIENTS.sub("", op_name, count=1)):
             while scope:
                 scope = scope.rpartition("/")[0]
@@ -75,7 +75,7 @@ class LayerScopes:
         return ""
 
     def updates_weights(self, op_name: str) -> bool:
-        """Returns whether an op is part of what a Keras optimizer does."""
+        """Returns whether an op is part of a Keras optimizer."""
         scope = without_calls(op_name).rpartition("/")[0]
         return any(f"{scope}/".startswith(f"{optimizer}/") for optimizer in self.optimizers)
 

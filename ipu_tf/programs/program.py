@@ -1,4 +1,4 @@
-"""A traced program: which of its ops are tile ops, why the others are not, what it costs."""
+"""A traced program: its tile ops, its native ops with reasons, and its device program."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class TileOp:
         name: Its name in the program.
         layer: The Keras layer or name scope it belongs to.
         op_type: Its TensorFlow type, such as "Conv2D".
-        shape: What is computed.
-        plan: How it is split over tiles.
+        shape: The shape of the contraction.
+        plan: Its split over tiles.
         stochastic_rounding: Whether float16 results are rounded stochastically.
     """
 
@@ -48,16 +48,16 @@ class NativeOp:
 
 @dataclass(slots=True, kw_only=True)
 class Program:
-    """One traced function, filled while it is traced and compiled.
+    """One traced function; tracing and compilation fill it.
 
     Attributes:
         name: Name of the function.
-        tile_ops: What runs as tile ops, in the order of the trace.
-        native_ops: What TensorFlow's kernels run instead.
-        device: What it was compiled to; None until then, and where it has no device program.
+        tile_ops: The ops that run as tile ops, in the order of the trace.
+        native_ops: The contractions that TensorFlow's kernels run instead.
+        device: The compiled program; None until then, or if it has no device program.
         steps_per_execution: Steps (micro-batches of a replica) that one call from the host ran when
             it was traced.
-        refusal: Why it was not compiled, where it was to be; "" for all else.
+        refusal: The reason why compilation failed; "" if it did not fail.
     """
 
     name: str

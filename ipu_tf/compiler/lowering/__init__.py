@@ -1,4 +1,4 @@
-"""From instructions to supersteps: one rule for every kind of opcode.
+"""Lowers instructions to supersteps: one rule for every kind of opcode.
 
 `lower` finds the rule; a rule asks the machine for cycles and `mapping` for tiles. Rules are in
 files by kind: element-wise, contractions, reductions, windows, views, movement, indexing, random

@@ -1,4 +1,4 @@
-"""Costs of vertices, remembered: a program asks for the same few again and again."""
+"""Caches the costs of vertices: a program needs the same few again and again."""
 
 from __future__ import annotations
 

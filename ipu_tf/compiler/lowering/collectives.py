@@ -1,7 +1,7 @@
 """Collectives: nothing within one IPU, transfers over IPU-Links between several.
 
-The system is that of the options, or the smallest that is sold with so many IPUs of the chip.
-Tiles of all IPUs take part at once, so what a tile adds up is its share of the tensor.
+The system is that of the options, or the smallest known one with enough IPUs of the chip. Tiles of
+all IPUs take part at once, so each tile adds up its share of the tensor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lowering rules may ask: the module, the options, and where memory is taken."""
+"""The context of lowering rules: the module, the options, and the memory used so far."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ipu_tf.machine.target import Target
 
 
 class TileBalance:
-    """Bytes given out on every tile so far, and where the next tensor fits best.
+    """Bytes placed on every tile so far, and the best tiles for the next tensor.
 
-    Counts everything that was ever placed, as if nothing were given back: tensors that come and
-    go are spread like those that stay.
+    Counts every placed tensor as if no memory were freed: short-lived tensors spread like
+    lasting ones.
     """
 
     def __init__(self, tiles: int) -> None:
@@ -42,14 +42,14 @@ class TileBalance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoweringContext:
-    """What a lowering rule may ask, for one computation.
+    """The context of lowering rules for one computation.
 
     Attributes:
         options: How to plan, and for which chip.
         plans: Plans that tile ops run, by the name of their TensorFlow op.
         computations: The computations of the module.
         instructions: The instructions of the computation, by name.
-        balance: Where memory was given out.
+        balance: Bytes placed on every tile.
     """
 
     options: CompilerOptions
@@ -68,14 +68,14 @@ class LoweringContext:
         return self.instructions[instruction.operands[index]]
 
     def first_tile(self, tiles: int) -> int:
-        """Returns where to start a tensor on `tiles` tiles so that memory stays balanced."""
+        """Returns the first tile of a tensor on `tiles` tiles that keeps memory balanced."""
         return self.balance.first_tile(tiles)
 
     def inside(self, computation: Computation) -> LoweringContext:
         """Returns the context of another computation.
 
-        On tiles there are no tuples: the arrays of a tuple parameter (what a loop carries, what a
-        branch is given) count as parameters themselves.
+        Tiles hold no tuples: the arrays of a tuple parameter (the state of a loop, the arguments of
+        a branch) count as parameters themselves.
         """
         instructions: dict[str, Instruction] = {}
         for instruction in computation:

@@ -1,7 +1,7 @@
 """Dots and convolutions: the plan that the tile op runs, or the planner's.
 
-A plan charges operands that lie evenly on the tiles that read them. What lies otherwise comes from
-elsewhere in full, which its first exchange has to carry as well.
+A plan charges operands that lie evenly on the tiles that read them. Any other operand comes from
+elsewhere in full, and the first exchange of the plan carries it, too.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def contraction(
 def planned(instruction: Instruction, context: LoweringContext) -> tuple[OpShape, Plan]:
     """Returns the shape of a contraction and the plan that it runs with.
 
-    It is that of the tile op of the same name where both do the same work; else the planner's.
+    The plan is that of the tile op of the same name if both do the same work; else the planner's.
     """
     shape = _shape(instruction, context)
     executed = context.plans.get(instruction.op_name)
@@ -104,7 +104,7 @@ def planned(instruction: Instruction, context: LoweringContext) -> tuple[OpShape
 def preferred_operand(
     instruction: Instruction, operand: int, context: LoweringContext
 ) -> Placement:
-    """Returns where an operand of a contraction should lie: evenly on the tiles of its plan."""
+    """Returns the preferred placement of an operand: evenly on the tiles of the plan."""
     shape, plan = planned(instruction, context)
     array = operand_array(instruction, operand, context)
     layout = plan_layout(instruction, array, _SIDES[operand], shape, plan)
@@ -115,7 +115,7 @@ def products(shape: OpShape) -> int:
     """Returns the multiplications of a contraction.
 
     A strided input gradient multiplies only where a tap meets an element, as often as the forward
-    pass; all passes of a convolution count the taps that fall into the padding.
+    pass; every pass of a convolution counts the taps that fall into the padding.
     """
     if isinstance(shape, MatMulShape):
         return shape.batch * shape.m * shape.k * shape.n
@@ -156,7 +156,7 @@ def _memory(shape: OpShape, plan: Plan, target: Target) -> PlanMemory:
 
 
 def _home(operand: Placement, layout: Layout, tiles: int) -> Placement:
-    """Returns where an operand is charged to lie, at the first tile where it already does."""
+    """Returns the placement that is charged for an operand, from its current first tile."""
     return Placement(
         elements=operand.elements,
         element_bytes=operand.element_bytes,
@@ -172,7 +172,7 @@ def _operand_messages(
     """Returns the messages that bring an operand to all tiles that read it, serial steps as one.
 
     Tiles that read the same block listen together. A window that reaches into the blocks around it
-    meets as many more pieces as it reads more elements, and at least one of each of them.
+    meets more pieces in proportion to the extra elements, and at least one of each block.
     """
     cut = home.blocks
     if cut is None:
@@ -187,7 +187,7 @@ def _operand_messages(
 
 
 def _partial_messages(shape: OpShape, plan: Plan) -> Traffic:
-    """Returns the messages in which partials are added up, in stages where there are many."""
+    """Returns the messages that add up partials, in stages if there are many."""
     depth = math.prod(plan.splits[n] // plan.serial.get(n, 1) for n in shape.reduction_splits)
     stages = 1 + sum(depth >= least for least in STAGED_DEPTHS)
     met = stages * math.ceil(depth ** (1 / stages)) if depth > 1 else 0
@@ -197,7 +197,7 @@ def _partial_messages(shape: OpShape, plan: Plan) -> Traffic:
 def _with_traffic(
     steps: tuple[Superstep, ...], traffic: Traffic, target: Target
 ) -> tuple[Superstep, ...]:
-    """Returns the supersteps of a plan whose first exchange brings in some more."""
+    """Returns the supersteps of a plan, with further traffic in its first exchange."""
     if traffic == NOTHING:
         return steps
     alone = exchange_cycles(traffic, target)

@@ -1,11 +1,11 @@
-"""Which blocks of its operands and its result a plan wants on which tile.
+"""The layouts that a plan wants for its operands and its result.
 
-The tiles of a plan are numbered by its parts, in one order for its result and both operands. The
-result lies where it is computed, in even pieces on the tiles that summed it up. An operand lies on
-tiles that read it, in even pieces, too, but in pieces of a sensible size.
+The parts of a plan number its tiles, in one order for its result and both operands. The result
+stays where it is computed, in even pieces on the tiles that summed it up. An operand lies on tiles
+that read it, in even pieces, too, but not in smaller ones than the minimum below.
 
-Models operands without their halo: of a window that reaches into a neighbour's block, the rest is
-fetched. A plan of a third spatial dimension has a name instead of blocks, as has one of groups that
+Models operands without their halo: a window that reaches into a neighbour's block fetches the rest.
+A plan with a third spatial dimension has a name instead of blocks, and so has a plan of groups that
 its instruction writes in another way.
 """
 
@@ -45,8 +45,8 @@ _ORDER: Mapping[str, tuple[str, ...]] = {
         "field_rows", "field_columns",
     ),
 }  # fmt: skip
-"""The parts of plans as tiles are numbered, the slowest first: those of the result before those
-that are summed over."""
+"""The parts of plans in the order of tile numbers, the slowest first: parts of the result before
+parts that are summed over."""
 
 _FIELD = ("field_rows", "field_columns")
 _KERNEL = ("kernel_rows", "kernel_columns")
@@ -77,8 +77,8 @@ def plan_layout(
     Args:
         instruction: The contraction.
         array: Type of the operand, or of the result.
-        side: Which of them.
-        shape: The shape that is planned.
+        side: "left", "right" or "result".
+        shape: The planned shape.
         plan: The plan.
     """
     dimensions = _dimensions(instruction, array, side, shape)
@@ -110,7 +110,7 @@ def _layout(
 
 
 def _axes(extent: int, splits: tuple[str, ...], shape: OpShape, plan: Plan) -> list[Axis] | None:
-    """Returns a dimension cut by a plan; None where the plan means something else by its splits."""
+    """Returns a dimension cut by a plan; None if the plan's splits mean something else."""
     if len(splits) == 1:
         return [_axis(extent, splits[0], shape, plan)]
     extents = [shape.extents[name] for name in splits]
@@ -135,9 +135,9 @@ def _kind(shape: OpShape) -> str:
 def _dimensions(
     instruction: Instruction, array: Array, side: str, shape: OpShape
 ) -> tuple[_Dimension, ...]:
-    """Returns the dimensions of an array with their splits; () where they have none of their own.
+    """Returns the dimensions of an array with their splits; () if they have none.
 
-    Neighbouring dimensions of a dot that are split together are one.
+    Joins neighbouring dimensions of a dot that are split together.
     """
     if isinstance(shape, MatMulShape):
         numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
@@ -158,7 +158,7 @@ def _dot_splits(
 ) -> list[str]:
     """Returns the split of every dimension of a dot's operand or result.
 
-    A tile op may count as batch what its instruction has among the rows: the outermost of them.
+    A tile op may count the outermost row dimensions of its instruction as batch.
     """
     if side == "result":
         return _counted(dims, {"batch": shape.batch, "rows": shape.m, "columns": shape.n})
@@ -178,7 +178,7 @@ def _dot_splits(
 
 
 def _counted(dims: Sequence[int], extents: Mapping[str, int]) -> list[str]:
-    """Returns the extents that dimensions belong to, which fill them up one after the other."""
+    """Returns the extent of each dimension: dimensions fill up one extent after the other."""
     names = list(extents)
     found, filled = [], 1
     for extent in dims:
@@ -191,7 +191,7 @@ def _counted(dims: Sequence[int], extents: Mapping[str, int]) -> list[str]:
 
 
 def _joined(dims: Sequence[int], splits: Sequence[str]) -> tuple[_Dimension, ...]:
-    """Returns dimensions with neighbours of one split as one; those of one element are left out."""
+    """Returns dimensions with neighbours of one split joined, without those of one element."""
     found: list[_Dimension] = []
     for extent, name in zip(dims, splits, strict=True):
         if extent == 1:

@@ -1,9 +1,9 @@
 """Reads the shape of a matmul or convolution off its HLO instruction.
 
 Gradients of convolutions are convolutions in HLO, too. Their names in a `ConvShape` are those of
-the forward convolution, so they have to be recognised: an input gradient by the holes between the
+the forward convolution, so this module recognises them: an input gradient by the holes between the
 elements of its input (or by its op's type), a filter gradient by its op's type, or by groups of
-the batch. One that is neither is planned as the convolution that it is written as.
+the batch. It plans any other convolution as written.
 
 A convolution with a third spatial dimension is planned as one of two: the outermost output
 positions become images, and the outermost taps channels of the reduction. Products and results
@@ -265,9 +265,9 @@ def _filter_geometry(axis: _Axis) -> _Geometry:
 def _fitted(
     *, in_size: int, kernel: int, out_size: int, stride: int, dilation: int, padding_low: int
 ) -> _Geometry:
-    """Returns a geometry of which the padding at the end, or the end itself, fits the output.
+    """Returns a geometry whose padding at the end, or whose end, fits the output.
 
-    What lies behind the last window is not read: it is left out, as is what HLO crops.
+    Leaves out elements behind the last window, which are not read, and elements that HLO crops.
     """
     reach = int(window_span(out_size, kernel, stride=stride, dilation=dilation))
     padding_high = max(0, reach - padding_low - in_size)

@@ -1,4 +1,4 @@
-"""`lower`: the rule of an instruction's opcode, from one table."""
+"""Dispatches instructions to the rule of their opcode, from one table."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _KINDS = (
 RULES: Mapping[str, Rule] = {opcode: rule for kind in _KINDS for opcode, rule in kind.RULES.items()}
 """The rule of every opcode that has a cost.
 
-Calls, maps and parameters have none: whoever drives the lowering goes into computations.
+Calls, maps and parameters have none: the caller of `lower` walks into computations.
 """
 
 _TOO_WIDE = frozenset({"f64", "c64", "c128"})
@@ -59,11 +59,11 @@ _FLOAT8 = frozenset({"f8e4m3", "f8e5m2"})
 def lower(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Returns what an instruction becomes on tiles.
+    """Lowers an instruction to supersteps, memory and placements on tiles.
 
     Args:
         instruction: The instruction.
-        operands: Where its operands lie: one placement for every array of every operand's type,
+        operands: Placements of its operands: one for every array of every operand's type,
             tuples flattened.
         context: The chip, options, plans, and the module around it.
 
@@ -86,7 +86,7 @@ def lower(
 
 
 def _check_no_float8(instruction: Instruction, context: LoweringContext) -> None:
-    """Refuses to make float8 values, also within a fusion."""
+    """Rejects instructions that make float8 values, also within a fusion."""
     made = [instruction]
     if instruction.opcode == "fusion":
         made += context.computations[instruction.computations[0]]
@@ -103,9 +103,9 @@ def _check_no_float8(instruction: Instruction, context: LoweringContext) -> None
 def preferred_placement(
     instruction: Instruction, operand_index: int, context: LoweringContext
 ) -> Placement | None:
-    """Returns where an instruction would like an operand to lie; None if it does not mind.
+    """Returns the placement that an instruction prefers for an operand; None for no preference.
 
-    One that has no cost, or does not fit, minds nothing: `lower` is who says so.
+    An instruction without a cost, or that does not fit, has none: `lower` raises its error.
     """
     try:
         if instruction.opcode in contraction.RULES:

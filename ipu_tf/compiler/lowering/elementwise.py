@@ -1,7 +1,7 @@
-"""Element-wise operations: where operands lie alike, nothing moves.
+"""Element-wise operations: aligned operands need no exchange.
 
-The result lies like one of the operands: a variable's before others (its new value has to go back
-there), then the one on most tiles. Operands that lie elsewhere come by exchange.
+The result lies like one of the operands: preferably a variable (its new value must go back there),
+else the one on most tiles. Operands that lie elsewhere come by exchange.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PASSED = frozenset(
 """Opcodes that cost nothing within a fusion."""
 
 _FUSED_AS = {"convert": "abs", "iota": "add", "copy": "abs"}
-"""What other opcodes cost within a fusion. Modelled: one instruction on values in registers."""
+"""Cost of other opcodes within a fusion. Modelled: one instruction on values in registers."""
 
 _FLOATS = frozenset({"f32", "f16", "bf16", "f8e4m3", "f8e5m2"})
 
@@ -99,7 +99,7 @@ def fusion(
 def result_placement(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> Placement:
-    """Returns where the result of an element-wise operation lies."""
+    """Returns the placement of the result of an element-wise operation."""
     result = array_of(instruction)
     best: tuple[tuple[bool, int, int], Placement] | None = None
     for index, operand in enumerate(operands):
@@ -120,7 +120,7 @@ def _lowered(
     flops: int,
     context: LoweringContext,
 ) -> LoweredInstruction:
-    """Returns one superstep: what lies elsewhere comes in, then every tile computes."""
+    """Returns one superstep: elements from elsewhere come in, then every tile computes."""
     traffic = sum((move(operand, placement) for operand in operands), NOTHING)
     stage = Stage(name=instruction.opcode, where=placement, traffic=traffic, vertex=vertex)
     in_place = next((index for index, operand in enumerate(operands) if operand == placement), None)
@@ -143,7 +143,7 @@ def _fused(
 def _operations(body: Computation) -> tuple[tuple[tuple[str, str], ...], int]:
     """Returns opcode and type of every operation in a fusion, and its flops per element.
 
-    What is computed on scalars runs once on every worker, not once an element.
+    Operations on scalars run once on every worker, not once per element.
     """
     defined = body.by_name()
     root = next(arrays(defined[body.root].type))
@@ -167,7 +167,7 @@ def _views_inside(
     views = list(operands)
     defined = body.by_name()
     for inner in body:
-        # One to fewer elements than the result's (of a scalar, say) is broadcast once more.
+        # A broadcast to fewer elements than the result's (such as of a scalar) is broadcast again.
         if inner.opcode != "broadcast" or array_of(inner).elements != placement.elements:
             continue
         source = defined[inner.operands[0]]
@@ -197,8 +197,8 @@ def broadcast_view(instruction: Instruction, operand: Placement, stored: Placeme
 
     Args:
         instruction: The broadcast.
-        operand: Where its operand lies.
-        stored: How its result would lie if it were stored.
+        operand: The placement of its operand.
+        stored: The placement of its result if it were stored.
     """
     result = array_of(instruction)
     dimensions = instruction.attributes["dimensions"]
@@ -210,7 +210,7 @@ def broadcast_view(instruction: Instruction, operand: Placement, stored: Placeme
         tiles=stored.tiles,
         layout=stored.layout,
         repeats=operand.repeats or operand,
-        # Of a broadcast of a broadcast no more is known than its distinct elements.
+        # A broadcast of a broadcast only knows its distinct elements.
         pattern=pattern if operand.repeats is None else (),
     )
 
@@ -221,7 +221,7 @@ def _in_runs(distinct: int, elements: int) -> tuple[tuple[int, bool], ...]:
 
 
 def _operand_dtype(instruction: Instruction, context: LoweringContext) -> str:
-    """Returns the type that an operation computes in: that of the values, for a select."""
+    """Returns the type of an operation's arithmetic: that of the values, for a select."""
     index = 1 if instruction.opcode == "select" else 0
     type_ = context.operand(instruction, index).type
     if not isinstance(type_, Array):

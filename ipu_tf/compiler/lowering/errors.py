@@ -1,4 +1,4 @@
-"""What lowering raises."""
+"""Errors of lowering."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class LoweringError(NotImplementedError):
     Attributes:
         instruction: The instruction.
         layer: Path of its Keras layer, or the TensorFlow op that it comes from.
-        reason: Why not, and what to do instead.
+        reason: The reason, and what to do instead.
     """
 
     def __init__(self, instruction: Instruction, reason: str) -> None:

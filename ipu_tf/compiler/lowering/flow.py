@@ -1,6 +1,6 @@
-"""What control flow itself costs: telling all tiles how it goes on.
+"""The cost of control flow itself: telling all tiles where to continue.
 
-The computations that it calls are lowered instruction by instruction by whoever drives it.
+The caller lowers the called computations, instruction by instruction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BRANCH_CYCLES = 12
 
 
 def trips_of(instruction: Instruction) -> int | Fraction | None:
-    """Returns how often a loop runs, in the mean if that differs; None where it is not known."""
+    """Returns how often a loop runs, the mean if that differs; None if it is not known."""
     if "mean_trip_count" in instruction.attributes:
         total, runs = instruction.attributes["mean_trip_count"]
         return Fraction(total, runs) if total % runs else total // runs
@@ -35,7 +35,7 @@ def trips_of(instruction: Instruction) -> int | Fraction | None:
 def loop(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a while loop without its body: the condition is tested once more than it holds.
+    """Lowers a while loop without its body: it tests the condition once more than it iterates.
 
     A loop of unknown length counts as one iteration, as its body does.
     """
@@ -55,7 +55,7 @@ def conditional(
 
 
 def _decision(name: str, times: int, target: Target) -> Superstep:
-    """Returns what it takes that all tiles know a value and branch on it, so many times."""
+    """Returns the cost to give all tiles a value and branch on it, the given number of times."""
     moving = exchange.broadcast_cycles(_PREDICATE_BYTES, target.tiles - 1, target)
     return Superstep(
         name=name,

@@ -1,4 +1,4 @@
-"""What involves the host: calls of its functions, feeds; and custom calls by their targets."""
+"""Calls of host functions, feeds, and custom calls by their targets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def custom_call(
     """Lowers a custom call whose target is known.
 
     Raises:
-        LoweringError: It is not.
+        LoweringError: The target is unknown.
     """
     name = instruction.attributes.get("custom_call_target", "")
     rule = CUSTOM_CALLS.get(name)
@@ -58,7 +58,7 @@ def custom_call(
 
 
 def _system(instruction: Instruction, context: LoweringContext) -> System:
-    """Returns the system of one IPU: its link to the host is what counts."""
+    """Returns the system of one IPU: only its link to the host matters."""
     try:
         return context.options.system_of()
     except ValueError as error:

@@ -42,9 +42,9 @@ class _Lookup:
 def gather(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a gather: all tiles visit all indices and copy the rows that they have.
+    """Lowers a gather: all tiles visit all indices and copy the rows that they hold.
 
-    With rows in several parts, what the parts found is collected by a second look-up.
+    If rows are in several parts, a second look-up collects the results of the parts.
     """
     table = operand_array(instruction, 0, context)
     array = array_of(instruction)
@@ -142,7 +142,7 @@ def scatter(
 def preferred_table(
     instruction: Instruction, operand: int, context: LoweringContext
 ) -> Placement | None:
-    """Returns where the table of a gather or scatter should lie; None for other operands."""
+    """Returns the preferred placement of a gather's or scatter's table; None for other operands."""
     table = operand_array(instruction, 0, context)
     if operand != 0 or not table.elements:
         return None
@@ -189,7 +189,7 @@ def _plan(lookup: _Lookup, table: Array, context: LoweringContext) -> TablePlan:
 def _table_placement(
     plan: TablePlan, table: Array, operand: Placement, context: LoweringContext
 ) -> Placement:
-    """Returns where the table lies: as it is, where it is split as planned."""
+    """Returns the placement of the table: the current one if it is split as planned."""
     if operand.layout == plan.layout and operand.repeats is None:
         return _table_like(operand, table)
     return on_tiles(table, plan.tiles, context, layout=plan.layout)
@@ -206,7 +206,7 @@ def _table_like(where: Placement, array: Array) -> Placement:
 
 
 def _result_placement(plan: TablePlan, result: Array, where: Placement) -> Placement:
-    """Returns where looked-up rows lie: each tile has its columns of its share of them."""
+    """Returns the placement of looked-up rows: each tile holds its columns of its share of them."""
     return Placement(
         elements=result.elements,
         element_bytes=element_bytes(result.dtype),

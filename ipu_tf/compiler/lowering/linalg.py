@@ -1,7 +1,7 @@
 """Cholesky factors and triangular solves, in blocks: panels on vector units, the rest as matmuls.
 
-Modelled: a block of columns is factored or solved column by column, then the part of the matrix
-behind it is updated by one matmul, planned like any other. Fourier transforms are refused.
+Modelled: tiles factor or solve a block of columns column by column, then one matmul, planned like
+any other, updates the part of the matrix behind it. Fourier transforms raise an error.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
 
 _PIECES = 4
-"""Sizes of the trailing matrix that are planned; blocks between them are charged like the larger
-one."""
+"""Number of sizes of the trailing matrix that are planned; blocks between them are charged like the
+larger one."""
 
 
 def cholesky(
@@ -80,7 +80,7 @@ def triangular_solve(
 def fft(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Refuses Fourier transforms.
+    """Rejects Fourier transforms.
 
     Raises:
         LoweringError: Always.
@@ -100,7 +100,7 @@ def _panel_stages(
     where: Placement,
     context: LoweringContext,
 ) -> tuple[Stage, ...]:
-    """Returns what blocks of columns take: each column is scaled, then subtracted from the others.
+    """Returns the stages of blocks of columns: each scales a column, then subtracts it from others.
 
     Args:
         dtype: Type of the elements.
@@ -113,7 +113,7 @@ def _panel_stages(
     """
     target = context.target
     share = ceil_div(lines * batch, where.tiles)
-    # Columns that are still to be changed: half of the block, on average.
+    # Columns still to change: half of the block, on average.
     scaled = cached.elementwise("divide", share, dtype, target)
     subtracted = cached.elementwise("subtract", share * ceil_div(block, 2), dtype, target)
     column = Placement(elements=block, element_bytes=where.element_bytes)
@@ -131,7 +131,7 @@ def _panel_stages(
 
 
 def _trailing(size: int, block: int) -> Iterator[tuple[int, int]]:
-    """Yields extents of the part behind the blocks, and how many blocks have it."""
+    """Yields extents of the part behind the blocks, and the number of blocks with each."""
     steps = ceil_div(size, block) - 1
     pieces = min(steps, _PIECES)
     for piece in range(pieces):
@@ -155,7 +155,7 @@ def _matmul(
 
 
 def _with_steps(made: LoweredInstruction, steps: tuple[Superstep, ...]) -> LoweredInstruction:
-    """Returns a lowering that runs some more supersteps."""
+    """Returns a lowered instruction with further supersteps."""
     return dataclasses.replace(made, supersteps=made.supersteps + steps)
 
 

@@ -1,4 +1,4 @@
-"""What an instruction becomes on tiles."""
+"""The result of lowering an instruction."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ipu_tf.machine.superstep import Superstep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoweredInstruction:
-    """What an instruction becomes.
+    """A lowered instruction: supersteps, memory and placements.
 
     Attributes:
-        supersteps: What runs, in order; empty for a view.
-        results: Where its result lies, one for every array of its type.
+        supersteps: Its supersteps, in order; empty for a view.
+        results: Placements of its result, one for every array of its type.
         view_of: Index of the operand whose memory the result is, for views; else None.
         in_place: Index of an operand that the result may overwrite if nothing reads it later;
             else None.
         scratch: Memory in use only while it runs (partials, rearranged operands), apart from
             exchange buffers.
         exchange_buffers: Memory in use only while it runs, for what tiles receive.
-        vertex_state: Memory that its vertices keep for good.
+        vertex_state: Memory of the state of its vertices, always live.
         code: Codelets it needs, as name -> bytes; a tile holds each once in a program.
-        exchange_code_bytes: Bytes of exchange instructions on the busiest tile, kept for good.
-        flops: Floating point operations that it stands for (2 for a multiply-accumulate).
+        exchange_code_bytes: Bytes of exchange instructions on the busiest tile, always live.
+        flops: Floating point operations (2 for a multiply-accumulate).
         plan: The plan of a contraction; else None.
     """
 

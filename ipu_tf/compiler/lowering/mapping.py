@@ -1,4 +1,4 @@
-"""Where results lie: even pieces on enough tiles, blocks of a tile, layouts of views."""
+"""Places results: even pieces on enough tiles, blocks of a tile, layouts of views."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.machine.cost import ceil_div
 
 _LEAST_TILE_BYTES = 128
-"""Bytes below which a tensor is not spread further: what a tile does with fewer costs more to
+"""Bytes per tile below which a tensor is not spread further: work on fewer bytes costs more to
 start than to run (poplibs 3.4 maps tensors linearly with the same minimum)."""
 
 _GRAIN_BYTES = 8
@@ -35,7 +35,7 @@ def element_bytes(dtype: str) -> int:
 
 
 def spread(array: Array, context: LoweringContext) -> Placement:
-    """Returns where an array lies that nobody has wishes for: even pieces on the emptiest tiles."""
+    """Returns the default placement of an array: even pieces on the emptiest tiles."""
     tiles = spread_tiles(array.elements, element_bytes(array.dtype), context.target.tiles)
     return on_tiles(array, tiles, context)
 
@@ -51,9 +51,9 @@ def spread_tiles(elements: int, size: int, most: int) -> int:
 def on_tiles(
     array: Array, tiles: int, context: LoweringContext, *, layout: Layout = LINEAR
 ) -> Placement:
-    """Returns a placement on so many tiles (but at most one for an element), the emptiest ones.
+    """Returns a placement on the emptiest `tiles` tiles (at most one per element).
 
-    Blocks lie on as many as there are.
+    A layout of blocks sets the number of tiles itself.
     """
     if isinstance(layout, Blocks):
         return _on_tiles_of(layout, array, context)
@@ -78,7 +78,7 @@ def _on_tiles_of(layout: Blocks, array: Array, context: LoweringContext) -> Plac
 
 
 def like(placement: Placement, array: Array) -> Placement:
-    """Returns where an array lies that meets a placement element by element."""
+    """Returns the placement of an array that is aligned with another placement."""
     return Placement(
         elements=array.elements,
         element_bytes=element_bytes(array.dtype),

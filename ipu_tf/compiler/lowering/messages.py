@@ -1,8 +1,8 @@
-"""How many pieces of one layout meet a piece of another: the messages of an exchange.
+"""Counts the messages of an exchange: pieces of one layout that overlap a piece of another.
 
 Exact where both are cut along the same axes and tiles do not share blocks. Even pieces of the
-row-major order against blocks are counted as runs; of layouts that only have a name, nothing is
-known but their tiles.
+row-major order against blocks count as runs; of layouts that only have a name, only the tiles
+are known.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CACHED = 1 << 14
 
 @lru_cache(maxsize=_CACHED)
 def pieces_met(source: Blocks, wanted: Blocks) -> int:
-    """Returns how many tiles hold what lies on the fullest tile of another layout.
+    """Returns how many tiles hold the elements of another layout's fullest tile.
 
     Args:
-        source: How the elements lie.
-        wanted: How they are wanted, cut from the same elements.
+        source: The current layout.
+        wanted: The wanted layout of the same elements.
     """
     met = _along_axes(source, wanted)
     if met is None:
@@ -34,7 +34,7 @@ def pieces_met(source: Blocks, wanted: Blocks) -> int:
 
 
 def runs_met(piece: int, dims: Sequence[int], block: Sequence[int]) -> int:
-    """Returns how many even pieces of the row-major order a block meets.
+    """Returns how many even pieces of the row-major order a block overlaps.
 
     Modelled: runs begin anywhere in a piece, unless both fit into each other.
 
@@ -45,7 +45,7 @@ def runs_met(piece: int, dims: Sequence[int], block: Sequence[int]) -> int:
     """
     runs, span, stride, outer, whole = 1, 1, 1, 1, True
     for extent, part in zip(reversed(dims), reversed(block), strict=True):
-        # Runs that are nearer than a piece is long meet the same pieces as all between them.
+        # Runs closer than the length of a piece overlap the same pieces as everything between them.
         if span == stride or stride < piece:
             whole &= span == stride
             span += (part - 1) * stride
@@ -62,19 +62,19 @@ def runs_met(piece: int, dims: Sequence[int], block: Sequence[int]) -> int:
 
 
 def unknown_met(tiles: int) -> int:
-    """Returns how many blocks of a layout meet a block of another of which nothing is known.
+    """Returns how many blocks of a layout overlap a block of another, unknown layout.
 
-    Modelled: tensors are cut along several dimensions, and of two layouts about half of the cuts
-    are the same, so a block meets as many others as the square root of the tiles.
+    Modelled: tensors are cut along several dimensions, and two layouts share about half of their
+    cuts, so a block overlaps as many others as the square root of the tiles.
     """
     return math.isqrt(max(0, tiles - 1)) + 1
 
 
 def held_extents(placement: Placement, dims: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the extents of the block that covers what the fullest tile holds.
+    """Returns the extents of the block that covers the elements of the fullest tile.
 
     Args:
-        placement: Where a tensor lies.
+        placement: The placement of a tensor.
         dims: Its extents.
     """
     cut = placement.cut
@@ -104,7 +104,7 @@ def row_major_block(dims: Sequence[int], elements: int) -> tuple[int, ...]:
 
 
 def _along_axes(source: Blocks, wanted: Blocks) -> int | None:
-    """Returns the pieces met of layouts that can be cut along the same axes; else None."""
+    """Returns the overlapping pieces of layouts that can be cut along the same axes; else None."""
     dims = common_dims(source, wanted)
     if dims is None:
         return None
@@ -124,7 +124,7 @@ def _along_axes(source: Blocks, wanted: Blocks) -> int | None:
 
 
 def _across_axes(source: Blocks, wanted: Blocks) -> int:
-    """Returns the pieces met where one of both is cut across rows of the other."""
+    """Returns the overlapping pieces if one layout is cut across rows of the other."""
     if len(source.axes) == 1:
         dims = [axis.extent for axis in wanted.axes]
         return runs_met(source.tile_elements, dims, _piece_extents(wanted))
@@ -137,7 +137,7 @@ def _across_axes(source: Blocks, wanted: Blocks) -> int:
 
 
 def _piece_extents(layout: Blocks) -> tuple[int, ...]:
-    """Returns the extents, axis by axis, of what covers the piece of the fullest tile."""
+    """Returns the extents, axis by axis, that cover the piece of the fullest tile."""
     extents = tuple(axis.held for axis in layout.axes)
     if layout.share == 1:
         return extents
@@ -159,7 +159,7 @@ def _shares_met(layout: Blocks, extents: Sequence[int]) -> int:
 
 
 def _run_met(axis: Axis, elements: int) -> int:
-    """Returns the coordinates that a run of elements along an axis meets, at most."""
+    """Returns the most coordinates that a run of elements along an axis overlaps."""
     if elements >= axis.extent:
         return axis.coordinates
     return min(axis.coordinates, ceil_div(elements - 1, axis.part_elements) + 1)

@@ -1,7 +1,7 @@
-"""What moves elements: copies, padding, concatenation, slices whose place is known at run time.
+"""Data movement: copies, padding, concatenation, slices at positions known only at run time.
 
-Tensors that are sliced at run time are taken to lie so that each slice is spread over all of their
-tiles, as the machine allocates them; a slice then needs no exchange but that of its index.
+Models tensors that are sliced at run time with each slice spread over all of their tiles, as the
+machine allocates them; a slice then exchanges only its index.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def iota(
 def dynamic_slice(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a slice whose place is known at run time; one of everything is a view."""
+    """Lowers a slice at a position known only at run time; a slice of everything is a view."""
     if array_of(instruction).elements == operands[0].elements:
         return LoweredInstruction(results=(operands[0],), view_of=0)
     result = _slice_placement(operands[0], instruction, context)
@@ -101,7 +101,7 @@ def dynamic_slice(
 def dynamic_update_slice(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers the update of a slice whose place is known at run time, in place where possible.
+    """Lowers the update of a slice at a position known only at run time, in place if possible.
 
     An update of everything is the update itself.
     """
@@ -177,7 +177,7 @@ def _slice_placement(
 
 
 def _sliced(operand: Placement, elements: int, size: int) -> Placement:
-    """Returns where a slice of a tensor lies: spread over all of its tiles."""
+    """Returns the placement of a slice of a tensor: spread over all of its tiles."""
     layout = operand.layout
     if layout != LINEAR and elements != operand.elements:
         layout = view(layout, f"{elements} of {operand.elements}")

@@ -19,7 +19,7 @@ _APPLY = ("subtract", "multiply", "multiply", "add")
 """An element less its mean, times the inverse deviation, times the scale, plus the offset."""
 
 _GRADIENT = ("subtract", "multiply", "multiply", "subtract", "subtract", "multiply")
-"""What an element's gradient takes besides the two sums of its feature."""
+"""Operations of an element's gradient besides the two sums of its feature."""
 
 _REDUCTIONS = {"batch-norm-training": 2, "batch-norm-inference": 0, "batch-norm-grad": 2}
 """Sums over a feature: of elements and squares, or of gradients and their products."""

@@ -29,12 +29,12 @@ from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
 
 _BADLY_SPREAD = 2
-"""Times the tiles of an operand that an even spread must have to be worth considering."""
+"""Factor by which an even spread must exceed the operand's tiles to be worth considering."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """What is reduced.
+    """The operands of a reduction.
 
     Attributes:
         operand: Type of the (first) operand.
@@ -81,7 +81,7 @@ def reduce(
 def reduction_stages(
     reduction: Reduction, operands: Sequence[Placement], context: LoweringContext
 ) -> tuple[tuple[Stage, ...], Placement]:
-    """Returns the cheapest stages of a reduction, and where its result lies."""
+    """Returns the cheapest stages of a reduction, and the placement of its result."""
     own = operands[0].stored
     candidates = [_stages(reduction, operands, own, context)]
     elements, size = own.elements, own.element_bytes
@@ -125,7 +125,7 @@ def _stages(
 
 
 def _in_place(reduction: Reduction, where: Placement) -> Placement:
-    """Returns where results lie of which each tile has all the operands."""
+    """Returns the placement of results whose operands are all on the result's tile."""
     elements = reduction.result.elements
     own = where.blocks
     kept = reduced(own, reduction.operand.dims, reduction.dimensions) if own else None
@@ -146,7 +146,7 @@ def _joined(
     sent_outputs: int,
     context: LoweringContext,
 ) -> tuple[tuple[Stage, ...], Placement]:
-    """Returns the stages with those in which tiles join their partial results."""
+    """Returns the stages, followed by those in which tiles join their partial results."""
     target, dtype = context.target, reduction.operand.dtype
     result = reduction.result
     plan = plan_stages(

@@ -1,8 +1,8 @@
-"""Plans of reductions: what each tile reduces on its own, and in how many stages tiles join.
+"""Plans of reductions: each tile reduces its own piece, then tiles join in one or two stages.
 
-Every tile reduces its own piece first. The partial results that are left are exchanged and
-reduced in one stage, or in two: first in groups on many tiles, then the groups' results. The
-cheapest of them is taken, also compared with spreading a badly spread operand first.
+Every tile reduces its own piece first. Tiles then exchange and reduce the partial results in one
+stage, or in two: first in groups on many tiles, then the groups' results. The planner takes the
+cheapest of these, and also tries to spread a badly spread operand first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GRAIN_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReductionStage:
-    """Partial results that meet on other tiles.
+    """A stage that reduces partial results of other tiles.
 
     Attributes:
         tiles: Tiles that reduce.
@@ -45,7 +45,7 @@ def plan_stages(
     sent_outputs: int,
     target: Target,
 ) -> tuple[ReductionStage, ...]:
-    """Returns the stages in which tiles add up what each of them has.
+    """Returns the stages in which tiles add up their partial results.
 
     Args:
         partials: Tiles that have a partial result of the same output.
@@ -89,7 +89,7 @@ def _stage(outputs: int, depth: int, dtype: str, target: Target) -> ReductionSta
 
 
 def _stage_tiles(outputs: Count, dtype: str, target: Target) -> Count:
-    """Returns the tiles that results of a stage are dealt to, in whole grains."""
+    """Returns the number of tiles for the results of a stage, in whole grains."""
     grain = max(1, _GRAIN_BYTES // vertices.dtype_bytes(dtype))
     return np.minimum(target.tiles, ceil_div(outputs, grain))
 
@@ -102,7 +102,7 @@ def _cycles(
     operands: int,
     target: Target,
 ) -> Count:
-    """Returns the cycles of stages: sync, exchange, reduction of what came."""
+    """Returns the cycles of stages: sync, exchange, reduction of received values."""
     size = vertices.dtype_bytes(dtype) * operands
     received = np.asarray(outputs) * depth * size
     moving = exchange.phase_cycles(received, target, sent_bytes=np.asarray(sent_outputs) * size)

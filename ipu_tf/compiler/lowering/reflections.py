@@ -1,8 +1,8 @@
 """QR factorisations by Householder reflections, one column after the other.
 
-As poplin's `experimental/QRFactorization` does it: a tile has whole columns; the next column is
-dealt to tiles in pieces of one element a worker and becomes a reflector, which all tiles get and
-apply to their columns. XLA's two custom calls are the two matrices that it is applied to: R and Q.
+As in poplin's `experimental/QRFactorization`: a tile holds whole columns; tiles share the next
+column in pieces of one element per worker and turn it into a reflector, which all tiles get and
+apply to their columns. XLA's two custom calls apply it to the two matrices R and Q.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def orthogonal(
 
 
 def _columns(matrix: Array, context: LoweringContext) -> Placement:
-    """Returns where a matrix, or a batch of them, lies by whole columns."""
+    """Returns the placement of a matrix, or a batch of them, by whole columns."""
     columns = product(matrix.dims[:-2]) * matrix.dims[-1]
     return on_tiles(matrix, columns, context, layout=_LAYOUT)
 
@@ -69,7 +69,7 @@ def _reflectors(matrix: Array) -> tuple[int, int]:
 def _making(
     matrix: Array, count: int, length: int, where: Placement, context: LoweringContext
 ) -> tuple[Stage, ...]:
-    """Returns what makes `count` reflectors, each in turn; those of a batch side by side."""
+    """Returns the stages that make `count` reflectors in turn; a batch runs side by side."""
     target, dtype = context.target, matrix.dtype
     batch, size = product(matrix.dims[:-2]), where.element_bytes
     elements = length * batch
@@ -107,9 +107,9 @@ def _making(
 def _applying(
     matrix: Array, count: int, length: int, where: Placement, context: LoweringContext
 ) -> tuple[Stage, ...]:
-    """Returns what applies `count` reflectors to a matrix: products with columns, subtractions.
+    """Returns the stages that apply `count` reflectors: products with columns, subtractions.
 
-    A tile gets the reflectors of the matrices that it has columns of.
+    A tile gets the reflectors of the matrices whose columns it holds.
     """
     target, dtype = context.target, matrix.dtype
     columns = matrix.dims[-1]
@@ -135,5 +135,5 @@ def _applying(
 
 
 def _flops(matrix: Array, count: int, length: int) -> int:
-    """Returns the operations of applying reflectors: two for the product, two to subtract it."""
+    """Returns the operations that apply reflectors: two for the product, two to subtract it."""
     return 4 * count * length * product(matrix.dims[:-2]) * matrix.dims[-1]

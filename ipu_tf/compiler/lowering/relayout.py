@@ -1,4 +1,4 @@
-"""What brings a tensor from one placement to another."""
+"""Moves a tensor from one placement to another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def relayout(
     traffic = move(source, destination)
     vertex = None
     if traffic == NOTHING:
-        # What a copy costs depends on its bytes, not on their type.
+        # The cost of a copy depends on its bytes, not on their type.
         vertex = cached.copy(destination.footprint.tile_bytes, "u8", context.target)
     stage = Stage(name="copy", where=destination, traffic=traffic, vertex=vertex, into_place=True)
     return supersteps((stage,), context.target)

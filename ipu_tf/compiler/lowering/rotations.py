@@ -1,10 +1,10 @@
 """Eigenvalues of symmetric matrices by Jacobi rotations, many at a time.
 
-As tessellate-ipu's `ipu_eigh` does it: a tile has pairs of columns, of the matrix and of its
+As in tessellate-ipu's `ipu_eigh`: a tile holds pairs of columns, of the matrix and of its
 eigenvectors. In a round every tile finds the rotations of its pairs, all tiles get them and rotate
 rows and columns, and columns move on to meet others; a sweep is a round for every partner.
-Modelled: as many sweeps as the call allows. It ends earlier where a matrix is diagonal by then,
-which only its values tell; finding that out costs nothing here.
+Modelled: as many sweeps as the call allows. The machine ends earlier once the matrix is diagonal,
+which depends on its values; the test for that costs nothing here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _QUOTIENTS_AND_ROOTS = 4
 """Of a rotation: the ratio that gives its angle, two roots, a quotient. Roots cost as quotients."""
 
 _ROTATED = 3
-"""What a round rotates: rows of the matrix, columns of it, columns of the eigenvectors."""
+"""Rotations of a round: of the matrix's rows, its columns, and the eigenvectors' columns."""
 
 
 def eigen(
@@ -67,7 +67,7 @@ def _sweeps(instruction: Instruction) -> int:
 def _round(
     matrix: Array, where: Placement, rounds: int, context: LoweringContext
 ) -> tuple[Stage, ...]:
-    """Returns what all rounds take: finding rotations, applying them, moving columns on."""
+    """Returns the stages of all rounds: find rotations, apply them, move columns on."""
     target, dtype = context.target, matrix.dtype
     size, batch = matrix.dims[-1], product(matrix.dims[:-2])
     pairs = ceil_div(size, 2)
@@ -99,7 +99,7 @@ def _round(
 
 
 def _both(where: Placement, layout: str) -> Placement:
-    """Returns how the matrix and its eigenvectors lie together."""
+    """Returns the common placement of the matrix and its eigenvectors."""
     return Placement(
         elements=2 * where.elements,
         element_bytes=where.element_bytes,

@@ -1,4 +1,4 @@
-"""What a lowering rule is, and what rules of all kinds ask of their instruction."""
+"""The type of lowering rules, and checks that all kinds of rules share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 
 Rule: TypeAlias = Callable[[Instruction, Sequence[Placement], LoweringContext], LoweredInstruction]
-"""Instruction, placements of its operands' arrays (tuples flattened), context -> what it becomes.
+"""Instruction, placements of its operands' arrays (tuples flattened), context -> its lowering.
 
-A rule is a pure function of these, apart from asking the context for the emptiest tiles.
+A rule is a pure function of these, except that it asks the context for the emptiest tiles.
 """
 
 
 def array_of(instruction: Instruction) -> Array:
-    """Returns the type of an instruction's result, which has to be an array."""
+    """Returns the type of an instruction's result, which must be an array."""
     if not isinstance(instruction.type, Array):
         raise LoweringError(
             instruction, f"its result has to be one array, it is {instruction.type}."
@@ -28,7 +28,7 @@ def array_of(instruction: Instruction) -> Array:
 
 
 def operand_array(instruction: Instruction, index: int, context: LoweringContext) -> Array:
-    """Returns the type of an operand, which has to be an array."""
+    """Returns the type of an operand, which must be an array."""
     type_ = context.operand(instruction, index).type
     if not isinstance(type_, Array):
         raise LoweringError(instruction, f"operand {index} has to be an array, it is {type_}.")

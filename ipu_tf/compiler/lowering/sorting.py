@@ -21,7 +21,7 @@ _INDEX_BYTES = 4
 def sort(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a sort of one or more tensors by the first: the number of tiles a row is tried out."""
+    """Lowers a sort of one or more tensors by the first; tries several numbers of tiles per row."""
     keys = operand_array(instruction, 0, context)
     row = keys.dims[instruction.attributes["dimensions"][0]] if keys.dims else 1
     candidates = []
@@ -96,7 +96,7 @@ def _sort_stages(
 def top_k(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers the k largest of rows: of every share first, then of what the shares give."""
+    """Lowers the k largest of rows: first of every share, then of the shares' results."""
     keys, target = operand_array(instruction, 0, context), context.target
     results = tuple(arrays(instruction.type))
     row = keys.dims[-1]

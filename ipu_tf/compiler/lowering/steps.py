@@ -1,4 +1,4 @@
-"""Puts supersteps together: what moves before, what tiles then run, what memory that takes."""
+"""Assembles supersteps: their exchange, their vertices, and their memory."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ipu_tf.machine.vertices import Vertex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One superstep before it has cycles.
+    """One superstep whose cycles are not yet computed.
 
     Attributes:
-        name: What it does, such as "add partials".
+        name: Its name, such as "add partials".
         where: A placement on the tiles that work, or receive.
-        traffic: What is exchanged before.
-        vertex: What each of the tiles runs; None for an exchange alone.
-        into_place: Whether what is received needs no buffer: it is the result, or a vertex's
-            scratch that is counted elsewhere.
-        times: How often it runs, one after the other.
+        traffic: The exchange before the vertices.
+        vertex: The vertices of each tile; None for an exchange alone.
+        into_place: Whether received data needs no buffer: it is the result, or a vertex's scratch
+            that is counted elsewhere.
+        times: Number of runs in sequence.
     """
 
     name: str
@@ -47,15 +47,15 @@ def lowered(
     scratch: Sequence[Footprint] = (),
     flops: int = 0,
 ) -> LoweredInstruction:
-    """Returns what an instruction becomes that runs some stages.
+    """Returns the lowering of an instruction that runs some stages.
 
     Args:
-        stages: In order; those that cost nothing are left out.
-        results: Where the result lies.
+        stages: The stages, in order; those that cost nothing are left out.
+        results: The placements of the result.
         target: The machine.
         in_place: Index of an operand that the result may overwrite.
         scratch: Memory in use while it runs.
-        flops: Floating point operations that it stands for.
+        flops: Its floating point operations.
     """
     vertices = [(stage, stage.vertex) for stage in stages if stage.vertex is not None]
     return LoweredInstruction(
@@ -102,7 +102,7 @@ def _superstep(stage: Stage, target: Target) -> Superstep:
 
 
 def _buffers(stages: Sequence[Stage]) -> tuple[Footprint, ...]:
-    """Returns the buffers of what tiles receive; a later stage takes those of an earlier one."""
+    """Returns the receive buffers of tiles; a later stage reuses those of an earlier one."""
     largest: dict[tuple[int, int], int] = {}
     for stage in stages:
         if stage.traffic.received_bytes and not stage.into_place:

@@ -1,9 +1,8 @@
-"""Plans of tables: over how many tiles their rows and columns are split.
+"""Plans of tables: the split of their rows and columns over tiles.
 
-A tile holds some columns of some rows and visits every looked-up index, so more columns a tile
-mean longer copies, more parts of rows mean that what a tile found has to be collected: of every
-looked-up row, one part of rows has it. The cheapest split is taken, as poplibs' planner of
-embeddings does.
+A tile holds some columns of some rows and visits every looked-up index. More columns per tile mean
+longer copies. More parts of the rows mean that results must be collected: only one part holds each
+looked-up row. The planner takes the cheapest split, as poplibs' planner of embeddings does.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def plan_table(*, rows: int, columns: int, lookups: int, dtype: str, target: Tar
     joined = exchange.phase_cycles(collected, target) + target.sync_cycles + second
     cycles = found + np.where(row_parts > 1, joined, 0)
     tile_bytes = ceil_div(rows, row_parts) * share * size
-    # Where splits cost the same, the one that takes least memory of a tile.
+    # If splits cost the same, take the one with the least memory per tile.
     best = int(np.lexsort((tile_bytes, cycles))[0])
     fits = tile_bytes * 2 <= target.tile_bytes
     if not fits[best] and fits.any():
@@ -72,7 +71,7 @@ def plan_table(*, rows: int, columns: int, lookups: int, dtype: str, target: Tar
 
 
 def _candidates(rows: int, columns: int, target: Target) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the splits that are tried: powers of two, and as many columns as there are."""
+    """Returns the splits to try: powers of two, and one part for every column."""
     row_counts = [2**e for e in range(min(rows, target.tiles).bit_length()) if 2**e <= rows]
     column_counts = [2**e for e in range(min(columns, target.tiles).bit_length())]
     column_counts.append(min(columns, target.tiles))

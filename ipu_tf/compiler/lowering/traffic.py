@@ -1,8 +1,8 @@
-"""What an exchange between two placements moves.
+"""The traffic of an exchange between two placements.
 
 Models the tile that receives most and the tile that sends most. A tile sends a word once however
-many tiles listen, and packs what goes to the same tiles into one message. Does not model what the
-packing costs.
+many tiles listen, and packs words for the same tiles into one message. Does not model the cost of
+packing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Traffic:
     """Bytes and messages of one exchange. Adds up with `+`.
 
     Attributes:
-        received_bytes: Bytes that the tile that receives most gets.
-        sent_bytes: Bytes that the tile that sends most sends.
+        received_bytes: The most bytes that one tile receives.
+        sent_bytes: The most bytes that one tile sends.
         total_bytes: Bytes received by all tiles together.
-        received: Messages that the tile with most of them receives.
-        sent: Messages that the tile with most of them sends.
+        received: The most messages that one tile receives.
+        sent: The most messages that one tile sends.
     """
 
     received_bytes: int = 0
@@ -47,7 +47,7 @@ class Traffic:
 
     @property
     def code_bytes(self) -> int:
-        """Exchange code of a tile with most of all."""
+        """Exchange code of a tile with the most messages and bytes."""
         return int(
             exchange.exchange_code_bytes(
                 received=self.received, sent=self.sent, sent_bytes=self.sent_bytes
@@ -60,11 +60,11 @@ NOTHING = Traffic()
 
 @lru_cache(maxsize=1 << 14)
 def move(source: Placement, destination: Placement) -> Traffic:
-    """Returns the traffic that brings every element of a tensor to where another lies.
+    """Returns the traffic that moves every element of a tensor to another placement.
 
     Args:
-        source: Where it lies, or would lie: a view with repeated elements sends the distinct ones.
-        destination: Where its elements have to be.
+        source: Its placement; a view with repeated elements sends the distinct ones.
+        destination: The new placement.
     """
     if source.repeats is not None:
         return _spread_repeats(source, source.repeats, destination)
@@ -98,10 +98,10 @@ def to_all(source: Placement, tiles: int) -> Traffic:
 
 
 def collect(source: Placement, *, received_elements: int, tiles: int) -> Traffic:
-    """Returns the traffic in which tiles pick up elements from wherever they lie.
+    """Returns the traffic in which tiles fetch elements from any tiles.
 
     Args:
-        source: Where they lie.
+        source: Their placement.
         received_elements: Elements that each receiving tile gets.
         tiles: Tiles that receive.
     """
@@ -112,7 +112,7 @@ def collect(source: Placement, *, received_elements: int, tiles: int) -> Traffic
     everything = received_elements * tiles
     sent = min(origin.tile_elements, ceil_div(everything, origin.tiles))
     arriving = _pieces(origin, received_elements)
-    # What all tiles want is sent once, to all of them.
+    # Elements that all tiles want are sent once, to all of them.
     leaving = 1 if received_elements >= origin.elements else unknown_met(tiles)
     return Traffic(
         received_bytes=received_elements * size,
@@ -124,10 +124,10 @@ def collect(source: Placement, *, received_elements: int, tiles: int) -> Traffic
 
 
 def met_by(source: Placement, wanted: Blocks) -> Traffic:
-    """Returns the messages that bring blocks to whoever reads them, each sent once.
+    """Returns the messages that bring blocks to their readers, each sent once.
 
     Args:
-        source: Where the elements lie.
+        source: The placement of the elements.
         wanted: The blocks.
     """
     origin = (source.repeats or source).cut
@@ -182,7 +182,7 @@ def _on_one_tile(source: Placement, destination: Placement) -> bool:
 
 
 def _messages(source: Placement, destination: Placement) -> tuple[int, int]:
-    """Returns the messages that a tile receives and sends, at most one an element."""
+    """Returns the messages that a tile receives and sends, at most one per element."""
     one, other = source.cut, destination.cut
     if one is not None and other is not None:
         return pieces_met(one, other), pieces_met(other, one)

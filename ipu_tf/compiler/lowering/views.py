@@ -1,4 +1,4 @@
-"""Views: what only renames elements costs nothing, whoever reads it fetches them from there."""
+"""Views: an op that only renames elements costs nothing; its readers fetch the elements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def view(placement: Placement, *, operand: int = 0) -> LoweredInstruction:
 def same_order(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers what keeps the row-major order of elements: reshape, bitcast."""
+    """Lowers ops that keep the row-major order of elements: reshape, bitcast."""
     result, operand = array_of(instruction), operands[0]
     size = element_bytes(result.dtype)
     if (result.elements, size) == (operand.elements, operand.element_bytes):
@@ -65,7 +65,7 @@ def transpose(
 def reverse(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a reversal: a view in another order; twice the same gives the first order again."""
+    """Lowers a reversal: a view in another order; a second reversal restores the first order."""
     dims = array_of(instruction).dims
     turned = [axis for axis in instruction.attributes["dimensions"] if dims[axis] > 1]
     if not turned:
@@ -80,7 +80,7 @@ def reverse(
 
 
 def _transposed(operand: Placement, dims: Sequence[int], permutation: Sequence[int]) -> Placement:
-    """Returns a transposed view; there and back, it is the operand again.
+    """Returns a transposed view; transposing it back gives the operand.
 
     Dimensions of one element do not count.
     """
@@ -129,7 +129,7 @@ def broadcast(
 def slice_(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a slice: a view of some of the elements, on the tiles that have them.
+    """Lowers a slice: a view of some of the elements, on the tiles that hold them.
 
     Rows that follow one another in a row-major operand lie on neighbouring tiles; any other choice
     of elements is spread over all tiles of the operand.
@@ -163,7 +163,7 @@ def slice_(
         piece = operand.tile_elements
         first += begin // piece
         tiles = ceil_div(begin % piece + result.elements, piece)
-        # Pieces that are cut at the beginning, or at the end, are no even ones.
+        # Pieces that are cut at the beginning, or at the end, are not even.
         if tiles == 1 or (begin % piece == 0 and ceil_div(result.elements, tiles) == piece):
             layout = LINEAR
     return view(
@@ -182,8 +182,8 @@ def set_dimension_size(
 ) -> LoweredInstruction:
     """Lowers the declaration of a size: a view.
 
-    What has a size of its own at run time, such as the distinct rows of a sparse gradient, keeps
-    the memory of its bound, and what reads it is charged for the bound.
+    A tensor whose size is known only at run time, such as the distinct rows of a sparse gradient,
+    takes the memory of its bound, and its readers are charged for the bound.
     """
     return view(operands[0])
 
@@ -191,7 +191,7 @@ def set_dimension_size(
 def passed_on(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers what hands on its operands as they are."""
+    """Lowers ops that pass their operands on unchanged."""
     count = sum(1 for _ in arrays(instruction.type))
     return LoweredInstruction(results=tuple(operands[:count]), view_of=0 if count == 1 else None)
 
@@ -212,7 +212,7 @@ def get_tuple_element(
 def placed(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers what is there when the program starts: constants, numbers of the device, tokens."""
+    """Lowers values that exist when the program starts: constants, device numbers, tokens."""
     return LoweredInstruction(
         results=tuple(spread(array, context) for array in arrays(instruction.type))
     )
@@ -221,7 +221,7 @@ def placed(
 def bitcast_convert(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a reading of the same bits as another type."""
+    """Lowers a reinterpretation of the same bits as another type."""
     source: Array = operand_array(instruction, 0, context)
     if source.bytes != array_of(instruction).bytes:
         raise LoweringError(instruction, "it does not keep the number of bits.")

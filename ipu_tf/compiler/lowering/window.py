@@ -98,7 +98,7 @@ def _scan(
 
 
 def _scanned_axis(operand: Array, window: Window) -> int | None:
-    """Returns the axis of a cumulative operation: windows as long as it, one for each element."""
+    """Returns the axis of a cumulative operation: its windows span it, one for each element."""
     wide = [axis for axis, d in enumerate(window.dimensions) if d.size > 1]
     if len(wide) != 1:
         return None
@@ -111,7 +111,7 @@ def _scanned_axis(operand: Array, window: Window) -> int | None:
 
 
 def _beside(operand: Placement, input_: Array, output: Array) -> Placement:
-    """Returns where the results of windows lie: on the tiles that hold their inputs."""
+    """Returns the placement of the results of windows: on the tiles that hold their inputs."""
     layout, tiles = operand.layout, max(1, min(operand.tiles, output.elements))
     if isinstance(layout, Blocks):
         found = resized(layout, input_.dims, output.dims)
@@ -128,10 +128,10 @@ def _beside(operand: Placement, input_: Array, output: Array) -> Placement:
 def _halo(
     operand: Placement, input_: Array, output: Array, window: Window, result: Placement
 ) -> Traffic:
-    """Returns the traffic of the inputs that a tile's windows need and it does not hold.
+    """Returns the traffic of the inputs that a tile's windows need but the tile does not hold.
 
-    A tile of an operand in blocks holds the inputs of its windows up to the halo around them; of
-    any other operand everything has to come.
+    A tile of an operand in blocks holds the inputs of its windows except the halo around them; of
+    any other operand, all inputs must come from elsewhere.
     """
     block = held_extents(result, output.dims)
     needed = 1

@@ -12,7 +12,7 @@ from ipu_tf.compiler.device_program import Schedule
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:
     """The categories that are not whole on the tiles all the time.
-    
+
     Attributes:
         optimizer_state: Whether the optimizer state is in streaming memory.
         shard_optimizer_state: Whether replicas share it out; it must be in streaming memory.

@@ -103,8 +103,8 @@ def _uses(
     new_readers: Sequence[Instruction],
     steps: _Steps,
 ) -> dict[Phase, Use]:
-    """Returns the uses of a variable, given the readers of its old value, and the makers and readers
-    of its new one."""
+    """Returns the uses of a variable, from the readers of its old value, the maker of its new one,
+    and the readers of that."""
     touching: dict[Phase, list[str]] = {}
     loads: set[Phase] = {reader.phase for reader in old_readers}
     for reader in (*old_readers, *new_readers, *([made] if made else [])):
