@@ -19,6 +19,7 @@ def adapting_on_host() -> AbstractContextManager[None]:
     return patches.installed(dict.fromkeys(patches.ADAPTATIONS, _on_host))
 
 
+@functools.cache  # Scopes are opened often, and `wraps` takes its time.
 def _on_host(adapt: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(adapt)
     def adapt_by_stock_iterators(*args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,6 @@ stock method on a thread that did not ask for it.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -124,31 +123,29 @@ def installed(replacements: Mapping[Patch, Wrap]) -> Iterator[None]:
             method is replaced: the first context that opens installs its own for all of them.
     """
     with contextlib.ExitStack() as stack:
-        for patch, wrap in replacements.items():
-            stack.enter_context(_replaced(patch, wrap))
-        yield
-
-
-@contextlib.contextmanager
-def _replaced(patch: Patch, wrap: Wrap) -> Iterator[None]:
-    with _lock:
-        if not _openings.get(patch):
-            _install(patch, wrap)
-        _openings[patch] = _openings.get(patch, 0) + 1
-    try:
-        yield
-    finally:
         with _lock:
-            _openings[patch] -= 1
-            if not _openings[patch]:
-                setattr(patch.owner, patch.name, _stock.pop(patch))
+            for patch, wrap in replacements.items():
+                _open(patch, wrap)
+                stack.callback(_close, patch)
+        yield
 
 
-def _install(patch: Patch, wrap: Wrap) -> None:
-    # As the class holds it: a static method, not the function that it gives out.
-    stock = inspect.getattr_static(patch.owner, patch.name)
-    replacement: Any = wrap(getattr(patch.owner, patch.name))
-    _stock[patch] = stock
-    if isinstance(stock, staticmethod):
-        replacement = staticmethod(replacement)
-    setattr(patch.owner, patch.name, replacement)
+def _open(patch: Patch, wrap: Wrap) -> None:
+    openings = _openings.get(patch, 0)
+    if openings == 0:
+        stock = getattr(patch.owner, patch.name)
+        # As a class holds it: a static method, not the function that it gives out.
+        held = vars(patch.owner)[patch.name] if isinstance(patch.owner, type) else stock
+        replacement: Any = wrap(stock)
+        if isinstance(held, staticmethod):
+            replacement = staticmethod(replacement)
+        setattr(patch.owner, patch.name, replacement)
+        _stock[patch] = held
+    _openings[patch] = openings + 1
+
+
+def _close(patch: Patch) -> None:
+    with _lock:
+        _openings[patch] -= 1
+        if _openings[patch] == 0:
+            setattr(patch.owner, patch.name, _stock.pop(patch))
