@@ -1,8 +1,9 @@
 """`python -m benchmarks compile`: device programs against XLA:CPU, and plans against SCALE-Sim.
 
-Every measurement has a process of its own, so no cache is warm, and the sides take turns. Ours is
-the time to plan, extract and compile a Keras train step for the simulated IPU; XLA's is the time
-to compile the same step for the processor. A ratio above 1 means that `ipu_tf` is faster.
+Every measurement runs in a separate process, so no cache is warm, and the sides take turns. Our
+side is the time to plan, extract and compile a Keras train step for the simulated IPU; XLA's side
+is the time to compile the same step for the processor. A ratio above 1 means that `ipu_tf` is
+faster.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def against_scalesim(python: str, rounds: int, some: int = 0) -> Measured:
     Args:
         python: A Python that can import `scalesim`; "" leaves the comparison out.
         rounds: How often we plan. SCALE-Sim takes minutes and runs once, between our rounds.
-        some: How many layers SCALE-Sim simulates, those of the fewest products, while we plan all
-            of them: the ratio is a lower bound then. 0 takes all.
+        some: Number of layers that SCALE-Sim simulates, those of the fewest products, while we
+            plan all of them, so the ratio is a lower bound. 0 takes all.
     """
     runs = [measure("planner")]
     theirs = None

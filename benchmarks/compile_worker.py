@@ -66,7 +66,7 @@ NETWORKS: dict[str, tuple[Build, int]] = {
     "mlp": (_mlp, 32),
     "block": (_block, 1),
 }
-"""What builds each network, compiled, and its batch size."""
+"""The function that builds each network, compiled, and its batch size."""
 
 
 class Stopwatch:
@@ -131,7 +131,7 @@ def xla(network: str) -> dict[str, Any]:
 
 
 def hit() -> dict[str, Any]:
-    """Seconds of a run whose program is there, the run of a tiny function included."""
+    """Seconds of a run whose program is cached, the run of a tiny function included."""
     strategy = ipu_tf.IPUStrategy()
     step = tf.function(lambda x: x + 1.0)
     x = tf.zeros(())
@@ -154,7 +154,7 @@ def planner() -> dict[str, Any]:
 
 
 def _dimensions(shape: Any) -> list[int]:
-    """Returns a layer as SCALE-Sim takes it: padded image, filter, channels, stride."""
+    """Returns a layer in SCALE-Sim's form: padded image, filter, channels, stride."""
     if isinstance(shape, ConvShape):
         top, bottom, left, right = shape.padding
         return [

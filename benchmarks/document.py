@@ -1,7 +1,7 @@
 """`python -m benchmarks document`: the tables of docs/performance.md, from the result files.
 
-The page's own text is written by hand; every figure stands between two markers and is made
-from benchmarks/results, so that no figure is copied.
+People write the page's text by hand; every figure stands between two markers and comes from
+benchmarks/results, so nobody copies figures.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def ops_table(ops: Result) -> str:
 
 
 def step_table(ops: Result, fit: Result) -> str:
-    """Where the time of a step of the fastest round goes: the layers' tile ops, and the rest."""
+    """The time of a step of the fastest round: the layers' tile ops, and the rest."""
     times = {
         (entry["layer"], entry["pass"]): entry["fastest_microseconds"]["tile"]
         for entry in ops["results"]
@@ -131,7 +131,7 @@ def first_step_table(keras: Result) -> str:
 
 
 def compile_table(compiled: Result) -> str:
-    """Seconds of the compiler and the planner, and of what they are held against."""
+    """Seconds of the compiler and the planner, and of the tools they are compared with."""
     lines = ["| what | ipu_tf | other | ratio |", "|---|---|---|---|"]
     for network, figures in compiled["against_xla_cpu"].items():
         ours, xla = (figures["seconds"][side]["median"] for side in ("ours", "xla"))
@@ -160,7 +160,7 @@ def compile_table(compiled: Result) -> str:
 
 
 def render(page: str, results: dict[str, Result]) -> str:
-    """The page with its tables made anew.
+    """The page with its tables regenerated.
 
     Args:
         page: The page.
@@ -205,7 +205,7 @@ def load(name: str) -> Result:
 
 
 def update() -> None:
-    """Writes the tables of docs/performance.md anew."""
+    """Regenerates the tables of docs/performance.md."""
     PAGE.write_text(render(PAGE.read_text(), {name: load(name) for name in BENCHMARKS}))
 
 

@@ -1,6 +1,6 @@
-"""The time to the first trained step, from building the model on, in scope and in stock Keras.
+"""The time from building the model to the first trained step, in scope and in stock Keras.
 
-Each measurement has a process of its own, so no cache is warm, and the sides take turns. In scope
+Each measurement runs in a separate process, so no cache is warm, and the sides take turns. In scope
 the time includes the device program.
 """
 
@@ -22,7 +22,7 @@ WANTED_SECONDS = 2.0
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """Both sides in turns, network by network; one round more is not counted: it warms the disk.
+    """Both sides in turns, network by network; an extra round, not counted, warms the disk.
 
     A network is within bounds if its median is at most 1.5 times stock's, or two seconds above it.
 
@@ -67,7 +67,7 @@ def first_step(network: str, side: str) -> float:
 
     build, batch_size = builders[network]
     cfg = IPUConfig()
-    cfg.simulator.out_of_memory = "warn"  # ResNet-50 is measured, whether it fits or not.
+    cfg.simulator.out_of_memory = "warn"  # Measures ResNet-50 even if it does not fit.
     cfg.configure_ipu_system()
     strategy = IPUStrategy() if side == "ipu_tf" else None
     begin = time.perf_counter()

@@ -1,6 +1,6 @@
 """`python -m benchmarks fit`: training CIFAR-10's network, tile ops against stock Keras.
 
-Each side lives in a process of its own, with the same environment and threads, and both feed on
+Each side runs in a separate process, with the same environment and threads, and both train on
 the same generated images. Both first try the same settings, several times in turns, and keep the
 fastest; then they take turns, round by round. A ratio above 1 means that `ipu_tf` is faster.
 """

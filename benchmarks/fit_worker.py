@@ -1,4 +1,4 @@
-"""One side of the `fit` benchmark: a process that trains when it is told to.
+"""One side of the `fit` benchmark: a process that trains on request.
 
 It reads requests as JSON lines on its input and answers each with one on its output:
 {"settings": {"steps_per_execution": 10, "jit_compile": false}, "steps": 100} trains that many
@@ -37,7 +37,7 @@ def generated_images() -> cifar10.Images:
 
 
 def engine_scope(engine: str) -> contextlib.AbstractContextManager[Any]:
-    """Where models of an engine are made: the strategy's scope, or nothing for stock Keras."""
+    """The scope of an engine's models: the strategy's, or none for stock Keras."""
     if engine == "stock":
         return contextlib.nullcontext()
     cfg = IPUConfig()
@@ -67,7 +67,7 @@ def prepare(dataset: tf.data.Dataset, settings: dict[str, Any]) -> Callable[[int
 
 
 class Trainer:
-    """The models of one engine, one for each of the settings that were asked for."""
+    """The models of one engine, one for each requested setting."""
 
     def __init__(self) -> None:
         images = generated_images()
@@ -87,7 +87,7 @@ class Trainer:
 
 def main(engine: str) -> None:
     """Serves requests until the input ends."""
-    # Replies get a stream of their own: libraries write what they like to the standard output.
+    # Replies get a separate stream: libraries write to the standard output, too.
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     with engine_scope(engine):

@@ -1,6 +1,6 @@
 """`python -m benchmarks keras`: the training loop against stock Keras at its best settings.
 
-Each side of a case lives in a process of its own. Both first try their settings in turns and
+Each side of a case runs in a separate process. Both first try their settings in turns and
 keep the fastest; then they take turns, round by round. A ratio above 1 means that `ipu_tf` is
 faster. The memory of replicas is the peak resident size of whole processes.
 """
@@ -21,15 +21,15 @@ TRIAL_ROUNDS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Something that both sides do.
+    """A case that both sides run.
 
     Attributes:
         name: Its name, known to `benchmarks.keras_worker`.
-        what: What is compared.
+        what: The comparison, in words.
         steps: Batches of one replica in a round, a multiple of every `steps_per_execution`.
         stock: Settings that stock Keras tries.
         ipu_tf: Settings that ipu_tf tries.
-        wanted: The ratio that is wanted at least.
+        wanted: The lowest acceptable ratio.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""One side of a case of the `keras` benchmark: a process that trains when it is told to.
+"""One side of a case of the `keras` benchmark: a process that trains on request.
 
-It speaks as `benchmarks.fit_worker` does. Started as `benchmarks.keras_worker CASE SIDE`; the
+It uses the protocol of `benchmarks.fit_worker`. Started as `benchmarks.keras_worker CASE SIDE`; the
 sides are "stock" and "ipu_tf", those of the case "memory" are numbers of replicas.
 """
 
@@ -39,7 +39,7 @@ def mlp(*units: int) -> keras.Sequential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """What one side of a case does.
+    """The setup of one side of a case.
 
     Attributes:
         build: Makes the network.
@@ -94,7 +94,7 @@ def accumulating_sgd() -> keras.optimizers.Optimizer:
 
 
 def side_of(case: str, side: str) -> Side:
-    """Returns what a side of a case does."""
+    """Returns the setup of one side of a case."""
     on_ipu = side == "ipu_tf"
     strategy = on_ipus if on_ipu else without
     if case == "mlp":
@@ -142,7 +142,7 @@ def dataset_of(side: Side) -> tf.data.Dataset:
 
 
 def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """A dataset without automatic tuning, of which nothing is to be tuned here.
+    """A dataset without automatic tuning, since nothing here needs tuning.
 
     The tuner waits twice as long each time, and the end of `fit` may have to wait for it: up to as
     long as the training itself took.
@@ -153,7 +153,7 @@ def untuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 class Trainer:
-    """The models of one side, one for each of the settings that were asked for."""
+    """The models of one side, one for each requested setting."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
@@ -198,7 +198,7 @@ class Trainer:
 
 def main(case: str, side: str) -> None:
     """Serves requests until the input ends."""
-    # Replies get a stream of their own: libraries write what they like to the standard output.
+    # Replies get a separate stream: libraries write to the standard output, too.
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     trainer = Trainer(side_of(case, side))

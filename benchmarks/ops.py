@@ -21,7 +21,7 @@ from benchmarks.shapes import LAYERS, Layer
 from benchmarks.summary import OtherLoad, facts, geometric_mean, significant, spread
 
 PASSES = ("forward", "input_gradient", "weight_gradient")
-# A round runs the op for about this long, so that the call of the graph does not count.
+# A round runs the op for about this long, so the call of the graph does not matter.
 SECONDS_PER_ROUND = 0.03
 MOST_REPEATS = 2000
 
@@ -61,7 +61,7 @@ def repeated(op: Op, pass_: str, layer: Layer, seed: int) -> Timed:
     @tf.function(autograph=False)
     def run(times: tf.Tensor, x: tf.Tensor, w: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
         def step(turn: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            # Reading one element keeps the op alive at no cost worth mentioning.
+            # Reading one element keeps the op alive at negligible cost.
             return turn + 1, total + tf.reshape(one_pass(op, pass_, x, w, dy), [-1])[0]
 
         # One at a time: executions side by side would hide how well an op uses the threads.

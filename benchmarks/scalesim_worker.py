@@ -2,8 +2,8 @@
 
 Reads a JSON list of layers on its input, [rows, columns, kernel rows, kernel columns, input
 channels, output channels, stride] each, and prints {"seconds": ..., "layers": ...}. It imports
-nothing of this project. The time is that of the simulation alone: its imports and the writing of
-its input files come before.
+nothing of this project. The time is that of the simulation alone, without its imports and the
+writing of its input files.
 """
 
 import contextlib

@@ -10,7 +10,7 @@ class Layer:
     """One layer with its batch.
 
     Attributes:
-        name: What it is called in the results.
+        name: Its name in the results.
         input: Shape of the input: [batch, features] or [batch, rows, columns, channels].
         weights: Shape of the weights: [features, units] or [rows, columns, channels, filters].
         stride: Stride of a convolution, in both directions.

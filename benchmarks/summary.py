@@ -39,7 +39,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 class OtherLoad:
     """How many cores other processes kept busy while a benchmark ran.
 
-    A result is worth little where this is far from zero. Time of this process's children counts
+    A result is worth little if this is far from zero. Time of this process's children counts
     as its own once they have ended.
     """
 

@@ -103,7 +103,7 @@ def _install(source: Path, target: Path) -> None:
 
 
 def _write_info(target: Path, toolchain: Toolchain) -> None:
-    """Writes the module that tells what the library was built for."""
+    """Writes the module that records the versions the library was built for."""
     text = (
         '"""What the tile ops were built for and with; written by the build."""\n\n'
         f"TENSORFLOW_VERSION = {toolchain.tensorflow_version!r}\n"
@@ -125,7 +125,7 @@ def _locked(directory: Path) -> Iterator[None]:
 def _compile_all(
     sources: Sequence[Path], source_dir: Path, build_dir: Path, toolchain: Toolchain
 ) -> tuple[list[Path], int]:
-    """Compiles what is out of date.
+    """Compiles files that are out of date.
 
     Returns:
         The object files, and how many of them had to be compiled.
@@ -151,7 +151,7 @@ def _link_key(objects: Sequence[Path], flags: Sequence[str]) -> str:
 def _build_locked(
     sources: list[Path], source_dir: Path, build_dir: Path, output_dir: Path, toolchain: Toolchain
 ) -> int:
-    """Compiles, links and installs what is out of date; returns the number of files compiled."""
+    """Compiles, links and installs files that are out of date; returns the number compiled."""
     objects, compiled = _compile_all(sources, source_dir, build_dir, toolchain)
     library = build_dir / f"ops-{_link_key(objects, toolchain.link_flags)}.so"
     if not library.exists():
@@ -167,13 +167,13 @@ def _build_locked(
 def build_program(
     sources: Sequence[Path], source_dir: Path, build_dir: Path, toolchain: Toolchain
 ) -> Path:
-    """Returns a program of C++ sources, built where it is out of date.
+    """Returns a program of C++ sources; rebuilds it if it is out of date.
 
     Args:
         sources: The .cc files.
         source_dir: Root of quoted includes that are not found beside the including file.
         build_dir: Folder of the object files and the program, kept between builds.
-        toolchain: What builds them.
+        toolchain: The toolchain that builds them.
 
     Raises:
         BuildError: The compiler refuses a file.

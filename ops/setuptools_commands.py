@@ -37,7 +37,7 @@ class BuildOps(Command):
         return Path(base) / PACKAGE
 
     def run(self) -> None:
-        """Builds in a process of its own, where the sources are importable.
+        """Builds in a separate process, in which the sources are importable.
 
         Raises:
             SystemExit: The build failed; it has printed why.
@@ -52,7 +52,7 @@ class BuildOps(Command):
         return [str(self._package_dir() / name) for name in BUILT_FILES]
 
     def get_output_mapping(self) -> dict[str, str]:
-        """Built files that stand for source files: none."""
+        """The built files that replace source files: none."""
         return {}
 
     def get_source_files(self) -> list[str]:
@@ -68,7 +68,7 @@ class Build(build):
 
 
 class BdistWheel(bdist_wheel):
-    """`bdist_wheel` for a package with a machine library that no Python version is tied to."""
+    """`bdist_wheel` for a package with a native library that works with any Python version."""
 
     def finalize_options(self) -> None:
         """Marks the wheel as one for a platform."""

@@ -25,11 +25,11 @@ COMPILE_FLAGS = (
 )
 # Only for files named *_avx512.cc, whose kernels are picked at run time.
 AVX512_FLAGS = ("-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq")
-# For development: what compiles without warnings today may have some with a newer compiler, which
-# is no reason to refuse an installation.
+# For development only: a newer compiler may add warnings, which is no reason to refuse an
+# installation.
 WARNING_FLAGS = ("-Wall", "-Wextra", "-Werror")
 WARNINGS_VARIABLE = "IPU_TF_WARNINGS_AS_ERRORS"
-# Headers of XLA's include these by other paths than TensorFlow's package keeps them under.
+# XLA's headers include these by other paths than those of TensorFlow's package.
 XLA_HEADER_DIRS = ("external/highwayhash", "external/farmhash_archive/src")
 # Holds XLA; `tf.sysconfig` names the library of kernels only. TensorFlow loads both.
 XLA_LIBRARY = "-l:libtensorflow_cc.so.2"
@@ -49,7 +49,7 @@ class Toolchain:
         tensorflow_version: Version of the TensorFlow whose headers are used.
         include_dir: Directory of these headers; None for sources that include none of them.
         compile_flags: TensorFlow's compile flags, without include directory and standard.
-        link_flags: What links TensorFlow, with XLA.
+        link_flags: Flags that link TensorFlow, with XLA.
         warning_flags: Which warnings are errors; headers of TensorFlow give none.
     """
 
@@ -88,7 +88,7 @@ class Toolchain:
 
 
 def check_platform(system: str, machine: str) -> None:
-    """Refuses machines that the kernels are not written for.
+    """Rejects machines that the kernels do not support.
 
     Args:
         system: Operating system, as `platform.system()` names it.

@@ -1,7 +1,7 @@
-"""Measured points, what the model predicts for them, and how far off it is.
+"""Measured points, the model's predictions for them, and its errors.
 
-A file of records is data alone: what was measured, on which chip, by whom. Predictions come from
-the functions that plan and charge programs, so that an error here is an error there.
+A file of records is only data: the measurement, the chip, and the source. Predictions come from the
+functions that plan and charge programs, so an error here is an error there.
 """
 
 from ipu_tf.calibration.compare import Comparison, Group, compare

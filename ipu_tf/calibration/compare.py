@@ -17,12 +17,12 @@ from ipu_tf.calibration.records import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A record and what the model says of it.
+    """A record and the model's prediction.
 
     Attributes:
         record: The record.
-        predicted: The prediction in the record's unit; None where there is none.
-        reason: Why there is none; "" otherwise.
+        predicted: The prediction in the record's unit; None if there is none.
+        reason: The reason why there is none; "" otherwise.
     """
 
     record: Record
@@ -81,7 +81,7 @@ class Comparison:
 
     @property
     def unknown_kinds(self) -> dict[str, int]:
-        """Kinds without a predictor, and how many records they have."""
+        """Kinds without a predictor, and the number of their records."""
         return dict(
             Counter(
                 one.record.kind for one in self.compared if one.predicted is None and not one.reason
@@ -105,15 +105,15 @@ class Comparison:
 
 
 def compare(records: Iterable[Record]) -> Comparison:
-    """Returns the records with what the model predicts for them, or why it does not."""
+    """Returns the records with the model's predictions, or the reasons why there are none."""
     return Comparison(compared=tuple(_compared(record) for record in records))
 
 
 def to_json(comparison: Comparison) -> str:
     """Returns a JSON list of id, prediction and measurement, both in the record's unit.
 
-    An entry also says by which publication its record was corrected; null where it is predicted as
-    it says.
+    An entry also names the publication that corrected its record; null if the record was predicted
+    as written.
     """
     entries = [
         {
@@ -128,7 +128,7 @@ def to_json(comparison: Comparison) -> str:
 
 
 def to_text(comparison: Comparison) -> str:
-    """Returns a table of the groups, which records were corrected, and what was not predicted."""
+    """Returns a table of the groups, the corrected records, and those without a prediction."""
     heads = ("kind", "chip", "n", "median", "worst", "rank", "worst record")
     rows = [heads, *(_row(group) for group in comparison.groups)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
@@ -144,7 +144,7 @@ def to_text(comparison: Comparison) -> str:
 
 
 def reasons(comparison: Comparison) -> list[str]:
-    """Returns what was not predicted, line by line."""
+    """Returns the records without a prediction, line by line."""
     unknown = [
         f"unknown kind {kind}: {count} not predicted"
         for kind, count in sorted(comparison.unknown_kinds.items())

@@ -1,4 +1,4 @@
-"""What is published of a measurement and contradicts what its records infer."""
+"""Corrections: published facts of a measurement that contradict its records."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Correction:
     """A measurement as its publication describes it. The measured figures stay as recorded.
 
     Attributes:
-        source: What it is called.
+        source: Its name.
         ids: Ids of its records.
         chip: The chip that was measured.
         params: Parameters that replace those of the records, by name.
-        why: Where it is published, or from what it follows.
+        why: The publication, or the facts it follows from.
     """
 
     source: str
@@ -31,7 +31,7 @@ class Correction:
 
 
 def correction_of(entry: Any, known_ids: Collection[str]) -> Correction:
-    """Returns the correction that an entry of a file describes.
+    """Returns the correction in an entry of a file.
 
     Args:
         entry: Plain data.

@@ -13,7 +13,7 @@ _ALONE = re.compile(rf"{_NUMBER.pattern}(?:\s|$)", re.IGNORECASE)
 
 
 def leading_number(value: Any) -> float | None:
-    """Returns a number, or that with which a text begins; None of all else."""
+    """Returns a number, or the number that a text begins with; None for other values."""
     if isinstance(value, str):
         match = _NUMBER.match(value)
         return float(match[1]) if match else None
@@ -25,7 +25,7 @@ def leading_number(value: Any) -> float | None:
 def is_out_of_range(value: Any) -> bool:
     """Returns whether a value is a number that no measurement has: too large, or not finite.
 
-    Of texts the first word counts where it is a number as a whole: names may begin with digits.
+    The first word of a text counts if all of it is a number: names may begin with digits.
     """
     if isinstance(value, str) and not _ALONE.match(value):
         return False

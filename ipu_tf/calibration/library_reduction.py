@@ -1,7 +1,7 @@
 """A reduction to one value as the measured library does it: on every tile, then on one.
 
 The vertices and the exchange are those that compiled programs are charged for. The structure is
-that of the measurements (SDK 1.0.49): one tile gathers what all others have. Compiled programs may
+that of the measurements (SDK 1.0.49): one tile gathers all other values. Compiled programs may
 choose two stages instead, which are faster from some hundred tiles on.
 """
 
@@ -13,7 +13,7 @@ from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import dtype_bytes, reduce, reduce_passes
 
 CALL_CYCLES = 934
-"""What a call of the library's reduction takes beside its supersteps.
+"""Cycles of a call of the library's reduction besides its supersteps.
 
 Fitted: CIT (arXiv 1912.03413) table 4.16, 1,216 and 19,456 operands on one tile. Programs that are
 compiled as a whole do not pay it.

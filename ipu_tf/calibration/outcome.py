@@ -1,4 +1,4 @@
-"""What a prediction gives, in physical terms, and in the unit of a record."""
+"""The result of a prediction, in physical terms, and in the unit of a record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Outcome:
         seconds: Time of the run.
         bytes: Bytes that it moves.
         flops: Floating point operations that it does.
-        bytes_per_second: A rate that is predicted as such.
+        bytes_per_second: A rate that is predicted directly.
         flops_per_second: The same of arithmetic.
         count: A number of things.
     """

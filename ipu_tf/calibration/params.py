@@ -1,4 +1,4 @@
-"""Reads what a record says: sizes by any of their names, types however they are spelled."""
+"""Reads the fields of a record: sizes by any of their names, types in any spelling."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def input_dtype(record: Record) -> str:
 
 
 def partials_dtype(record: Record) -> str:
-    """Returns the type of partial results: what the dtype says after an arrow, or the parameter
-    "partials"; float32 where nothing is said, the library's default.
+    """Returns the type of partial results: the text after an arrow in the dtype, or the parameter
+    "partials"; else float32, the library's default.
     """
     _, arrow, result = record.dtype.partition("->")
     stated = _types(result) if arrow else _types(str(record.params.get("partials", "")))

@@ -53,13 +53,13 @@ KINDS: Mapping[str, Predictor] = {
 
 
 def predict(record: Record) -> float | None:
-    """Returns what the model predicts for a record, in the record's unit; None for unknown kinds.
+    """Returns the model's prediction for a record, in the record's unit; None for unknown kinds.
 
-    What is published of the measurement goes before what its record infers (`Record.corrected`).
+    Published facts of the measurement take precedence over its record (`Record.corrected`).
 
     Raises:
-        CannotPredict: The kind is known, but the record lacks what the prediction needs, or its
-            sizes are too large to be counted.
+        CannotPredict: The kind is known, but the record lacks fields that the prediction needs,
+            or its sizes are too large to count.
         ValueError: The chip is unknown.
     """
     predictor = KINDS.get(record.kind)

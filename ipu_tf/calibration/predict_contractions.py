@@ -19,7 +19,7 @@ from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
 from ipu_tf.machine.target import Target
 
 _SQUARE_STEP = 128
-"""Square matmuls are tried in steps of this many rows. What is published of them (CIT 5.1) are
+"""The search tries square matmuls in steps of this many rows. Published sizes (CIT 5.1) are
 multiples of it."""
 
 
@@ -138,8 +138,8 @@ def _square_rates(largest: int, dtype: str, partials: str, target: Target) -> It
 def _largest_square(dtype: str, partials: str, target: Target) -> int:
     """Returns the last size that fits before one does not, 0 if the first does not.
 
-    So finds it who raises the size until no program comes out, as the benchmark does: whether a
-    plan fits does not depend on the size alone, but on how it divides.
+    The benchmark raises the size in the same way until compilation fails: whether a plan fits
+    depends not only on the size, but also on how it divides.
     """
     fitting = takewhile(
         lambda size: _square_fits(size, dtype, partials, target), count(_SQUARE_STEP, _SQUARE_STEP)
@@ -148,12 +148,12 @@ def _largest_square(dtype: str, partials: str, target: Target) -> int:
 
 
 def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:
-    """Returns whether the benchmark's matrices lie on the tiles beside what the plan takes.
+    """Returns whether the benchmark's matrices fit on the tiles beside the memory of the plan.
 
-    It multiplies two and adds the product to a third (CIT 5.1). Of the two ways in which it lays
-    out operands the more demanding one counts: evenly, in order, so that both operands are copied
-    into the layout of the plan. Product and sum are of the partials' type, as mixed precision has
-    it.
+    It multiplies two and adds the product to a third (CIT 5.1). It lays out operands in two
+    ways, of which the more demanding one counts: evenly, in order, so that both operands are
+    copied into the layout of the plan. Product and sum have the partials' type, as in mixed
+    precision.
     """
     shape = MatMulShape(m=size, k=size, n=size, dtype=dtype)
     try:
@@ -170,7 +170,7 @@ def _square_fits(size: int, dtype: str, partials: str, target: Target) -> bool:
 def _planned(shape: MatMulShape | ConvShape, target: Target, partials: str) -> Plan:
     """Returns the plan that the planner finds with its default share of memory.
 
-    What is published of first-generation chips was measured with the first releases of poplibs.
+    Published figures of first-generation chips were measured with the first releases of poplibs.
 
     Raises:
         CannotPredict: No plan fits.

@@ -16,8 +16,8 @@ from ipu_tf.machine.target import Target
 
 _WORD_BYTES = 4
 LARGE_MESSAGE_BYTES = 100 * 1024
-"""Message where a bandwidth's record gives none: the largest that fits twice in a GC2's tile,
-which is what the source calls "sufficiently large" (CIT 4.2.2)."""
+"""Message size if a bandwidth's record gives none: the largest that fits twice in a GC2's tile,
+which the source calls "sufficiently large" (CIT 4.2.2)."""
 
 
 def point_to_point(record: Record, target: Target) -> Outcome:

@@ -13,7 +13,7 @@ from ipu_tf.machine.system import System, system_of
 from ipu_tf.machine.target import Target
 
 _HOST_BYTES_A_TILE = 40_000
-"""What each tile receives where a bandwidth's record does not say (CIT table 4.20: 40 KB)."""
+"""Bytes that each tile receives if a bandwidth's record does not say (CIT table 4.20: 40 KB)."""
 
 _DIRECTIONS = ("bidir", "bidirectional")
 

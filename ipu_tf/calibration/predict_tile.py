@@ -1,4 +1,4 @@
-"""Predicts what tiles do by themselves: their memory, and reductions."""
+"""Predicts measurements within tiles: their memory, and reductions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import Target
 
 _NEXT_BOARD = links.Route(rail_hops=1, crosses_board=True)
-"""Where more than two IPUs reduce they do so in a tree, whose steps reach the next board."""
+"""More than two IPUs reduce in a tree, whose steps reach the next board."""
 
 _HLO_TYPES = {"float32": "f32", "float16": "f16"}
 
@@ -33,7 +33,7 @@ def tile_memory(record: Record, target: Target) -> Outcome:
         return Outcome(bytes_per_second=memory.write_bytes_per_second(target, bits))
     reads = "load_bits" in record.params or says(record, "read", "load")
     if says(record, "triad", "stream") or not reads:
-        # A bandwidth that is neither of loads nor of stores is of both at once.
+        # A bandwidth of neither loads nor stores counts both at once.
         dtype = "float32" if record.dtype == "-" else input_dtype(record)
         return Outcome(
             bytes_per_second=memory.stream_bytes_per_second(target),

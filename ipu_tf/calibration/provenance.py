@@ -1,4 +1,4 @@
-"""Where every figure of the model comes from: for the fidelity page."""
+"""The source of every figure of the model, for the fidelity page."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Constant:
     """A constant of the model.
 
     Attributes:
-        name: What it is.
+        name: Its name.
         value: Its value, with its unit.
-        status: How it came to be.
-        how: From what.
+        status: The kind of its source.
+        how: Its source.
     """
 
     name: str
@@ -42,11 +42,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindNote:
-    """How a kind of measurement is predicted.
+    """The prediction method of a kind of measurement.
 
     Attributes:
-        status: The weakest status of what goes into it, apart from the chips' constants.
-        how: From which functions, and by which choices.
+        status: The weakest status of its inputs, apart from the chips' constants.
+        how: Its functions and choices.
     """
 
     status: Status
@@ -297,4 +297,4 @@ KNOWN_WRONG = (
     "Vertices other than products and reductions are charged as poplibs' estimators do; no "
     "measurements of them are published.",
 )
-"""What the comparison shows to be off."""
+"""Deviations that the comparison shows."""

@@ -23,7 +23,7 @@ class Record:
 
     Attributes:
         id: Unique in its file.
-        kind: What was measured, such as "conv_forward".
+        kind: The kind of measurement, such as "conv_forward".
         chip: Chip it was measured on.
         params: Sizes, by name.
         dtype: Type of the operands as the source writes it, such as "f16 x f16 -> f16 partials".
@@ -32,8 +32,8 @@ class Record:
         n_ipus: Number of IPUs that took part.
         what: The measurement in words.
         source: Where the figure is published.
-        correction: What is published of the measurement and contradicts the record; None where
-            nothing does.
+        correction: Published facts of the measurement that contradict the record; None if there
+            are none.
     """
 
     id: str
@@ -50,7 +50,7 @@ class Record:
 
     @property
     def corrected(self) -> Record:
-        """The record with what is published of its measurement."""
+        """The record with the published facts of its measurement."""
         correction = self.correction
         if correction is None:
             return self
@@ -59,7 +59,7 @@ class Record:
 
     @property
     def text(self) -> str:
-        """Everything that the record says in words, in lower case: sizes are in `params`."""
+        """All text of the record, in lower case; sizes are in `params`."""
         words = [self.id, self.what, *(str(value) for value in self.params.values())]
         return " ".join(words).lower().replace("_", " ").replace("-", " ")
 
@@ -77,8 +77,8 @@ def load_records(path: str | Path) -> tuple[Record, ...]:
     """Returns the records of a JSON file.
 
     The file holds a list of objects, or an object of that list as "records" and a list of
-    "corrections", whose fields are those of `Correction`. Fields of records that it does not know
-    are left.
+    "corrections", whose fields are those of `Correction`. It ignores unknown fields of
+    records.
 
     Raises:
         RecordError: The file cannot be read, is not such a list, or an entry lacks a field, has

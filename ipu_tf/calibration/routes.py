@@ -1,4 +1,4 @@
-"""Reads from a record which way its messages take between IPUs."""
+"""Reads the route of messages between IPUs from a record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_NEXT = ("indirect", "no direct", "not direct", "not connected directly", "m
 
 
 def route_of(record: Record) -> Route:
-    """Returns the way between the IPUs of a record.
+    """Returns the route between the IPUs of a record.
 
     By their numbers where it gives them ("source_ipu", "dest_ipu"), by its number of hops, else by
     its words: on one board, on two that are neighbours, or on two that are not directly linked.

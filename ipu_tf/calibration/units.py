@@ -1,4 +1,4 @@
-"""Units of measured figures: of what dimension they are, and how large."""
+"""Units of measured figures: their dimension and size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UnknownUnit(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A unit: so many of its dimension's base."""
+    """A unit, as a multiple of its dimension's base unit."""
 
     dimension: Dimension
     size: float

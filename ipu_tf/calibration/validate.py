@@ -11,7 +11,7 @@ from ipu_tf.calibration.records import RecordError, load_records
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the comparison of a file; returns 0, or 2 where the file cannot be used.
+    """Prints the comparison of a file; returns 0, or 2 if the file cannot be used.
 
     Args:
         argv: Arguments after the command's name; those of the process by default.

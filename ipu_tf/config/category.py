@@ -58,7 +58,7 @@ class Category(Declared):
         self.__dict__.update(values)
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached for names that are not there. Protocols such as copy and pickle probe for
+        # Python calls this only for missing names. Protocols such as copy and pickle probe for
         # dunder names, also while an instance is still empty.
         if name.startswith("__") or "_root" not in self.__dict__:
             raise AttributeError(name)
@@ -110,7 +110,7 @@ class Category(Declared):
         return leaf in owner._assigned
 
     def get_attribute_metadata(self, name: str) -> AttributeMetadata:
-        """Returns what is known about an option or a category.
+        """Returns the metadata of an option or a category.
 
         Args:
             name: Dotted name, relative to this category.

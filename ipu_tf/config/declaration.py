@@ -1,4 +1,4 @@
-"""Declarations of options: what a category class says about itself, read once as data."""
+"""Declarations of options: reads the annotations of a category class once, as data."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def deprecate_config_attributes(
     everything in it that has none of its own.
 
     Args:
-        to_deprecate: What to do instead, by the name of the option or category.
+        to_deprecate: Advice on what to do instead, by the name of the option or category.
 
     Raises:
         ValueError: The decorated category has no attribute of a given name.

@@ -1,4 +1,4 @@
-"""`DeviceConfiguration`: what a validated configuration means to the rest of the project."""
+"""`DeviceConfiguration`: a validated configuration, as the rest of the project reads it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class DeviceConfiguration:
 
     Attributes:
         target: One IPU of the simulated machine, with only those of its tiles that compute.
-        system: What joins the IPUs to each other and to a host; None for the smallest of
-            `ipu_tf.machine.SYSTEMS` that has enough chips of the target's name.
+        system: The system that connects the IPUs to each other and to a host; None for the
+            smallest of `ipu_tf.machine.SYSTEMS` that has enough chips of the target's name.
         num_ipus: Number of IPUs of each TensorFlow device, at least one device.
         numerics: Whether matmuls and convolutions run as tile ops or as TensorFlow's own.
         out_of_memory: Whether a program that does not fit is an error, a warning, or (in
@@ -48,9 +48,9 @@ class DeviceConfiguration:
         share_code: Whether equal operations share their code.
         cholesky_block: Rows of a block of the Cholesky factorisation, 0 for the default.
         triangular_solve_block: Rows of a block of the triangular solver, 0 for the default.
-        batch_norm_replica_group_size: Replicas that take the statistics of batch norm together.
+        batch_norm_replica_group_size: Replicas that share the statistics of batch norm.
         connection: When the process attaches to its IPUs.
-        allow_recompute: Whether pipelines compute activations again, whatever their own options.
+        allow_recompute: Whether pipelines recompute activations, whatever their own options.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
     """

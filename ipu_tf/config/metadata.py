@@ -1,4 +1,4 @@
-"""What is known about one option or category, and the strict type rule of options."""
+"""The metadata of one option or category, and the strict type rule of options."""
 
 from __future__ import annotations
 

@@ -34,14 +34,14 @@ def parse_partials(value: object) -> Partials | None:
 def data_type_name(value: object) -> object:
     """Returns the name of a data type, "float16" of `tf.float16` and of `np.float16`.
 
-    All else is returned as it is.
+    Returns any other value unchanged.
     """
     is_data_type = isinstance(value, np.dtype | type) or hasattr(value, "as_numpy_dtype")
     return next(_names(value), value) if is_data_type else value
 
 
 def _names(value: object) -> Iterator[str]:
-    """Yields what a value that is no text calls itself, as TensorFlow takes seconds to load.
+    """Yields the names of a value that is not text; avoids TensorFlow, which takes seconds to load.
 
     Data types have a name (`tf.float16.name`), scalar classes a __name__ (`np.float16`).
     """
@@ -55,7 +55,7 @@ def planner_options(options: Mapping[str, Any], path: str) -> PlannerOptions:
     """Returns the planner options that a dictionary of Poplar options asks for.
 
     Args:
-        options: Options by Poplar's names; keys that are not known are left alone.
+        options: Options by Poplar's names; unknown keys are ignored.
         path: Dotted name of the dictionary, for errors.
 
     Raises:

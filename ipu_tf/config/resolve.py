@@ -1,4 +1,4 @@
-"""From an `IPUConfig` to a `DeviceConfiguration`: the checks that involve values."""
+"""Resolves an `IPUConfig` to a `DeviceConfiguration`, with the checks that involve values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SYSTEM_IPUS = 16
 
 
 def resolve(config: OptionTree) -> DeviceConfiguration:
-    """Returns the device configuration that a configuration stands for.
+    """Returns the device configuration of a configuration.
 
     A plain number in `auto_select_ipus` or `select_ipus` becomes a list of one, in place.
 
@@ -144,7 +144,7 @@ def _ipus_of_id(ipu_id: int) -> int:
 
 
 def _machine(config: OptionTree, on_model: bool) -> str | Target | System:
-    """Returns the machine on which all options that were set agree.
+    """Returns the machine that all set options agree on.
 
     A generation says nothing about a chip with a name of its own.
     """

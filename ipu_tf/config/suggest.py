@@ -11,8 +11,8 @@ _LIKE_ENOUGH = 0.6  # difflib's own default cutoff
 def suggestion(wanted: str, names: Iterable[str]) -> str:
     """Returns " Did you mean '...'?" with the closest name, or "" when none is close.
 
-    An option is often looked for in the wrong category, so the last parts are compared as well
-    as the whole names.
+    Users often look for an option in the wrong category, so it compares the last parts as well as
+    the whole names.
 
     Args:
         wanted: Dotted name that does not exist.

@@ -119,12 +119,12 @@ def get_ipu_config(session: None = None) -> list[OptionTree]:
 
 @contextlib.contextmanager
 def borrowed_device(device: DeviceConfiguration) -> Iterator[None]:
-    """Makes `device_configuration()` return `device` in this context alone.
+    """Makes `device_configuration()` return `device` only in this context.
 
-    What is installed in the process stays as it is, for other threads and afterwards.
+    The installed configuration does not change, for other threads and afterwards.
 
     Args:
-        device: What to compile for meanwhile.
+        device: The device to compile for meanwhile.
     """
     token = _BORROWED.set(device)
     try:

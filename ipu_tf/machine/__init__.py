@@ -1,6 +1,6 @@
-"""The simulated machine: chips, memory and what each step of a tile program costs.
+"""The simulated machine: chips, memory and the cost of each step of a tile program.
 
-Nothing in here knows TensorFlow, Keras or a compiler.
+No module in here depends on TensorFlow, Keras or a compiler.
 
 | module | what it models |
 |---|---|

@@ -1,4 +1,4 @@
-"""Cycles by what they are spent on, for one plan or, as arrays, for thousands at once."""
+"""Cycles by kind, for one plan or, as arrays, for thousands at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Count: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Cycles by what they are spent on. Adds up with `+`."""
+    """Cycles by kind. Adds up with `+`."""
 
     compute_cycles: Count = 0
     exchange_cycles: Count = 0

@@ -1,9 +1,8 @@
 """Cycles of exchange phases: tiles send to tiles, all at once, by a schedule made beforehand.
 
 A phase takes a start (distances and start-up, `ExchangeTiming`) and then one word a cycle on the
-busiest tile. The sync in front of it is not in here (`sync.py`). Every function takes integers or
-NumPy integer arrays (one entry per candidate) and gives cycles of the same kind; where nothing
-moves, nothing is spent.
+busiest tile. Excludes the sync in front of it (`sync.py`). Every function takes integers or NumPy
+integer arrays (one entry per candidate) and returns cycles of the same kind: 0 if nothing moves.
 
 Models a schedule without conflicts, as a compiler can make one since receivers take one word a
 cycle and the exchange itself is never short. Does not model that a bad order of tiles delays
@@ -40,10 +39,9 @@ def phase_cycles(received_bytes: Count, target: Target, *, sent_bytes: Count = 0
     """Returns the cycles of a phase of any pattern in which tiles both send and receive.
 
     Args:
-        received_bytes: Bytes that the tile that receives most gets.
+        received_bytes: The most bytes that one tile receives.
         target: The machine.
-        sent_bytes: Bytes that the tile that sends most sends, each once however many tiles
-            listen.
+        sent_bytes: The most bytes that one tile sends, each once however many tiles listen.
     """
     moving = np.maximum(_words(received_bytes, target), _words(sent_bytes, target))
     return _where_any(moving, target.exchange_fixed_cycles + moving)
@@ -58,7 +56,7 @@ def paired_phase_cycles(
         shared_bytes: Received bytes that both tiles of every pair need.
         own_bytes: Received bytes that only one tile of a pair needs.
         target: The machine.
-        sent_bytes: Bytes that the tile that sends most sends.
+        sent_bytes: The most bytes that one tile sends.
     """
     shared = ceil_div(shared_bytes, target.paired_exchange_bytes_per_cycle)
     moving = np.maximum(shared + _words(own_bytes, target), _words(sent_bytes, target))
@@ -135,7 +133,7 @@ def traffic_cycles(traffic_bytes: NDArray[np.int64], target: Target) -> int:
 
     Args:
         traffic_bytes: int[tiles, tiles]: bytes from the tile of the row to that of the column;
-            what stays on its tile is copied there and does not count.
+            bytes that stay on their tile are copied there and do not count.
         target: The machine.
 
     Raises:

@@ -1,7 +1,7 @@
-"""What an exchange phase takes besides its bytes: distances on the chip and start-up.
+"""Cycles of an exchange phase besides its bytes: distances on the chip and start-up.
 
-Models the chip as columns of islands of tiles on both sides of the exchange. Does not model which
-tile a tensor really lies on: patterns assume tiles numbered from 0, or tiles anywhere.
+Models the chip as columns of islands of tiles on both sides of the exchange. Does not model the
+actual tiles of a tensor: patterns assume tiles numbered from 0, or tiles anywhere.
 
 Measured on the GC2 (Jia et al., arXiv 1912.03413, "CIT"); no such measurements of later chips are
 published, so they keep the constants in cycles. "fitted" marks constants chosen to meet measured
@@ -37,7 +37,7 @@ class ExchangeTiming:
         fan_out_tiles: Receivers that a broadcast reaches without further cost.
         fan_out_cycles: More for a broadcast to more receivers than that.
         far_side_cycles: More for a broadcast that also reaches the other side of the exchange.
-        paired_from: Receivers from which on a broadcast feeds pairs of tiles.
+        paired_from: Number of receivers from which a broadcast feeds pairs of tiles.
     """
 
     columns_per_side: int = 8  # CIT figure 2.2

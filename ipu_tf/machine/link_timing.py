@@ -1,4 +1,4 @@
-"""What IPU-Links, gateways, hosts and streaming memory are like: rates and latencies.
+"""Rates and latencies of IPU-Links, gateways, hosts and streaming memory.
 
 Sources: CIT (Jia et al., arXiv 1912.03413, measured on a server of eight C2 cards), PL (poplibs'
 test model of multi-IPU targets), DECK (vendor presentations of M2000, Bow-2000 and Pods).
@@ -17,7 +17,7 @@ class LinkTiming:
 
     Attributes:
         link_bytes_per_second: Rate of one link in one direction.
-        efficiency: Share of it that data gets, the rest goes to packets.
+        efficiency: Share of it for data; packets take the rest.
         board_links: Links between the two IPUs of a board that carry their own traffic.
         rail_links: Links from an IPU to its neighbour on the next board.
         board_hop_seconds: Latency between the two IPUs of a board, the way on chip not included.

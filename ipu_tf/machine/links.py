@@ -18,9 +18,9 @@ class Route:
     """The way from an IPU to another.
 
     Attributes:
-        rail_hops: Boards that it moves on along the rails.
+        rail_hops: Number of boards that it passes along the rails.
         crosses_board: Whether it also takes the links between two IPUs of a board.
-        gateway_hops: Racks that it moves on.
+        gateway_hops: Number of racks that it passes.
     """
 
     rail_hops: int = 0
@@ -104,8 +104,8 @@ def transfer_seconds(system: System, way: Route, transfer_bytes: float, messages
 def random_traffic_seconds(system: System, ipus: int, message_bytes: float, messages: int) -> float:
     """Returns the time of messages between random tiles of the first `ipus` IPUs.
 
-    Half of the messages cross the middle of the rails, in both directions; those that do go half
-    the rails' length on average. Bound: the traffic on either side of the middle is no less even.
+    Half of the messages cross the middle of the rails, in both directions; they travel half the
+    rails' length on average. Bound: the traffic on either side of the middle is no less even.
 
     Args:
         system: The system.
@@ -130,7 +130,7 @@ def random_traffic_seconds(system: System, ipus: int, message_bytes: float, mess
 
 
 def all_gather_seconds(system: System, ipus: int, result_bytes: float) -> float:
-    """Returns the time in which `ipus` IPUs, each with a share, come to have all of a tensor.
+    """Returns the time of an all-gather: `ipus` IPUs, each with a share, all get a whole tensor.
 
     A ring: every IPU passes shares on to the next, `ipus - 1` times.
 
@@ -146,15 +146,15 @@ def all_gather_seconds(system: System, ipus: int, result_bytes: float) -> float:
 
 
 def reduce_scatter_seconds(system: System, ipus: int, operand_bytes: float) -> float:
-    """Returns the time in which `ipus` IPUs add their tensors and keep a share each.
+    """Returns the time of a reduce-scatter: `ipus` IPUs add their tensors and keep a share each.
 
-    The traffic of an all-gather, backwards; the additions are the tiles' affair.
+    The traffic of an all-gather, backwards; the tiles' model covers the additions.
     """
     return all_gather_seconds(system, ipus, operand_bytes)
 
 
 def all_reduce_seconds(system: System, ipus: int, operand_bytes: float) -> float:
-    """Returns the time in which `ipus` IPUs add their tensors and all have the sum."""
+    """Returns the time of an all-reduce: `ipus` IPUs add their tensors and all get the sum."""
     return reduce_scatter_seconds(system, ipus, operand_bytes) + all_gather_seconds(
         system, ipus, operand_bytes
     )

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Superstep:
-    """What one superstep costs, in cycles of the tile clock.
+    """The cost of one superstep, in cycles of the tile clock.
 
     Attributes:
-        name: What it does, such as "gather" or "multiply".
+        name: Its name, such as "gather" or "multiply".
         sync_cycles: Cycles of the synchronisation before it.
         exchange_cycles: Cycles of the exchange, of the tile that takes longest.
         compute_cycles: Cycles of the slowest tile's vertices.

@@ -1,4 +1,4 @@
-"""Systems: how many IPUs of which chip, and what joins them to each other and to a host.
+"""Systems: a number of IPUs of a chip, with their connections to each other and to a host.
 
 IPUs are numbered board by board: 0 and 1 share a board, 0 and 2 are neighbours on one rail of the
 ladder. Models the ladder of a C2 server, and the two rails of a Pod, closed to a ring within 64
@@ -25,7 +25,7 @@ from ipu_tf.machine.link_timing import (
 from ipu_tf.machine.target import CHIPS, Target, target
 
 IPUS_PER_BOARD = 2
-"""IPUs that IPU-Links join most tightly: a C2 card, or a pair within an IPU-Machine."""
+"""Number of IPUs with the most links between them: a C2 card, or a pair within an IPU-Machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class System:
         name: Such as "bow-pod16".
         target: The chip of every IPU.
         ipus: Number of IPUs.
-        ipus_per_machine: IPUs of one chassis or card that is bought as a whole.
-        ipus_per_link_domain: IPUs that IPU-Links join; beyond them are gateways.
+        ipus_per_machine: IPUs of one chassis or card that is sold as a whole.
+        ipus_per_link_domain: IPUs that IPU-Links connect; gateways connect further ones.
         ring: Whether the rails of a link domain close to a ring.
         links: Links between IPUs; None for a single one.
         host: The way to host memory.
@@ -181,7 +181,7 @@ def system(name: str) -> System:
 
 
 def system_of(machine: str | Target | System, ipus: int = 1) -> System:
-    """Returns the system on which at least so many IPUs of a chip run.
+    """Returns a system with at least so many IPUs of a chip.
 
     Args:
         machine: A system, which is returned as it is; or a target, for the smallest of `SYSTEMS`

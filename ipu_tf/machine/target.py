@@ -1,6 +1,6 @@
 """Chips as frozen values: how many tiles, how much memory, how fast.
 
-Models one IPU. What joins several of them is in `system.py`. Does not model power or temperature.
+Models one IPU; `system.py` has the connections of several. Does not model power or temperature.
 
 Sources, named in the comments below:
   CIT     Jia et al., "Dissecting the Graphcore IPU Architecture via Microbenchmarking",
@@ -32,12 +32,12 @@ AMP_GRAINS = {"float32": 8, "float16": 16, "float8": 32}
 class Target:
     """One IPU as the planner and the cost model see it.
 
-    A machine of one's own is `dataclasses.replace(CHIPS["bow"], tiles=3000)`, or a `Target` from
-    scratch; either goes wherever a target goes.
+    Define another machine by `dataclasses.replace(CHIPS["bow"], tiles=3000)`, or as a `Target`
+    from scratch; both work wherever a target does.
 
     Attributes:
-        chip: Name of the generation. A key of `CHIPS` stands for the host and the links of that
-            chip, too; with another name they are to be given, in a `System`.
+        chip: Name of the generation. A key of `CHIPS` implies the host and the links of that
+            chip, too; for another name, give them in a `System`.
         tiles: Number of tiles.
         clock_hz: Tile clock in Hz.
         tile_bytes: Memory of one tile in bytes, code and stacks included.
@@ -51,15 +51,15 @@ class Target:
         exchange_fixed_cycles: Cycles of an exchange phase beyond its bytes, where tiles anywhere
             on the chip both send and receive.
         macs_per_cycle_f8: Multiply-accumulates per cycle and tile, float8 inputs; 0 for none.
-        narrow_load_bytes_per_cycle: Bytes loaded per cycle where 128-bit loads cannot be used.
+        narrow_load_bytes_per_cycle: Bytes loaded per cycle without 128-bit loads.
         store_bytes_per_cycle: Bytes that a tile stores to its memory per cycle.
         load_latency_cycles: Cycles from a load to its value.
         interleaved_share: Share of `tile_bytes` in the interleaved region, the only one that
             128-bit loads read; code lies in the rest.
-        system_bytes: Bytes of `tile_bytes` that programs cannot have.
+        system_bytes: Bytes of `tile_bytes` that programs cannot use.
         paired_exchange_bytes_per_cycle: Bytes that a tile receives per cycle where both tiles of
             a pair receive the same data.
-        exchange: What an exchange phase takes besides its bytes, pattern by pattern.
+        exchange: Cycles of an exchange phase besides its bytes, pattern by pattern.
     """
 
     chip: str

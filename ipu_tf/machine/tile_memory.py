@@ -14,11 +14,11 @@ from ipu_tf.machine.target import Target
 
 _LOAD_BITS = (32, 64, 128)
 SUSTAINED_SHARE = 0.985
-"""Share of its slots in which an unrolled loop of loads loads (fitted: CIT table 3.1, 30.70 of
-31.13 TB/s): the loop itself takes the rest."""
+"""Share of slots that hold loads in an unrolled loop of loads (fitted: CIT table 3.1, 30.70 of
+31.13 TB/s); the loop itself takes the rest."""
 
 STREAM_SHARE = 0.991
-"""The same of a hand-written loop that loads twice and stores in one slot (stated for STREAM on a
+"""The same for a hand-written loop that loads twice and stores in one slot (stated for STREAM on a
 GC200, WaveEquation-IPU)."""
 
 
@@ -47,7 +47,7 @@ def regions(target: Target) -> tuple[Region, Region]:
 
 
 def code_fits(code_bytes: int, target: Target) -> bool:
-    """Returns whether a tile's code fits the region that instructions are fetched from."""
+    """Returns whether a tile's code fits the region for instructions."""
     return code_bytes <= regions(target)[0].bytes - target.system_bytes
 
 

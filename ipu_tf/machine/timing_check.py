@@ -1,4 +1,4 @@
-"""What every timing is checked for: that its figures are numbers, and which may be zero."""
+"""Checks timings: all figures are numbers, and only some may be zero."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_figures(timing: object, may_be_zero: Collection[str] = ()) -> None:
         may_be_zero: Names of the fields that may be zero; the others must be positive.
 
     Raises:
-        ValueError: A field is not; the message names it.
+        ValueError: A field is invalid; the message names it.
     """
     for entry in dataclasses.fields(timing):  # type: ignore[arg-type]
         value = getattr(timing, entry.name)

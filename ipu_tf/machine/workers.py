@@ -1,4 +1,4 @@
-"""Six workers of a tile: items dealt out, the slowest counts.
+"""The six workers of a tile share items; the slowest worker counts.
 
 Models the barrel: every worker has one instruction slot in `target.workers` cycles, so a vertex
 takes that many times the slots of its slowest worker, however few of them have work. Does not
@@ -12,7 +12,7 @@ from ipu_tf.machine.target import Target
 
 
 def slowest_share(items: Count, target: Target) -> Count:
-    """Returns how many of the items the worker with most of them has."""
+    """Returns the number of items of the worker with the most of them."""
     return ceil_div(items, target.workers)
 
 
@@ -24,7 +24,7 @@ def barrel_cycles(slots: Count, target: Target) -> Count:
 def dealt_cycles(
     items: Count, target: Target, *, slots_per_item: Count, start_slots: Count = 0
 ) -> Count:
-    """Returns the tile cycles of items dealt to the workers.
+    """Returns the tile cycles of items that the workers share.
 
     Args:
         items: Number of items, all alike.

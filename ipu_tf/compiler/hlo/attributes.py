@@ -1,7 +1,7 @@
 """Structured attributes of HLO instructions, as frozen values.
 
-Field names are those of HLO's protos. What the attributes mean is defined in XLA's operation
-semantics, https://openxla.org/xla/operation_semantics.
+Field names are those of HLO's protos. XLA's operation semantics define their meaning,
+https://openxla.org/xla/operation_semantics.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotDimensions:
-    """Which dimensions of a dot's operands are summed over, and which are of the batch."""
+    """The contracting and the batch dimensions of a dot's operands."""
 
     lhs_contracting: tuple[int, ...] = ()
     rhs_contracting: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class DotDimensions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvolutionDimensions:
-    """Which dimension of input, kernel and output is what."""
+    """The meaning of every dimension of input, kernel and output."""
 
     input_batch: int
     input_feature: int
@@ -107,7 +107,7 @@ class PaddingDimension:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceDimension:
-    """What a slice takes along one dimension: elements start, start + stride, ... < limit."""
+    """The elements of a slice along one dimension: start, start + stride, ... < limit."""
 
     start: int
     limit: int

@@ -1,6 +1,6 @@
-"""Reads what XLA's front end writes: an HloModuleProto becomes a `Module`.
+"""Reads the output of XLA's front end: turns an HloModuleProto into a `Module`.
 
-Protos are read by their fields alone, so nothing here needs TensorFlow.
+Reads protos only by their fields, so it does not need TensorFlow.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _DISTRIBUTIONS = ("invalid", "uniform", "normal")  # xla.RandomDistribution
 
 
 class UnsupportedType(ValueError):
-    """An instruction's element type has no place on the machine."""
+    """The machine does not support an instruction's element type."""
 
 
 def from_proto(proto: Proto) -> Module:
     """Returns the module of an HloModuleProto.
 
-    Parameters are named after their instructions and are inputs; those that an output aliases
-    know it. Whoever traced the function knows more and replaces `Module.parameters`.
+    Parameters are inputs, named after their instructions; those that an output aliases record it.
+    The code that traced the function knows more and replaces `Module.parameters`.
 
     Args:
         proto: An `HloModuleProto`.
@@ -320,4 +320,4 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Reader]] = {
         )
     },
 }
-"""What is read of an instruction, by opcode; other fields say nothing that a program needs."""
+"""The fields to read of an instruction, by opcode; a program does not need the others."""

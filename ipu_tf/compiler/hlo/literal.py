@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ipu_tf.compiler.hlo.module import Array
 
 MAX_ELEMENTS = 256
-"""Constants of more elements keep their type alone: no pass folds them, and weights are not
+"""Constants of more elements keep only their type: no pass folds them, and weights are not
 constants."""
 
 NUMPY_DTYPES = {
@@ -33,9 +33,9 @@ _BYTES = {
 
 
 def from_proto(literal: Any, type_: Array) -> NDArray[Any] | None:
-    """Returns the value of a LiteralProto, or None where it is not kept.
+    """Returns the value of a LiteralProto, or None if it is not kept.
 
-    Not kept are large ones and those of types that NumPy does not have.
+    Large values and values of types that NumPy lacks are not kept.
 
     Args:
         literal: The proto.
@@ -67,7 +67,7 @@ def _in_row_major_order(values: NDArray[Any], shape: Any, type_: Array) -> NDArr
 
 
 def to_text(value: NDArray[Any]) -> str:
-    """Returns the elements of a literal in row-major order, in braces where there are several."""
+    """Returns the elements of a literal in row-major order, in braces if there are several."""
     # NumPy's own text of a number is the shortest that reads back to it.
     texts = [str(element).lower() for element in value.ravel()]
     return texts[0] if value.ndim == 0 else "{" + ", ".join(texts) + "}"

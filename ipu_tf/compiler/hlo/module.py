@@ -1,6 +1,6 @@
-"""HLO as frozen values: what XLA's front end makes of a traced function.
+"""HLO as frozen values: the output of XLA's front end for a traced function.
 
-Only what a device program needs is kept. Opcodes and attributes have HLO's own names.
+Keeps only the fields that a device program needs. Opcodes and attributes have HLO's own names.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Role: TypeAlias = Literal[
     "accumulator",
     "fifo",
 ]
-"""What an entry parameter is.
+"""The role of an entry parameter.
 
 weight: a trainable variable. optimizer_state: a slot or counter of an optimizer. state: another
-variable (metrics, moving statistics, seeds). input: an argument or what an iterator yields.
-constant: a captured tensor. host: what a host call returns. The stages of a pipeline have more:
-link: what another IPU sends. accumulator: a sum of gradients. fifo: what waits between a stage's
-passes.
+variable (metrics, moving statistics, seeds). input: an argument or an element of an
+iterator. constant: a captured tensor. host: the result of a host call. Stages of a pipeline have
+further roles: link: a value from another IPU. accumulator: a sum of gradients. fifo: values that
+wait between a stage's passes.
 """
 
 
@@ -91,8 +91,8 @@ class Instruction:
             a read of an iterator in a loop.
         type: Type of the result.
         operands: Names of instructions of the same computation.
-        computations: Names of the computations it calls, in HLO's order: of a while its body, then
-            its condition; of a select-and-scatter what selects, then what scatters.
+        computations: Names of the computations it calls, in HLO's order: a while's body, then its
+            condition; a select-and-scatter's select, then its scatter.
         attributes: HLO's other fields by their name, as plain values: "dimensions" (tuple of int),
             "window", "dot_dimension_numbers" and so on as frozen dataclasses or dicts of
             `ipu_tf.compiler.hlo.attributes`; "parameter_number", "tuple_index",
@@ -150,10 +150,10 @@ class Parameter:
 
     Attributes:
         name: Path of the variable, or name of the argument.
-        role: What it is.
+        role: Its role.
         layer: Path of the Keras layer that owns it; "" for none.
-        updated_by: Index of the part of the entry's result tuple that becomes its new value, or
-            None where it is only read.
+        updated_by: Index of the part of the entry's result tuple that becomes its new value;
+            None if it is only read.
     """
 
     name: str
@@ -170,8 +170,8 @@ class Module:
         name: Name of the function.
         computations: By name.
         entry: Name of the computation that is the function.
-        parameters: What the entry's parameters are, by parameter number.
-        links: Parts of the entry's result tuple that other IPUs get: they do not go to the host.
+        parameters: The entry's parameters, by parameter number.
+        links: Parts of the entry's result tuple for other IPUs: they do not go to the host.
     """
 
     name: str

@@ -35,7 +35,7 @@ from ipu_tf.compiler.hlo.module import (
 )
 
 _IN_PARENTHESES = {"parameter": "parameter_number", "constant": "literal"}
-"""Attributes that stand in the place of operands, by opcode."""
+"""Attributes written in place of operands, by opcode."""
 
 _FIELDS = ("layer", "phase", "op_name", "op_type")
 _DEFAULTS = {"layer": "", "phase": "forward", "op_name": "", "op_type": ""}
@@ -46,7 +46,7 @@ _PARAMETER = re.compile(r'parameter (\d+) (\w+) ("(?:[^"\\]|\\.)*")(.*)$')
 
 
 class ParseError(ValueError):
-    """A text is not that of a module."""
+    """A text does not describe a module."""
 
 
 def to_text(module: Module) -> str:
@@ -92,7 +92,7 @@ def parse(text: str) -> Module:
             named after their instructions.
 
     Raises:
-        ParseError: The text is not that of a module; the message has the line.
+        ParseError: The text does not describe a module; the message has the line.
     """
     name, entry, header = "module", None, dict[int, Parameter]()
     computations: dict[str, Computation] = {}
@@ -139,7 +139,7 @@ def parse_type(text: str) -> Type:
 
 
 class _Lines:
-    """The lines of a text that say something, stripped, with the number of the last one read."""
+    """The non-empty lines of a text, stripped, with the number of the last one read."""
 
     def __init__(self, text: str) -> None:
         self._lines = iter(text.splitlines())

@@ -1,4 +1,4 @@
-"""Checks that a module is well formed: what every pass takes and gives."""
+"""Checks that a module is well formed, as every pass expects and guarantees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMP vertices: weights wait in the units, positions stream past them.
+"""AMP vertices: weights stay in the units, positions stream past them.
 
 Cycles after poplibs' estimators (lib/poplin/PerformanceEstimation.hpp, release 3.4). A pass holds
 `AMP_GRAINS` input channels x `pass_columns` output channels of weights. Models weights that load 64
@@ -30,13 +30,13 @@ _SLOTS = {"float32": 8, "float16": 4, "float8": 4}
 """Slots of a position on the chips of the estimates."""
 
 _FASTEST_WORKER_CYCLES = 14
-"""The supervisor's own cycles where the slowest worker does not hide them."""
+"""The supervisor's own cycles if the slowest worker does not hide them."""
 
 
 def amp_1x1_cycles(work: ContractionWork, target: Target) -> Count:
     """Returns the cycles of a tile for a filter of one position.
 
-    `work.taps` are taken for further input channels: the image has been expanded.
+    Treats `work.taps` as further input channels: the image has been expanded.
     """
     channels = work.in_channels * work.taps
     in_groups = ceil_div(channels, AMP_GRAINS[work.dtype])
@@ -75,7 +75,7 @@ def amp_nx1_cycles(work: ContractionWork, target: Target) -> Count:
 def pass_columns(dtype: str, partials: str, target: Target) -> int:
     """Returns the output channels that one pass computes side by side.
 
-    The partial results of a position have to be stored in the slots in which it passes the units.
+    A vertex stores the partial results of a position in the slots in which it passes the units.
     Mk2 stores 16 float16 in the four slots of a float16 position, but only 8 float32: the ISA's
     `f16v4sisoamp` takes two partials an instruction, `f16v4hihov4amp` four.
     """
@@ -86,7 +86,7 @@ def pass_columns(dtype: str, partials: str, target: Target) -> int:
 
 
 def weight_load_cycles(dtype: str, columns: int, target: Target) -> int:
-    """Returns the cycles in which the weights of one pass of so many columns are loaded."""
+    """Returns the cycles to load the weights of one pass of so many columns."""
     pass_bytes = columns * AMP_GRAINS[dtype] * INPUT_BYTES[dtype]
     return pass_bytes // target.narrow_load_bytes_per_cycle
 
@@ -131,7 +131,7 @@ def _by_positions(
     """Returns a worker's slots for its positions.
 
     Args:
-        positions: How many there are.
+        positions: Number of positions.
         few: The slots of 0, 1, 2 and 3 of them on the chips of the estimates.
         dtype: Type of the inputs.
         target: The machine.

@@ -27,7 +27,7 @@ _VMAC_VERTEX_CYCLES = 61 + 14 + 25
 _VMAC_SLOTS_PER_ELEMENT = 3
 _VMAC_ITEM_SLOTS = 15
 _VMAC_WORKER_SLOTS = 12
-"""Modelled: opening a row, and a worker; published is only the slope."""
+"""Modelled: opening a row, and a worker; only the slope is published."""
 
 _OUTER_VERTEX_CYCLES = 33
 _OUTER_WORKER_SLOTS = 20
@@ -55,8 +55,8 @@ def horizontal_mac_cycles(work: ContractionWork, target: Target) -> Count:
 def vertical_mac_cycles(work: ContractionWork, target: Target) -> Count:
     """Returns the cycles of a tile's vertical MAC vertices.
 
-    Rows of outputs under single filter positions are dealt to the workers; what they have for the
-    same row is added up afterwards.
+    Workers share rows of outputs under single filter positions; their results for the same row are
+    added up afterwards.
     """
     packs = ceil_div(work.groups, VMAC_CHANNELS)
     row_positions = np.minimum(work.row_positions, work.positions)

@@ -28,8 +28,8 @@ class Method:
         padded: Whether channels are padded to whole AMP passes in memory.
         expanded: Whether the image is expanded so that filter positions become input channels.
         swapped: Whether the left input's rows take the place of columns: `a b` as `(b' a')'`.
-        macs_per_cycle: What it cannot exceed, by the type of the inputs; empty for the AMP units,
-            whose rate is the target's.
+        macs_per_cycle: Upper limit of its rate, by the type of the inputs; empty for the AMP
+            units, whose rate is the target's.
         code_bytes: Bytes of the codelet. Modelled: eight bytes for each bundle of its loops.
     """
 
@@ -42,7 +42,7 @@ class Method:
     code_bytes: int
 
     def peak_macs_per_cycle(self, dtype: str, partials: str, target: Target) -> int:
-        """Returns the multiply-accumulates per cycle and tile that it cannot exceed."""
+        """Returns the most multiply-accumulates per cycle and tile."""
         if dtype in self.macs_per_cycle:
             return self.macs_per_cycle[dtype]
         columns = pass_columns(dtype, partials, target)

@@ -1,4 +1,4 @@
-"""What one tile multiplies and adds, in the terms of the vertices that do it."""
+"""The work of one tile in a contraction, in the terms of its vertices."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What vertices other than contractions cost on one tile: cycles, state and code.
+"""Costs of vertices other than contractions on one tile: cycles, state and code.
 
-Every function takes what one tile has to do (pass the busiest tile's share) as integers or NumPy
-integer arrays and gives a `Vertex`. Types have HLO's names ("f32", "f16", "s32", "pred", ...),
+Every function takes the work of one tile (pass the busiest tile's share) as integers or NumPy
+integer arrays and returns a `Vertex`. Types have HLO's names ("f32", "f16", "s32", "pred", ...),
 element-wise operations HLO's opcodes.
 
 Cycles follow the published cycle estimators of poplibs 3.4 (`lib/popops`, `lib/poprand`) where a
-module says so; what those leave open is marked "modelled" (our reading) or "bound" (cannot be
-faster). State and code bytes are modelled throughout: pointers and sizes of a word each, and
-eight bytes an instruction bundle.
+module says so; other figures are marked "modelled" (our reading) or "bound" (cannot be faster).
+State and code bytes are modelled throughout: pointers and sizes of a word each, and eight bytes an
+instruction bundle.
 """
 
 from ipu_tf.machine.vertices.convert import convert, fill, iota

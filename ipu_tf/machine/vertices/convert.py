@@ -17,7 +17,7 @@ from ipu_tf.machine.workers import dealt_cycles
 _CAST_SUPERVISOR_CYCLES = 12
 _CAST_START_SLOTS = 18 + 19
 _SCALAR_CAST_SLOTS = 6
-"""Slots of an element where no vector instruction converts: load, convert, two moves between
+"""Slots of an element if no vector instruction converts it: load, convert, two moves between
 register files, store, count. Modelled."""
 
 _FILL_START_SLOTS = 23  # 16 + 7 of a remainder

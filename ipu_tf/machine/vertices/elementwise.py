@@ -1,9 +1,9 @@
 """Element-wise vertices: unary, binary and ternary operations, single or fused.
 
 Cycles: `W x (start + slots x loops) + supervisor`, slots and loop lengths by operation and type as
-in poplibs' tables. Operations that those do not list, and the split of a loop into arithmetic and
-memory slots that fused chains need, are modelled: the memory slots of a loop are one a vector that
-is loaded or stored, and a fused loop issues them beside the arithmetic.
+in poplibs' tables. Modelled: operations that the tables do not list, and the split of a loop into
+arithmetic and memory slots that fused chains need. A loop has one memory slot per vector that it
+loads or stores, and a fused loop issues them beside the arithmetic.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def fused(
     *,
     operands: int,
 ) -> Vertex:
-    """Returns the cost of a chain of operations that keeps what is in between in registers.
+    """Returns the cost of a chain of operations that keeps intermediate values in registers.
 
     Args:
         operations: Opcode and type of every operation in the chain.

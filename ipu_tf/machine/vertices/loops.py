@@ -1,9 +1,9 @@
 """Inner loops of element-wise vertices: instruction slots for so many elements of one worker.
 
 Source: the performance tables of poplibs 3.4 (popops cycle estimators). Entries marked "modelled"
-are not in them. What depends on the data (sine, power, division of integers) is the mean that the
-authors simulated, of sine and cosine over (-pi, pi). The machine has no instruction for these two:
-f32 calls the library, f16 divides two polynomials.
+are not in them. Costs that depend on the data (sine, power, division of integers) are the means
+that the authors simulated, for sine and cosine over (-pi, pi). The machine has no instruction for
+these two: f32 calls the library, f16 divides two polynomials.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Loop(NamedTuple):
-    """An inner loop: so many instruction slots for so many elements."""
+    """An inner loop: instruction slots per number of elements."""
 
     slots: int
     elements: int

@@ -1,7 +1,7 @@
 """Vertices that move values within a tile: copies, transposes, slices.
 
-Copies belong to the closed part of the SDK; published is only their rate, 8 bytes a cycle, and a
-regression over random shapes, whose growth with the bytes of the smallest piece is used here:
+Copies belong to the closed part of the SDK; only their rate, 8 bytes a cycle, is published, and a
+regression over random shapes. The model uses its growth with the bytes of the smallest piece:
 pieces that are a multiple of 8 bytes move at the full rate, others word by word or element by
 element. Slices follow poplibs: `25 + W x (39 + (24 + 2 x vectors) x slices)` for one dynamic slice,
 `W x (30 + offsets x (19 + 2 x vectors))` for many.
@@ -77,7 +77,7 @@ def transpose(rows: Count, columns: Count, dtype: str, target: Target) -> Vertex
 
 
 def dynamic_slice(slice_elements: Count, slices: Count, dtype: str, target: Target) -> Vertex:
-    """Returns the cost of copying a window whose place is known only at run time.
+    """Returns the cost to copy a window whose position is known only at run time.
 
     Args:
         slice_elements: Elements of the tile's share of one slice, side by side.
@@ -89,7 +89,7 @@ def dynamic_slice(slice_elements: Count, slices: Count, dtype: str, target: Targ
 
 
 def dynamic_update(slice_elements: Count, slices: Count, dtype: str, target: Target) -> Vertex:
-    """Returns the cost of overwriting a window whose place is known only at run time."""
+    """Returns the cost to overwrite a window whose position is known only at run time."""
     return _slices("dynamic_update", slice_elements, slices, dtype, target, _SLOTS_PER_VECTOR)
 
 
@@ -98,7 +98,7 @@ def multi_slice(row_elements: Count, offsets: Count, dtype: str, target: Target)
 
     Args:
         row_elements: Elements of the tile's share of a row.
-        offsets: Rows to look up; a tile visits every offset, also those of rows elsewhere.
+        offsets: Rows to look up; a tile visits every offset, even those of rows on other tiles.
         dtype: Type of the elements.
         target: The machine.
     """

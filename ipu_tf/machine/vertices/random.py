@@ -1,6 +1,6 @@
 """Vertices that draw random numbers with the tile's generator (xoroshiro128aox).
 
-Cycles as in poplibs' `lib/poprand`: a start a worker, then loops of the tile as a whole.
+Cycles as in poplibs' `lib/poprand`: a start per worker, then loops of the tile as a whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRUNCATED_STARTS = {2: 28, 4: 26}
 """Slots of a worker, by the bytes of an element."""
 
 _TRUNCATED_ROUND_CYCLES = {2: 12, 4: 11}
-"""Of a vector, for drawing it again and keeping what is within the bounds of it."""
+"""Cycles of a vector to draw it again and keep the elements within the bounds."""
 
 _TRUNCATED_VECTOR_CYCLES = 5
 _TRUNCATED_ROUNDS = 3
@@ -33,7 +33,7 @@ _TRUNCATED_ROUNDS = 3
 
 
 def random_bits(elements: Count, dtype: str, target: Target) -> Vertex:
-    """Returns the cost of storing bits of the generator as they come."""
+    """Returns the cost to store raw bits of the generator."""
     return _draw("random_bits", elements, dtype, target, _BITS_CYCLES_PER_VECTOR, bundles=16)
 
 
@@ -56,7 +56,7 @@ def random_truncated_normal(elements: Count, dtype: str, target: Target) -> Vert
 
 
 def _of_type(slots: Mapping[int, int], dtype: str) -> int:
-    """Returns the entry for the bytes of a type; what is neither has that of 32 bits."""
+    """Returns the entry for the bytes of a type; that of 32 bits for other sizes."""
     return slots.get(dtype_bytes(dtype), slots[4])
 
 

@@ -1,8 +1,8 @@
 """Vertices that reduce on one tile: `depth` operands into each of `outputs` results.
 
 Cycles: `33 + W x (start + slots a vector x vectors)`, after poplibs' planner of popops::reduce and
-the vertices it makes. Outputs are dealt to the workers; a reduction into too few outputs for all
-workers is cut along its depth instead, and a second vertex adds up what the workers have.
+the vertices it makes. Workers share the outputs; if there are too few outputs for all workers, they
+share the depth instead, and a second vertex adds up their results.
 Models sums, products, minima, maxima and the like alike.
 """
 
@@ -26,7 +26,7 @@ _INTERLEAVED_SLOTS_PER_VECTOR = 1  # two vectors a load
 _SLOTS_PER_INTEGER = 4  # modelled: load, operate, count, branch, one by one
 
 _CUT_DEPTH_PER_WORKER = 8
-"""Operands of a worker from which on a second compute set is worth its sync. Modelled."""
+"""Operands of a worker from which a second compute set is worth its sync. Modelled."""
 
 
 def reduce(
@@ -45,8 +45,8 @@ def reduce(
         depth: Operands that go into each of them.
         dtype: Type of the operands.
         target: The machine.
-        interleaved: Whether the operands lie in interleaved memory (as what an exchange brought
-            may), where two vectors are loaded at once.
+        interleaved: Whether the operands lie in interleaved memory (as received data may), so
+            that a worker loads two vectors at once.
         operands: Tensors reduced together: 1, or 2 for a maximum that also keeps its index.
 
     Raises:
@@ -84,7 +84,7 @@ def reduce_passes(outputs: Count, depth: Count, dtype: str, target: Target) -> C
 
 
 def _rows(outputs: Count, width: int) -> Count:
-    """Returns what one worker reduces at a time: vectors of outputs, or single ones if few."""
+    """Returns the items one worker reduces at a time: vectors of outputs, or single outputs."""
     return np.where(outputs >= width, ceil_div(outputs, width), outputs)
 
 
@@ -94,7 +94,7 @@ def _is_cut(rows: Count, depth: Count, target: Target) -> Count:
 
 
 def _vector(dtype: str, interleaved: bool) -> tuple[int, int]:
-    """Returns the elements that are reduced at once, and the slots that takes."""
+    """Returns the elements that are reduced at once, and their slots."""
     if FAMILY[dtype] not in ("f32", "f16"):
         return 1, _SLOTS_PER_INTEGER
     slots = _INTERLEAVED_SLOTS_PER_VECTOR if interleaved else _SLOTS_PER_VECTOR

@@ -1,7 +1,7 @@
 """Vertices that combine all elements so far: cumulative sums and their like.
 
-Modelled: every worker scans a piece of each row (a load, an operation, a store), then adds what
-the pieces before it sum to.
+Modelled: every worker scans a piece of each row (a load, an operation, a store), then adds the sum
+of the pieces before it.
 """
 
 from __future__ import annotations

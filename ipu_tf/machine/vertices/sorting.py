@@ -61,10 +61,10 @@ def compare_exchange(pairs: Count, dtype: str, target: Target, *, values: int = 
 
 
 def top_k(elements: Count, k: Count, dtype: str, target: Target, *, values: int = 1) -> Vertex:
-    """Returns the cost of the `k` largest of a tile's share, kept in a heap of `k`.
+    """Returns the cost to find the `k` largest of a tile's share with a heap of `k`.
 
-    Bound: every element is compared with the smallest that is kept, and the heap is reordered
-    once for each that stays.
+    Bound: compares every element with the smallest in the heap, and reorders the heap once for
+    each element that stays.
     """
     dtype_bytes(dtype)
     kept = np.minimum(np.asarray(k), elements)

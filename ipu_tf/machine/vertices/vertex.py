@@ -1,4 +1,4 @@
-"""The value that vertex functions give, and what they know about types."""
+"""The result of vertex functions, and sizes of types."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _DTYPE_BYTES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vertex:
-    """What the vertices of one compute set cost on one tile.
+    """The cost of one compute set's vertices on one tile.
 
     Attributes:
         codelet: Name of the code; a tile holds it once, however many vertices run it.
-        cycles: Tile cycles; 0 where there is nothing to do.
+        cycles: Tile cycles; 0 without work.
         state_bytes: Bytes of vertex state.
         code_bytes: Bytes of the codelet.
     """
@@ -63,13 +63,13 @@ def vector_elements(dtype: str) -> int:
 def vertex(
     codelet: str, dtype: str, work: Count, cycles: Count, *, pointers: Count, bundles: int
 ) -> Vertex:
-    """Returns a vertex that takes nothing where there is no work.
+    """Returns a vertex that costs nothing without work.
 
     Args:
-        codelet: What it does, such as "reduce".
-        dtype: Type that the code is for.
-        work: Elements; 0 where the tile has none.
-        cycles: Tile cycles where there is work.
+        codelet: Its operation, such as "reduce".
+        dtype: Type of the elements.
+        work: Elements; 0 if the tile has none.
+        cycles: Tile cycles if there is work.
         pointers: Pointers, sizes and scalars of its state.
         bundles: Instruction bundles of the code. Modelled.
     """

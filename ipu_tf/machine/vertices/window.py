@@ -1,8 +1,8 @@
 """Vertices that reduce windows (pooling), and that spread values back over them.
 
-Modelled after poplibs' pooling vertices: the outputs are dealt to workers by rows of channel
-vectors; every window position loads a vector and accumulates it. Spreading the gradient of a
-maximum compares each position with the maximum and adds where it is equal.
+Modelled after poplibs' pooling vertices: workers share the outputs by rows of channel vectors;
+every window position loads a vector and accumulates it. Spreading the gradient of a maximum
+compares each position with the maximum and adds where it is equal.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def window_reduce(
 def select_and_scatter(
     sources: Count, window: Count, dtype: str, target: Target, *, channels: Count = 1
 ) -> Vertex:
-    """Returns the cost of giving each source to the position that its window selects."""
+    """Returns the cost to add each source to the position that its window selects."""
     return _windows(
         "select_and_scatter",
         sources,
