@@ -8,7 +8,7 @@ from typing import Any
 
 
 class CorrectionError(ValueError):
-    """An entry that is no correction; the message says what is wrong with it."""
+    """An entry is not a valid correction; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from ipu_tf.calibration.units import Unit
 
 
 class CannotPredict(ValueError):
-    """A record of a known kind lacks what its prediction needs, or says it in unknown terms."""
+    """A record of a known kind lacks a field that its prediction needs, or has an unknown value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ class Record:
         unit: Its unit, such as "us" or "TFLOPS (whole IPU)".
         n_ipus: Number of IPUs that took part.
         what: The measurement in words.
-        source: Where the figure is published.
+        source: The publication of the figure.
         correction: Published facts of the measurement that contradict the record; None if there
             are none.
     """
@@ -83,7 +83,7 @@ def load_records(path: str | Path) -> tuple[Record, ...]:
     Raises:
         RecordError: The file cannot be read, is not such a list, or an entry lacks a field, has
             one of another type, a figure that is not positive or out of range, or an id that
-            another entry has; or a correction is none, or concerns what another one does.
+            another entry has; or a correction is invalid, or concerns the records of another one.
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -49,7 +49,7 @@ _UNITS: dict[str, Unit] = {
 
 
 def parse_unit(text: str) -> Unit:
-    """Returns the unit that a text begins with; what follows says what it is a figure of.
+    """Returns the unit that a text begins with; the rest names the measured thing.
 
     "TFLOPS (whole IPU)" are TFLOPS, "GB/s aggregate" are GB/s.
 

@@ -52,7 +52,7 @@ class BlockBuilder(OpenBlock):
         Args:
             computation: The computation.
             arguments: The arrays of every parameter, by parameter number.
-            targets: Where results are to lie in the end, by the number of the array in the result.
+            targets: Targets of the results, by the number of the array in the result.
 
         Returns:
             The arrays of its root.
@@ -169,8 +169,8 @@ class BlockBuilder(OpenBlock):
 
         Args:
             results: The arrays of the root.
-            arguments: What belongs to the caller.
-            targets: Where results are to lie in the end, by their number.
+            arguments: Buffers of the caller.
+            targets: Targets of the results, by their number.
         """
         stored = in_place.store(self, results, targets)
         block = Block(
@@ -240,7 +240,7 @@ def _add_conditional(
         instruction: The conditional.
         operands: The arrays of the predicate, then of every branch's parameter.
         context: The context of the computation that holds it.
-        targets: Where results are to lie in the end, by their number.
+        targets: Targets of the results, by their number.
     """
     outside = _outside_values(tuple(targets.values()))
     branches = [
@@ -290,8 +290,8 @@ def _block(
         caller: The instruction that calls it.
         computation: The computation.
         parameters: The arrays of every parameter.
-        arguments: What belongs to the caller.
-        targets: Where results are to lie in the end, by their number.
+        arguments: Buffers of the caller.
+        targets: Targets of the results, by their number.
         own_results: Whether the other results need memory of their own.
     """
     inner = builder.spawn(caller)

@@ -78,7 +78,7 @@ def reachable_targets(
         conditional: The conditional.
         computation: The computation that holds it.
         values: The arrays of every instruction before it.
-        targets: Where its results are to lie in the end, by their number.
+        targets: Targets of its results, by their number.
     """
     if not targets:
         return targets

@@ -1,4 +1,4 @@
-"""Turns ordered blocks into steps and tensors: what runs when, what is in memory when."""
+"""Turns ordered blocks into steps, and tensors with their lifetimes."""
 
 from __future__ import annotations
 

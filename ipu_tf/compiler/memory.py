@@ -23,7 +23,7 @@ _WORKER_STACK_BYTES = 512
 """Stack of a worker: PopART sets Poplar's target.workerStackSizeInBytes to 0x200."""
 
 _SUPERVISOR_STACK_BYTES = 96
-"""Stack of the supervisor: what is left of the 3,168 bytes of stack a tile in the memory reports
+"""Stack of the supervisor: the rest of the 3,168 bytes of stack a tile in the memory reports
 that Graphcore's TensorFlow guide shows (3,852,288 bytes on the 1,216 tiles of a GC2)."""
 
 

@@ -73,7 +73,7 @@ class Tensor:
     Attributes:
         name: Name of its instruction, or path of its variable.
         layer: Path of its Keras layer, "" for none.
-        category: What it is.
+        category: Its category.
         footprint: The tiles that hold it.
         bytes: Bytes of the whole tensor.
         first_step: Index of the step that makes it; 0 if it is always live.

@@ -42,7 +42,7 @@ class DeviceConfiguration:
         div0: Whether a division by zero is an error.
         oflo: Whether an overflow is an error.
         nanoo: Whether float16 overflow gives NaN; otherwise it saturates.
-        stochastic_rounding: Where float16 results are rounded stochastically.
+        stochastic_rounding: Which float16 results are rounded stochastically.
         matmul: Options of the matmul planner.
         conv: Options of the convolution planner.
         share_code: Whether equal operations share their code.

@@ -1,1 +1,1 @@
-"""Where tensors lie on tiles: layouts named by their blocks, and placements of tensors in them."""
+"""Layouts, which are named by their blocks, and placements of tensors on tiles."""

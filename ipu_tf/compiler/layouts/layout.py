@@ -171,7 +171,7 @@ def part_begins(axis: Axis) -> NDArray[np.int64]:
 def tile_offsets(layout: Blocks) -> NDArray[np.int64]:
     """Returns the tile of every element, in row-major order, counted from the first tile.
 
-    The definition of what a layout means; costs are computed without it.
+    Defines the meaning of a layout; costs do not use it.
     """
     group, within, sizes = (np.full(1, start, np.int64) for start in (0, 0, 1))
     strides = _tile_strides(layout)

@@ -157,7 +157,7 @@ def preferred_table(
 
 def _gather_lookup(instruction: Instruction, table: Array, result: Array) -> _Lookup:
     numbers: GatherDimensions = instruction.attributes["gather_dimension_numbers"]
-    del numbers  # Which dimensions are offsets does not change what moves.
+    del numbers  # The choice of offset dimensions does not change the traffic.
     columns = product(instruction.attributes["gather_slice_sizes"])
     return _lookup(table, columns, result.elements)
 

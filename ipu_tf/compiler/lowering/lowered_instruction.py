@@ -23,7 +23,7 @@ class LoweredInstruction:
             else None.
         scratch: Memory in use only while it runs (partials, rearranged operands), apart from
             exchange buffers.
-        exchange_buffers: Memory in use only while it runs, for what tiles receive.
+        exchange_buffers: Memory in use only while it runs, for received data.
         vertex_state: Memory of the state of its vertices, always live.
         code: Codelets it needs, as name -> bytes; a tile holds each once in a program.
         exchange_code_bytes: Bytes of exchange instructions on the busiest tile, always live.

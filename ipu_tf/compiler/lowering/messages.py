@@ -93,7 +93,7 @@ def held_extents(placement: Placement, dims: tuple[int, ...]) -> tuple[int, ...]
 def row_major_block(dims: Sequence[int], elements: int) -> tuple[int, ...]:
     """Returns the extents of the block that a run of `elements` in row-major order covers.
 
-    A run may start within a row, so a block is what an aligned run of that length covers.
+    A run may start within a row; the block is the one that an aligned run of that length covers.
     """
     block = []
     for extent in reversed(dims):

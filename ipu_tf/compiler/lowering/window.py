@@ -23,7 +23,7 @@ from ipu_tf.machine.cost import ceil_div
 def reduce_window(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a reduction over windows; tiles fetch what their windows need from elsewhere."""
+    """Lowers a reduction over windows; tiles fetch missing inputs of their windows."""
     operand = operand_array(instruction, 0, context)
     results = tuple(arrays(instruction.type))
     window: Window = instruction.attributes["window"]

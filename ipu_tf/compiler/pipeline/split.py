@@ -254,7 +254,7 @@ def _with_tuple_root(module: Module) -> Module:
 
 
 def with_accumulators(module: Module, assignment: Assignment) -> tuple[Module, Assignment]:
-    """Returns a step that adds to accumulators what its update reads of the backward pass.
+    """Returns a step that accumulates the values of the backward pass that its update reads.
 
     Does not model their zeroing before the first micro-batch.
 

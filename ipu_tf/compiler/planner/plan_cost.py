@@ -44,7 +44,7 @@ class Phase:
     """One or more equal supersteps of a plan.
 
     Attributes:
-        name: What it does.
+        name: Its name.
         cost: Cycles of one repetition.
         repeats: How often it runs.
         received_bytes: Bytes that the busiest tile receives in one repetition.

@@ -43,7 +43,7 @@ def plan_matmul(
         target: The machine.
         partials: Type of the partial results; float32 inputs always have float32 partials.
         available_memory_proportion: Share of a tile's memory that the plan may take, in (0, 1].
-            Where no plan fits it, the plan of least memory is returned if it fits the tile.
+            If no plan fits it, returns the plan of least memory if that fits the tile.
         release: The poplibs release whose planner the search follows.
 
     Raises:
