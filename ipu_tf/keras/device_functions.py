@@ -31,6 +31,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
     `jit_compile=True` is accepted and has no effect: the step is a program of the device anyway.
     """
 
+    _is_called_for_training = False
     _made_in_scope = False
     _made_for: tuple[Any, ...] | None = None
     _replicas: Replicas | None = None
@@ -234,3 +235,21 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
             if data_batch is not None:
                 self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data_batch)
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+    def _symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Builds the loss and the metrics on a symbolic call of the model.
+
+        Keras calls it for inference, also in `fit`; layers such as `RandomCrop` have other shapes
+        in training.
+        """
+        self._is_called_for_training = self._step_about_to_run == "train_step"
+        try:
+            super()._symbolic_build(iterator=iterator, data_batch=data_batch)
+        finally:
+            self._is_called_for_training = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the model; see `keras.Layer.__call__`."""
+        if self._is_called_for_training:
+            kwargs["training"] = True
+        return super().__call__(*args, **kwargs)

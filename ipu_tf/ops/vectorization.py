@@ -35,12 +35,14 @@ class _Iterations:
         operands: Its converted inputs; those that differ between iterations have a leading axis of
             iterations.
         stacked: Whether each input differs between iterations.
+        numbers: The numbers of the iterations, from 0. TensorFlow recognises this tensor.
     """
 
     op: Any
     count: int
     operands: tuple[tf.Tensor, ...]
     stacked: tuple[bool, ...]
+    numbers: tf.Tensor
 
     def stack(self, index: int) -> tf.Tensor:
         """Returns an input with a leading axis of iterations."""
@@ -78,6 +80,7 @@ def _register(op_type: str, convert: Convert) -> None:
             count=count,
             operands=tuple(tensor for tensor, _ in inputs),
             stacked=tuple(is_stacked for _, is_stacked in inputs),
+            numbers=pfor_input.pfor.all_indices,
         )
         return convert(iterations)
 
@@ -144,7 +147,10 @@ def _einsum(loop: _Iterations) -> tf.Tensor:
 
 def _index_check(loop: _Iterations) -> tf.Tensor:
     attributes = {name: loop.op.get_attr(name) for name in ("kind", "limits", "op_name")}
-    return library.load().ipu_index_check(loop.operands[0], **attributes)
+    (indices,) = loop.operands
+    if indices is loop.numbers and loop.count <= min(attributes["limits"]):
+        return indices  # A lookup by the number of the iteration becomes no lookup at all.
+    return library.load().ipu_index_check(indices, **attributes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

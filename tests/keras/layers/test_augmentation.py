@@ -73,3 +73,29 @@ def test_training_equals_stock_keras(name):
     for value, stock in zip(ours, trained(LAYERS[name]), strict=True):
         np.testing.assert_allclose(value, stock, rtol=1e-4, atol=1e-5)
     assert all(program.device is not None for program in strategy.report().programs)
+
+
+def test_layers_may_have_other_shapes_in_training():
+    """`RandomCrop` crops in training alone, so what follows it fits the shapes of training."""
+
+    def trained_on_crops():
+        keras.utils.set_random_seed(3)
+        model = keras.Sequential(
+            [
+                keras.Input((8, 9, 3)),
+                keras.layers.RandomCrop(6, 7, seed=1),
+                keras.layers.Flatten(),
+                keras.layers.Dense(2),
+            ]
+        )
+        model.compile("sgd", "mse", metrics=["mae"])
+        random = np.random.default_rng(1)
+        x, y = random.uniform(size=(8, 8, 9, 3)), random.normal(size=(8, 2))
+        return model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0).history
+
+    with IPUStrategy().scope():
+        ours = trained_on_crops()
+    stock = trained_on_crops()
+    assert ours.keys() == stock.keys()
+    for name in stock:
+        np.testing.assert_allclose(ours[name], stock[name], rtol=1e-4)
