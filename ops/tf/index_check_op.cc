@@ -59,8 +59,8 @@ class IpuIndexCheck : public tensorflow::OpKernel {
     const std::string op = absl::StrCat(" (op '", op_name_, "')");
     if (kind_ == "label") {
       return absl::StrCat("Received a label value of ", static_cast<int64_t>(values(bad)),
-                          " which is outside the valid range of [0, ", limits_[0], ").  Label values: ",
-                          indices.SummarizeValue(values.size()), op);
+                          " which is outside the valid range of [0, ", limits_[0],
+                          ").  Label values: ", indices.SummarizeValue(values.size()), op);
     }
     if (kind_ == "index") {
       return absl::StrCat("indices", PlaceOf(bad, shape, shape.dims()), " = ", static_cast<int64_t>(values(bad)),
@@ -85,8 +85,9 @@ REGISTER_OP("IpuIndexCheck")
     .Attr("limits: list(int) >= 1")
     .Attr("op_name: string")
     .SetShapeFn(tensorflow::shape_inference::UnchangedShape)
-    .Doc("Returns `indices`, or raises where one of them is negative or not below its limit. With several limits, "
-         "the last axis of `indices` has one for each.");
+    .Doc(
+        "Returns `indices`, or raises where one of them is negative or not below its limit. With several limits, "
+        "the last axis of `indices` has one for each.");
 
 #define IPU_TF_REGISTER_INDEX_CHECK(type) \
   REGISTER_KERNEL_BUILDER(Name("IpuIndexCheck").Device(DEVICE_CPU).TypeConstraint<type>("T"), IpuIndexCheck<type>)
