@@ -56,8 +56,8 @@ class _Entries:
 def outlasting_resets(make: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
     """Keeps a context entered on this thread, even if the default graph is reset.
 
-    `tf.compat.v1.reset_default_graph`, which `keras.utils.clear_session` calls, is replaced while
-    any such context is open and restored by the last to close.
+    The reset of TensorFlow's stack of graphs, with which `keras.utils.clear_session` ends, is
+    replaced while any such context is open and restored by the last to close.
 
     Args:
         make: Makes the context; called again for each new default graph.
@@ -78,15 +78,15 @@ def _open_here() -> list[_Entries]:
     return contexts
 
 
-def _resetting(stock: Callable[[], None]) -> Callable[[], None]:
+def _resetting(stock: Callable[[Any], None]) -> Callable[[Any], None]:
     """Makes a reset of the default graph enter the contexts of the thread again."""
 
-    def reset_default_graph() -> None:
-        stock()
+    def reset(stack: Any) -> None:
+        stock(stack)
         for entries in _open_here():
             entries.enter()
 
-    return reset_default_graph
+    return reset
 
 
 def _default(graph: tf.Graph) -> AbstractContextManager[Any]:

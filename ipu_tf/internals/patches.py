@@ -19,6 +19,7 @@ import tensorflow as tf
 from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     CondGradientGraph,
+    DefaultGraphStack,
     FuncGraph,
     eager_context_module,
     function_context,
@@ -74,7 +75,7 @@ DATASET_ITERATION = Patch(
     tf.data.Dataset, "__iter__", "datasets are checked and fed as the machine needs it"
 )
 GRAPH_RESETS = Patch(
-    tf.compat.v1, "reset_default_graph", "`keras.utils.clear_session` leaves the scope in force"
+    DefaultGraphStack, "reset", "`keras.utils.clear_session` leaves the scope in force"
 )
 MODEL_CREATION = Patch(keras.Model, "__new__", "models of the scope are IPU models")
 LAYER_CREATION = Patch(keras.Layer, "__new__", "layers know the pipeline stage they are made in")

@@ -35,6 +35,10 @@ from tensorflow.python.eager.polymorphic_function.tf_method_target import (
 # tf.function wraps its Python function in decorators; the cache needs the function itself.
 from tensorflow.python.util.tf_decorator import unwrap as unwrap_decorators
 
+# `tf.compat.v1` is several module objects once a package has imported `tensorflow.compat.v1`. The
+# `reset_default_graph` of each of them resets the one stack of graphs.
+from tensorflow.python.framework.ops import _DefaultGraphStack as DefaultGraphStack
+
 # The eager iterator of a dataset, for an infeed that refuses to be read eagerly.
 from tensorflow.python.data.ops.iterator_ops import IteratorSpec as IteratorSpec
 from tensorflow.python.data.ops.iterator_ops import OwnedIterator as OwnedIterator

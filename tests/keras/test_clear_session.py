@@ -1,5 +1,6 @@
 """`keras.utils.clear_session` in the scope: what it clears, and what it leaves in force."""
 
+import importlib
 import threading
 
 import keras
@@ -8,9 +9,10 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf.keras
+from ipu_tf.internals.tensorflow import DefaultGraphStack
 from tests.keras.small_models import compile_model, sequential
 
-STOCK_RESET = tf.compat.v1.reset_default_graph
+STOCK_RESET = vars(DefaultGraphStack)["reset"]
 
 
 def trained_after_clearing(data):
@@ -56,7 +58,17 @@ def test_the_scope_is_left_cleanly(strategy, clear):
         assert tf.distribute.get_strategy() is strategy
     assert not tf.distribute.has_strategy()
     assert type(sequential()) is keras.Sequential
-    assert tf.compat.v1.reset_default_graph is STOCK_RESET
+    assert vars(DefaultGraphStack)["reset"] is STOCK_RESET
+
+
+def test_clearing_works_where_tensorflow_has_a_second_module_of_version_1(strategy, data):
+    """Packages such as TensorFlow Probability and tf_keras import it, and Keras then uses it."""
+    pytest.importorskip("tf_keras")
+    with strategy.scope():
+        importlib.import_module("tensorflow.compat.v1").reset_default_graph()
+        assert tf.distribute.get_strategy() is strategy
+        trained_after_clearing(data)
+    assert not tf.distribute.has_strategy()
 
 
 def test_the_scope_is_left_by_an_exception(strategy):
