@@ -1,14 +1,9 @@
-"""The command line: what it prints, and one line and exit code 2 for bad input."""
+"""`ipu-tf estimate`: what it prints, and one line and exit code 2 for bad input."""
 
-import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from setuptools.config.setupcfg import read_configuration
 
-import ipu_tf
 from ipu_tf import cli
 from ipu_tf.profile.report import Report
 
@@ -106,29 +101,6 @@ def test_a_file_of_a_package_is_named_as_its_module(tmp_path, capsys):
     assert "imports from the package around it. Name it as a module" in capsys.readouterr().err
 
 
-def test_without_a_command_it_prints_its_help(capsys):
-    assert cli.main([]) == 0
-    alone = capsys.readouterr().out
-    with pytest.raises(SystemExit) as exit_:
-        cli.main(["--help"])
-    assert exit_.value.code == 0
-    assert capsys.readouterr().out == alone
-    assert "estimate" in alone
-    assert "validate" in alone
-
-
-def test_it_prints_its_version(capsys):
-    with pytest.raises(SystemExit) as exit_:
-        cli.main(["--version"])
-    assert exit_.value.code == 0
-    assert capsys.readouterr().out == f"ipu-tf {ipu_tf.__version__}\n"
-
-
-def test_the_version_is_that_of_the_distribution():
-    setup = Path(__file__).resolve().parent.parent / "setup.cfg"
-    assert read_configuration(setup)["metadata"]["version"] == ipu_tf.__version__
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -202,43 +174,3 @@ def test_the_parser_refuses_with_exit_code_2(arguments, message, capsys):
 def test_errors_of_the_users_function_are_the_users():
     with pytest.raises(ValueError, match="the user's own mistake"):
         cli.main(["estimate", f"{MODELS}:failing"])
-
-
-def test_validate_names_what_is_wrong_with_a_file(tmp_path, capsys):
-    path = tmp_path / "records.json"
-    path.write_text("{")
-    assert cli.main(["validate", str(path)]) == 2
-    assert "records.json" in capsys.readouterr().err
-
-
-def test_validate_prints_predictions(tmp_path, capsys):
-    record = {
-        "id": "one",
-        "kind": "something_new",
-        "chip": "gc200",
-        "params": {},
-        "dtype": "f32",
-        "measured": 1.0,
-        "unit": "cycles",
-        "source": "a test",
-    }
-    path = tmp_path / "records.json"
-    path.write_text(json.dumps([record]))
-    assert cli.main(["validate", str(path), "--json"]) == 0
-    (entry,) = json.loads(capsys.readouterr().out)
-    assert (entry["id"], entry["predicted"], entry["measured"]) == ("one", None, 1.0)
-
-
-def test_the_module_runs():
-    root = Path(__file__).resolve().parent.parent
-    done = subprocess.run(
-        [sys.executable, "-m", "ipu_tf", "estimate", "nothing"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "error: name the model as MODULE:FUNCTION or FILE.py:FUNCTION. Received: 'nothing'." in (
-        done.stderr
-    )

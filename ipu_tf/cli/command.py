@@ -1,0 +1,29 @@
+"""What a command of the command line is."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command of `ipu-tf`.
+
+    Its module loads neither TensorFlow nor NumPy: `ipu-tf --help` imports the modules of all
+    commands. `run` imports what it needs.
+
+    Attributes:
+        name: The word that selects it.
+        summary: One line of the list of commands.
+        description: The first paragraph of its own help.
+        add_arguments: Adds its arguments to its parser.
+        run: Runs it and returns the exit code; raises `UsageError` for bad input.
+    """
+
+    name: str
+    summary: str
+    description: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]

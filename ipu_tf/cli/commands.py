@@ -1,0 +1,8 @@
+"""The table of commands, in the order of the help."""
+
+from __future__ import annotations
+
+from ipu_tf.cli.estimate import ESTIMATE
+from ipu_tf.cli.validate import VALIDATE
+
+COMMANDS = (ESTIMATE, VALIDATE)

@@ -1,0 +1,78 @@
+"""`ipu-tf estimate MODULE:FUNCTION`: what a step of a Keras model costs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ipu_tf.cli.command import Command
+from ipu_tf.cli.machines import machine_named
+from ipu_tf.cli.models import model_named
+from ipu_tf.machine import CHIPS, system_of
+from ipu_tf.user_objects import UsageError
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model",
+        metavar="MODULE:FUNCTION",
+        help="a function without arguments that makes a model, or a model; MODULE may be a FILE.py",
+    )
+    parser.add_argument(
+        "--chip",
+        default="bow",
+        help=f"{', '.join(CHIPS)}, or MODULE:NAME of a target or system of your own; default: bow",
+    )
+    parser.add_argument("--ipus", type=int, default=1, help="IPUs of the system; default: 1")
+    parser.add_argument("--batch-size", type=int, default=1, help="samples a step; default: 1")
+    parser.add_argument(
+        "--inference", action="store_true", help="a prediction instead of a training step"
+    )
+    parser.add_argument(
+        "--unsupported",
+        choices=("raise", "warn"),
+        default="raise",
+        help="what to do about operations without a cost: stop (the default), or go on with an "
+        "incomplete report",
+    )
+    parser.add_argument("--plans", action="store_true", help="list the plan of every tile op")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
+
+
+def _run(options: argparse.Namespace) -> int:
+    machine, model = machine_named(options.chip), model_named(options.model)
+    # Here, because Keras takes seconds to load.
+    from ipu_tf import IPUConfig, UnsupportedOpcodeError, estimate
+
+    config = IPUConfig()
+    config.simulator.unsupported = options.unsupported
+    config.auto_select_ipus = options.ipus
+    try:
+        config.simulator.chip = machine
+        system_of(machine, options.ipus).check_ipus(options.ipus)
+        report = estimate(
+            model,
+            batch_size=options.batch_size,
+            training=not options.inference,
+            config=config,
+        )
+    except UnsupportedOpcodeError as error:
+        raise UsageError(f"{error}\nHere: --unsupported warn") from error
+    except (TypeError, ValueError) as error:
+        raise UsageError(error) from error
+    print(report.summary(plans=options.plans))
+    if options.json is not None:
+        try:
+            report.to_json(options.json)
+        except OSError as error:
+            raise UsageError(f"cannot write {options.json}: {error.strerror}.") from error
+    return 0
+
+
+ESTIMATE = Command(
+    name="estimate",
+    summary="print what a step of a Keras model costs",
+    description="Prints what a step of a Keras model costs on the machine. Nothing is run.",
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,77 @@
+"""The model that a word of the command line names."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ipu_tf.cli.failures import FailedFunction
+from ipu_tf.user_objects import UsageError, is_path, named
+
+
+def model_named(path: str) -> Any:
+    """Returns the function, class or model named "module:function".
+
+    Raises:
+        UsageError: There is no such module or function, or it needs arguments.
+    """
+    if not is_path(path):
+        raise UsageError(
+            f"name the model as MODULE:FUNCTION or FILE.py:FUNCTION. Received: {path!r}."
+        )
+    found, (source, _, attribute) = named(path, "function"), path.rpartition(":")
+    if _is_model(found):
+        return found
+    if not callable(found) or _is_layer(found):
+        raise UsageError(
+            f"'{source}' has no function '{attribute}'. Name a function that makes a model, or a "
+            f"model. Received: {type(found).__name__}."
+        )
+    needed = _needed_arguments(found)
+    if needed:
+        kind = "class" if inspect.isclass(found) else "function"
+        raise UsageError(
+            f"{kind} '{attribute}' of '{source}' needs arguments, and none are passed. Name "
+            f"a function that calls it with them. Received: a {kind} of {', '.join(needed)}."
+        )
+    return _marking_errors(found)
+
+
+def _is_model(found: Any) -> bool:
+    import keras  # Takes seconds to load; a module that makes models has already loaded it.
+
+    return isinstance(found, keras.Model)
+
+
+def _is_layer(found: Any) -> bool:
+    import keras
+
+    return isinstance(found, keras.Layer)
+
+
+def _needed_arguments(function: Callable[..., Any]) -> list[str]:
+    """Returns the names of the required arguments of a function."""
+    made_by = function.__init__ if inspect.isclass(function) else function
+    try:
+        parameters = [*inspect.signature(made_by).parameters.values()]
+    except ValueError:  # Some functions that are not written in Python have none.
+        return []
+    if inspect.isclass(function):
+        del parameters[0]  # The object itself.
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in optional]
+
+
+def _marking_errors(function: Callable[[], Any]) -> Callable[[], Any]:
+    """Returns the function with its errors marked, to tell them from errors of the estimate."""
+
+    @functools.wraps(function)
+    def made() -> Any:
+        try:
+            return function()
+        except Exception as error:
+            raise FailedFunction from error
+
+    return made
