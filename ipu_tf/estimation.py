@@ -13,17 +13,17 @@ import tensorflow as tf
 from ipu_tf import config as configuration
 from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategy
-from ipu_tf.keras import step_data
+from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.options import GradientAccumulationOptions
-from ipu_tf.keras.own_steps import OwnSteps
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
-from ipu_tf.keras.step_tracing import (
+from ipu_tf.keras.steps.own_steps import OwnSteps
+from ipu_tf.keras.steps.step_tracing import (
     check_batch_size,
     estimated_device,
     trainable,
     training_data,
 )
-from ipu_tf.keras.training_steps import DeviceStep
+from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.profile.report import Report
 from ipu_tf.runtime import deployments
 from ipu_tf.runtime.untouched import untouched_variables
@@ -88,7 +88,7 @@ def estimate(
             function = "train_step" if training else "predict_step"
             if isinstance(made, OwnSteps):
                 made._check_step(function)
-            specs = step_data.input_specs(made, batch_size, inputs)
+            specs = step_specs.input_specs(made, batch_size, inputs)
             # Looked up here: an uncompiled model is replaced by one without options.
             stages = deployments.deployment_of(made, function)
             accumulation = _accumulation(made)

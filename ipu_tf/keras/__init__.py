@@ -2,7 +2,6 @@
 
 import ipu_tf.keras.construction  # noqa: F401 # Importing it registers it with the strategy.
 from ipu_tf.keras import extensions, layers, optimizers, pipeline
-from ipu_tf.keras.auto_pipeline import PipelineDecision, auto_pipeline
 from ipu_tf.keras.models import Model, Sequential
 from ipu_tf.keras.pipeline import (
     FunctionalLayerPipelineStageAssignment,
@@ -13,6 +12,7 @@ from ipu_tf.keras.pipeline import (
     SequentialLayerPipelineStageAssignment,
     SequentialNestedModelPipelineStageAssignment,
 )
+from ipu_tf.keras.pipeline.auto_pipeline import PipelineDecision, auto_pipeline
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",

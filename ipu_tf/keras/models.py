@@ -16,8 +16,8 @@ import keras
 
 from ipu_tf.internals.keras import KerasFunctional, all_layers_of, is_functional_call
 from ipu_tf.keras.identity import KerasIdentity, add_functional_base
-from ipu_tf.keras.scoped_steps import in_own_scope
-from ipu_tf.keras.training import IPUTrainer
+from ipu_tf.keras.loop.training import IPUTrainer
+from ipu_tf.keras.steps.scoped_steps import in_own_scope
 
 _BUILDING_SEQUENTIAL: ContextVar[bool] = ContextVar("ipu_tf.keras.models", default=False)
 """Whether a functional model that is made is the graph of a Sequential."""

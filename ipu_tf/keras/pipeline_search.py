@@ -22,7 +22,7 @@ from ipu_tf.compiler.pipeline.balance import (
 )
 from ipu_tf.compiler.pipeline.deploy import deploy
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
-from ipu_tf.keras.device_pipeline import SCHEDULES, as_programs_name_them
+from ipu_tf.keras.pipeline.device_pipeline import SCHEDULES, as_programs_name_them
 from ipu_tf.keras.pipeline.layer_graph import Invocation
 from ipu_tf.keras.pipeline_candidates import PipelineCandidate, Split
 from ipu_tf.ops.pipelining_ops import schedule_depth

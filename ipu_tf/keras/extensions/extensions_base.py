@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.keras.lengths import positive_integer
+from ipu_tf.keras.data.lengths import positive_integer
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,

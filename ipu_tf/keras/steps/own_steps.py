@@ -11,11 +11,11 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals.keras import layers_within, set_strategy_of
-from ipu_tf.keras import overrides
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
-from ipu_tf.keras.replication import replication_factor
-from ipu_tf.keras.scoped_steps import ScopedSteps
-from ipu_tf.keras.steps import Step
+from ipu_tf.keras.replication.replica_state import replication_factor
+from ipu_tf.keras.replication.replicas import Step
+from ipu_tf.keras.steps import overrides
+from ipu_tf.keras.steps.scoped_steps import ScopedSteps
 
 _FUNCTION_OF = {
     "train_step": "train_function",

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.replication import ReplicaState, seed_states
+from ipu_tf.keras.replication.replica_state import ReplicaState, seed_states
 
 Step = Callable[..., Any]
 """A batch of data to the logs of a step, or to the predictions."""

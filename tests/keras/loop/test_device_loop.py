@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy, config, scopes, utils
-from ipu_tf.keras import jitting
-from ipu_tf.keras.infeed import Infeed
+from ipu_tf.keras.data.infeed import Infeed
+from ipu_tf.keras.loop import jitting
 from tests.keras.equivalence import batches, samples, strategy_of
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
@@ -204,9 +204,9 @@ import sys
 import tensorflow as tf
 tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[1]))
 tf.config.threading.set_inter_op_parallelism_threads(int(sys.argv[1]))
-from ipu_tf.keras import jitting
+from ipu_tf.keras.loop import jitting
 from tests.keras.equivalence import strategy_of
-from tests.keras.test_on_device_loop import NETWORKS, trained
+from tests.keras.loop.test_device_loop import NETWORKS, trained
 jitting.JITTED_STEPS = jitting.STEPS_PER_OPERATION = 0
 strategy = strategy_of(2)
 for network in NETWORKS:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu_tf.keras import saved_options
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 from ipu_tf.keras.pipeline import stage_of_layers
+from ipu_tf.keras.saving import saved_options
 from ipu_tf.ops.pipelining_ops import PipelineSchedule
 from tests.keras import pipelined_models
 from tests.keras.small_models import FEATURES, compile_model, functional, sequential

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu_tf.keras.accumulation import GradientAccumulator
 from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.replication.accumulation import GradientAccumulator
 from tests.keras.equivalence import (
     BATCH,
     ScaledLoss,

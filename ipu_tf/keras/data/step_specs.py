@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.narrowing import NARROWER
+from ipu_tf.keras.data.narrowing import NARROWER
 
 
 def input_specs(model: keras.Model, batch_size: int, inputs: Any = None) -> Any:

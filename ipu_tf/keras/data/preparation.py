@@ -13,9 +13,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.keras import lengths, narrowing
+from ipu_tf.keras.data import lengths, narrowing
+from ipu_tf.keras.data.lengths import Use
 from ipu_tf.keras.leaves import ROLES, by_role, has_roles, map_leaves, named_leaves
-from ipu_tf.keras.lengths import Use
 from ipu_tf.runtime import static_shapes
 
 

@@ -14,11 +14,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras import jitting, lengths
-from ipu_tf.keras.infeed import Infeed, InfeedIterator, split_batch, stack_batch
-from ipu_tf.keras.loop import Loop
+from ipu_tf.keras.data import lengths
+from ipu_tf.keras.data.infeed import Infeed, InfeedIterator, split_batch, stack_batch
+from ipu_tf.keras.loop import jitting
+from ipu_tf.keras.loop.device_loop import Loop
+from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
-from ipu_tf.keras.step_results import StepResults
 
 
 class ExecutionFunction:

@@ -11,14 +11,15 @@ import tensorflow as tf
 
 from ipu_tf import config, scopes
 from ipu_tf.internals.keras import element_spec_of
-from ipu_tf.keras import functions, replication
-from ipu_tf.keras.functions import ExecutionFunction
-from ipu_tf.keras.loop import Loop
-from ipu_tf.keras.own_steps import OwnSteps, adopt_optimizers
-from ipu_tf.keras.saving import SavedExtensions
-from ipu_tf.keras.step_results import StepResults
-from ipu_tf.keras.steps import Replicas, replicas_of, run_with
-from ipu_tf.keras.training_steps import TrainingSteps
+from ipu_tf.keras.loop import execution
+from ipu_tf.keras.loop.device_loop import Loop
+from ipu_tf.keras.loop.execution import ExecutionFunction
+from ipu_tf.keras.loop.step_results import StepResults
+from ipu_tf.keras.replication import replica_state
+from ipu_tf.keras.replication.replicas import Replicas, replicas_of, run_with
+from ipu_tf.keras.saving.model_files import SavedExtensions
+from ipu_tf.keras.steps.own_steps import OwnSteps, adopt_optimizers
+from ipu_tf.keras.steps.training_steps import TrainingSteps
 from ipu_tf.strategy import IPUStrategy
 
 
@@ -49,7 +50,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
             return super().make_train_function(force)
         self._drop_stale_functions()
         if self.train_function is None or force:
-            self.train_function = functions.iterator_function(
+            self.train_function = execution.iterator_function(
                 self._execution(self._training_loop(), self._last_logs()),
                 parts_of_batch=self._parts_of_batch,
             )
@@ -65,7 +66,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
                 run_with(self.distribute_strategy, self._step_of_loop("test_step")),
                 self._replicated(),
             )
-            self.test_function = functions.iterator_function(
+            self.test_function = execution.iterator_function(
                 self._execution(loop, self._last_logs())
             )
         return self.test_function
@@ -80,8 +81,8 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
                 run_with(self.distribute_strategy, self._step_of_loop("predict_step")),
                 self._replicated(),
             )
-            self.predict_function = functions.predict_function(
-                self._execution(loop, functions.concatenated)
+            self.predict_function = execution.predict_function(
+                self._execution(loop, execution.concatenated)
             )
         return self.predict_function
 
@@ -142,13 +143,13 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         )
 
     def _last_logs(self) -> Callable[[Any], Any]:
-        return functions.last_logs(self._replication_options.metric_reduction)
+        return execution.last_logs(self._replication_options.metric_reduction)
 
     def _replication_factor(self) -> int:
         """Returns the number of replicas of this model on its device."""
         pipeline = self._pipeline()
         ipus = 1 if pipeline is None else pipeline.ipus_of_replica
-        return replication.replication_factor(self.distribute_strategy, ipus)
+        return replica_state.replication_factor(self.distribute_strategy, ipus)
 
     def _replicated(self) -> Replicas:
         """Returns the model's replication; the state of replicas lasts as long as its variables.
@@ -158,7 +159,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         """
         count = self._replication_factor()
         group = config.device_configuration().batch_norm_replica_group_size if count > 1 else 1
-        replication.check_group(count, group)
+        replica_state.check_group(count, group)
         variables = tuple(id(variable) for variable in self.non_trainable_variables)
         metrics = tuple(id(variable) for variable in self.metrics_variables)
         key = (count, group, variables, metrics)
@@ -230,7 +231,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
             if self._builds_as_it_runs():
                 return
             if iterator is not None:
-                data_batch = functions.batch_spec(element_spec_of(iterator))
+                data_batch = execution.batch_spec(element_spec_of(iterator))
                 iterator = None
             if data_batch is not None:
                 self._seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(data_batch)

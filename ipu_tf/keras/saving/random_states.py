@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.keras.replication import seed_states
+from ipu_tf.keras.replication.replica_state import seed_states
 
 logger = logging.getLogger(__name__)
 

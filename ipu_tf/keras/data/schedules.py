@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ipu_tf.keras.lengths import Use
+from ipu_tf.keras.data.lengths import Use
 
 logger = logging.getLogger(__name__)
 

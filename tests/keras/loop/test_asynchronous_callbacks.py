@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import config
-from ipu_tf.keras.step_results import StepResults
+from ipu_tf.keras.loop.step_results import StepResults
 from tests.keras.equivalence import BATCH, samples, strategy_of
 from tests.keras.small_models import CLASSES, FEATURES, compile_model
 

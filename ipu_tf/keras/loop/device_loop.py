@@ -12,8 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.steps import Replicas, Step
-from ipu_tf.keras.training_steps import TrainingSteps
+from ipu_tf.keras.replication.replicas import Replicas, Step
+from ipu_tf.keras.steps.training_steps import TrainingSteps
 
 Read = Callable[[tf.Tensor], Any]
 """The number of a step within its execution (int32 scalar) to the batches of its replicas."""

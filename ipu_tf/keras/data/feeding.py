@@ -10,11 +10,11 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals.keras import KerasDataAdapter, keras_data_adapter
-from ipu_tf.keras import lengths
-from ipu_tf.keras.data import Data
-from ipu_tf.keras.infeed import Infeed
-from ipu_tf.keras.lengths import Use
-from ipu_tf.keras.schedules import schedule
+from ipu_tf.keras.data import lengths
+from ipu_tf.keras.data.infeed import Infeed
+from ipu_tf.keras.data.lengths import Use
+from ipu_tf.keras.data.preparation import Data
+from ipu_tf.keras.data.schedules import schedule
 
 logger = logging.getLogger(__name__)
 

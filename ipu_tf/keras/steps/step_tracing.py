@@ -13,10 +13,11 @@ from ipu_tf import config as configuration
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
 from ipu_tf.internals.keras import build_for_training
-from ipu_tf.keras import overrides, step_data
+from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.options import GradientAccumulationOptions
-from ipu_tf.keras.own_steps import OwnSteps, build_by_tracing
-from ipu_tf.keras.training_steps import DeviceStep
+from ipu_tf.keras.steps import overrides
+from ipu_tf.keras.steps.own_steps import OwnSteps, build_by_tracing
+from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.runtime import device_programs
 from ipu_tf.runtime.device_programs import TracedStep
 from ipu_tf.runtime.untouched import untouched_variables
@@ -57,7 +58,7 @@ def trace_training(
     ):
         # A scope cannot be inside another one, and the caller may be in the model's.
         strategy = model.distribute_strategy
-        specs = step_data.input_specs(model, batch_size, inputs)
+        specs = step_specs.input_specs(model, batch_size, inputs)
         with strategy.scope(), untouched_variables(), trainable(model, ours=False) as known:
             made, notes = known
             data = training_data(made, specs, targets, batch_size)
@@ -107,7 +108,7 @@ def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
             f"Model '{model.name}' is not compiled. Call its `compile` with the optimizer and the "
             "loss to estimate, or estimate a prediction with `training=False`."
         )
-    loss = step_data.default_loss(model)
+    loss = step_specs.default_loss(model)
     output = model.outputs[0] if isinstance(model, keras.Sequential) else model.output
     compiled = keras.Model(model.inputs, output, name=model.name)
     compiled.compile(optimizer=keras.optimizers.SGD(_RATE), loss=loss)
@@ -126,7 +127,7 @@ def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int)
         return specs
     if targets is None:
         outputs = model.compute_output_spec(_symbolic(specs))
-        targets = step_data.target_specs(model, outputs, batch_size)
+        targets = step_specs.target_specs(model, outputs, batch_size)
     data = (specs, targets)
     if own:
         build_by_tracing(model, "train_step", data)

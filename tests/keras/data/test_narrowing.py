@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf.keras import narrowing
+from ipu_tf.keras.data import narrowing
 
 INT32 = np.iinfo(np.int32)
 

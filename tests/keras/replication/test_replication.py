@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
-from ipu_tf.keras import replication
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
-from ipu_tf.keras.replication import ReplicaState
+from ipu_tf.keras.replication import replica_state
+from ipu_tf.keras.replication.replica_state import ReplicaState
 from tests.keras.equivalence import BATCH, batches, check_weights, samples, strategy_of
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
@@ -36,20 +36,20 @@ def fit(model, batch_count, seed=11, **kwargs):
     ("ipus", "stages", "replicas"), [(1, 1, 1), (4, 1, 4), (4, 2, 2), (8, 3, 2), (4, 4, 1)]
 )
 def test_the_number_of_replicas(ipus, stages, replicas):
-    assert replication.replication_factor(strategy_of(ipus), stages) == replicas
+    assert replica_state.replication_factor(strategy_of(ipus), stages) == replicas
 
 
 def test_a_model_that_needs_more_ipus_than_there_are_is_refused():
     message = "Current device has 2 IPUs attached, however the current model requires a multiple of"
     with pytest.raises(ValueError, match=f"{message} 4 IPUs"):
-        replication.replication_factor(strategy_of(2), 3)
+        replica_state.replication_factor(strategy_of(2), 3)
 
 
 def test_the_device_of_the_strategy_counts():
     cfg = IPUConfig()
     cfg.auto_select_ipus = [1, 4]
     cfg.configure_ipu_system()
-    assert replication.replication_factor(IPUStrategy("/device:IPU:1")) == 4
+    assert replica_state.replication_factor(IPUStrategy("/device:IPU:1")) == 4
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 3])

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals.keras import KerasDataAdapter
-from ipu_tf.keras.schedules import Schedule
+from ipu_tf.keras.data.schedules import Schedule
 
 
 class Infeed(KerasDataAdapter):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import op_def_registry
-from ipu_tf.keras import jitting
+from ipu_tf.keras.loop import jitting
 from ipu_tf.ops import library
 from tests.keras.equivalence import batches, samples
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential

@@ -15,15 +15,15 @@ from ipu_tf.compiler.compile import check_memory
 from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
-from ipu_tf.keras import pipeline_reasons
-from ipu_tf.keras.device_pipeline import SCHEDULES, offload_of, offload_without_stages
 from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.pipeline import reasons
+from ipu_tf.keras.pipeline.device_pipeline import SCHEDULES, offload_of, offload_without_stages
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.pipeline.layer_graph import Invocation
 from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.keras.pipeline_candidates import PipelineCandidate
 from ipu_tf.keras.pipeline_search import Bounds, Found, PipelineSearch
-from ipu_tf.keras.step_tracing import trace_training
+from ipu_tf.keras.steps.step_tracing import trace_training
 from ipu_tf.ops.pipelining_ops import RecomputationMode
 from ipu_tf.runtime.device_programs import TracedStep
 
@@ -75,7 +75,7 @@ class PipelineDecision:
         return self.chosen.options.micro_batches
 
     def __str__(self) -> str:
-        return "\n".join([self.reason, "", *pipeline_reasons.comparison(self.candidates)])
+        return "\n".join([self.reason, "", *reasons.comparison(self.candidates)])
 
 
 def auto_pipeline(
@@ -302,7 +302,7 @@ def _reason(
 ) -> str:
     best = found.candidates[0]
     begins = [leaves[best.stages.index(stage)].path for stage in range(best.options.stages)]
-    return pipeline_reasons.reason(
+    return reasons.reason(
         model.name,
         found.candidates,
         even=found.even.candidate,

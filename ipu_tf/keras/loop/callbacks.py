@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
-from ipu_tf.keras.step_results import StepResults
 
 Call = Callable[[int, Any], None]
 Logs = Callable[[list[Any]], list[dict[str, Any]]]

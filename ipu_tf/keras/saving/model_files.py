@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ipu_tf.internals.keras import keras_global_attribute
-from ipu_tf.keras import saved_options
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
-from ipu_tf.keras.random_states import RandomStates
+from ipu_tf.keras.saving import saved_options
+from ipu_tf.keras.saving.random_states import RandomStates
 
 logger = logging.getLogger(__name__)
 

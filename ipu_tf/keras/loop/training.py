@@ -15,15 +15,16 @@ import keras
 
 from ipu_tf.infeed_iterator import stock_dataset_iterators
 from ipu_tf.internals.keras import set_validation_steps
-from ipu_tf.keras import data as data_rules
-from ipu_tf.keras import feeding, functions, lengths, overrides, own_steps
-from ipu_tf.keras.callbacks import StepwiseCallbackList
-from ipu_tf.keras.data import Data
-from ipu_tf.keras.device_functions import DeviceFunctions
-from ipu_tf.keras.infeed import Infeed
-from ipu_tf.keras.lengths import Use
+from ipu_tf.keras.data import feeding, lengths, preparation
+from ipu_tf.keras.data.infeed import Infeed
+from ipu_tf.keras.data.lengths import Use
+from ipu_tf.keras.data.preparation import Data
+from ipu_tf.keras.data.schedules import SINGLE_STEP
+from ipu_tf.keras.loop import execution
+from ipu_tf.keras.loop.callbacks import StepwiseCallbackList
+from ipu_tf.keras.loop.device_functions import DeviceFunctions
 from ipu_tf.keras.pipeline.pipeline import Pipeline
-from ipu_tf.keras.schedules import SINGLE_STEP
+from ipu_tf.keras.steps import overrides, own_steps
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class IPUTrainer(DeviceFunctions):
     @_on_ipu
     def fit(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.fit`; `ipu_tf.keras.data` has the rules for the data."""
-        training, validation = data_rules.training_and_validation(arguments, model=self.name)
+        training, validation = preparation.training_and_validation(arguments, model=self.name)
         infeed = self._infeed(
             training,
             shuffle=arguments["shuffle"],
@@ -177,7 +178,7 @@ class IPUTrainer(DeviceFunctions):
     def predict_on_batch(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.predict_on_batch`."""
         use = Use(model=self.name, method="predict_on_batch")
-        data = self._prepare(Data.of(arguments), data_rules.prepare_batch, use)
+        data = self._prepare(Data.of(arguments), preparation.prepare_batch, use)
         self._check_inference_steps(1)
         return _Call(arguments=arguments | {"x": data.x})
 
@@ -191,7 +192,7 @@ class IPUTrainer(DeviceFunctions):
             steps = lengths.positive_integer(wanted.steps, argument)
             wanted = dataclasses.replace(wanted, steps=steps)
         source = feeding.source(
-            self._prepare(data, data_rules.prepare, wanted),
+            self._prepare(data, preparation.prepare, wanted),
             wanted,
             shuffle=shuffle,
             class_weight=class_weight,
@@ -199,7 +200,7 @@ class IPUTrainer(DeviceFunctions):
         step, _ = _FUNCTIONS[wanted.method]
         if not self._is_built_for(step):
             # Only a built model knows its pipeline stages, and so how many replicas fit.
-            self._build_for(functions.batch_spec(source.dataset.element_spec), step)
+            self._build_for(execution.batch_spec(source.dataset.element_spec), step)
             self._check_step(step)
         wanted = dataclasses.replace(
             wanted,
@@ -222,7 +223,7 @@ class IPUTrainer(DeviceFunctions):
 
     def _on_batch(self, arguments: dict[str, Any], *, method: str) -> _Call:
         use = Use(model=self.name, method=method)
-        data = self._prepare(Data.of(arguments), data_rules.prepare_batch, use)
+        data = self._prepare(Data.of(arguments), preparation.prepare_batch, use)
         if method == "test_on_batch":
             self._check_inference_steps(1)
         return _Call(arguments=arguments | data.arguments)

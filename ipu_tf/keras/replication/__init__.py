@@ -1,0 +1,1 @@
+"""Replicas, and the accumulation of gradients over micro-batches and replicas."""

@@ -1,0 +1,1 @@
+"""The programs of one step: Keras' own, a user's, and those of accumulation and replicas."""
