@@ -10,7 +10,7 @@ from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.compiler.planner.releases import FIRST
 from ipu_tf.machine.contractions import pass_columns
 from ipu_tf.machine.contractions.amp import CALL_1X1_CYCLES
-from ipu_tf.machine.link_timing import C2_LINKS, POD_HOST, POD_STREAMING
+from ipu_tf.machine.link_timing import C2_LINKS, POD_HOST, POD_LINKS, POD_STREAMING
 from ipu_tf.machine.target import CHIPS
 from ipu_tf.machine.tile_memory import STREAM_SHARE, SUSTAINED_SHARE
 
@@ -141,6 +141,19 @@ CONSTANTS = (
         value="as on the C2, but 16 GB/s a link",
         status="modelled",
         how="latencies of the GC2 kept; rates from vendor presentations",
+    ),
+    Constant(
+        name="collectives of several IPUs",
+        value="one ring over all IPUs, up the ladder and down, one way round",
+        status="modelled",
+        how="the ring of poplibs' collectives of replicas; its methods that use both ways round "
+        "are not modelled",
+    ),
+    Constant(
+        name="links of a machine to another rack",
+        value=f"{POD_LINKS.gateway_bytes_per_second / 1e9:g} GB/s a direction",
+        status="stated",
+        how="two gateway links of 100 Gb/s a machine",
     ),
     Constant(
         name="exchange latencies of GC200, Bow and C600",

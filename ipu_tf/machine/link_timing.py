@@ -25,8 +25,9 @@ class LinkTiming:
         further_hop_seconds: More for every further board.
         turn_seconds: More where a route takes both a rail and a board's own links.
         message_seconds: Time that a link spends on a message, however short.
-        gateway_bytes_per_second: Rate of a machine's links to another rack; 0 for none.
-        gateway_hop_seconds: Latency of such a link.
+        gateway_bytes_per_second: Rate of all links of a machine to another rack, in one direction;
+            0 for none.
+        gateway_hop_seconds: Latency of such links.
     """
 
     link_bytes_per_second: float
@@ -99,7 +100,7 @@ POD_LINKS = LinkTiming(
     efficiency=0.85,  # PL
     board_links=4,  # PL: within a pair
     rail_links=2,  # PL: across, up, down
-    gateway_bytes_per_second=12.5e9,  # DECK: 100 Gb/s
+    gateway_bytes_per_second=25e9,  # DECK: two links of 100 Gb/s a machine
 )
 C2_HOST = HostTiming(
     ipu_bytes_per_second=5.86e9,  # CIT table 4.20, PCIe Gen3 x8

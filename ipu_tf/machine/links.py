@@ -1,14 +1,16 @@
 """Seconds of traffic between IPUs, over IPU-Links and gateways.
 
 Models a route by its hops (a board's own links, rails to further boards, a gateway between racks),
-transfers by latency, messages and bytes, and collectives by a ring. Does not model several routes
-that share a link, unless they are given as one transfer.
+transfers by latency, messages and bytes, and collectives by a ring, a superstep a step. Does not
+model several routes that share a link, unless they are given as one transfer or are rings of
+replicas.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ipu_tf.machine import sync
 from ipu_tf.machine.link_timing import LinkTiming
 from ipu_tf.machine.system import IPUS_PER_BOARD, System
 
@@ -129,35 +131,77 @@ def random_traffic_seconds(system: System, ipus: int, message_bytes: float, mess
     return transfer_seconds(system, way, over_one_rail * message_bytes, over_one_rail)
 
 
-def all_gather_seconds(system: System, ipus: int, result_bytes: float) -> float:
+def all_gather_seconds(
+    system: System, ipus: int, result_bytes: float, *, replica_ipus: int = 1
+) -> float:
     """Returns the time of an all-gather: `ipus` IPUs, each with a share, all get a whole tensor.
 
-    A ring: every IPU passes shares on to the next, `ipus - 1` times.
+    One ring over all IPUs, as in poplibs' collectives of replicas: up the ladder over every second
+    one and down over the others, so that its ends meet. All pass shares on at the same time, which
+    is a superstep, `ipus - 1` times. Modelled: shares travel one way round.
+
+    Args:
+        system: The system.
+        ipus: IPUs that take part.
+        result_bytes: Bytes of the whole tensor.
+        replica_ipus: IPUs of a replica if those that take part are corresponding IPUs of replicas.
+            The other IPUs of the replicas have rings of their own over the same links.
 
     Raises:
         ValueError: The system does not have that many IPUs.
     """
-    system.check_ipus(ipus)
+    everyone = ipus * replica_ipus
+    system.check_ipus(everyone)
     if ipus == 1:
         return 0.0
-    steps = [route(system, ipu, (ipu + 1) % ipus) for ipu in range(ipus)]
-    slowest = max(transfer_seconds(system, way, result_bytes / ipus) for way in steps)
-    return (ipus - 1) * slowest
+    share_bytes = result_bytes / ipus
+    slowest = max(
+        transfer_seconds(system, way, share_bytes * _rings_on(way, replica_ipus))
+        for way in _ring_ways(system, ipus, replica_ipus)
+    )
+    sync_seconds = system.target.seconds(sync.cross_ipu_cycles(system, everyone))
+    return (ipus - 1) * (slowest + sync_seconds)
 
 
-def reduce_scatter_seconds(system: System, ipus: int, operand_bytes: float) -> float:
+def reduce_scatter_seconds(
+    system: System, ipus: int, operand_bytes: float, *, replica_ipus: int = 1
+) -> float:
     """Returns the time of a reduce-scatter: `ipus` IPUs add their tensors and keep a share each.
 
     The traffic of an all-gather, backwards; the tiles' model covers the additions.
     """
-    return all_gather_seconds(system, ipus, operand_bytes)
+    return all_gather_seconds(system, ipus, operand_bytes, replica_ipus=replica_ipus)
 
 
-def all_reduce_seconds(system: System, ipus: int, operand_bytes: float) -> float:
-    """Returns the time of an all-reduce: `ipus` IPUs add their tensors and all get the sum."""
-    return reduce_scatter_seconds(system, ipus, operand_bytes) + all_gather_seconds(
-        system, ipus, operand_bytes
+def all_reduce_seconds(
+    system: System, ipus: int, operand_bytes: float, *, replica_ipus: int = 1
+) -> float:
+    """Returns the time of an all-reduce: `ipus` IPUs add their tensors and all get the sum.
+
+    A reduce-scatter, then an all-gather of the sums.
+    """
+    return sum(
+        part(system, ipus, operand_bytes, replica_ipus=replica_ipus)
+        for part in (reduce_scatter_seconds, all_gather_seconds)
     )
+
+
+def _ring_ways(system: System, ipus: int, replica_ipus: int) -> set[Route]:
+    """Returns the ways between neighbours of a ring over corresponding IPUs of replicas."""
+    up, down = range(0, ipus, 2), range(1, ipus, 2)
+    ring = [replica * replica_ipus for replica in (*up, *reversed(down))]
+    return {
+        route(system, ipu, following)
+        for ipu, following in zip(ring, ring[1:] + ring[:1], strict=True)
+    }
+
+
+def _rings_on(way: Route, replica_ipus: int) -> int:
+    """Returns how many rings of replicas share a link of a way: those of one rail, or of both.
+
+    The links of both rails of a ladder lead to one gateway.
+    """
+    return replica_ipus if way.gateway_hops else max(1, replica_ipus // IPUS_PER_BOARD)
 
 
 def _links(system: System) -> LinkTiming:

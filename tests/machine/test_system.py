@@ -139,7 +139,7 @@ def test_a_system_of_one_ipu_has_no_links():
 def test_gateways_are_for_racks():
     with pytest.raises(ValueError, match=r"dss8440 has no gateway links"):
         links.bytes_per_second(C2, links.Route(gateway_hops=1))
-    assert links.bytes_per_second(POD256, links.Route(gateway_hops=1)) == 12.5e9
+    assert links.bytes_per_second(POD256, links.Route(gateway_hops=1)) == 25e9
 
 
 def test_rates_by_route():
@@ -167,6 +167,41 @@ def test_an_all_reduce_is_a_scatter_and_a_gather():
     assert both == 2 * links.all_gather_seconds(POD64, 16, 1e6)
     assert links.all_reduce_seconds(POD64, 1, 1e6) == 0
     assert links.all_reduce_seconds(POD64, 64, 1e6) > both
+
+
+@pytest.mark.parametrize("chip", ["gc200", "bow"])
+def test_an_all_reduce_takes_longer_on_a_larger_pod(chip):
+    sizes = [4, 16, 32, 64, 128, 256]
+    times = [links.all_reduce_seconds(system_of(chip, ipus), ipus, 51e6) for ipus in sizes]
+    assert times == sorted(set(times))
+    # Every IPU sends and receives the tensor twice, but for its own share.
+    assert times[1] == pytest.approx(2 * 15 / 16 * 51e6 / 27.2e9, rel=0.02)
+    assert times[-1] < 2 * times[1]
+
+
+@pytest.mark.parametrize("replica_ipus", [2, 4, 8])
+def test_rings_of_replicas_share_the_rails_both_ways(replica_ipus):
+    sizes = [16, 32, 64, 128, 256]
+    times = [
+        links.all_reduce_seconds(
+            system_of("bow", ipus), ipus // replica_ipus, 51e6, replica_ipus=replica_ipus
+        )
+        for ipus in sizes
+    ]
+    assert times == sorted(set(times))
+    # Half of the rings go over either rail.
+    share_bytes = 51e6 / (16 // replica_ipus) * replica_ipus / 2
+    steps = 2 * (16 // replica_ipus - 1)
+    assert times[0] == pytest.approx(steps * share_bytes / 27.2e9, rel=0.02)
+
+
+def test_a_ring_within_a_rack_takes_no_gateway():
+    slow = dataclasses.replace(POD_LINKS, gateway_bytes_per_second=1e6)
+    racks = dataclasses.replace(POD256, links=slow)
+    assert links.all_reduce_seconds(racks, 64, 51e6) == links.all_reduce_seconds(POD256, 64, 51e6)
+    assert links.all_reduce_seconds(racks, 128, 51e6) > 100 * links.all_reduce_seconds(
+        POD256, 128, 51e6
+    )
 
 
 def test_random_traffic_needs_two_boards():

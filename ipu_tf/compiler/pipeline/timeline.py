@@ -7,7 +7,7 @@ replica's neighbours while replicas add up gradients.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -66,34 +66,28 @@ class Wiring:
         """Returns the cycles in which replicas add up the values of each of their IPUs.
 
         The corresponding IPUs of all replicas form a ring: they hand on shares, then sums. The
-        rings of a replica's other IPUs use the same rails at the same time.
+        rings of a replica's other IPUs use the same links at the same time.
         """
-        return self._ring_cycles(operand_bytes, rounds=2)
+        return self._collective_cycles(links.all_reduce_seconds, operand_bytes)
 
     def reduce_scatter_cycles(self, operand_bytes: int) -> int:
         """Returns the cycles after which each replica has a share of the sums (reduce-scatter)."""
-        return self._ring_cycles(operand_bytes, rounds=1)
+        return self._collective_cycles(links.reduce_scatter_seconds, operand_bytes)
 
     def all_gather_cycles(self, result_bytes: int) -> int:
         """Returns the cycles after which each replica has all shares (all-gather)."""
-        return self._ring_cycles(result_bytes, rounds=1)
+        return self._collective_cycles(links.all_gather_seconds, result_bytes)
 
-    def _ring_cycles(self, whole_bytes: int, *, rounds: int) -> int:
-        """Returns the cycles in which shares travel round the ring of replicas, all rounds."""
+    def _collective_cycles(self, seconds: Callable[..., float], whole_bytes: int) -> int:
+        """Returns the cycles of a collective between the corresponding IPUs of all replicas.
+
+        It starts with a sync of all IPUs, at which the slowest replica arrives.
+        """
         if self.replicas == 1 or not whole_bytes:
             return 0
-        ring = [replica * self.replica_ipus for replica in range(self.replicas)]
-        ways = [
-            links.route(self.system, ipu, following)
-            for ipu, following in zip(ring, ring[1:] + ring[:1], strict=True)
-        ]
-        share = whole_bytes / self.replicas
-        slowest = max(
-            links.transfer_seconds(self.system, way, share * max(1, way.rail_hops)) for way in ways
-        )
-        seconds = rounds * (self.replicas - 1) * slowest
+        taken = seconds(self.system, self.replicas, whole_bytes, replica_ipus=self.replica_ipus)
         everyone = self.replica_ipus * self.replicas
-        return self._cycles(seconds) + sync.cross_ipu_cycles(self.system, everyone)
+        return self._cycles(taken) + sync.cross_ipu_cycles(self.system, everyone)
 
     def _cycles(self, seconds: float) -> int:
         return round(seconds * self.system.target.clock_hz)

@@ -114,3 +114,12 @@ def test_all_reduce_grows_with_bytes_and_is_nothing_for_one_replica():
     assert one.all_reduce_cycles(1 << 20) == 0
     assert four.all_reduce_cycles(0) == 0
     assert 0 < four.all_reduce_cycles(1 << 20) < four.all_reduce_cycles(1 << 22)
+
+
+def test_replicas_add_up_gradients_as_a_program_of_one_stage_does():
+    system = system_of("bow", 16)
+    each = Wiring(system=system, ipus=(0,), replica_ipus=1, replicas=16)
+    seconds = links.all_reduce_seconds(system, 16, 51_000_000)
+    expected = round(seconds * system.target.clock_hz) + sync.cross_ipu_cycles(system, 16)
+    assert each.all_reduce_cycles(51_000_000) == expected
+    assert seconds < 4e-3
