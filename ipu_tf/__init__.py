@@ -65,6 +65,7 @@ _MODULES = frozenset(
         "programs",
         "runtime",
         "scopes",
+        "spans",
         "strategy",
         "utils",
     )

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from ipu_tf import config
+from ipu_tf import config, spans
 from ipu_tf.adaptation import adapting_on_host
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.config import DeviceConfiguration
@@ -26,6 +26,7 @@ from ipu_tf.internals.tensorflow import (
     is_recording,
     strategy_of,
 )
+from ipu_tf.profile.host_timeline import timeline_of
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
@@ -67,6 +68,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         enable_dataset_iterators: Whether `iter(dataset)` in the scope returns an infeed that only
             a function can read.
         enable_keras_extensions: Whether Keras models made in the scope become ipu_tf models.
+        profile: Whether `report()` has a timeline of the host, with the last 65,536 spans.
 
     Example:
         >>> strategy = IPUStrategy()
@@ -81,15 +83,19 @@ class IPUStrategyV1(tf.distribute.Strategy):
         cpu_device: str = "/device:CPU:0",
         enable_dataset_iterators: bool = True,
         enable_keras_extensions: bool = True,
+        profile: bool = False,
     ) -> None:
         super().__init__(IPUExtendedV1(self, ipu_device, cpu_device))
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
         self._executables = ExecutableCache(self._trace)
         self._programs = TracedPrograms()
+        self._recorder: spans.Recorder | None = None
         self._said_of_tf_keras = False
         executables = weakref.ref(self._executables)
         weakref.finalize(self, config.on_reset(lambda: _clear(executables)))
+        if profile:
+            self.record_host()
 
     @property
     def supports_loss_scaling(self) -> bool:
@@ -159,7 +165,12 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 f"Received: fn={fn!r}."
             )
         executable = self._executables.executable(fn, config.device_configuration())
-        return executable(*args, **kwargs)
+        if not spans.is_on():
+            return executable(*args, **kwargs)
+        inner = python_function(fn)
+        program = _program_name(inner, getattr(inner, "__self__", None))
+        with spans.span("run", "execution", program=program, steps=1):
+            return executable(*args, **kwargs)
 
     def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
         """Always raises: use `run`."""
@@ -185,13 +196,21 @@ class IPUStrategyV1(tf.distribute.Strategy):
         count = math.prod(value.shape[number] for number in axes)
         return tf.math.truediv(total, tf.cast(count, total.dtype))
 
+    def record_host(self) -> None:
+        """Records what the host does from now on for `report()`, as `profile=True` does."""
+        if self._recorder is None:
+            self._recorder = spans.Recorder()
+            spans.attach(self._recorder)
+            weakref.finalize(self, spans.detach, self._recorder)
+
     def report(self) -> Report:
         """Returns the cost of the programs traced so far, and their ops that run on tiles.
 
         The report includes the memory use of a program that did not fit. For models and functions
         that no longer exist it keeps the figures; `reset_report` drops them.
         """
-        return Report(programs=tuple(self._programs))
+        host = None if self._recorder is None else timeline_of(self._recorder)
+        return Report(programs=tuple(self._programs), host=host)
 
     def reset_report(self) -> None:
         """Forgets the programs traced so far: `report` shows those traced from now on.
@@ -199,15 +218,18 @@ class IPUStrategyV1(tf.distribute.Strategy):
         A program that was traced before is not retraced, so later reports do not show it.
         """
         self._programs.clear()
+        if self._recorder is not None:
+            self._recorder.clear()
 
     @contextlib.contextmanager
     def programs_apart(self) -> Iterator[None]:
         """Separates the programs traced inside: there `report` shows them alone."""
-        own, self._programs = self._programs, TracedPrograms()
+        own = self._programs, self._recorder
+        self._programs, self._recorder = TracedPrograms(), None
         try:
             yield
         finally:
-            self._programs = own
+            self._programs, self._recorder = own
 
     def _trace(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls `fn` in the graph that is being built, with its contractions made tile ops.
@@ -233,7 +255,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
             self._keeping_what_does_not_fit(subject, key, program),
             _errors_as_they_are(program, configuration),
         ):
-            with hooks.tracing(tracer):
+            with spans.span("trace", "trace", program=program.name), hooks.tracing(tracer):
                 outputs = super().run(fn, args=args, kwargs=kwargs)
             tracer.finish(outputs)
             boundary.check_results(outputs)

@@ -21,13 +21,22 @@ FLOORS = (
     ("ops", "programs"),
     ("scopes", "_version_check", "compiler"),
     ("config",),
-    ("machine", "codec", "default_graph", "gradient_accumulation"),
+    ("machine", "codec", "default_graph", "gradient_accumulation", "spans"),
     ("internals",),
 )
 """A room imports rooms of lower floors alone; the package itself, with names of all, is above
 all but the command line."""
 
-TENSORFLOW_FREE = ("machine", "codec", "config", "compiler", "programs", "profile", "calibration")
+TENSORFLOW_FREE = (
+    "machine",
+    "codec",
+    "spans",
+    "config",
+    "compiler",
+    "programs",
+    "profile",
+    "calibration",
+)
 TENSORFLOW_FREE_FILES = ("ops/reference/", "user_objects.py")
 """Rooms, and files of others, that are of use where TensorFlow is not loaded."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from ipu_tf import spans
 from ipu_tf.compiler.blocks import Block, Node, Value, Values
 from ipu_tf.compiler.build import BlockBuilder
 from ipu_tf.compiler.emit import Emission, program_bytes
@@ -46,34 +47,37 @@ def build_program(
         UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
     """
     session = new_session(module, options, plans)
-    stream_in, block = lower_entry(session, module)
+    with spans.span("plan and lower", "compile", program=module.name):
+        stream_in, block = lower_entry(session, module)
     if session.unsupported:
         error = UnsupportedOpcodeError(module.name, session.unsupported)
         if options.unsupported == "raise":
             raise error
         _LOG.warning("%s", error)
-    emission = Emission(session.buffers)
-    for node in stream_in:
-        emission.node(node)
-    emission.block(block)
-    tensors = emission.all_tensors()
-    target = options.target
-    return TileProgram(
-        name=module.name,
-        target=target,
-        steps=tuple(emission.steps),
-        tensors=tensors,
-        memory=tile_memory(
+    with spans.span("emit", "compile", program=module.name):
+        emission = Emission(session.buffers)
+        for node in stream_in:
+            emission.node(node)
+        emission.block(block)
+        tensors = emission.all_tensors()
+    with spans.span("lay out memory", "compile", program=module.name):
+        memory = tile_memory(
             tensors,
             steps=len(emission.steps),
-            target=target,
+            target=options.target,
             program_bytes=program_bytes(
                 [*stream_in, *block.nodes],
                 session.buffers,
-                target,
+                options.target,
                 share_code=options.share_code,
             ),
-        ),
+        )
+    return TileProgram(
+        name=module.name,
+        target=options.target,
+        steps=tuple(emission.steps),
+        tensors=tensors,
+        memory=memory,
         unsupported={opcode: tuple(layers) for opcode, layers in session.unsupported.items()},
         notes=tuple(session.notes),
     )

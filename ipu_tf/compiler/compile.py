@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from ipu_tf import spans
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.cache import ProgramCache, fingerprint
 from ipu_tf.compiler.device_program import DeviceProgram, on_one_ipu
@@ -49,7 +50,8 @@ def compile_program(
     """
 
     def build() -> DeviceProgram:
-        simplified = simplify(module)
+        with spans.span("simplify", "compile", program=module.name):
+            simplified = simplify(module)
         if deployment is not None:
             return deploy(simplified, options, deployment, plans, samples_per_run)
         program = build_program(simplified, options=options, plans=plans)

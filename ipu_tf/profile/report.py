@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from ipu_tf.profile import json_format, text, timeline_text
+from ipu_tf.profile.host_timeline import HostTimeline
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
@@ -20,10 +21,12 @@ class Report:
     Attributes:
         programs: One for every function and set of shapes, in the order of their traces.
         notes: Caveats about all of them.
+        host: What the host did meanwhile; None unless the strategy was made with `profile=True`.
     """
 
     programs: tuple[Program, ...] = ()
     notes: tuple[str, ...] = ()
+    host: HostTimeline | None = None
 
     @property
     def tile_ops(self) -> tuple[TileOp, ...]:

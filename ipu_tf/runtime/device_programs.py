@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf import spans
 from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
@@ -138,17 +139,18 @@ def compile_trace(trace: Trace) -> DeviceProgram | None:
     program, configuration = trace.tracer.program, trace.tracer.configuration
     tensors = [leaf for leaf in tf.nest.flatten(trace.arguments) if isinstance(leaf, tf.Tensor)]
     try:
-        module = extract(
-            trace.graph,
-            trace.operations,
-            trace.outputs,
-            name=program.name,
-            variables=_variables(trace),
-            arguments={f"input_{index}": tensor for index, tensor in enumerate(tensors)},
-            layers=LayerScopes(
-                paths=trace.tracer.layers, optimizers=frozenset(trace.tracer.optimizer_scopes)
-            ),
-        )
+        with spans.span("extract HLO", "hlo", program=program.name):
+            module = extract(
+                trace.graph,
+                trace.operations,
+                trace.outputs,
+                name=program.name,
+                variables=_variables(trace),
+                arguments={f"input_{index}": tensor for index, tensor in enumerate(tensors)},
+                layers=LayerScopes(
+                    paths=trace.tracer.layers, optimizers=frozenset(trace.tracer.optimizer_scopes)
+                ),
+            )
     except UncompilableProgram as error:
         if configuration.unsupported == "raise":
             raise
@@ -166,7 +168,8 @@ def compile_trace(trace: Trace) -> DeviceProgram | None:
     wide = wide_values.notes(module)
     for note in wide:
         _LOG.warning("Program '%s': %s.", program.name, note)
-    compiled = compile_program(module, options, plans, samples, trace.deployment)
+    with spans.span("compile", "compile", program=program.name):
+        compiled = compile_program(module, options, plans, samples, trace.deployment)
     notes = (*_host_results(trace.outputs), *wide)
     return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled
 

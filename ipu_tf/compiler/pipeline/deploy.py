@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from ipu_tf import spans
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.device_program import Crossing, DeviceProgram, IpuMemory, StageProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
@@ -58,18 +59,20 @@ def deploy(
     training = any(instruction.phase == "backward" for instruction in module.entry_computation)
     found = _cut(module, deployment)
     waiting = fifos(found.module, found.assignment, deployment, training=training)
-    stages = tuple(
-        _stage(
-            found,
-            number,
-            waiting.get(number, ()),
-            options,
-            deployment,
-            wiring,
-            plans,
-        )
-        for number in range(deployment.stages)
-    )
+    stages = []
+    for number in range(deployment.stages):
+        with spans.span(f"stage {number}", "compile", program=module.name):
+            stages.append(
+                _stage(
+                    found,
+                    number,
+                    waiting.get(number, ()),
+                    options,
+                    deployment,
+                    wiring,
+                    plans,
+                )
+            )
     cycles: dict[tuple[int, schedule.Pass], int] = {}
     for stage in stages:
         cycles[stage.index, "forward"] = stage.forward_cycles
@@ -89,7 +92,7 @@ def deploy(
         micro_batches=deployment.micro_batches,
         replicas=deployment.replicas,
         replica_ipus=deployment.replica_ipus,
-        stages=stages,
+        stages=tuple(stages),
         crossings=found.crossings,
         ipus=_ipus(stages),
         timeline=timeline(played, cycles, found.crossings, wiring),
