@@ -243,6 +243,13 @@ class DeviceProgram:
         return self.samples_per_run * self.micro_batches * self.replicas
 
     @property
+    def samples_per_second(self) -> float | None:
+        """Samples per second of all replicas; None if their number is not known."""
+        if not self.samples_per_update or not self.cycles:
+            return None
+        return self.samples_per_update / self.target.seconds(self.cycles)
+
+    @property
     def times(self) -> Mapping[Phase, int]:
         """How often each phase of a step runs in a run of the program."""
         return {"forward": self.micro_batches, "backward": self.micro_batches, "update": 1}

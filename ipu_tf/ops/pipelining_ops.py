@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
+
+from ipu_tf.compiler.device_program import Schedule
 
 
 class PipelineSchedule(enum.Enum):
@@ -21,6 +23,21 @@ class PipelineSchedule(enum.Enum):
     Grouped = 0
     Interleaved = 1
     Sequential = 2
+
+
+SCHEDULES: Mapping[Schedule, PipelineSchedule] = {
+    "grouped": PipelineSchedule.Grouped,
+    "interleaved": PipelineSchedule.Interleaved,
+    "sequential": PipelineSchedule.Sequential,
+}
+"""Schedules by the compiler's name."""
+
+_NAMES = {schedule: name for name, schedule in SCHEDULES.items()}
+
+
+def schedule_name(schedule: PipelineSchedule) -> Schedule:
+    """Returns the compiler's name of a schedule."""
+    return _NAMES[schedule]
 
 
 class RecomputationMode(enum.Enum):
@@ -72,33 +89,3 @@ def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
         name: Name of the operations.
     """
     return tf.nest.map_structure(lambda tensor: tf.identity(tensor, name=name), tensors)
-
-
-def schedule_depth(schedule: PipelineSchedule, ipus: Sequence[int], *, training: bool) -> int:
-    """Returns the number that must divide the micro-batches of a pipeline's run.
-
-    Grouped: the number of scheduled passes, forward and in training also backward. Interleaved: the
-    number of micro-batches that the IPUs can share so that no IPU has two passes at once, which is
-    the number of rotations of the IPUs' order that do not meet. Sequential: 1.
-
-    Args:
-        schedule: Order of the stages.
-        ipus: IPU of each stage.
-        training: Whether backward passes are scheduled, too.
-    """
-    passes = [*ipus, *reversed(ipus)] if training else list(ipus)
-    if schedule is PipelineSchedule.Sequential:
-        return 1
-    if schedule is PipelineSchedule.Grouped:
-        return len(passes)
-    return len(_rotations_apart(passes))
-
-
-def _rotations_apart(passes: Sequence[int]) -> list[list[int]]:
-    """Returns rotations of a sequence, no two of which have the same value at the same place."""
-    kept: list[list[int]] = []
-    for offset in range(len(passes)):
-        rotation = [*passes[offset:], *passes[:offset]]
-        if all(a != b for other in kept for a, b in zip(rotation, other, strict=True)):
-            kept.append(rotation)
-    return kept

@@ -128,7 +128,7 @@ def _shares(cycles: Mapping[str, int], whole: int) -> str:
 
 def _time(program: DeviceProgram, what: str) -> str:
     """Returns the time of a run, and the samples in it."""
-    speed = figures.samples_per_second(program)
+    speed = program.samples_per_second
     samples = ""
     if speed is not None:
         factors = (program.samples_per_run, program.micro_batches, program.replicas)

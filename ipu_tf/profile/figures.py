@@ -140,13 +140,6 @@ def seconds(program: DeviceProgram) -> float:
     return program.target.seconds(program.cycles)
 
 
-def samples_per_second(program: DeviceProgram) -> float | None:
-    """Returns the samples per second of all replicas; None if their number is not known."""
-    if not program.samples_per_update or not program.cycles:
-        return None
-    return program.samples_per_update / seconds(program)
-
-
 def flops(program: DeviceProgram) -> int:
     """Returns the floating point operations of one run of a replica."""
     times = program.times

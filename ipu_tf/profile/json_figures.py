@@ -25,7 +25,7 @@ def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[s
         "seconds": figures.seconds(program),
         "samples_per_run": program.samples_per_run,
         "samples_per_update": program.samples_per_update,
-        "samples_per_second": figures.samples_per_second(program),
+        "samples_per_second": program.samples_per_second,
         "flops": figures.flops(program),
         "flop_utilisation": figures.flop_utilisation(program, tile_ops),
         "cycles_by_kind": codec.encode(figures.cycle_shares(program)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.options import DEFAULT_BLOCK, CompilerOptions, PlanningOptions
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
+from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, PlannerOptions
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.programs.op_names import LayerScopes, own_name
@@ -58,23 +59,6 @@ class Trace:
     outputs: Any
     owner: Any = None
     deployment: Deployment | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TracedStep:
-    """The compiler's input for a traced function.
-
-    Attributes:
-        module: Its HLO.
-        options: The compiler's options.
-        plans: Plans of its tile ops.
-        samples_per_run: Samples of one run; 0 if unknown.
-    """
-
-    module: Module
-    options: CompilerOptions
-    plans: Mapping[str, tuple[OpShape, Plan]]
-    samples_per_run: int
 
 
 _CAPTURED: ContextVar[list[TracedStep] | None] = ContextVar("ipu_tf.captured", default=None)

@@ -20,8 +20,8 @@ def test_seconds_are_cycles_over_the_clock():
 
 
 def test_samples_per_second():
-    assert figures.samples_per_second(device_program()) == pytest.approx(6 * 1.33e6)
-    assert figures.samples_per_second(device_program(samples_per_run=0)) is None
+    assert device_program().samples_per_second == pytest.approx(6 * 1.33e6)
+    assert device_program(samples_per_run=0).samples_per_second is None
 
 
 def test_flops_and_their_share_of_the_peak_of_their_type():
@@ -77,6 +77,6 @@ def test_a_program_of_nothing_has_figures_too():
     empty = device_program(steps=(), tensors=(), memory=memory)
     assert figures.cycle_shares(empty).total == 0
     assert figures.flop_utilisation(empty, []) == figures.tile_balance(empty) == 0.0
-    assert figures.samples_per_second(empty) is None
+    assert empty.samples_per_second is None
     assert figures.layers(empty) == figures.live_at_peak(empty) == ()
     assert figures.fits(memory)

@@ -112,3 +112,17 @@ class Deployment:
     def replica_ipus(self) -> int:
         """IPUs of a replica: a power of two, as the machine hands them out."""
         return 1 << max(self.ipus).bit_length()
+
+
+def with_short_paths(by_path: Mapping[str, int], model: str) -> dict[str, int]:
+    """Returns values of layers by every path that a program may name the layers by.
+
+    Layers of a functional model are called before the model exists. So a layer without weights does
+    not know the model's path, and its ops have the path of the layer alone.
+
+    Args:
+        by_path: A value for each path of a layer.
+        model: Name of the model that the paths are within.
+    """
+    short = {path.removeprefix(f"{model}/"): value for path, value in by_path.items()}
+    return {**short, **by_path}

@@ -7,7 +7,7 @@ of the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -98,6 +98,26 @@ def waiting_micro_batches(
     return max(0, last - first - 1) // _period(training)
 
 
+def schedule_depth(schedule: Schedule, ipus: Sequence[int], *, training: bool) -> int:
+    """Returns the number that must divide the micro-batches of a pipeline's run.
+
+    Grouped: the number of scheduled passes, forward and in training also backward. Interleaved: the
+    number of micro-batches that the IPUs can share so that no IPU has two passes at once, which is
+    the number of rotations of the IPUs' order that do not meet. Sequential: 1.
+
+    Args:
+        schedule: Order of the stages.
+        ipus: IPU of each stage.
+        training: Whether backward passes are scheduled, too.
+    """
+    passes = [*ipus, *reversed(ipus)] if training else list(ipus)
+    if schedule == "sequential":
+        return 1
+    if schedule == "grouped":
+        return len(passes)
+    return len(_rotations_apart(passes))
+
+
 def _period(training: bool) -> int:
     """Returns the slots from one micro-batch to the next."""
     return 2 if training else 1
@@ -130,3 +150,13 @@ def _work(
     if rest:
         return None
     return Work(stage=stage, direction=direction, micro_batch=micro_batch)
+
+
+def _rotations_apart(passes: Sequence[int]) -> list[list[int]]:
+    """Returns rotations of a sequence, no two of which have the same value at the same place."""
+    kept: list[list[int]] = []
+    for offset in range(len(passes)):
+        rotation = [*passes[offset:], *passes[:offset]]
+        if all(a != b for other in kept for a, b in zip(rotation, other, strict=True)):
+            kept.append(rotation)
+    return kept

@@ -13,19 +13,20 @@ from ipu_tf import config as configuration
 from ipu_tf import utils
 from ipu_tf.compiler.compile import check_memory
 from ipu_tf.compiler.device_program import DeviceProgram, Schedule
+from ipu_tf.compiler.pipeline.candidate import PipelineCandidate
+from ipu_tf.compiler.pipeline.search import LayerCall, PipelineSearch, SearchResult
+from ipu_tf.compiler.pipeline.search_bounds import Bounds
+from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline import reasons
-from ipu_tf.keras.pipeline.device_pipeline import SCHEDULES, offload_of, offload_without_stages
+from ipu_tf.keras.pipeline.device_pipeline import offload_of, offload_without_stages
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.pipeline.layer_graph import Invocation
 from ipu_tf.keras.pipeline.options import PipeliningOptions
-from ipu_tf.keras.pipeline_candidates import PipelineCandidate
-from ipu_tf.keras.pipeline_search import Bounds, Found, PipelineSearch
 from ipu_tf.keras.steps.step_tracing import trace_training
-from ipu_tf.ops.pipelining_ops import RecomputationMode
-from ipu_tf.runtime.device_programs import TracedStep
+from ipu_tf.ops.pipelining_ops import SCHEDULES, RecomputationMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,7 +146,7 @@ def auto_pipeline(
         schedules=_schedules(schedules),
         recompute=_recompute(recompute, device),
     )
-    leaves, keeps = model._layer_graph().leaves, accumulation_to_keep(model)
+    calls, keeps = model._layer_graph().leaves, accumulation_to_keep(model)
     notes: list[str] = []
 
     def trace(micro_batches: int) -> TracedStep:
@@ -157,7 +158,7 @@ def auto_pipeline(
 
     found = PipelineSearch(
         model.name,
-        leaves,
+        [_layer_call(call) for call in calls],
         trace,
         offload=offload_of(_with_accumulation(model._pipelining_options, keeps)),
         offload_whole=offload_without_stages(keeps),
@@ -166,7 +167,7 @@ def auto_pipeline(
         raise ValueError(
             f"Model '{model.name}' cannot train on {num_ipus} IPUs within the bounds: none of the "
             f"schedules runs {bounds.micro_batches[0]} to {bounds.micro_batches[1]} micro-batches "
-            f"an update, cut between {len(leaves)} layers. Allow more micro-batches or replicas, "
+            f"an update, cut between {len(calls)} layers. Allow more micro-batches or replicas, "
             f"or use fewer IPUs. Received: replicas={replicas!r}, schedules={schedules!r}, "
             f"gradient_accumulation_steps={gradient_accumulation_steps!r}."
         )
@@ -176,8 +177,13 @@ def auto_pipeline(
         candidates=found.candidates,
         program=found.best.program,
         even=found.even.program,
-        reason=_reason(model, found, leaves, (*notes, *_about_device(model, num_ipus))),
+        reason=_reason(model, found, calls, (*notes, *_about_device(model, num_ipus))),
     )
+
+
+def _layer_call(call: Invocation) -> LayerCall:
+    """Returns a call of a layer as the search takes it."""
+    return LayerCall(path=call.path, weights=frozenset(map(id, call.layer.variables)))
 
 
 def _steps(steps: int | tuple[int, int]) -> tuple[int, int]:
@@ -298,10 +304,13 @@ def accumulation_to_keep(model: PipelineExtensions) -> GradientAccumulationOptio
 
 
 def _reason(
-    model: PipelineExtensions, found: Found, leaves: Sequence[Invocation], notes: Sequence[str]
+    model: PipelineExtensions,
+    found: SearchResult,
+    calls: Sequence[Invocation],
+    notes: Sequence[str],
 ) -> str:
     best = found.candidates[0]
-    begins = [leaves[best.stages.index(stage)].path for stage in range(best.options.stages)]
+    begins = [calls[best.stages.index(stage)].path for stage in range(best.options.stages)]
     return reasons.reason(
         model.name,
         found.candidates,

@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ipu_tf.compiler.device_program import Schedule
-from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Deployment, Offload
+from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Deployment, Offload, with_short_paths
 from ipu_tf.config import device_configuration
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.pipeline.options import PipeliningOptions
-from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name
 from ipu_tf.runtime import deployments
 from ipu_tf.strategy import IPUStrategy
-
-SCHEDULES: Mapping[Schedule, PipelineSchedule] = {
-    "grouped": PipelineSchedule.Grouped,
-    "interleaved": PipelineSchedule.Interleaved,
-    "sequential": PipelineSchedule.Sequential,
-}
-"""Schedules by the compiler's name."""
-
-_NAMES = {schedule: name for name, schedule in SCHEDULES.items()}
-
-
-def as_programs_name_them(by_path: Mapping[str, int], model: str) -> dict[str, int]:
-    """Returns values of layers by every path that a program may name the layers by.
-
-    Layers of a functional model are called before the model exists: a layer without weights does
-    not know the model's path, and its ops have the path of the layer alone.
-
-    Args:
-        by_path: A value for each path of a layer.
-        model: Name of the model that the paths are within.
-    """
-    short = {path.removeprefix(f"{model}/"): value for path, value in by_path.items()}
-    return {**short, **by_path}
 
 
 @deployments.register
@@ -60,9 +34,9 @@ def device_pipeline(model: PipelineExtensions, function: str) -> Deployment | No
     options = pipeline.options
     steps = options.steps_per_replica if training else model.steps_per_execution
     return Deployment(
-        stage_of_layers=as_programs_name_them(pipeline.stage_of_layers, model.name),
+        stage_of_layers=with_short_paths(pipeline.stage_of_layers, model.name),
         ipu_of_stages=pipeline.ipus,
-        schedule=_NAMES[options.pipeline_schedule],
+        schedule=schedule_name(options.pipeline_schedule),
         micro_batches=steps or 1,
         recompute=options.recomputation_mode is not RecomputationMode.Auto
         or device_configuration().allow_recompute,

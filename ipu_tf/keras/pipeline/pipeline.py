@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
+from ipu_tf.compiler.pipeline.schedule import schedule_depth
 from ipu_tf.internals.keras import KerasFunctional, layers_within
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, overrides_call
 from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.keras.pipeline.stages import Stages, check_complete, check_no_gaps, check_order
-from ipu_tf.ops.pipelining_ops import PipelineSchedule, schedule_depth
+from ipu_tf.ops.pipelining_ops import PipelineSchedule, schedule_name
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ class Pipeline:
         self._check_depth(steps, "steps_per_execution", training=False)
 
     def _depth(self, *, training: bool) -> int:
-        return schedule_depth(self.options.pipeline_schedule, self.ipus, training=training)
+        schedule = schedule_name(self.options.pipeline_schedule)
+        return schedule_depth(schedule, self.ipus, training=training)
 
     def _check_depth(self, count: int, name: str, *, training: bool) -> None:
         depth = self._depth(training=training)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ipu_tf.keras.pipeline_candidates import PipelineCandidate
+from ipu_tf.compiler.pipeline.candidate import PipelineCandidate
 from ipu_tf.profile.table import Row, table
 from ipu_tf.profile.units import kib, percent
 

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from ipu_tf import config as configuration
+from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
 from ipu_tf.internals.keras import build_for_training
@@ -19,7 +20,6 @@ from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.own_steps import OwnSteps, build_by_tracing
 from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.runtime import device_programs
-from ipu_tf.runtime.device_programs import TracedStep
 from ipu_tf.runtime.untouched import untouched_variables
 
 _RATE = 0.01

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.pipeline.schedule import Work, slots, waiting_micro_batches
+from ipu_tf.compiler.pipeline.schedule import Work, schedule_depth, slots, waiting_micro_batches
 
 SCHEDULES = ("grouped", "interleaved", "sequential")
 sizes = st.tuples(st.sampled_from(SCHEDULES), st.integers(1, 6), st.integers(1, 9), st.booleans())
@@ -92,3 +92,20 @@ def test_a_stage_keeps_as_many_micro_batches_as_its_distance_from_the_end(schedu
         for stage in range(4)
     ]
     assert depths == [factor * (3 - stage) for stage in range(4)]
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 8])
+def test_the_depth_of_a_pipeline(stages):
+    ipus = range(stages)
+    assert schedule_depth("grouped", ipus, training=True) == 2 * stages
+    assert schedule_depth("grouped", ipus, training=False) == stages
+    assert schedule_depth("interleaved", ipus, training=True) == stages
+    assert schedule_depth("interleaved", ipus, training=False) == stages
+    assert schedule_depth("sequential", ipus, training=True) == 1
+
+
+def test_stages_that_share_an_ipu_leave_less_room_between_micro_batches():
+    assert schedule_depth("interleaved", [0, 1, 0, 1], training=False) == 2
+    assert schedule_depth("interleaved", [0, 0, 1, 1], training=False) == 2
+    assert schedule_depth("interleaved", [0, 1, 0], training=False) == 1
+    assert schedule_depth("grouped", [0, 1, 0], training=False) == 3

@@ -10,7 +10,6 @@ from ipu_tf.ops.pipelining_ops import (
     PipelineStageOptions,
     RecomputationMode,
     recomputation_checkpoint,
-    schedule_depth,
 )
 from tests.keras import pipelined_models
 from tests.keras.small_models import sequential
@@ -197,20 +196,3 @@ def test_an_overridden_call(strategy, kind):
     model.set_pipeline_stage_assignment(assignment)
     with pytest.raises(RuntimeError, match="function `call` for the model .* has been overridden"):
         model._pipeline()
-
-
-@pytest.mark.parametrize("stages", [2, 3, 4, 8])
-def test_the_depth_of_a_pipeline(stages):
-    ipus = range(stages)
-    assert schedule_depth(GROUPED, ipus, training=True) == 2 * stages
-    assert schedule_depth(GROUPED, ipus, training=False) == stages
-    assert schedule_depth(INTERLEAVED, ipus, training=True) == stages
-    assert schedule_depth(INTERLEAVED, ipus, training=False) == stages
-    assert schedule_depth(SEQUENTIAL, ipus, training=True) == 1
-
-
-def test_stages_that_share_an_ipu_leave_less_room_between_micro_batches():
-    assert schedule_depth(INTERLEAVED, [0, 1, 0, 1], training=False) == 2
-    assert schedule_depth(INTERLEAVED, [0, 0, 1, 1], training=False) == 2
-    assert schedule_depth(INTERLEAVED, [0, 1, 0], training=False) == 1
-    assert schedule_depth(GROUPED, [0, 1, 0], training=False) == 3

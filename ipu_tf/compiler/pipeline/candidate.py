@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.pipeline.deployment import Deployment
-from ipu_tf.profile.figures import samples_per_second
 
 Split: TypeAlias = Literal["whole", "balanced", "even"]
 """How layers are split. whole: every replica is one IPU that has all of them. balanced: the longest
@@ -55,7 +54,7 @@ class PipelineCandidate:
             stages=stages,
             options=options,
             cycles=program.cycles,
-            samples_per_second=samples_per_second(program) or 0.0,
+            samples_per_second=program.samples_per_second or 0.0,
             bubble_share=program.timeline.bubble_share,
             limiting_stage=program.limiting_stage.index,
             ipu_bytes=tuple(int(ipu.memory.peak_tile_bytes.max()) for ipu in program.ipus),

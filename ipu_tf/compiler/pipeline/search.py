@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ipu_tf.compiler.device_program import DeviceProgram, Schedule
+from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes.simplify import simplify
@@ -20,13 +20,11 @@ from ipu_tf.compiler.pipeline.balance import (
     even_stages,
     layer_figures,
 )
+from ipu_tf.compiler.pipeline.candidate import PipelineCandidate, Split
 from ipu_tf.compiler.pipeline.deploy import deploy
-from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
-from ipu_tf.keras.pipeline.device_pipeline import SCHEDULES, as_programs_name_them
-from ipu_tf.keras.pipeline.layer_graph import Invocation
-from ipu_tf.keras.pipeline_candidates import PipelineCandidate, Split
-from ipu_tf.ops.pipelining_ops import schedule_depth
-from ipu_tf.runtime.device_programs import TracedStep
+from ipu_tf.compiler.pipeline.deployment import Deployment, Offload, with_short_paths
+from ipu_tf.compiler.pipeline.search_bounds import Bounds, PipelineShape
+from ipu_tf.compiler.traced_step import TracedStep
 
 _FOR_LAYERS = 0.8
 """Share of a chip's memory that layers are first cut for; code and what is live only for a moment
@@ -40,76 +38,20 @@ _ROUNDS_TO_FIT = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """The bounds of the search.
+class LayerCall:
+    """A call of a layer, which one stage runs whole.
 
     Attributes:
-        ipus: IPUs of all replicas together.
-        replicas: Number of replicas, None for any.
-        micro_batches: The least and the most micro-batches of a weight update on each replica.
-        schedules: Orders in which stages may run.
-        recompute: The values to try for whether stages recompute activations: one or both.
+        path: Path of the layer, as programs name it: "model/nested/dense".
+        weights: Numbers of the weights that it uses; calls with a number in common share a weight.
     """
 
-    ipus: int
-    replicas: int | None
-    micro_batches: tuple[int, int]
-    schedules: tuple[Schedule, ...]
-    recompute: tuple[bool, ...]
-
-    def counts(self, schedule: Schedule, stages: int) -> tuple[int, ...]:
-        """Returns the numbers of micro-batches to try for a pipeline.
-
-        More micro-batches share ramp-up, ramp-down, all-reduce and update, so the most that the
-        schedule runs is tried; a single one needs no accumulators, which helps if memory is short.
-        """
-        ipus = tuple(range(stages))
-        # A model on one IPU is not a pipeline: it has no schedule to fill.
-        depth = schedule_depth(SCHEDULES[schedule], ipus, training=True) if stages > 1 else 1
-        least, most = self.micro_batches
-        counts = {most // depth * depth, *([1] if depth == 1 else [])}
-        return tuple(sorted(count for count in counts if count >= least))
-
-    def shapes(self, layers: int) -> Iterator[PipelineShape]:
-        """Yields every shape of a pipeline on all IPUs with at most one stage per layer."""
-        for replicas in (1 << power for power in range(self.ipus.bit_length())):
-            stages = self.ipus // replicas
-            if self.replicas not in (None, replicas) or stages > layers:
-                continue
-            # With one stage, all schedules are the same; the last stage never recomputes.
-            for schedule in self.schedules if stages > 1 else self.schedules[:1]:
-                for recompute in self.recompute if stages > 1 else (False,):
-                    for count in self.counts(schedule, stages):
-                        yield PipelineShape(
-                            stages=stages,
-                            replicas=replicas,
-                            schedule=schedule,
-                            recompute=recompute,
-                            micro_batches=count,
-                        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineShape:
-    """A pipeline without its split of layers into stages.
-
-    Attributes:
-        stages: Number of stages, each on an IPU of its own.
-        replicas: Copies of the pipeline.
-        schedule: The order in which stages run.
-        recompute: Whether stages recompute activations.
-        micro_batches: Micro-batches of a weight update on each replica.
-    """
-
-    stages: int
-    replicas: int
-    schedule: Schedule
-    recompute: bool
-    micro_batches: int
+    path: str
+    weights: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Compiled:
+class CompiledCandidate:
     """A candidate with its program.
 
     Attributes:
@@ -122,7 +64,7 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class SearchResult:
     """The result of a search.
 
     Attributes:
@@ -133,8 +75,8 @@ class Found:
     """
 
     candidates: tuple[PipelineCandidate, ...]
-    best: Compiled
-    even: Compiled
+    best: CompiledCandidate
+    even: CompiledCandidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -182,7 +124,7 @@ class PipelineSearch:
     def __init__(
         self,
         model: str,
-        calls: Sequence[Invocation],
+        calls: Sequence[LayerCall],
         trace: Callable[[int], TracedStep],
         *,
         offload: Offload,
@@ -194,11 +136,11 @@ class PipelineSearch:
         self._together = sharing(calls)
         self._steps: dict[bool, _Step] = {}
 
-    def run(self, bounds: Bounds) -> Found | None:
+    def run(self, bounds: Bounds) -> SearchResult | None:
         """Returns the best pipelines within bounds, None if there are none."""
         candidates: list[PipelineCandidate] = []
-        best: Compiled | None = None
-        even: Compiled | None = None
+        best: CompiledCandidate | None = None
+        even: CompiledCandidate | None = None
         for shape in bounds.shapes(len(self._paths) - len(self._together)):
             for compiled in self._compiled(shape):
                 candidates.append(compiled.candidate)
@@ -208,14 +150,14 @@ class PipelineSearch:
         if best is None:
             return None
         candidates.sort(key=lambda candidate: candidate.rank)
-        return Found(candidates=tuple(candidates), best=best, even=even or best)
+        return SearchResult(candidates=tuple(candidates), best=best, even=even or best)
 
-    def _compiled(self, shape: PipelineShape) -> Iterator[Compiled]:
+    def _compiled(self, shape: PipelineShape) -> Iterator[CompiledCandidate]:
         """Yields the pipelines of a shape, one for each way to split the layers."""
         if shape.stages == 1:
             yield self._compile(shape, (0,) * len(self._paths), "whole")
             return
-        known: dict[tuple[int, ...], Compiled] = {}
+        known: dict[tuple[int, ...], CompiledCandidate] = {}
         even = even_stages(len(self._paths), shape.stages)
         if not self._together.intersection(_begins(even)):
             known[even] = self._compile(shape, even, "even")
@@ -262,7 +204,9 @@ class PipelineSearch:
         target = self._step(shape).options.target
         return target.tiles * target.tile_bytes
 
-    def _compile(self, shape: PipelineShape, stages: tuple[int, ...], split: Split) -> Compiled:
+    def _compile(
+        self, shape: PipelineShape, stages: tuple[int, ...], split: Split
+    ) -> CompiledCandidate:
         options = Deployment(
             stage_of_layers=self._by_path(stages),
             schedule=shape.schedule,
@@ -273,7 +217,7 @@ class PipelineSearch:
         )
         program = self._step(shape).compiled(options)
         candidate = PipelineCandidate.of(program, split=split, stages=stages, options=options)
-        return Compiled(candidate=candidate, program=program)
+        return CompiledCandidate(candidate=candidate, program=program)
 
     def _by_path(self, stages: Sequence[int]) -> dict[str, int]:
         """Returns the stage of each layer by its path; a layer that is called again keeps its first
@@ -281,16 +225,16 @@ class PipelineSearch:
         of_paths: dict[str, int] = {}
         for path, stage in zip(self._paths, stages, strict=True):
             of_paths.setdefault(path, stage)
-        return as_programs_name_them(of_paths, self._model)
+        return with_short_paths(of_paths, self._model)
 
 
-def sharing(calls: Sequence[Invocation]) -> frozenset[int]:
+def sharing(calls: Sequence[LayerCall]) -> frozenset[int]:
     """Returns the calls before which no stage may begin. Weights are on one IPU, so all calls from
     the first to the last use of a weight are in one stage."""
     used: dict[int, list[int]] = {}
     for number, call in enumerate(calls):
-        for variable in call.layer.variables:
-            used.setdefault(id(variable), []).append(number)
+        for weight in call.weights:
+            used.setdefault(weight, []).append(number)
     return frozenset(
         itertools.chain.from_iterable(range(of[0] + 1, of[-1] + 1) for of in used.values())
     )
@@ -301,6 +245,6 @@ def _begins(stages: Sequence[int]) -> Iterator[int]:
     return (n for n, (last, stage) in enumerate(itertools.pairwise(stages), 1) if stage != last)
 
 
-def _better(known: Compiled | None, found: Compiled) -> Compiled:
+def _better(known: CompiledCandidate | None, found: CompiledCandidate) -> CompiledCandidate:
     """Returns the one with the better rank, `known` if they are equal."""
     return found if known is None or found.candidate.rank < known.candidate.rank else known
