@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union
 
 import numpy as np
@@ -19,6 +19,9 @@ _T = TypeVar("_T")
 
 _KIND = "type"
 """Key that names the class, where a field may hold more than one."""
+
+NOT_IN_FILES: Mapping[str, Any] = types.MappingProxyType({"in_files": False})
+"""Metadata of fields that the codec leaves out; they need a default."""
 
 _LARGEST = 2**63 - 1
 """Numbers of files are in the range of 64-bit integers, as those of arrays are."""
@@ -53,7 +56,7 @@ def encode(value: Any, hint: Any = None) -> Any:
     if isinstance(value, Mapping):
         return {str(key): encode(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [encode(entry) for entry in value]
+        return list(value) if _are_ints(value) else [encode(entry) for entry in value]
     raise TypeError(f"Files hold plain data only. Received: {type(value).__name__}.")
 
 
@@ -75,7 +78,8 @@ def decode(wanted: type[_T], data: Any, path: str = "") -> _T:
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+    fields = (field for field in dataclasses.fields(cls) if field.metadata.get("in_files", True))
+    return {field.name: hints[field.name] for field in fields}
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
@@ -164,6 +168,8 @@ def _decode_sequence(
         arguments = (arguments[0],) * len(data)
     if len(arguments) != len(data):
         raise _wrong(f"a list of {len(arguments)}", data, path)
+    if set(arguments) == {int} and _are_ints(data) and max(map(abs, data)) <= _LARGEST:
+        return make(data)
     pairs = zip(arguments, data, strict=True)
     return make(_decode(hint, entry, f"{path}[{i}]") for i, (hint, entry) in enumerate(pairs))
 
@@ -178,7 +184,7 @@ def _decode_mapping(arguments: tuple[Any, ...], data: Any, path: str) -> Any:
 
 def _decode_array(arguments: tuple[Any, ...], data: Any, path: str) -> Any:
     del arguments
-    if not isinstance(data, list) or not all(type(entry) is int for entry in data):
+    if not isinstance(data, list) or not (_are_ints(data) or data == []):
         raise _wrong("a list of integers", data, path)
     try:
         return np.array(data, np.int64)
@@ -198,6 +204,11 @@ _DECODERS: dict[Any, Callable[[tuple[Any, ...], Any, str], Any]] = {
     dict: _decode_mapping,
     np.ndarray: _decode_array,
 }
+
+
+def _are_ints(entries: Sequence[Any]) -> bool:
+    """Returns whether there are entries, all of them ints and no bools: files have long lists."""
+    return set(map(type, entries)) == {int}
 
 
 def _object(data: Any, path: str) -> Mapping[str, Any]:

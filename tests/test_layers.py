@@ -21,8 +21,8 @@ FLOORS = (
     ("ops", "programs"),
     ("scopes", "_version_check", "compiler"),
     ("config",),
-    ("machine", "codec", "default_graph", "gradient_accumulation", "spans"),
-    ("internals",),
+    ("machine", "default_graph", "gradient_accumulation", "spans"),
+    ("codec", "internals"),
 )
 """A room imports rooms of lower floors alone; the package itself, with names of all, is above
 all but the command line."""

@@ -5,7 +5,18 @@ Models a step by its slowest tile. Does not model a tile that runs ahead of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ipu_tf.codec import NOT_IN_FILES
+from ipu_tf.machine.tile_figures import TileFigures
+
+
+class TileWork(Protocol):
+    """The share of every tile in a superstep, computed on demand."""
+
+    def figures(self, superstep: Superstep) -> TileFigures:
+        """Returns the figures of every tile; they add up to those of the superstep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +31,11 @@ class Superstep:
         host_cycles: Cycles that the tiles wait for the host.
         busy_tile_cycles: Compute cycles summed over the tiles; balance is this over
             `compute_cycles` times the tiles of the chip.
-        exchange_bytes: Bytes received, summed over the tiles.
+        exchange_bytes: Bytes received, summed over the tiles; of a transfer between tiles and host,
+            those sent and received.
+        tiles: The figures of every tile, of a superstep read from a file; else None.
+        work: The source of the figures of every tile, of a compiled superstep; else None. Neither
+            counts in comparisons: the same superstep may run on any tiles.
     """
 
     name: str
@@ -30,8 +45,17 @@ class Superstep:
     host_cycles: int = 0
     busy_tile_cycles: int = 0
     exchange_bytes: int = 0
+    tiles: TileFigures | None = field(default=None, compare=False, repr=False)
+    work: TileWork | None = field(default=None, compare=False, repr=False, metadata=NOT_IN_FILES)
 
     @property
     def total_cycles(self) -> int:
         """Cycles from its sync to the next."""
         return self.sync_cycles + self.exchange_cycles + self.compute_cycles + self.host_cycles
+
+    @property
+    def tile_figures(self) -> TileFigures | None:
+        """The figures of every tile; None if they are not known, as in files of version 3."""
+        if self.tiles is not None or self.work is None:
+            return self.tiles
+        return self.work.figures(self)

@@ -6,8 +6,10 @@ The files hold data only: reading one runs nothing. docs/report.md describes the
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,15 +17,20 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ipu_tf import codec
+from ipu_tf.compiler.detailed import detailed
 from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.compiler.tile_program import TileMemory
+from ipu_tf.compiler.tile_program import Step, TileMemory
+from ipu_tf.machine.tile_figures import TileRuns
 from ipu_tf.profile.json_figures import device_figures
 from ipu_tf.profile.json_upgrade import upgraded
 from ipu_tf.programs.program import Program
 
 FORMAT = "ipu_tf report"
-VERSION = 3
+VERSION = 4
 """Increases if older readers would misread a file; new fields with defaults do not change it."""
+
+_GZIP = b"\x1f\x8b"
+"""The first bytes of every gzip file (RFC 1952)."""
 
 _Report = TypeVar("_Report")
 
@@ -33,14 +40,25 @@ class ReportFileError(ValueError):
 
 
 def write(report: Any, path: str | os.PathLike[str]) -> None:
-    """Writes a report to a file."""
-    envelope = {
+    """Writes a report to a file; compressed with gzip if its name ends in ".gz"."""
+    content = (json.dumps(plain(report), separators=(",", ":")) + "\n").encode()
+    if os.fspath(path).endswith(".gz"):
+        content = gzip.compress(content, mtime=0)  # Equal reports are equal files.
+    Path(path).write_bytes(content)
+
+
+def plain(report: Any) -> dict[str, Any]:
+    """Returns the content of a report's file as plain data, with the figures of every tile."""
+    programs = tuple(
+        dataclasses.replace(program, device=detailed(program.device)) if program.device else program
+        for program in report.programs
+    )
+    return {
         "format": FORMAT,
         "version": VERSION,
         "figures": [_figures(program) for program in report.programs],
-        "report": codec.encode(report),
+        "report": codec.encode(dataclasses.replace(report, programs=programs)),
     }
-    Path(path).write_text(json.dumps(envelope, indent=1) + "\n", encoding="utf-8")
 
 
 def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
@@ -54,16 +72,17 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
         FileNotFoundError: There is no such file.
         ReportFileError: It holds no report, a damaged one, or one of a later version.
     """
+    content = _content(path)
     try:
-        envelope = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
+        envelope = json.loads(content.decode(), parse_constant=_refuse)
     except ValueError as error:  # Includes text that is not UTF-8.
         raise ReportFileError(f"{path} is not valid JSON: {error}") from None
     except RecursionError:
         raise ReportFileError(f"{path} is not a report: it is nested too deeply.") from None
     _check_envelope(envelope, path)
     try:
-        plain = upgraded(envelope.get("report"), envelope["version"])
-        report = codec.decode(wanted, plain, "report")
+        data = upgraded(envelope.get("report"), envelope["version"])
+        report = codec.decode(wanted, data, "report")
         for index, program in enumerate(report.programs):  # type: ignore[attr-defined]
             path_of_program = f"report.programs[{index}]"
             if program.device is not None:
@@ -72,6 +91,17 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
     except codec.CodecError as error:
         raise ReportFileError(f"{path} is damaged: {error}") from None
     return report
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    """Returns the bytes of a file, decompressed if it is compressed, whatever its name."""
+    content = Path(path).read_bytes()
+    if not content.startswith(_GZIP):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, OSError, zlib.error) as error:
+        raise ReportFileError(f"{path} is damaged: it cannot be decompressed: {error}") from None
 
 
 def _check_envelope(envelope: Any, path: str | os.PathLike[str]) -> None:
@@ -98,6 +128,8 @@ def _check_arrays(device: DeviceProgram, path: str) -> None:
     for index, stage in enumerate(device.stages):
         program, where = stage.program, f"{path}.stages[{index}].program"
         _check_memory(program.memory, tiles, len(program.steps), where)
+        for number, step in enumerate(program.steps):
+            _check_tiles(step, tiles, f"{where}.steps[{number}]")
     for index, ipu in enumerate(device.ipus):
         steps = len(ipu.memory.live_bytes)
         _check_memory(ipu.memory, tiles, steps, f"{path}.ipus[{index}]")
@@ -107,6 +139,8 @@ def _check_counts(value: Any, path: str) -> None:
     """Checks that all numbers of a program are counts: cycles, bytes, tiles, steps."""
     if isinstance(value, np.ndarray):
         _check_count(int(value.min(initial=0)), path)
+    elif isinstance(value, TileRuns):
+        _check_count(min(value.values), path)
     elif isinstance(value, int | float):
         _check_count(value, path)
     elif dataclasses.is_dataclass(value):
@@ -138,6 +172,20 @@ def _check_memory(memory: TileMemory, tiles: int, steps: int, path: str) -> None
             raise codec.CodecError(
                 f"{path}.memory.{name}: expected {wanted} entries. Received: {received}."
             )
+
+
+def _check_tiles(step: Step, tiles: int, path: str) -> None:
+    """Checks that the figures of supersteps have an entry for every tile."""
+    for index, superstep in enumerate(step.supersteps):
+        if superstep.tiles is None:
+            continue
+        for field in dataclasses.fields(superstep.tiles):
+            received = sum(getattr(superstep.tiles, field.name).tiles)
+            if received != tiles:
+                raise codec.CodecError(
+                    f"{path}.supersteps[{index}].tiles.{field.name}: expected runs of {tiles} "
+                    f"tiles. Received: {received}."
+                )
 
 
 def _figures(program: Program) -> dict[str, Any]:

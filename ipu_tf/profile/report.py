@@ -72,7 +72,7 @@ class Report:
         """Writes the report as JSON; docs/report.md describes the file.
 
         Args:
-            path: The file; replaced if it exists.
+            path: The file; replaced if it exists. Compressed with gzip if its name ends in ".gz".
         """
         json_format.write(self, path)
 

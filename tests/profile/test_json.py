@@ -1,5 +1,7 @@
 """Reports survive a file; files that are no reports are refused with a reason."""
 
+import dataclasses
+import gzip
 import json
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 from ipu_tf import codec
+from ipu_tf.machine.tile_figures import TileFigures
 from ipu_tf.profile.json_format import VERSION, ReportFileError
 from ipu_tf.profile.report import Report
 from tests.profile.programs import device_program, overflowing, program
@@ -53,6 +56,79 @@ def test_a_second_round_changes_nothing(path, report, tmp_path):
     report.to_json(path)
     Report.from_json(path).to_json(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_text() == path.read_text()
+
+
+def test_a_compressed_file_is_the_same_report(path, report, tmp_path):
+    report.to_json(path)
+    packed = tmp_path / "report.json.gz"
+    report.to_json(packed)
+    assert gzip.decompress(packed.read_bytes()) == path.read_bytes()
+    renamed = packed.rename(tmp_path / "renamed.json")
+    assert Report.from_json(renamed).summary() == report.summary()
+    first = renamed.read_bytes()
+    report.to_json(packed)
+    assert packed.read_bytes() == first
+
+
+def test_a_truncated_compressed_file(path, report, tmp_path):
+    packed = tmp_path / "report.json.gz"
+    report.to_json(packed)
+    for damaged in (packed.read_bytes()[:-40], packed.read_bytes()[:5], b"\x1f\x8bno gzip file"):
+        packed.write_bytes(damaged)
+        with pytest.raises(ReportFileError, match=r"gz is damaged: it cannot be decompressed"):
+            Report.from_json(packed)
+
+
+def with_tiles():
+    """The report of a program whose first superstep has the figures of its four tiles."""
+    tiles = TileFigures.of(
+        compute=np.zeros(4, np.int64),
+        received=np.array([8, 8, 8, 0]),
+        sent=np.zeros(4, np.int64),
+        compute_cycles=0,
+        exchange_cycles=0,
+    )
+    first, *rest = device_program().steps
+    step = dataclasses.replace(
+        first, supersteps=(dataclasses.replace(first.supersteps[0], tiles=tiles),)
+    )
+    return Report(programs=(program(device_program(steps=(step, *rest))),))
+
+
+def test_figures_of_tiles_survive_a_file(path):
+    with_tiles().to_json(path)
+    assert json.loads(path.read_text())["report"]["programs"][0]["device"]["stages"][0]["program"][
+        "steps"
+    ][0]["supersteps"][0]["tiles"]["received_bytes"] == {"values": [8, 0], "tiles": [3, 1]}
+    superstep = Report.from_json(path).programs[0].device.steps[0].supersteps[0]
+    assert superstep.tile_figures == with_tiles().programs[0].device.steps[0].supersteps[0].tiles
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        ({"values": [8], "tiles": [3]}, "received_bytes: expected runs of 4 tiles. Received: 3"),
+        ({"values": [8, 1], "tiles": [4]}, "received_bytes: TileRuns needs runs of at least one"),
+        ({"values": [], "tiles": []}, "received_bytes: TileRuns needs runs of at least one tile"),
+        ({"values": [-8], "tiles": [4]}, "received_bytes: expected a count, at least 0. Rec.* -8"),
+        (
+            {"values": [1 << 70], "tiles": [4]},
+            r"received_bytes.values\[0\]: expected int of less than 2\*\*63",
+        ),
+        (
+            {"values": [True], "tiles": [4]},
+            r"received_bytes.values\[0\]: expected int. Received: True",
+        ),
+    ],
+)
+def test_damaged_figures_of_tiles(path, runs, message):
+    def change(envelope):
+        tiles = tiles_of(envelope)["steps"][0]["supersteps"][0]["tiles"]
+        tiles["received_bytes"] = runs
+
+    changed(path, with_tiles(), change)
+    with pytest.raises(ReportFileError, match=rf"supersteps\[0\].tiles.{message}"):
+        Report.from_json(path)
 
 
 def test_figures_are_in_the_file_for_other_readers(path, report):
@@ -254,6 +330,14 @@ class TestEarlierVersions:
         assert one.samples_per_update == 6
         assert one.unsupported == wanted.unsupported
         assert one.notes == wanted.notes
+
+    def test_supersteps_of_version_3_have_no_figures_of_tiles(self):
+        first, second = Report.from_json(self.FILE.with_name("version3.json")).programs
+        wanted = device_program(unsupported={"fft": ("net/dense",)}, notes=("a loop",))
+        assert first.device.steps == wanted.steps
+        assert first.device.cycles == 1000
+        assert second.device is None
+        assert all(s.tile_figures is None for step in wanted.steps for s in step.supersteps)
 
     def test_a_pipeline_is_a_program_of_several_stages(self):
         text = Report.from_json(self.FILE).summary()

@@ -187,6 +187,25 @@ def tile_offsets(layout: Blocks) -> NDArray[np.int64]:
     return group + within // ceil_div(sizes, layout.share)
 
 
+def tile_counts(layout: Blocks) -> NDArray[np.int64]:
+    """Returns the number of elements on every tile, int64[layout.tiles].
+
+    Exact unless tiles share blocks of several sizes that follow one another on a tile; their sum
+    always is.
+    """
+    counts = np.ones(1, np.int64)
+    for number in layout.order:
+        axis = layout.axes[number]
+        lengths = np.diff(np.append(part_begins(axis), axis.extent))
+        held = lengths.reshape(axis.steps, axis.coordinates).sum(axis=0)
+        counts = np.multiply.outer(counts, held).ravel()
+    whole = (axis.extent for number, axis in enumerate(layout.axes) if number not in layout.order)
+    counts = counts * math.prod(whole)
+    piece = ceil_div(counts, layout.share)[:, np.newaxis]
+    before = np.arange(layout.share) * piece
+    return np.clip(counts[:, np.newaxis] - before, 0, piece).ravel()
+
+
 def _tile_strides(layout: Blocks) -> dict[int, int]:
     """Returns the number of tiles that a step along each cut axis skips."""
     strides, stride = {}, layout.share

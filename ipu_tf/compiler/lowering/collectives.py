@@ -17,6 +17,7 @@ from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
+from ipu_tf.compiler.lowering.tile_work import StageWork
 from ipu_tf.machine import links, sync
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.superstep import Superstep
@@ -52,6 +53,7 @@ def collective(
         compute_cycles=compute,
         busy_tile_cycles=compute * where.tiles,
         exchange_bytes=moved_bytes,
+        work=StageWork(tiles=context.target.tiles, where=where),
     )
     flops = sum(p.elements for p in operands) * (ipus - 1) if compute else 0
     return LoweredInstruction(

@@ -24,6 +24,7 @@ from ipu_tf.compiler.lowering.mapping import on_tiles
 from ipu_tf.compiler.lowering.messages import unknown_met
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import exchange_cycles
+from ipu_tf.compiler.lowering.tile_work import PlanWork
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, met_by, move
 from ipu_tf.compiler.planner.plan import Plan, largest_block
 from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
@@ -61,7 +62,7 @@ def contraction(
         fetched += _operand_messages(operand, home, number, shape, plan)
     memory = _memory(shape, plan, context.target)
     return LoweredInstruction(
-        supersteps=_with_traffic(_steps(shape, plan, context.target), traffic, context.target),
+        supersteps=_supersteps(shape, plan, result.first_tile, traffic, context.target),
         results=(result,),
         scratch=_footprints(result.first_tile, memory.tiles, _scratch_bytes(memory)),
         exchange_buffers=_footprints(result.first_tile, memory.tiles, memory.operand_bytes),
@@ -194,26 +195,34 @@ def _partial_messages(shape: OpShape, plan: Plan) -> Traffic:
     return Traffic(received=met, sent=met)
 
 
-def _with_traffic(
-    steps: tuple[Superstep, ...], traffic: Traffic, target: Target
+def _supersteps(
+    shape: OpShape, plan: Plan, first_tile: int, traffic: Traffic, target: Target
 ) -> tuple[Superstep, ...]:
-    """Returns the supersteps of a plan, with further traffic in its first exchange."""
+    """Returns the supersteps of a plan from a tile on, with further traffic in the first exchange.
+
+    If the plan exchanges nothing, that traffic is a superstep of its own.
+    """
+    work = PlanWork(target=target, shape=shape, plan=plan, first_tile=first_tile)
+    steps = [dataclasses.replace(step, work=work) for step in _steps(shape, plan, target)]
     if traffic == NOTHING:
-        return steps
+        return tuple(steps)
     alone = exchange_cycles(traffic, target)
+    moving = dataclasses.replace(work, routes=traffic.routes)
     for number, step in enumerate(steps):
         if step.exchange_cycles:
-            longer = dataclasses.replace(
+            steps[number] = dataclasses.replace(
                 step,
                 exchange_cycles=step.exchange_cycles + alone - target.exchange_fixed_cycles,
                 exchange_bytes=step.exchange_bytes + traffic.total_bytes,
+                work=moving,
             )
-            return (*steps[:number], longer, *steps[number + 1 :])
+            return tuple(steps)
     first = Superstep(
         name="rearrange",
         sync_cycles=target.sync_cycles,
         exchange_cycles=alone,
         exchange_bytes=traffic.total_bytes,
+        work=moving,
     )
     return (first, *steps)
 

@@ -14,6 +14,7 @@ from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.rules import Rule
+from ipu_tf.compiler.lowering.tile_work import BroadcastWork
 from ipu_tf.machine import exchange
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
@@ -64,6 +65,7 @@ def _decision(name: str, times: int, target: Target) -> Superstep:
         compute_cycles=times * _BRANCH_CYCLES,
         busy_tile_cycles=times * _BRANCH_CYCLES * target.tiles,
         exchange_bytes=times * _PREDICATE_BYTES * (target.tiles - 1),
+        work=BroadcastWork(tiles=target.tiles),
     )
 
 

@@ -13,6 +13,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, spread
 from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.sorting import top_k
+from ipu_tf.compiler.lowering.tile_work import HostWork
 from ipu_tf.compiler.lowering.views import passed_on
 from ipu_tf.machine import host
 from ipu_tf.machine.superstep import Superstep
@@ -35,6 +36,7 @@ def transfer(
         sync_cycles=context.target.sync_cycles,
         host_cycles=cycles,
         exchange_bytes=sum(moved),
+        work=HostWork(tiles=context.target.tiles, operands=tuple(operands), results=results),
     )
     return LoweredInstruction(supersteps=(step,), results=results)
 

@@ -19,6 +19,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import product, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.tile_work import PlanWork
 from ipu_tf.compiler.lowering.traffic import move, to_all
 from ipu_tf.compiler.planner.plan_steps import plan_supersteps
 from ipu_tf.compiler.planner.planner import plan_matmul
@@ -151,7 +152,9 @@ def _matmul(
         partials=options.partials,
         available_memory_proportion=options.available_memory_proportion,
     )
-    return plan_supersteps(shape, plan, context.target) * times
+    work = PlanWork(target=context.target, shape=shape, plan=plan)
+    steps = plan_supersteps(shape, plan, context.target)
+    return tuple(dataclasses.replace(step, work=work) for step in steps) * times
 
 
 def _with_steps(made: LoweredInstruction, steps: tuple[Superstep, ...]) -> LoweredInstruction:

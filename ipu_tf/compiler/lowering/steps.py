@@ -9,6 +9,7 @@ from functools import lru_cache
 from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.tile_work import StageWork
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic
 from ipu_tf.machine import exchange
 from ipu_tf.machine.superstep import Superstep
@@ -98,6 +99,12 @@ def _superstep(stage: Stage, target: Target) -> Superstep:
         compute_cycles=stage.times * compute,
         busy_tile_cycles=stage.times * compute * stage.where.tiles,
         exchange_bytes=stage.times * stage.traffic.total_bytes,
+        work=StageWork(
+            tiles=target.tiles,
+            where=stage.where,
+            routes=stage.traffic.routes,
+            times=stage.times,
+        ),
     )
 
 

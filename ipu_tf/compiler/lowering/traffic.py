@@ -8,12 +8,13 @@ packing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ipu_tf.compiler.layouts.layout import Blocks
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.messages import held_extents, pieces_met, runs_met, unknown_met
+from ipu_tf.compiler.lowering.tile_work import Route
 from ipu_tf.machine import exchange
 from ipu_tf.machine.cost import ceil_div
 
@@ -28,6 +29,7 @@ class Traffic:
         total_bytes: Bytes received by all tiles together.
         received: The most messages that one tile receives.
         sent: The most messages that one tile sends.
+        routes: Where its bytes come from and go to, as far as known.
     """
 
     received_bytes: int = 0
@@ -35,6 +37,7 @@ class Traffic:
     total_bytes: int = 0
     received: int = 0
     sent: int = 0
+    routes: tuple[Route, ...] = field(default=(), compare=False, repr=False)
 
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(
@@ -43,6 +46,7 @@ class Traffic:
             total_bytes=self.total_bytes + other.total_bytes,
             received=self.received + other.received,
             sent=self.sent + other.sent,
+            routes=self.routes + other.routes,
         )
 
     @property
@@ -80,6 +84,7 @@ def move(source: Placement, destination: Placement) -> Traffic:
         total_bytes=source.bytes,
         received=received,
         sent=sent,
+        routes=(_route(source, source.bytes, source.bytes, destination),),
     )
 
 
@@ -94,6 +99,7 @@ def to_all(source: Placement, tiles: int) -> Traffic:
         total_bytes=origin.bytes * tiles,
         received=origin.tiles,
         sent=1,
+        routes=(_route(origin, origin.bytes * tiles, origin.bytes),),
     )
 
 
@@ -120,6 +126,7 @@ def collect(source: Placement, *, received_elements: int, tiles: int) -> Traffic
         total_bytes=everything * size,
         received=min(arriving, received_elements),
         sent=min(leaving, sent),
+        routes=(_route(origin, everything * size, min(everything, origin.elements) * size),),
     )
 
 
@@ -163,6 +170,28 @@ def _spread_repeats(view: Placement, distinct: Placement, destination: Placement
         received=min(arriving, distinct.tiles, needed),
         # A piece is cut where blocks of the destination begin; each cut is sent once.
         sent=min(sent, ceil_div(distinct.tile_elements, needed) + (needed < distinct.elements)),
+        routes=(
+            _route(
+                distinct,
+                everything * size,
+                min(everything, distinct.elements) * size,
+                destination,
+            ),
+        ),
+    )
+
+
+def _route(
+    source: Placement,
+    received_bytes: int,
+    sent_bytes: int,
+    destination: Placement | None = None,
+) -> Route:
+    return Route(
+        source=source,
+        destination=destination,
+        received_bytes=received_bytes,
+        sent_bytes=sent_bytes,
     )
 
 

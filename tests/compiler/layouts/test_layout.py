@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.layouts.layout import Axis, Blocks, overlaps, tile_offsets, view
+from ipu_tf.compiler.layouts.layout import Axis, Blocks, overlaps, tile_counts, tile_offsets, view
 from ipu_tf.compiler.layouts.layout_form import blocks, linear
 from ipu_tf.compiler.layouts.layout_views import (
     common_dims,
@@ -73,6 +73,18 @@ def test_the_kept_form_has_every_element_on_its_tile(cut):
 def test_linear_is_even_pieces(elements, tiles):
     piece = math.ceil(elements / tiles)
     assert tile_offsets(linear(elements, tiles)).tolist() == [e // piece for e in range(elements)]
+
+
+@settings(max_examples=300)
+@given(cuts())
+def test_tiles_hold_as_many_elements_as_lie_on_them(cut):
+    layout = blocks(cut[0], order=cut[1], share=cut[2])
+    counts = tile_counts(layout)
+    assert counts.shape == (layout.tiles,)
+    assert counts.sum() == layout.elements
+    if layout.share == 1 or all(axis.steps == 1 for axis in layout.axes):
+        expected = np.bincount(tile_offsets(layout), minlength=layout.tiles)
+        assert counts.tolist() == expected.tolist()
 
 
 def test_a_layout_is_told_by_its_blocks_not_by_its_dimensions():
