@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ipu_tf.compiler.device_program import DeviceProgram, IpuMemory, StageProgram
 from ipu_tf.compiler.tile_program import Category
-from ipu_tf.profile import figures, sections
+from ipu_tf.machine.energy import flop_energies
+from ipu_tf.profile import energy, figures, sections
 from ipu_tf.profile.table import Row, table
-from ipu_tf.profile.units import count, duration, kib, percent
+from ipu_tf.profile.units import count, duration, joules, kib, percent
 from ipu_tf.programs.program import TileOp
 
 _KEPT: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fifos")
@@ -46,17 +47,21 @@ def lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
     if len(program.stages) == 1:
         yield from _one_stage_lines(program, tile_ops)
     else:
-        yield from _stages_lines(program)
+        yield from _stages_lines(program, tile_ops)
     yield ""
     for opcode, layers in program.unsupported.items():
         where = ", ".join(layer or sections.NO_LAYER for layer in layers)
         yield f"incomplete: '{opcode}' has no cost, in {where}"
     for note in program.notes:
         yield f"note: {note}"
+    if flop_energies(program.target) is None:
+        chip = program.target.chip
+        yield f"note: no energies of the {chip} are known: there is no line of energy"
 
 
-def _stages_lines(program: DeviceProgram) -> Iterator[str]:
+def _stages_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
     yield from _stages_overview(program)
+    yield from _energy_lines(program, tile_ops)
     yield ""
     yield from table(
         ("stage", "IPU", "forward", "backward", "recomputed", "update", "FIFO KiB", "FIFO depth"),
@@ -147,6 +152,16 @@ def _arithmetic_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Ite
     yield f"arithmetic    {count(operations, 'FLOP')} a step, {count(rate, 'FLOP/s')}, {used}"
     balance = percent(figures.tile_balance(program))
     yield f"tile balance  {balance} of the tiles are busy while any computes"
+    yield from _energy_lines(program, tile_ops)
+
+
+def _energy_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
+    whole = energy.joules(program, tile_ops)
+    if whole is None:
+        return
+    each = energy.joules_per_sample(program, tile_ops)
+    amount = f"{joules(whole)} a run" if each is None else f"{joules(each)} a sample"
+    yield f"energy        at most {amount} for arithmetic; exchange, links, idle chips excluded"
 
 
 def _stages_overview(program: DeviceProgram) -> Iterator[str]:

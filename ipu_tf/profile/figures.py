@@ -7,7 +7,7 @@ measured.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -80,11 +80,15 @@ class LayerCycles:
         layer: Its path, `HOST` for inputs and outputs, "" for steps of no layer.
         by_phase: Cycles by phase of the training step.
         flops: Floating point operations of all phases.
+        flop_utilisation: Share of the chip's peak that it reaches while it runs, in [0, 1].
+        exchange_bytes: Bytes that its tiles receive, those of transfers with the host included.
     """
 
     layer: str
     by_phase: Mapping[Phase, int]
     flops: int
+    flop_utilisation: float = 0.0
+    exchange_bytes: int = 0
 
     @property
     def cycles(self) -> int:
@@ -156,14 +160,19 @@ def flop_utilisation(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> floa
         program: The program.
         tile_ops: The contractions it was traced with; the source of the types.
     """
+    needed_cycles = sum(_needed_cycles(program, tile_ops))
+    available = program.cycles * len(program.ipus)
+    return needed_cycles / available if available else 0.0
+
+
+def _needed_cycles(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> Iterator[float]:
+    """Yields for every step the cycles that its operations of a run would take at the peak."""
     dtypes = {op.name: op.shape.dtype for op in tile_ops}
-    chip, times, needed_cycles = program.target, program.times, 0.0
+    chip, times = program.target, program.times
     for step in program.steps:
         rate = chip.macs_per_cycle(dtypes.get(own_name(step.op_name), "float32")) * chip.tiles
         operations = times[step.phase] * step.repeats * step.flops
-        needed_cycles += operations / (_FLOPS_PER_MAC * rate)
-    available = program.cycles * len(program.ipus)
-    return needed_cycles / available if available else 0.0
+        yield operations / (_FLOPS_PER_MAC * rate)
 
 
 def tile_balance(program: DeviceProgram) -> float:
@@ -178,22 +187,37 @@ def tile_balance(program: DeviceProgram) -> float:
     return busy / available if available else 0.0
 
 
-def layers(program: DeviceProgram) -> tuple[LayerCycles, ...]:
+def layers(program: DeviceProgram, tile_ops: Iterable[TileOp] = ()) -> tuple[LayerCycles, ...]:
     """Returns the cycles of every layer for a run of a replica, the most expensive one first.
 
     Recomputed activations count once. Stages overlap, so the sum of all layers may be larger than
     the cycles of the program.
+
+    Args:
+        program: The program.
+        tile_ops: The contractions it was traced with, as for `flop_utilisation`.
     """
     times = program.times
     cycles: dict[str, dict[Phase, int]] = collections.defaultdict(dict)
-    operations: dict[str, int] = collections.defaultdict(int)
-    for step in program.steps:
+    operations: collections.Counter[str] = collections.Counter()
+    received: collections.Counter[str] = collections.Counter()
+    needed: dict[str, float] = collections.defaultdict(float)
+    for step, at_peak in zip(program.steps, _needed_cycles(program, tile_ops), strict=True):
         layer = _place(step)
         phases, repeats = cycles[layer], times[step.phase]
         phases[step.phase] = phases.get(step.phase, 0) + repeats * step.cycles
         operations[layer] += repeats * step.repeats * step.flops
+        exchanged = sum(superstep.exchange_bytes for superstep in step.supersteps)
+        received[layer] += repeats * step.repeats * exchanged
+        needed[layer] += at_peak
     found = [
-        LayerCycles(layer=layer, by_phase=phases, flops=operations[layer])
+        LayerCycles(
+            layer=layer,
+            by_phase=phases,
+            flops=operations[layer],
+            flop_utilisation=needed[layer] / max(1, sum(phases.values())),
+            exchange_bytes=received[layer],
+        )
         for layer, phases in cycles.items()
     ]
     return tuple(sorted(found, key=lambda entry: (-entry.cycles, entry.layer)))
@@ -207,13 +231,22 @@ def _place(step: Step) -> str:
 
 def live_at_peak(program: TileProgram) -> tuple[LiveLayer, ...]:
     """Returns the memory of every layer of a stage at its peak, the largest first."""
+    return live_at(program, program.memory.peak_step)
+
+
+def live_at(program: TileProgram, step: int) -> tuple[LiveLayer, ...]:
+    """Returns the memory of every layer of a stage while a step runs, the largest first.
+
+    Args:
+        program: The program of the stage.
+        step: Index of the step.
+    """
     always: dict[str, int] = collections.defaultdict(int)
     other: dict[str, int] = collections.defaultdict(int)
-    peak = program.memory.peak_step
     for tensor in program.tensors:
         if tensor.always_live:
             always[tensor.layer] += tensor.bytes
-        elif tensor.first_step <= peak <= tensor.last_step:
+        elif tensor.first_step <= step <= tensor.last_step:
             other[tensor.layer] += tensor.bytes
     found = [
         LiveLayer(layer=layer, always_live_bytes=always[layer], other_bytes=other[layer])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from ipu_tf import codec
 from ipu_tf.compiler.device_program import DeviceProgram, IpuMemory, StageProgram
-from ipu_tf.profile import figures
+from ipu_tf.profile import energy, figures
 from ipu_tf.programs.program import TileOp
 
 
@@ -36,7 +37,9 @@ def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[s
         "all_reduce_cycles": program.all_reduce_cycles,
         "limiting_stage": program.limiting_stage.index,
         "stages": [_stage_figures(stage) for stage in program.stages],
-        "layers": [_layer_figures(layer) for layer in figures.layers(program)],
+        "layers": _layers(program, tile_ops),
+        "joules": energy.joules(program, tile_ops),
+        "joules_per_sample": energy.joules_per_sample(program, tile_ops),
         "ipus": [_ipu_figures(ipu) for ipu in program.ipus],
         "crossing_bytes": sum(
             crossing.bytes for crossing in program.crossings if crossing.phase != "update"
@@ -79,6 +82,29 @@ def _ipu_figures(ipu: IpuMemory) -> dict[str, Any]:
     }
 
 
+def _layers(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> list[dict[str, Any]]:
+    always: collections.Counter[str] = collections.Counter()
+    at_peak: collections.Counter[str] = collections.Counter()
+    for stage in program.stages:
+        for live in figures.live_at_peak(stage.program):
+            always[live.layer] += live.always_live_bytes
+            at_peak[live.layer] += live.other_bytes
+    return [
+        _layer_figures(layer)
+        | {
+            "always_live_bytes": always[layer.layer],
+            "peak_bytes": at_peak[layer.layer],
+        }
+        for layer in figures.layers(program, tile_ops)
+    ]
+
+
 def _layer_figures(layer: figures.LayerCycles) -> dict[str, Any]:
     by_phase = {f"{phase}_cycles": layer.by_phase.get(phase, 0) for phase in figures.PHASES}
-    return {"layer": layer.layer, "cycles": layer.cycles, "flops": layer.flops} | by_phase
+    return {
+        "layer": layer.layer,
+        "cycles": layer.cycles,
+        "flops": layer.flops,
+        "flop_utilisation": layer.flop_utilisation,
+        "exchange_bytes": layer.exchange_bytes,
+    } | by_phase

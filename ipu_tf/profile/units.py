@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _KIB = 1024
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
-_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 
 
 def count(value: float, unit: str = "") -> str:
@@ -18,8 +18,17 @@ def count(value: float, unit: str = "") -> str:
 
 def duration(seconds: float) -> str:
     """Returns a time in the unit that leaves at least one digit before the point."""
-    scale, unit = next((entry for entry in _SECONDS if seconds >= entry[0]), _SECONDS[-1])
-    return f"{seconds / scale:.1f} {unit}"
+    return _small(seconds, "s")
+
+
+def joules(energy: float) -> str:
+    """Returns an energy in the unit that leaves at least one digit before the point."""
+    return _small(energy, "J")
+
+
+def _small(value: float, unit: str) -> str:
+    scale, prefix = next((entry for entry in _SMALL if value >= entry[0]), _SMALL[-1])
+    return f"{value / scale:.1f} {prefix}{unit}"
 
 
 def kib(size_bytes: float) -> str:

@@ -46,6 +46,26 @@ def test_layers_come_by_cost_with_their_phases():
     assert (rest.layer, rest.by_phase) == (figures.HOST, {"forward": 100})
 
 
+def test_layers_have_their_utilisation_and_bytes():
+    device = device_program()
+    step = dataclasses.replace(
+        device.steps[1],
+        supersteps=(dataclasses.replace(device.steps[1].supersteps[0], exchange_bytes=70),),
+    )
+    steps = (device.steps[0], step, *device.steps[2:])
+    dense, rest = figures.layers(device_program(steps=steps), program().tile_ops)
+    needed = 1920 / (2 * 64 * 4) + 960 / (2 * 16 * 4)
+    assert dense.flop_utilisation == pytest.approx(needed / 900)
+    assert dense.exchange_bytes == 2 * 70
+    assert (rest.flop_utilisation, rest.exchange_bytes) == (0, 0)
+
+
+def test_what_is_live_while_a_step_runs():
+    (stage,) = device_program().stages
+    late = {live.layer: live.other_bytes for live in figures.live_at(stage.program, 3)}
+    assert late == {"net/dense": 0, "net/late": 40}
+
+
 def test_what_is_in_no_layer_is_told_from_transfers_of_the_host():
     first, *steps = device_program().steps
     of_none = dataclasses.replace(first, opcode="add")

@@ -135,7 +135,9 @@ def test_figures_are_in_the_file_for_other_readers(path, report):
     report.to_json(path)
     figures = json.loads(path.read_text())["figures"]
     assert figures[0]["cycles"] == 1000
-    assert figures[0]["layers"][0]["backward_cycles"] == 200
+    layer = figures[0]["layers"][0]
+    assert layer["backward_cycles"] == 200
+    assert (layer["always_live_bytes"], layer["peak_bytes"]) == (160, 80)
     assert [entry["ipus"][0]["fits"] for entry in figures[:2]] == [True, False]
     assert figures[2] == {"program": "net.train_step"}
 
