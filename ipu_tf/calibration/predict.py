@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ipu_tf.calibration.measured_units import parse_unit
 from ipu_tf.calibration.outcome import CannotPredict, Outcome
 from ipu_tf.calibration.params import target_of
 from ipu_tf.calibration.predict_contractions import (
@@ -26,7 +27,6 @@ from ipu_tf.calibration.predict_exchange import (
 from ipu_tf.calibration.predict_system import host, link
 from ipu_tf.calibration.predict_tile import reduction, tile_memory
 from ipu_tf.calibration.records import Record
-from ipu_tf.calibration.units import parse_unit
 from ipu_tf.machine.target import Target
 
 __all__ = ["KINDS", "CannotPredict", "predict"]

@@ -5,11 +5,11 @@ Times include the sync in front of the exchange, as the measurements do unless t
 
 from __future__ import annotations
 
+from ipu_tf.calibration.measured_units import parse_unit
 from ipu_tf.calibration.outcome import Outcome
 from ipu_tf.calibration.params import says, whole
 from ipu_tf.calibration.records import Record
 from ipu_tf.calibration.routes import route_of
-from ipu_tf.calibration.units import parse_unit
 from ipu_tf.machine import exchange, links, sync
 from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import Target

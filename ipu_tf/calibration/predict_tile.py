@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ipu_tf.calibration.library_reduction import library_reduction_cycles
+from ipu_tf.calibration.measured_units import parse_unit
 from ipu_tf.calibration.outcome import Outcome
 from ipu_tf.calibration.params import input_dtype, says, whole
 from ipu_tf.calibration.records import Record
 from ipu_tf.calibration.routes import route_of
-from ipu_tf.calibration.units import parse_unit
 from ipu_tf.machine import links
 from ipu_tf.machine import tile_memory as memory
 from ipu_tf.machine.system import system_of

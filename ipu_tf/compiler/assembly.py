@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from ipu_tf import spans
 from ipu_tf.compiler.blocks import Block, Node, Value, Values
 from ipu_tf.compiler.build import BlockBuilder
+from ipu_tf.compiler.build_state import BuildState
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.emit import Emission, program_bytes
 from ipu_tf.compiler.errors import UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType
@@ -20,10 +22,8 @@ from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.memory import tile_memory
 from ipu_tf.compiler.open_block import make_node
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.parameters import PASSING, STREAMED, place_parameters
 from ipu_tf.compiler.planner.plan import OpShape, Plan
-from ipu_tf.compiler.session import Session
 from ipu_tf.compiler.tile_program import TileProgram
 
 _LOG = logging.getLogger(__name__)
@@ -46,16 +46,16 @@ def build_program(
         IPUOutOfMemoryError: A single op does not fit, and `options` makes that an error.
         UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
     """
-    session = new_session(module, options, plans)
+    build_state = new_build_state(module, options, plans)
     with spans.span("plan and lower", "compile", program=module.name):
-        stream_in, block = lower_entry(session, module)
-    if session.unsupported:
-        error = UnsupportedOpcodeError(module.name, session.unsupported)
+        stream_in, block = lower_entry(build_state, module)
+    if build_state.unsupported:
+        error = UnsupportedOpcodeError(module.name, build_state.unsupported)
         if options.unsupported == "raise":
             raise error
         _LOG.warning("%s", error)
     with spans.span("emit", "compile", program=module.name):
-        emission = Emission(session.buffers)
+        emission = Emission(build_state.buffers)
         for node in stream_in:
             emission.node(node)
         emission.block(block)
@@ -67,7 +67,7 @@ def build_program(
             target=options.target,
             program_bytes=program_bytes(
                 [*stream_in, *block.nodes],
-                session.buffers,
+                build_state.buffers,
                 options.target,
                 share_code=options.share_code,
             ),
@@ -78,17 +78,17 @@ def build_program(
         steps=tuple(emission.steps),
         tensors=tensors,
         memory=memory,
-        unsupported={opcode: tuple(layers) for opcode, layers in session.unsupported.items()},
-        notes=tuple(session.notes),
+        unsupported={opcode: tuple(layers) for opcode, layers in build_state.unsupported.items()},
+        notes=tuple(build_state.notes),
     )
 
 
-def new_session(
+def new_build_state(
     module: Module,
     options: CompilerOptions,
     plans: Mapping[str, tuple[OpShape, Plan]],
-) -> Session:
-    """Returns the session that the blocks of a module share; arguments as for `build_program`."""
+) -> BuildState:
+    """Returns the build state of a module's blocks; arguments as for `build_program`."""
     context = LoweringContext(
         options=options,
         plans=plans,
@@ -96,14 +96,14 @@ def new_session(
         instructions={},
         balance=TileBalance(options.target.tiles),
     )
-    return Session(program=module.name, context=context.inside(module.entry_computation))
+    return BuildState(program=module.name, context=context.inside(module.entry_computation))
 
 
-def lower_entry(session: Session, module: Module) -> tuple[list[Node], Block]:
+def lower_entry(build_state: BuildState, module: Module) -> tuple[list[Node], Block]:
     """Returns the nodes that fetch the inputs first, and the ordered block of all others."""
-    parameters = place_parameters(session, module)
-    stream_in = [*_receive(module, parameters), *_stream_in(session, module, parameters)]
-    builder = BlockBuilder(session)
+    parameters = place_parameters(build_state, module)
+    stream_in = [*_receive(module, parameters), *_stream_in(build_state, module, parameters)]
+    builder = BlockBuilder(build_state)
     targets = {
         parameter.updated_by: parameters[number][0]
         for number, parameter in enumerate(module.parameters)
@@ -128,7 +128,7 @@ def lower_entry(session: Session, module: Module) -> tuple[list[Node], Block]:
     return stream_in, block
 
 
-def _stream_in(session: Session, module: Module, parameters: list[Values]) -> list[Node]:
+def _stream_in(build_state: BuildState, module: Module, parameters: list[Values]) -> list[Node]:
     """Returns the node that brings all inputs from the host, if the module has any."""
     streamed = [
         (parameter, value)
@@ -140,7 +140,7 @@ def _stream_in(session: Session, module: Module, parameters: list[Values]) -> li
         return []
     types = tuple(_array_of(value) for _, value in streamed)
     infeed = Instruction(name="inputs", opcode="infeed", type=TupleType(types))
-    lowered = session.lower(infeed, (), session.context)
+    lowered = build_state.lower(infeed, (), build_state.context)
     return [make_node(infeed, lowered, (), tuple(value.buffer for _, value in streamed))]
 
 
@@ -172,10 +172,10 @@ def _add_stream_out(builder: BlockBuilder, outputs: Values) -> None:
     """Adds the node that takes all outputs to the host."""
     if not outputs:
         return
-    session = builder.session
+    build_state = builder.build_state
     outfeed = Instruction(name="outputs", opcode="outfeed", type=TupleType(()))
     placements = [value.placement for value in outputs]
-    lowered = session.lower(outfeed, placements, session.context)
+    lowered = build_state.lower(outfeed, placements, build_state.context)
     builder.add(make_node(outfeed, lowered, outputs, ()))
 
 

@@ -36,7 +36,7 @@ class BlockBuilder(OpenBlock):
     """Lowers computations into the nodes of one block.
 
     Args:
-        session: The session that the blocks of the program share.
+        build_state: The build state that the blocks of the program share.
         layer: The layer of copies; "" gives them to the layer of the memory they fill.
         phase: Their phase of the training step.
     """
@@ -58,7 +58,7 @@ class BlockBuilder(OpenBlock):
             The arrays of its root.
         """
         instructions = computation.by_name()
-        context = self.session.context.inside(computation)
+        context = self.build_state.context.inside(computation)
         wanted = control.inner_targets(computation, instructions, targets)
         values: dict[str, Values] = {}
         for instruction in computation:
@@ -94,19 +94,19 @@ class BlockBuilder(OpenBlock):
             return _add_loop(self, instruction, operands[0], context)
         if opcode == "conditional":
             return _add_conditional(self, instruction, operands, context, targets)
-        return self._leaf(instruction, operands, context)
+        return self._lower(instruction, operands, context)
 
-    def _leaf(
+    def _lower(
         self, instruction: Instruction, operands: list[Values], context: LoweringContext
     ) -> Values:
         """Returns the arrays of an instruction that a lowering rule knows."""
         read = [value for values in operands for value in values]
-        lowered = self.session.lower(instruction, [value.placement for value in read], context)
+        lowered = self.build_state.lower(instruction, [value.placement for value in read], context)
         if lowered.view_of is not None:
             return self._view(instruction, lowered, operands[lowered.view_of][0], read)
         is_constant = instruction.opcode == "constant"
         writes = tuple(
-            self.session.new_buffer(
+            self.build_state.new_buffer(
                 placement,
                 name=instruction.name,
                 layer=instruction.layer,
@@ -152,7 +152,7 @@ class BlockBuilder(OpenBlock):
         if is_elementwise(instruction):
             candidates += operands
         result = lowered.results[0]
-        buffers = self.session.buffers
+        buffers = self.build_state.buffers
         return tuple(
             dict.fromkeys(
                 value.buffer
@@ -178,12 +178,12 @@ class BlockBuilder(OpenBlock):
             results=stored,
             arguments=frozenset(value.buffer for value in arguments),
         )
-        schedule_block(block, self.session.buffers)
+        schedule_block(block, self.build_state.buffers)
         return block
 
     def spawn(self, instruction: Instruction) -> BlockBuilder:
         """Returns the builder of a block that an instruction of this one runs."""
-        return BlockBuilder(self.session, layer=instruction.layer, phase=instruction.phase)
+        return BlockBuilder(self.build_state, layer=instruction.layer, phase=instruction.phase)
 
 
 def _add_loop(
@@ -203,9 +203,9 @@ def _add_loop(
         trips = 1
         most = instruction.attributes.get("max_trip_count")
         times = "an unknown number of times" + ("" if most is None else f", at most {most}")
-        builder.session.notes[f"The loop {_where(instruction)} runs {times}; one is counted."] = (
-            None
-        )
+        builder.build_state.notes[
+            f"The loop {_where(instruction)} runs {times}; one is counted."
+        ] = None
     fixed = control.unchanged(body, len(state))
     carried = tuple(
         value
@@ -256,7 +256,7 @@ def _add_conditional(
         for name, values in zip(instruction.computations, operands[1:], strict=True)
     ]
     longest = max(range(len(branches)), key=lambda branch: branches[branch].cycles())
-    builder.session.notes[
+    builder.build_state.notes[
         f"Of the {len(branches)} branches of the conditional {_where(instruction)} the one that "
         "takes longest is counted."
     ] = None
@@ -265,7 +265,7 @@ def _add_conditional(
     node = _control_node(builder, instruction, read, context)
     node.bodies = ((chosen, 1),)
     node.idle_bodies = tuple(block for block in branches if block is not chosen)
-    find = builder.session.buffers.find
+    find = builder.build_state.buffers.find
     shared = {find(value.buffer) for value in outside}
     made = dict.fromkeys(find(value.buffer) for value in chosen.results)
     node.writes = tuple(buffer for buffer in made if buffer not in shared)
@@ -311,7 +311,7 @@ def _control_node(
 ) -> Node:
     """Returns the node of a loop or conditional, with the cost of control itself."""
     placements = [value.placement for value in read]
-    lowered = builder.session.lower(instruction, placements, context)
+    lowered = builder.build_state.lower(instruction, placements, context)
     return Node(
         instruction=instruction,
         lowered=lowered,

@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Computation, Module
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 
 _CANONICAL = 2

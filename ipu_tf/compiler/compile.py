@@ -10,10 +10,10 @@ from types import MappingProxyType
 from ipu_tf import spans
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.cache import ProgramCache, fingerprint
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.device_program import DeviceProgram, on_one_ipu
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, out_of_memory, out_of_streaming_memory
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.deploy import deploy
 from ipu_tf.compiler.pipeline.deployment import Deployment

@@ -22,7 +22,7 @@ def store(block: OpenBlock, results: Values, targets: Mapping[int, Value]) -> Va
         targets: Targets of the results, by their number. A target is memory of the caller, and
             no two are the same.
     """
-    find = block.session.buffers.find
+    find = block.build_state.buffers.find
     stored = list(results)
     away = {
         number: target
@@ -30,7 +30,7 @@ def store(block: OpenBlock, results: Values, targets: Mapping[int, Value]) -> Va
         if find(results[number].buffer) != find(target.buffer)
     }
     values = _with_makers(block, results, away)
-    users = _Users(block.nodes, block.session.buffers)
+    users = _Users(block.nodes, block.build_state.buffers)
     for number, target in targets.items():
         made_by = results[number].made_by
         if number not in away and made_by is not None:  # A conditional has stored it there.
@@ -50,7 +50,7 @@ def _with_makers(
 
     Copies a result that comes from outside (an argument in another place) or is stored twice.
     """
-    buffers = block.session.buffers
+    buffers = block.build_state.buffers
     writers = _Users(block.nodes, buffers).writers
     taken: set[int] = set()
     values = {}
@@ -68,7 +68,7 @@ def _with_makers(
 
 def _make_in_place(block: OpenBlock, users: _Users, value: Value, target: Value) -> bool:
     """Places a result directly in its target's memory and returns whether that is possible."""
-    buffers = block.session.buffers
+    buffers = block.build_state.buffers
     memory, place = buffers.find(value.buffer), buffers.find(target.buffer)
     alike = buffers[memory].footprint == target.placement.footprint
     if not alike or value.placement != target.placement:
@@ -86,11 +86,11 @@ def _make_in_place(block: OpenBlock, users: _Users, value: Value, target: Value)
 
 def _copy_into(block: OpenBlock, users: _Users, value: Value, target: Value) -> int:
     """Returns the index of a node that copies a result into its target's memory."""
-    name = block.session.buffers[target.buffer].name
+    name = block.build_state.buffers[target.buffer].name
     node = block.move(value, target, name=f"{name}.update")
     node.fills = target.buffer
     index = block.add(node)
-    users.put_before(block.session.buffers.find(target.buffer), index)
+    users.put_before(block.build_state.buffers.find(target.buffer), index)
     return index
 
 

@@ -7,23 +7,25 @@ from collections.abc import Sequence
 
 from ipu_tf.compiler import lowering
 from ipu_tf.compiler.blocks import Buffers, Node, Value
+from ipu_tf.compiler.build_state import BuildState
 from ipu_tf.compiler.hlo import Array, Instruction, Phase
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
-from ipu_tf.compiler.session import Session
 
 
 class OpenBlock:
     """The nodes of one block so far.
 
     Args:
-        session: The session that the blocks of the program share.
+        build_state: The build state that the blocks of the program share.
         layer: The layer of copies; "" gives them to the layer of the memory they fill.
         phase: Their phase of the training step.
     """
 
-    def __init__(self, session: Session, *, layer: str = "", phase: Phase = "update") -> None:
-        self.session = session
+    def __init__(
+        self, build_state: BuildState, *, layer: str = "", phase: Phase = "update"
+    ) -> None:
+        self.build_state = build_state
         self.layer = layer
         self.phase = phase
         self.nodes: list[Node] = []
@@ -49,10 +51,10 @@ class OpenBlock:
             placement: Placement of the copy; None for that of the value.
             caller: The instruction that needs the copy; None for the block.
         """
-        buffers = self.session.buffers
+        buffers = self.build_state.buffers
         placement = placement or value.placement.stored
         layer = caller.layer if caller else self.layer
-        buffer = self.session.new_buffer(placement, name=name, layer=layer)
+        buffer = self.build_state.new_buffer(placement, name=name, layer=layer)
         target = Value(placement=placement, buffer=buffer)
         node = self.move(value, target, name=name, caller=caller)
         node.writes = (buffer,)
@@ -72,15 +74,15 @@ class OpenBlock:
             name: Name of the copy.
             caller: The instruction that needs the copy; None for the block.
         """
-        session = self.session
+        build_state = self.build_state
         instruction = Instruction(
             name=name,
             opcode="copy",
             type=Array("u8", (value.placement.bytes,)),
-            layer=self.layer or session.buffers[target.buffer].layer,
+            layer=self.layer or build_state.buffers[target.buffer].layer,
             phase=caller.phase if caller else self.phase,
         )
-        supersteps = lowering.relayout(value.placement, target.placement, session.context)
+        supersteps = lowering.relayout(value.placement, target.placement, build_state.context)
         return make_node(instruction, LoweredInstruction(supersteps=supersteps), [value], ())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ipu_tf.compiler.blocks import Block, Buffers, Node
 from ipu_tf.compiler.layouts.footprint import Footprint
-from ipu_tf.compiler.schedule import Task, TaskGraph, peak_bytes, schedule, taken_over
+from ipu_tf.compiler.task_schedule import Task, TaskGraph, peak_bytes, schedule, taken_over
 
 
 def schedule_block(block: Block, buffers: Buffers) -> None:

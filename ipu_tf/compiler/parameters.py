@@ -12,16 +12,16 @@ from typing import TypeAlias
 
 from ipu_tf.compiler import lowering
 from ipu_tf.compiler.blocks import Value, Values
+from ipu_tf.compiler.build_state import BuildState
 from ipu_tf.compiler.control import array_count
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Role, Type
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.compiler.planner.plan import PlanDoesNotFit
-from ipu_tf.compiler.session import Session
 from ipu_tf.compiler.tile_program import Category
 
 _CATEGORIES: Mapping[Role, Category] = {
@@ -48,12 +48,12 @@ _Name: TypeAlias = tuple[str, int]
 """An array: the instruction that makes it, and its number in the result."""
 
 
-def place_parameters(session: Session, module: Module) -> list[Values]:
+def place_parameters(build_state: BuildState, module: Module) -> list[Values]:
     """Returns the arrays of every entry parameter, by parameter number."""
     entry = module.entry_computation
     found = {i.attributes["parameter_number"]: i for i in entry if i.opcode == "parameter"}
     groups = _Groups(module)
-    wishes = _wishes(session, module, groups, found.values())
+    wishes = _wishes(build_state, module, groups, found.values())
     placed: list[Values] = []
     for number, parameter in enumerate(module.parameters):
         instruction = found[number]
@@ -62,9 +62,9 @@ def place_parameters(session: Session, module: Module) -> list[Values]:
             group = groups.find((instruction.name, index))
             placement = _fitted(wishes.get(group), array)
             if placement is None:
-                placement = lowering.spread(array, session.context)
+                placement = lowering.spread(array, build_state.context)
                 wishes.setdefault(group, placement)
-            buffer = session.new_buffer(
+            buffer = build_state.new_buffer(
                 placement,
                 name=parameter.name,
                 layer=parameter.layer,
@@ -84,7 +84,7 @@ def _fitted(wish: Placement | None, array: Array) -> Placement | None:
 
 
 def _wishes(
-    session: Session,
+    build_state: BuildState,
     module: Module,
     groups: _Groups,
     parameters: Iterable[Instruction],
@@ -96,20 +96,20 @@ def _wishes(
             elements.setdefault(groups.find((parameter.name, number)), array.elements)
     wishes: dict[_Name, Placement] = {}
     for computation in _called_first_to_last(module):
-        context = session.context.inside(computation)
+        context = build_state.context.inside(computation)
         for instruction in computation:
             for index, operand in enumerate(instruction.operands):
                 group = groups.find((operand, 0))
                 if group in wishes or group not in elements:
                     continue
-                wish = _wish(session, instruction, index, context)
+                wish = _wish(build_state, instruction, index, context)
                 if wish is not None and wish.elements == elements[group]:
                     wishes[group] = wish
     return wishes
 
 
 def _wish(
-    session: Session, instruction: Instruction, index: int, context: LoweringContext
+    build_state: BuildState, instruction: Instruction, index: int, context: LoweringContext
 ) -> Placement | None:
     """Returns the placement an instruction prefers for an operand, if it has a cost and a plan.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 
 

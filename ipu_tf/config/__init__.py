@@ -17,9 +17,7 @@ from ipu_tf.config.flags import (
     poplar_flags,
     running_on_ipu_model,
 )
-from ipu_tf.config.ipu_config import IPUConfig
-from ipu_tf.config.metadata import AttributeMetadata
-from ipu_tf.config.system import (
+from ipu_tf.config.installed import (
     borrowed_device,
     configure_ipu_system,
     device_configuration,
@@ -27,6 +25,8 @@ from ipu_tf.config.system import (
     on_reset,
     reset_ipu_configuration,
 )
+from ipu_tf.config.ipu_config import IPUConfig
+from ipu_tf.config.metadata import AttributeMetadata
 
 __all__ = [
     "AttributeMetadata",

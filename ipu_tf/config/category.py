@@ -87,11 +87,11 @@ class Category(Declared):
         # An object without a name keeps Python from adding a suggestion of its own.
         return UnknownOptionError(message, obj=self)
 
-    def _leaves(self) -> Iterator[tuple[str, Any]]:
+    def _option_values(self) -> Iterator[tuple[str, Any]]:
         """Yields the dotted name and the value of every option, in the order of declaration."""
         for name in self._hints:
             if name in self._categories:
-                yield from self.__dict__[name]._leaves()
+                yield from self.__dict__[name]._option_values()
             else:
                 yield self._prefix + name, self.__dict__[name]
 
@@ -134,7 +134,7 @@ class Category(Declared):
         Poplar's options their names.
         """
         table = attribute_table(self._root)
-        return {name: _encode(table[name], value) for name, value in self._leaves()}
+        return {name: _encode(table[name], value) for name, value in self._option_values()}
 
     def from_dict(self, values: Mapping[str, Any]) -> None:
         """Takes over the values of a dictionary written by `to_dict`.
@@ -151,7 +151,7 @@ class Category(Declared):
                 dictionary does not describe a target or a system.
             TypeError: A value is of the wrong type.
         """
-        current = dict(self._leaves())
+        current = dict(self._option_values())
         table = attribute_table(self._root)
         for name in values:
             if name not in current:
@@ -194,17 +194,17 @@ class Category(Declared):
         self.from_dict(json.loads(text))
 
     def __str__(self) -> str:
-        return "\n".join(f"{name} = {value!r}" for name, value in self._leaves())
+        return "\n".join(f"{name} = {value!r}" for name, value in self._option_values())
 
     def __repr__(self) -> str:
         table = attribute_table(self._root)
-        changed = [f"{n}={v!r}" for n, v in self._leaves() if v != table[n].default]
+        changed = [f"{n}={v!r}" for n, v in self._option_values() if v != table[n].default]
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
 def option_values(category: Category) -> Iterator[tuple[str, Any]]:
     """Yields the dotted name and the value of every option at or below a category."""
-    return category._leaves()
+    return category._option_values()
 
 
 def option_value(category: Category, full_name: str) -> Any:

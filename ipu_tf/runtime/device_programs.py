@@ -15,10 +15,10 @@ import tensorflow as tf
 
 from ipu_tf import spans
 from ipu_tf.compiler.compile import compile_program
+from ipu_tf.compiler.compiler_options import DEFAULT_BLOCK, CompilerOptions, PlanningOptions
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.options import DEFAULT_BLOCK, CompilerOptions, PlanningOptions
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.compiler.traced_step import TracedStep

@@ -34,7 +34,8 @@ from ipu_tf.ops.twins import (
 )
 from ipu_tf.programs.op_names import LOSS, LayerScopes, scope_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
-from ipu_tf.runtime import attributes, float_checks, index_checks, list_sizes, slices
+from ipu_tf.runtime import float_checks, index_checks, list_sizes, slices
+from ipu_tf.runtime import op_attributes as attributes
 
 Create = Callable[..., tf.Operation]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ipu_tf.compiler.assembly import build_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo.text import parse
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine import target
 from tests.compiler.simple_lowering import CONTROL_CYCLES
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.assembly import build_program, lower_entry, new_session
+from ipu_tf.compiler.assembly import build_program, lower_entry, new_build_state
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, TupleType
 from ipu_tf.compiler.layouts.footprint import bytes_on_tile
 from ipu_tf.compiler.memory import CATEGORIES
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine import target
 
 pytestmark = pytest.mark.usefixtures("simple_lowering")
@@ -85,16 +85,16 @@ def symbols_of(module):
 def test_every_step_reads_what_it_should_and_variables_end_with_their_new_values(module):
     """Runs the ordered nodes on memory that holds names of values instead of numbers."""
     entry = module.entry_computation
-    session = new_session(module, OPTIONS, {})
-    _, block = lower_entry(session, module)
-    symbols, find = symbols_of(module), session.buffers.find
+    build_state = new_build_state(module, OPTIONS, {})
+    _, block = lower_entry(build_state, module)
+    symbols, find = symbols_of(module), build_state.buffers.find
     root = entry.instructions[-1]
     new = {parameter.updated_by: parameter.name for parameter in module.parameters}
     new.pop(None, None)
     names = {parameter.name: f"p{n}" for n, parameter in enumerate(module.parameters)}
     holds, parameter_buffers = {}, {}
-    for number in range(len(session.buffers)):
-        buffer = session.buffers[number]
+    for number in range(len(build_state.buffers)):
+        buffer = build_state.buffers[number]
         if buffer.name in names or buffer.category == "constants":
             holds[find(number)] = names.get(buffer.name, buffer.name)
             parameter_buffers.setdefault(buffer.name, number)

@@ -6,10 +6,10 @@ import pytest
 
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.compile import check_memory
+from ipu_tf.compiler.compiler_options import CompilerOptions, PlanningOptions
 from ipu_tf.compiler.device_program import on_one_ipu
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError, out_of_memory
 from ipu_tf.compiler.hlo.text import parse
-from ipu_tf.compiler.options import CompilerOptions, PlanningOptions
 from ipu_tf.machine import target
 
 pytestmark = pytest.mark.usefixtures("simple_lowering")

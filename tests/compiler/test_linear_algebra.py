@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf.compiler.compile import compile_program
-from ipu_tf.compiler.options import CompilerOptions
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from tests.compiler import modules
 
 FUNCTIONS = {

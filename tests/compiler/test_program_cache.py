@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from ipu_tf.compiler.cache import ProgramCache, fingerprint
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter
 from ipu_tf.compiler.hlo.text import parse
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.planner.plan import MatMulPlan, MatMulShape
 from ipu_tf.machine import SYSTEMS, target
 

@@ -6,9 +6,9 @@ import pytest
 
 from ipu_tf.compiler import ordering
 from ipu_tf.compiler.compile import compile_program
-from ipu_tf.compiler.options import CompilerOptions
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.passes.simplify import simplify
-from ipu_tf.compiler.schedule import peak_bytes, schedule
+from ipu_tf.compiler.task_schedule import peak_bytes, schedule
 from ipu_tf.machine import target
 from tests.compiler import modules
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from ipu_tf.compiler.compile import compile_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.detailed import detailed
 from ipu_tf.compiler.layouts.layout import Axis
 from ipu_tf.compiler.layouts.layout_form import blocks
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.tile_work import PlanWork, dealt, held_elements
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.planner.plan import MatMulPlan, MatMulShape
 from ipu_tf.compiler.planner.plan_steps import plan_supersteps
 from ipu_tf.machine.target import target

@@ -92,9 +92,11 @@ OPTIONS = {
 
 def test_options_have_their_names_types_and_defaults():
     config = IPUConfig()
-    metadata = {name: config.get_attribute_metadata(name) for name in dict(config._leaves())}
+    metadata = {name: config.get_attribute_metadata(name) for name in dict(config._option_values())}
     assert {name: (m.type, m.default) for name, m in metadata.items()} == OPTIONS
-    assert dict(config._leaves()) == {name: default for name, (_, default) in OPTIONS.items()}
+    assert dict(config._option_values()) == {
+        name: default for name, (_, default) in OPTIONS.items()
+    }
 
 
 def test_every_option_is_described():

@@ -12,7 +12,7 @@ from ipu_tf.compiler.planner.planner import plan_conv, plan_matmul
 from ipu_tf.ops.op_shapes import OpInputs
 from ipu_tf.ops.reference import Rounding
 from ipu_tf.ops.twins import STOCK_OF, TWINS
-from ipu_tf.runtime import attributes
+from ipu_tf.runtime import op_attributes as attributes
 from tests.ops.tile_op_calls import operands, run_op, run_reference
 
 

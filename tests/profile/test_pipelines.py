@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ipu_tf.compiler.compile import compile_program
-from ipu_tf.compiler.options import CompilerOptions
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.machine.target import target
 from ipu_tf.profile.json_format import ReportFileError

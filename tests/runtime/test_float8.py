@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.compiler.compile import compile_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.errors import UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import parse
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine.target import CHIPS
 
 X = np.linspace(-1, 1, 64).reshape(8, 8).astype("float32")

@@ -6,7 +6,7 @@ numbers, sorting, linear algebra, normalisation, collectives, the host, control 
 """
 
 from ipu_tf.compiler.lowering.dispatch import lower, preferred_placement
-from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import spread
 from ipu_tf.compiler.lowering.relayout import relayout
 

@@ -13,8 +13,8 @@ from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
 from ipu_tf.compiler.lowering.tile_work import StageWork

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Computation, Instruction
 from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.machine.target import Target
 

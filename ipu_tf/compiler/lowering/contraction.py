@@ -18,8 +18,8 @@ from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contraction_layout import plan_layout
 from ipu_tf.compiler.lowering.contraction_shape import conv_shape, dot_shape
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import on_tiles
 from ipu_tf.compiler.lowering.messages import unknown_met
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array

@@ -23,7 +23,7 @@ from ipu_tf.compiler.hlo import (
     Window,
     WindowDimension,
 )
-from ipu_tf.compiler.lowering.errors import LoweringError
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.planner.shapes import ConvShape, MatMulShape
 from ipu_tf.compiler.planner.windows import window_extent, window_span
 from ipu_tf.machine.cost import ceil_div

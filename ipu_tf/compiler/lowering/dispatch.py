@@ -23,8 +23,8 @@ from ipu_tf.compiler.lowering import (
     window,
 )
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.planner.plan import PlanDoesNotFit

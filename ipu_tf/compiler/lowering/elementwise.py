@@ -12,11 +12,11 @@ from ipu_tf.compiler.hlo import Array, Computation, Instruction
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of
-from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages
 from ipu_tf.compiler.lowering.traffic import NOTHING, move
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
@@ -60,7 +60,7 @@ def operation(
     except ValueError as error:
         raise LoweringError(instruction, str(error)) from None
     flops = result.elements * _flops_per_element(instruction.opcode, dtype)
-    return _lowered(instruction, operands, placement, vertex, flops, context)
+    return _lower_pass(instruction, operands, placement, vertex, flops, context)
 
 
 def convert(
@@ -75,7 +75,7 @@ def convert(
         vertex = cached.convert(placement.tile_elements, source, result.dtype, context.target)
     except ValueError as error:
         raise LoweringError(instruction, str(error)) from None
-    return _lowered(instruction, operands, placement, vertex, 0, context)
+    return _lower_pass(instruction, operands, placement, vertex, 0, context)
 
 
 def fusion(
@@ -91,7 +91,7 @@ def fusion(
     except ValueError as error:
         raise LoweringError(instruction, str(error)) from None
     views = _views_inside(body, operands, placement)
-    return _lowered(
+    return _lower_pass(
         instruction, views, placement, vertex, result.elements * flops_per_element, context
     )
 
@@ -112,7 +112,7 @@ def result_placement(
     return spread(result, context) if best is None else like(best[1], result)
 
 
-def _lowered(
+def _lower_pass(
     instruction: Instruction,
     operands: Sequence[Placement],
     placement: Placement,
@@ -124,7 +124,7 @@ def _lowered(
     traffic = sum((move(operand, placement) for operand in operands), NOTHING)
     stage = Stage(name=instruction.opcode, where=placement, traffic=traffic, vertex=vertex)
     in_place = next((index for index, operand in enumerate(operands) if operand == placement), None)
-    return lowered((stage,), (placement,), context.target, in_place=in_place, flops=flops)
+    return lower_stages((stage,), (placement,), context.target, in_place=in_place, flops=flops)
 
 
 def _fused(

@@ -8,8 +8,8 @@ from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import reflections, rotations
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, spread
 from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.sorting import top_k

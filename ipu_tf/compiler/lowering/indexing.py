@@ -18,7 +18,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, on_tiles, product
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array, root_opcode
-from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages
 from ipu_tf.compiler.lowering.table_plan import TablePlan, plan_table
 from ipu_tf.compiler.lowering.traffic import Traffic, collect, move, to_all
 from ipu_tf.machine.cost import ceil_div
@@ -82,7 +82,7 @@ def gather(
                 vertex=cached.multi_slice(share, own, table.dtype, context.target),
             )
         )
-    return lowered(stages, (result,), context.target, scratch=scratch)
+    return lower_stages(stages, (result,), context.target, scratch=scratch)
 
 
 def scatter(
@@ -130,7 +130,7 @@ def scatter(
         ]
     placements = tuple(_table_like(where, result) for result in results)
     adds = combiner == "add" and table.dtype.startswith(("f", "bf"))
-    return lowered(
+    return lower_stages(
         stages,
         placements,
         context.target,

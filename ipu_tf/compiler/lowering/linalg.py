@@ -14,11 +14,11 @@ from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contraction_shape import dtype_of
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import product, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages
 from ipu_tf.compiler.lowering.tile_work import PlanWork
 from ipu_tf.compiler.lowering.traffic import move, to_all
 from ipu_tf.compiler.planner.plan_steps import plan_supersteps
@@ -50,7 +50,7 @@ def cholesky(
         for step in _matmul(batch, rest, block, rest, dtype, times, context)
     )
     return _with_steps(
-        lowered(stages, (result,), context.target, flops=batch * size**3 // 3), updates
+        lower_stages(stages, (result,), context.target, flops=batch * size**3 // 3), updates
     )
 
 
@@ -74,7 +74,7 @@ def triangular_solve(
         for step in _matmul(batch, rest, block, sides, dtype, times, context)
     )
     return _with_steps(
-        lowered(stages, (result,), context.target, flops=batch * size**2 * sides), updates
+        lower_stages(stages, (result,), context.target, flops=batch * size**2 * sides), updates
     )
 
 

@@ -16,7 +16,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import element_bytes, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, move, to_all
 from ipu_tf.machine.cost import ceil_div
 
@@ -31,7 +31,7 @@ def copy(
     stage = Stage(
         name="copy", where=result, traffic=move(operands[0], result), vertex=vertex, into_place=True
     )
-    return lowered((stage,), (result,), context.target)
+    return lower_stages((stage,), (result,), context.target)
 
 
 def concatenate(
@@ -45,7 +45,7 @@ def concatenate(
     if traffic == NOTHING:
         vertex = cached.copy(result.tile_elements, array.dtype, context.target)
     stage = Stage(name="concatenate", where=result, traffic=traffic, vertex=vertex, into_place=True)
-    return lowered((stage,), (result,), context.target)
+    return lower_stages((stage,), (result,), context.target)
 
 
 def pad(
@@ -65,7 +65,7 @@ def pad(
         ),
         Stage(name="pad", where=result, traffic=_into(result, operands[:1]), into_place=True),
     )
-    return lowered(stages, (result,), context.target)
+    return lower_stages(stages, (result,), context.target)
 
 
 def iota(
@@ -76,7 +76,7 @@ def iota(
     result = spread(array, context)
     vertex = cached.iota(result.tile_elements, array.dtype, context.target)
     stage = Stage(name="iota", where=result, vertex=vertex)
-    return lowered((stage,), (result,), context.target)
+    return lower_stages((stage,), (result,), context.target)
 
 
 def dynamic_slice(
@@ -95,7 +95,7 @@ def dynamic_slice(
             ceil_div(share, workers), workers, array_of(instruction).dtype, context.target
         ),
     )
-    return lowered((stage,), (result,), context.target)
+    return lower_stages((stage,), (result,), context.target)
 
 
 def dynamic_update_slice(
@@ -126,7 +126,7 @@ def dynamic_update_slice(
             ),
         )
     )
-    return lowered(stages, (result,), context.target, in_place=0)
+    return lower_stages(stages, (result,), context.target, in_place=0)
 
 
 def _into(result: Placement, operands: Sequence[Placement]) -> Traffic:

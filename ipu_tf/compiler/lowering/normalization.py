@@ -12,7 +12,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.reduce import Reduction, reduction_stages
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages
 from ipu_tf.compiler.lowering.traffic import collect, move
 
 _APPLY = ("subtract", "multiply", "multiply", "add")
@@ -68,7 +68,9 @@ def batch_norm(
         for result in arrays(instruction.type)
     )
     sums = 2 * _REDUCTIONS[instruction.opcode]
-    return lowered(stages, results, context.target, flops=array.elements * (len(operations) + sums))
+    return lower_stages(
+        stages, results, context.target, flops=array.elements * (len(operations) + sums)
+    )
 
 
 RULES: Mapping[str, Rule] = dict.fromkeys(_REDUCTIONS, batch_norm)

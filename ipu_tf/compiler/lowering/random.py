@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of
-from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages
 from ipu_tf.compiler.lowering.traffic import NOTHING, to_all
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
@@ -39,7 +39,7 @@ def rng(
     vertex = _DRAW[distribution](result.tile_elements, array.dtype, context.target)
     traffic = sum((to_all(operand, result.tiles) for operand in operands), NOTHING)
     stage = Stage(name="draw", where=result, traffic=traffic, vertex=vertex)
-    return lowered((stage,), (result,), context.target)
+    return lower_stages((stage,), (result,), context.target)
 
 
 def rng_bit_generator(
@@ -54,7 +54,7 @@ def rng_bit_generator(
     vertex = vertices.random_bits(result.tile_elements, bits.dtype, context.target)
     traffic = sum((to_all(operand, result.tiles) for operand in operands), NOTHING)
     stage = Stage(name="draw bits", where=result, traffic=traffic, vertex=vertex)
-    return lowered((stage,), (*(operands[0].stored for _ in states), result), context.target)
+    return lower_stages((stage,), (*(operands[0].stored for _ in states), result), context.target)
 
 
 RULES: Mapping[str, Rule] = {"rng": rng, "rng-bit-generator": rng_bit_generator}

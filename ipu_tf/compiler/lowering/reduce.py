@@ -11,8 +11,8 @@ from ipu_tf.compiler.layouts.layout_views import reduced
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import (
     arrays,
     like,
@@ -23,7 +23,7 @@ from ipu_tf.compiler.lowering.mapping import (
 from ipu_tf.compiler.lowering.messages import held_extents
 from ipu_tf.compiler.lowering.reduction_plan import plan_stages
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lowered, supersteps
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages, supersteps
 from ipu_tf.compiler.lowering.traffic import Traffic, move
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
@@ -70,7 +70,7 @@ def reduce(
         )
     stages, placement = reduction_stages(reduction, operands[: len(results)], context)
     is_float = reduction.operand.dtype.startswith(("f", "bf"))
-    return lowered(
+    return lower_stages(
         stages,
         tuple(like(placement, result) for result in results),
         context.target,

@@ -16,7 +16,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, on_tiles, product, spread
 from ipu_tf.compiler.lowering.rules import array_of, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages
 from ipu_tf.compiler.lowering.traffic import collect, move, to_all
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
@@ -38,7 +38,7 @@ def factor(
     )
     results = (where, spread(factors, context))
     flops = _flops(matrix, count, length)
-    return lowered(stages, results, context.target, flops=flops)
+    return lower_stages(stages, results, context.target, flops=flops)
 
 
 def orthogonal(
@@ -50,7 +50,7 @@ def orthogonal(
     count, length = _reflectors(operand_array(instruction, 0, context))
     flops = _flops(matrix, count, length)
     stages = _applying(matrix, count, length, where, context)
-    return lowered(stages, (where,), context.target, flops=flops)
+    return lower_stages(stages, (where,), context.target, flops=flops)
 
 
 def _columns(matrix: Array, context: LoweringContext) -> Placement:

@@ -15,10 +15,10 @@ from ipu_tf.compiler.hlo import Array, Instruction
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, on_tiles, product, spread
-from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages
 from ipu_tf.compiler.lowering.traffic import move, to_all
 from ipu_tf.machine.cost import ceil_div
 
@@ -48,7 +48,7 @@ def eigen(
     )
     # Three operations an element: two products and their sum.
     flops = 3 * _ROTATED * rounds * batch * size * size
-    return lowered(stages, (where, spread(values, context)), context.target, flops=flops)
+    return lower_stages(stages, (where, spread(values, context)), context.target, flops=flops)
 
 
 def _sweeps(instruction: Instruction) -> int:

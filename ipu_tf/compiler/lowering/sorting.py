@@ -10,7 +10,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, on_tiles, spread_tiles
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lowered, supersteps
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages, supersteps
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, collect, move
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
@@ -35,7 +35,7 @@ def sort(
         key=lambda stages: sum(step.total_cycles for step in supersteps(stages, target)),
     )
     results = tuple(like(stages[0].where, array) for array in arrays(instruction.type))
-    return lowered(stages, results, target)
+    return lower_stages(stages, results, target)
 
 
 def _sort_stages(
@@ -131,7 +131,7 @@ def top_k(
                 vertex=vertices.top_k(received, own_rows * k, keys.dtype, target),
             )
         )
-    return lowered(stages, tuple(like(last, array) for array in results), target)
+    return lower_stages(stages, tuple(like(last, array) for array in results), target)
 
 
 RULES: Mapping[str, Rule] = {"sort": sort, "topk": top_k}

@@ -39,7 +39,7 @@ class Stage:
     times: int = 1
 
 
-def lowered(
+def lower_stages(
     stages: Sequence[Stage],
     results: Sequence[Placement],
     target: Target,

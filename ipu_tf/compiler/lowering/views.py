@@ -12,8 +12,8 @@ from ipu_tf.compiler.layouts.layout_views import keeps_reversed, transposed
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.elementwise import broadcast_view
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import (
     arrays,
     element_bytes,

@@ -13,7 +13,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, product, spread
 from ipu_tf.compiler.lowering.messages import held_extents
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lowered
+from ipu_tf.compiler.lowering.steps import Stage, lower_stages
 from ipu_tf.compiler.lowering.traffic import Traffic, collect, move
 from ipu_tf.compiler.planner.windows import window_span
 from ipu_tf.machine import vertices
@@ -40,7 +40,7 @@ def reduce_window(
     )
     traffic = _halo(operands[0], operand, results[0], window, result)
     stage = Stage(name="reduce windows", where=result, traffic=traffic, vertex=vertex)
-    return lowered(
+    return lower_stages(
         (stage,),
         tuple(like(result, array) for array in results),
         context.target,
@@ -72,7 +72,7 @@ def select_and_scatter(
         vertex=vertex,
     )
     flops = source.elements * window.size if _is_float(operand) else 0
-    return lowered((stage,), (result,), context.target, flops=flops)
+    return lower_stages((stage,), (result,), context.target, flops=flops)
 
 
 def _scan(
@@ -94,7 +94,7 @@ def _scan(
     vertex = vertices.scan(ceil_div(rows, tiles), row, array.dtype, context.target)
     stage = Stage(name="scan", where=where, traffic=move(operands[0], where), vertex=vertex)
     flops = array.elements if _is_float(array) else 0
-    return lowered((stage,), (where,), context.target, flops=flops)
+    return lower_stages((stage,), (where,), context.target, flops=flops)
 
 
 def _scanned_axis(operand: Array, window: Window) -> int | None:

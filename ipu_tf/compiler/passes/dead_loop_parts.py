@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, TupleType
 from ipu_tf.compiler.passes import dead_code
-from ipu_tf.compiler.passes.loops import (
+from ipu_tf.compiler.passes.loop_state import (
     Loop,
     is_used_whole,
     loops_of,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.passes.known_values import kept_parts
-from ipu_tf.compiler.passes.loops import Loop, loops_of, parameter_of, parts_of
+from ipu_tf.compiler.passes.loop_state import Loop, loops_of, parameter_of, parts_of
 from ipu_tf.compiler.passes.rewrite import (
     CONTROL,
     SOURCES,

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.compiler.assembly import build_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Offload
 from ipu_tf.compiler.pipeline.fifo import stashed

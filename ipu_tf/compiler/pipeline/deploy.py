@@ -9,11 +9,11 @@ import numpy as np
 
 from ipu_tf import spans
 from ipu_tf.compiler.assembly import build_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.device_program import Crossing, DeviceProgram, IpuMemory, StageProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import Module, Parameter
 from ipu_tf.compiler.memory import CATEGORIES
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
 from ipu_tf.compiler.pipeline.conditionals import split_conditionals

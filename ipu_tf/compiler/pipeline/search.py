@@ -7,9 +7,9 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.balance import (
     LayerFigures,

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from ipu_tf.internals.keras import KerasDataAdapter, keras_data_adapter
 from ipu_tf.keras.data import lengths
+from ipu_tf.keras.data.epoch_steps import epoch_steps
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.data.lengths import Use
 from ipu_tf.keras.data.preparation import Data
-from ipu_tf.keras.data.schedules import schedule
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class Source:
     Attributes:
         adapter: Keras' adapter of the data.
         dataset: Yields batches of one replica.
-        restarts: See `schedules.schedule`.
+        restarts: See `epoch_steps`.
     """
 
     adapter: KerasDataAdapter
@@ -83,7 +83,7 @@ def infeed(batches: Source, use: Use, *, prefetch_depth: int) -> Infeed:
     return Infeed(
         adapter,
         batches.dataset,
-        schedule(adapter.num_batches, use, restarts=batches.restarts),
+        epoch_steps(adapter.num_batches, use, restarts=batches.restarts),
         subject=use.subject,
         replicas=use.replicas,
         prefetch_depth=prefetch_depth,

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals.keras import KerasDataAdapter
-from ipu_tf.keras.data.schedules import Schedule
+from ipu_tf.keras.data.epoch_steps import EpochSteps
 
 
 class Infeed(KerasDataAdapter):
@@ -33,7 +33,7 @@ class Infeed(KerasDataAdapter):
         self,
         adapter: KerasDataAdapter,
         dataset: tf.data.Dataset,
-        schedule: Schedule,
+        schedule: EpochSteps,
         *,
         subject: str,
         replicas: int = 1,

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from ipu_tf.keras.data import lengths, narrowing
 from ipu_tf.keras.data.lengths import Use
-from ipu_tf.keras.leaves import ROLES, by_role, has_roles, map_leaves, named_leaves
+from ipu_tf.keras.data.named_arrays import ROLES, arrays_by_name, by_role, has_roles, map_arrays
 from ipu_tf.runtime import static_shapes
 
 
@@ -101,16 +101,16 @@ def training_and_validation(
     fraction = _fraction(arguments["validation_split"], Use(model=model, method="fit"))
     if not fraction or not _are_arrays(data.arguments):
         return data, None
-    leaves = [leaf for _, leaf in named_leaves(data.arguments)]
-    counts = {lengths.axis_length(leaf) for leaf in leaves}
-    if len(counts) > 1 or any(map(static_shapes.not_dense, leaves)):
+    arrays = [array for _, array in arrays_by_name(data.arguments)]
+    counts = {lengths.axis_length(array) for array in arrays}
+    if len(counts) > 1 or any(map(static_shapes.not_dense, arrays)):
         return data, None
     count = counts.pop()
     begin = math.floor(count * (1.0 - fraction))
     if not 0 < begin < count:
         return data, None
-    training = map_leaves(lambda _, leaf: leaf[:begin], data.arguments)
-    validation = map_leaves(lambda _, leaf: leaf[begin:], data.arguments)
+    training = map_arrays(lambda _, array: array[:begin], data.arguments)
+    validation = map_arrays(lambda _, array: array[begin:], data.arguments)
     return Data(**training), Data(**validation)
 
 
@@ -135,30 +135,32 @@ def _fraction(validation_split: Any, use: Use) -> float:
 
 
 def _are_arrays(parts: dict[str, Any]) -> bool:
-    """Returns whether all leaves are arrays, tensors or tables, and there is at least one."""
-    leaves = [leaf for _, leaf in named_leaves(parts)]
-    return bool(leaves) and all(
-        hasattr(leaf, "shape") and (hasattr(leaf, "dtype") or hasattr(leaf, "dtypes"))
-        for leaf in leaves
+    """Returns whether all values are arrays, tensors or tables, and there is at least one."""
+    arrays = [array for _, array in arrays_by_name(parts)]
+    return bool(arrays) and all(
+        hasattr(array, "shape") and (hasattr(array, "dtype") or hasattr(array, "dtypes"))
+        for array in arrays
     )
 
 
 def _prepare_arrays(parts: dict[str, Any], use: Use, *, whole_batches: bool) -> Data:
     # A table with a dtype for each column becomes an array with one dtype.
-    parts = map_leaves(lambda _, leaf: leaf.to_numpy() if hasattr(leaf, "dtypes") else leaf, parts)
-    leaves = dict(named_leaves(parts))
-    for name, leaf in leaves.items():
-        _check_dense(name, leaf, use)
-        narrowing.check_supported(name, narrowing.dtype_name(leaf), model=use.model)
-    samples = {name: lengths.axis_length(leaf) for name, leaf in leaves.items()}
+    parts = map_arrays(
+        lambda _, array: array.to_numpy() if hasattr(array, "dtypes") else array, parts
+    )
+    arrays = dict(arrays_by_name(parts))
+    for name, array in arrays.items():
+        _check_dense(name, array, use)
+        narrowing.check_supported(name, narrowing.dtype_name(array), model=use.model)
+    samples = {name: lengths.axis_length(array) for name, array in arrays.items()}
     if whole_batches:
         lengths.check_arrays(samples, use)
     else:
         lengths.check_equal(samples, use)
-    narrow = map_leaves(
-        lambda name, leaf: narrowing.narrow_array(name, leaf, model=use.model), parts
+    narrow = map_arrays(
+        lambda name, array: narrowing.narrow_array(name, array, model=use.model), parts
     )
-    return Data(**narrow, narrowed=_conversions(leaves))
+    return Data(**narrow, narrowed=_conversions(arrays))
 
 
 def _check_dense(name: str, array: Any, use: Use) -> None:
@@ -172,24 +174,24 @@ def _check_dense(name: str, array: Any, use: Use) -> None:
 
 def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
     spec = dataset.element_spec
-    leaves = {}
-    for name, leaf in named_leaves(by_role(spec)):
-        if not isinstance(leaf, tf.TensorSpec):
-            if sparse := static_shapes.not_dense(leaf):
+    tensors = {}
+    for name, tensor in arrays_by_name(by_role(spec)):
+        if not isinstance(tensor, tf.TensorSpec):
+            if sparse := static_shapes.not_dense(tensor):
                 raise ValueError(
                     f"{use.subject}: for {name} the dataset yields {sparse} in `Dataset.map`."
                 )
             continue  # The part is None.
-        _check_static(name, leaf, dataset, use)
-        narrowing.check_supported(name, leaf.dtype.name, model=use.model)
-        leaves[name] = leaf
-    narrowed = _conversions(leaves)
+        _check_static(name, tensor, dataset, use)
+        narrowing.check_supported(name, tensor.dtype.name, model=use.model)
+        tensors[name] = tensor
+    narrowed = _conversions(tensors)
     if not narrowed:
         return {"x": dataset}
 
     def narrow(*element: Any) -> Any:
         whole = element if isinstance(spec, tuple) else element[0]
-        parts = map_leaves(
+        parts = map_arrays(
             lambda name, tensor: narrowing.narrow_tensor(name, tensor, model=use.model),
             by_role(whole),
         )
@@ -212,9 +214,9 @@ def _check_static(name: str, spec: tf.TensorSpec, dataset: tf.data.Dataset, use:
         )
 
 
-def _conversions(leaves: Mapping[str, Any]) -> tuple[str, ...]:
+def _conversions(arrays: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the conversions that `narrowing` makes of arrays or specs, in words."""
-    dtypes = {name: narrowing.dtype_name(leaf) for name, leaf in leaves.items()}
+    dtypes = {name: narrowing.dtype_name(array) for name, array in arrays.items()}
     return tuple(
         f"{name}: {dtype} to {narrowing.NARROWER[dtype]}"
         for name, dtype in dtypes.items()

@@ -16,10 +16,10 @@ import keras
 from ipu_tf.infeed_iterator import stock_dataset_iterators
 from ipu_tf.internals.keras import set_validation_steps
 from ipu_tf.keras.data import feeding, lengths, preparation
+from ipu_tf.keras.data.epoch_steps import SINGLE_STEP
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.data.lengths import Use
 from ipu_tf.keras.data.preparation import Data
-from ipu_tf.keras.data.schedules import SINGLE_STEP
 from ipu_tf.keras.loop import execution
 from ipu_tf.keras.loop.callbacks import StepwiseCallbackList
 from ipu_tf.keras.loop.device_functions import DeviceFunctions

@@ -24,7 +24,7 @@ from ipu_tf.keras.pipeline import reasons
 from ipu_tf.keras.pipeline.device_pipeline import offload_of, offload_without_stages
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.pipeline.layer_graph import Invocation
-from ipu_tf.keras.pipeline.options import PipeliningOptions
+from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.steps.step_tracing import trace_training
 from ipu_tf.ops.pipelining_ops import SCHEDULES, RecomputationMode
 
@@ -146,7 +146,7 @@ def auto_pipeline(
         schedules=_schedules(schedules),
         recompute=_recompute(recompute, device),
     )
-    calls, keeps = model._layer_graph().leaves, accumulation_to_keep(model)
+    calls, keeps = model._layer_graph().layer_invocations, accumulation_to_keep(model)
     notes: list[str] = []
 
     def trace(micro_batches: int) -> TracedStep:

@@ -6,7 +6,7 @@ from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Deployment, Offloa
 from ipu_tf.config import device_configuration
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
-from ipu_tf.keras.pipeline.options import PipeliningOptions
+from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name
 from ipu_tf.runtime import deployments
 from ipu_tf.strategy import IPUStrategy

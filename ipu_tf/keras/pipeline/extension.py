@@ -17,12 +17,12 @@ from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline import summary, symbolic
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of
-from ipu_tf.keras.pipeline.options import PipeliningOptions
 from ipu_tf.keras.pipeline.pipeline import (
     Pipeline,
     pipeline_of,
     warn_about_moving_statistics,
 )
+from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
 from ipu_tf.keras.pipeline.stages import Stages
 
@@ -143,7 +143,7 @@ class PipelineExtensions(IPUExtensions):
             (print_fn or print)(line)
 
     def _keep_stages(self, graph: LayerGraph, stages: Stages) -> None:
-        layers = tuple(leaf.layer for leaf in graph.leaves)
+        layers = tuple(call.layer for call in graph.layer_invocations)
         self._set_stages = SetStages(stages=stages, layers=layers)
         self._drop_functions()
 
@@ -194,12 +194,12 @@ class PipelineExtensions(IPUExtensions):
         return self._call_graph.graph
 
     def _stages(self, graph: LayerGraph) -> Stages:
-        """Returns the stage of each of the leaves of the model's graph."""
+        """Returns the stage of each layer invocation of the model's graph."""
         if self._set_stages is None:
             return graph.recorded_stages()
         if self._set_stages == NO_STAGES:
-            return (None,) * len(graph.leaves)
-        if tuple(leaf.layer for leaf in graph.leaves) != self._set_stages.layers:
+            return (None,) * len(graph.layer_invocations)
+        if tuple(call.layer for call in graph.layer_invocations) != self._set_stages.layers:
             stage_rules.raise_no_longer_valid(self)
         return self._set_stages.stages
 

@@ -67,13 +67,13 @@ class LayerGraph:
     invocations: tuple[Invocation, ...]
 
     @property
-    def leaves(self) -> tuple[Invocation, ...]:
+    def layer_invocations(self) -> tuple[Invocation, ...]:
         """The calls of single layers, by their ordinals."""
-        return tuple(_leaves(self.invocations))
+        return tuple(_of_layers(self.invocations))
 
     def recorded_stages(self) -> tuple[int | None, ...]:
-        """Returns the stage of the scope around each of the leaves."""
-        return tuple(leaf.recorded_stage for leaf in self.leaves)
+        """Returns the stage of the scope around each layer invocation."""
+        return tuple(invocation.recorded_stage for invocation in self.layer_invocations)
 
 
 def graph_of(model: keras.Model) -> LayerGraph:
@@ -204,14 +204,14 @@ class _Walk:
         if inner is not None:
             return dataclasses.replace(invocation, parts=inner.invocations), inner.outputs
         ordinal, self._count = self._count, self._count + 1
-        leaf = dataclasses.replace(
+        single = dataclasses.replace(
             invocation,
             ordinal=ordinal,
             after=frozenset().union(*operands),
             recorded_stage=stages.of(layer, node),
         )
         outputs = len(node.outputs) if node is not None else 1
-        return leaf, [frozenset({ordinal})] * outputs
+        return single, [frozenset({ordinal})] * outputs
 
     def _inside(
         self, layer: keras.Layer, node: Any, path: str, operands: list[Sources], stages: _Stages
@@ -267,12 +267,12 @@ def _path_of(layer: keras.Layer, parent: str) -> str:
     return f"{first_parent}/{layer.name}" if first_parent else layer.name
 
 
-def _leaves(invocations: Iterable[Invocation]) -> Iterator[Invocation]:
+def _of_layers(invocations: Iterable[Invocation]) -> Iterator[Invocation]:
     for invocation in invocations:
         if invocation.parts is None:
             yield invocation
         else:
-            yield from _leaves(invocation.parts)
+            yield from _of_layers(invocation.parts)
 
 
 def _post_order(outputs: Sequence[Any], stop: set[int]) -> list[Any]:

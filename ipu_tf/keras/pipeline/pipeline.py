@@ -12,7 +12,7 @@ import tensorflow as tf
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
 from ipu_tf.internals.keras import KerasFunctional, layers_within
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, overrides_call
-from ipu_tf.keras.pipeline.options import PipeliningOptions
+from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.stages import Stages, check_complete, check_no_gaps, check_order
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, schedule_name
 
@@ -109,7 +109,7 @@ def pipeline_of(graph: LayerGraph, stages: Stages, options: PipeliningOptions) -
 
     Args:
         graph: Its layers.
-        stages: The stage of each of the leaves of `graph`.
+        stages: The stage of each layer invocation of `graph`.
         options: How the stages run.
 
     Raises:
@@ -152,17 +152,17 @@ def _by_path(graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]) -> M
     """
     by_path: dict[str, int] = {}
     layers: dict[str, keras.Layer] = {}
-    for leaf, stage in zip(graph.leaves, stages, strict=True):
-        first = by_path.setdefault(leaf.path, stage)
-        if layers.setdefault(leaf.path, leaf.layer) is not leaf.layer and stage != first:
+    for call, stage in zip(graph.layer_invocations, stages, strict=True):
+        first = by_path.setdefault(call.path, stage)
+        if layers.setdefault(call.path, call.layer) is not call.layer and stage != first:
             raise ValueError(
                 f"Model '{graph.model.name}': two layers in stages {first} and {stage} have the "
                 f"same path, by which programs know them. Give one of them another name. "
-                f"Received: '{leaf.path}' twice."
+                f"Received: '{call.path}' twice."
             )
-        if leaf.layer.variables and ipus[stage] != ipus[first]:
+        if call.layer.variables and ipus[stage] != ipus[first]:
             raise ValueError(
-                f"Model '{graph.model.name}': the variables of layer {leaf.layer.name} are used by "
+                f"Model '{graph.model.name}': the variables of layer {call.layer.name} are used by "
                 f"stages {first} and {stage}, which are mapped to different IPUs. Use the layer in "
                 "one stage, or map both stages to one IPU with `device_mapping`. "
                 f"Received: device_mapping={list(ipus)}."

@@ -19,7 +19,7 @@ from ipu_tf.keras.pipeline.assignments import (
 from ipu_tf.keras.pipeline.layer_graph import Invocation, LayerGraph
 
 Stages = tuple[int | None, ...]
-"""The stage of each leaf of a layer graph, None for none."""
+"""The stage of each layer invocation of a graph, None for none."""
 
 
 def assignments_of(graph: LayerGraph, stages: Stages) -> list[Any]:
@@ -33,7 +33,7 @@ def assignments_of(graph: LayerGraph, stages: Stages) -> list[Any]:
 
 
 def _assignment(model: keras.Model, call: Invocation, stage_of: Callable[[int], int | None]) -> Any:
-    """Returns the assignment of a call in a model; `stage_of` takes ordinals of leaves."""
+    """Returns the assignment of a call in a model; `stage_of` takes ordinals of invocations."""
     of_layer, of_nested = _classes(model)
     index = () if isinstance(model, keras.Sequential) else (call.node_index,)
     if call.parts is None:
@@ -47,7 +47,7 @@ def _always(stage: int) -> Callable[[int], int]:
 
 
 def stages_of(graph: LayerGraph, assignments: Any) -> tuple[int, ...]:
-    """Returns the stages that assignments give to the leaves of a layer graph.
+    """Returns the stages that assignments give to the layer invocations of a graph.
 
     Args:
         graph: The layers of the model.
@@ -124,11 +124,11 @@ def check_complete(graph: LayerGraph, stages: Stages) -> tuple[int, ...]:
     Raises:
         ValueError: A layer has no stage.
     """
-    for leaf, stage in zip(graph.leaves, stages, strict=True):
+    for call, stage in zip(graph.layer_invocations, stages, strict=True):
         if stage is None:
             raise ValueError(
                 "All layers of a pipelined model must have an associated pipeline stage. However, "
-                f"{leaf.layer.name} has not been assigned to one. {_subject(graph.model)}: make or "
+                f"{call.layer.name} has not been assigned to one. {_subject(graph.model)}: make or "
                 "call the layer in a `PipelineStage` scope."
             )
     return tuple(stage for stage in stages if stage is not None)
@@ -140,14 +140,14 @@ def check_order(graph: LayerGraph, stages: Sequence[int]) -> None:
     Raises:
         ValueError: A layer reads the output of a later stage, or a Sequential skips a stage.
     """
-    leaves = graph.leaves
-    for leaf, stage in zip(leaves, stages, strict=True):
-        late = [other for other in leaf.after if stages[other] > stage]
+    invocations = graph.layer_invocations
+    for call, stage in zip(invocations, stages, strict=True):
+        late = [other for other in call.after if stages[other] > stage]
         if late and not isinstance(graph.model, keras.Sequential):
             raise ValueError(
-                f"{_subject(graph.model)}: Layer {leaf.layer.name} in pipeline stage {stage} has a "
+                f"{_subject(graph.model)}: Layer {call.layer.name} in pipeline stage {stage} has a "
                 "dependency from a pipeline stage which has not yet been executed: it takes the "
-                f"output of layer {leaves[late[0]].layer.name} in pipeline stage "
+                f"output of layer {invocations[late[0]].layer.name} in pipeline stage "
                 f"{stages[late[0]]}."
             )
     if isinstance(graph.model, keras.Sequential):
@@ -172,15 +172,15 @@ def check_no_gaps(graph: LayerGraph, stages: Sequence[int]) -> None:
 def _check_steps(graph: LayerGraph, stages: Sequence[int]) -> None:
     subject = _subject(graph.model)
     previous = 0
-    for index, (leaf, stage) in enumerate(zip(graph.leaves, stages, strict=True)):
+    for index, (call, stage) in enumerate(zip(graph.layer_invocations, stages, strict=True)):
         if index == 0 and stage != 0:
             raise ValueError(
                 f"{subject}: the first layer must be assigned to pipeline stage 0. Received: stage "
-                f"{stage} for layer '{leaf.layer.name}'."
+                f"{stage} for layer '{call.layer.name}'."
             )
         if stage not in (previous, previous + 1):
             raise ValueError(
-                f"{subject}: layer '{leaf.layer.name}' must be in the pipeline stage of the layer "
+                f"{subject}: layer '{call.layer.name}' must be in the pipeline stage of the layer "
                 f"before it or in the next: {previous} or {previous + 1}. Received: {stage}."
             )
         previous = stage

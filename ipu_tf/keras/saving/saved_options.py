@@ -18,7 +18,7 @@ from ipu_tf.keras.options import (
     ReplicationOptions,
 )
 from ipu_tf.keras.pipeline.extension import NO_STAGES, PipelineExtensions
-from ipu_tf.keras.pipeline.options import PipeliningOptions
+from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 
 _ACCUMULATION = ("steps_per_replica", "reduction_method")
 _PIPELINING = (*_ACCUMULATION, "device_mapping", "accumulate_outfeed")
@@ -128,10 +128,10 @@ def _set_stages(model: PipelineExtensions, stages: tuple[int | None, ...]) -> No
         model.reset_pipeline_stage_assignment()
         return
     graph = model._layer_graph()
-    if len(graph.leaves) != len(stages):
+    if len(graph.layer_invocations) != len(stages):
         raise ValueError(
             f"The pipeline stages of model '{model.name}' cannot be loaded: the file has stages "
-            f"of {len(stages)} layers. Received: a model of {len(graph.leaves)} layers. Load it "
-            "with the class that it was saved with."
+            f"of {len(stages)} layers. Received: a model of {len(graph.layer_invocations)} layers. "
+            "Load it with the class that it was saved with."
         )
     model._keep_stages(graph, stages)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
-from ipu_tf.machine.vertices.loops import FAMILY
+from ipu_tf.machine.vertices.inner_loops import FAMILY
 from ipu_tf.machine.vertices.vertex import Vertex, vector_elements, vertex
 from ipu_tf.machine.workers import barrel_cycles, slowest_share
 

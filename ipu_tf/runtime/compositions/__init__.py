@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.runtime import attributes
+from ipu_tf.runtime import op_attributes as attributes
 from ipu_tf.runtime.compositions import (
     cropping,
     determinants,

@@ -2,12 +2,12 @@
 
 import dataclasses
 
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.compiler.lowering import lower, spread
 from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine.target import target
 
 TILES = 8

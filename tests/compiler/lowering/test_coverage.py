@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from ipu_tf.compiler.assembly import build_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.lowering.contraction import planned
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.machine.target import CHIPS
 from tests.compiler import modules

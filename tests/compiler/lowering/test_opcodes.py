@@ -9,7 +9,7 @@ from ipu_tf.compiler.lowering import LoweringError, lower
 from ipu_tf.compiler.lowering.dispatch import RULES
 from ipu_tf.compiler.lowering.mapping import spread
 from ipu_tf.machine import SYSTEMS, host, vertices
-from ipu_tf.machine.vertices.loops import BINARY
+from ipu_tf.machine.vertices.inner_loops import BINARY
 from tests.compiler.lowering.programs import ADD, context_of, run
 
 X = "x = f32[8,64] parameter(0)"

@@ -3,8 +3,8 @@
 import pytest
 
 from ipu_tf.compiler.compile import compile_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import parse
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.machine import links
 from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import target

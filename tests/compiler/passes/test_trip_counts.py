@@ -3,8 +3,8 @@
 import pytest
 
 from ipu_tf.compiler.compile import compile_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import parse, verify
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.passes import trip_counts
 from ipu_tf.compiler.passes.known_values import known_values
 from ipu_tf.compiler.passes.simplify import simplify

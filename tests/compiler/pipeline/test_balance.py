@@ -17,7 +17,7 @@ from ipu_tf.compiler.pipeline.balance import (
 )
 from ipu_tf.compiler.pipeline.deployment import Offload
 from tests.compiler import modules
-from tests.compiler.pipeline.networks import LAYERS, OPTIONS, compiled, stages_at
+from tests.compiler.pipeline.cifar10_pipeline import LAYERS, OPTIONS, compiled, stages_at
 
 PLENTY = 1 << 40
 

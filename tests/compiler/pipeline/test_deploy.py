@@ -13,7 +13,7 @@ from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.split import cut, prepared, stage_module, with_accumulators
 from ipu_tf.machine.target import target
 from tests.compiler import modules
-from tests.compiler.pipeline.networks import OPTIONS, compiled, stages_at
+from tests.compiler.pipeline.cifar10_pipeline import OPTIONS, compiled, stages_at
 
 
 def bytes_of(program, category):

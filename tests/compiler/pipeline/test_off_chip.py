@@ -14,7 +14,7 @@ from ipu_tf.machine import streaming
 from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import target
 from tests.compiler import modules
-from tests.compiler.pipeline.networks import OPTIONS, compiled
+from tests.compiler.pipeline.cifar10_pipeline import OPTIONS, compiled
 
 
 def always(program, category):

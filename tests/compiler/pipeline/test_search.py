@@ -7,7 +7,7 @@ from ipu_tf.compiler.pipeline.search import LayerCall, PipelineSearch, sharing
 from ipu_tf.compiler.pipeline.search_bounds import Bounds
 from ipu_tf.compiler.traced_step import TracedStep
 from tests.compiler import modules
-from tests.compiler.pipeline.networks import LAYERS, OPTIONS
+from tests.compiler.pipeline.cifar10_pipeline import LAYERS, OPTIONS
 
 CALLS = [LayerCall(path=f"sequential/{layer}") for layer in LAYERS]
 

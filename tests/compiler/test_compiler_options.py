@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from ipu_tf.compiler.options import CompilerOptions
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.machine import SYSTEMS, target
 from tests.sample_machines import ALONE, LARGE, PAIR
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.schedule import Task, TaskGraph, peak_bytes, schedule
+from ipu_tf.compiler.task_schedule import Task, TaskGraph, peak_bytes, schedule
 
 
 @st.composite

@@ -22,21 +22,21 @@ def by_role(data: Any) -> dict[str, Any]:
     return {"x": data}
 
 
-def named_leaves(parts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields name and value of every leaf that is not None, such as `("x['image']", array)`."""
+def arrays_by_name(parts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yields name and value of every array that is not None, such as `("x['image']", array)`."""
     for role, part in parts.items():
-        for path, leaf in keras.tree.flatten_with_path(part):
-            if leaf is not None:
-                yield _name(role, path), leaf
+        for path, array in keras.tree.flatten_with_path(part):
+            if array is not None:
+                yield _name(role, path), array
 
 
-def map_leaves(function: Callable[[str, Any], Any], parts: dict[str, Any]) -> dict[str, Any]:
-    """Returns `parts` with every leaf that is not None replaced by `function(name, leaf)`."""
+def map_arrays(function: Callable[[str, Any], Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """Returns `parts` with every array that is not None replaced by `function(name, array)`."""
     mapped = {}
     for role, part in parts.items():
         flat = [
-            leaf if leaf is None else function(_name(role, path), leaf)
-            for path, leaf in keras.tree.flatten_with_path(part)
+            array if array is None else function(_name(role, path), array)
+            for path, array in keras.tree.flatten_with_path(part)
         ]
         mapped[role] = keras.tree.pack_sequence_as(part, flat)
     return mapped

@@ -1,8 +1,8 @@
 """The CIFAR-10 network as a pipeline, for tests."""
 
 from ipu_tf.compiler.compile import compile_program
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.compiler.options import CompilerOptions
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.machine.target import target
 from tests.compiler import modules

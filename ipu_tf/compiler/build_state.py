@@ -11,8 +11,8 @@ from ipu_tf.compiler.errors import op_out_of_memory
 from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.errors import LoweringError
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 from ipu_tf.compiler.tile_program import Category
@@ -22,7 +22,7 @@ _LARGEST_GROWTH = 1 << 40
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class BuildState:
     """State that the blocks of one program share.
 
     Attributes:

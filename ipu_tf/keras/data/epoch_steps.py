@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class EpochSteps:
     """How an epoch runs.
 
     Attributes:
@@ -24,11 +24,11 @@ class Schedule:
     steps_per_execution: int
 
 
-SINGLE_STEP = Schedule(steps=1, steps_per_execution=1)
+SINGLE_STEP = EpochSteps(steps=1, steps_per_execution=1)
 """A single batch."""
 
 
-def schedule(batches: int | None, use: Use, *, restarts: bool) -> Schedule:
+def epoch_steps(batches: int | None, use: Use, *, restarts: bool) -> EpochSteps:
     """Returns the number of steps of an epoch, and their split into executions.
 
     Args:
@@ -64,7 +64,7 @@ def schedule(batches: int | None, use: Use, *, restarts: bool) -> Schedule:
             f"{f' to each of {use.replicas} replicas' if use.replicas > 1 else ''}. Compile with "
             f"steps_per_execution={fitting}, or pass another `{use.steps_argument}`."
         )
-    return Schedule(steps=steps, steps_per_execution=per_execution)
+    return EpochSteps(steps=steps, steps_per_execution=per_execution)
 
 
 def _steps_of_replica(batches: int | None, use: Use) -> int:
