@@ -51,7 +51,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         self._drop_stale_functions()
         if self.train_function is None or force:
             self.train_function = execution.iterator_function(
-                self._execution(self._training_loop(), self._last_logs()),
+                self._execution("train_step", self._training_loop(), self._last_logs()),
                 parts_of_batch=self._parts_of_batch,
             )
         return self.train_function
@@ -67,7 +67,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
                 self._replicated(),
             )
             self.test_function = execution.iterator_function(
-                self._execution(loop, self._last_logs())
+                self._execution("test_step", loop, self._last_logs())
             )
         return self.test_function
 
@@ -82,7 +82,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
                 self._replicated(),
             )
             self.predict_function = execution.predict_function(
-                self._execution(loop, execution.concatenated)
+                self._execution("predict_step", loop, execution.concatenated)
             )
         return self.predict_function
 
@@ -133,9 +133,12 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
             )
         return steps
 
-    def _execution(self, loop: Loop, summarise: Callable[[Any], Any]) -> ExecutionFunction:
+    def _execution(
+        self, step: str, loop: Loop, summarise: Callable[[Any], Any]
+    ) -> ExecutionFunction:
         return ExecutionFunction(
             loop,
+            program=f"{self.name}.{step}",
             replicas=self._replicated().count,
             steps=lambda: self.steps_per_execution,
             summarise=summarise,

@@ -6,6 +6,7 @@ They are traced again for every shape and never relaxed: an IPU program has stat
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import weakref
 from collections.abc import Callable, Iterable
@@ -14,10 +15,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf import spans
 from ipu_tf.keras.data import lengths
 from ipu_tf.keras.data.infeed import Infeed, InfeedIterator, split_batch, stack_batch
 from ipu_tf.keras.loop import jitting
 from ipu_tf.keras.loop.device_loop import Loop
+from ipu_tf.keras.loop.host_marks import WaitsForData, taken_by_host
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 
@@ -27,6 +30,7 @@ class ExecutionFunction:
 
     Args:
         loop: The loop over the steps.
+        program: Name of the program of a step.
         replicas: Number of replicas.
         steps: Returns the steps of an execution of the method that is running.
         summarise: Maps the results of all steps, with leading axes `[steps, replicas]`, to a
@@ -39,17 +43,19 @@ class ExecutionFunction:
     def __init__(
         self,
         loop: Loop,
+        program: str,
         replicas: int,
         steps: Callable[[], int],
         summarise: Callable[[Any], Any],
         results: StepResults | None = None,
     ) -> None:
         self._loop = loop
+        self._program = program
         self._replicas = replicas
         self._steps = steps
         self._summarise = summarise
         self._results = results
-        self._by_steps: dict[int, Callable[[Any], Any]] = {}
+        self._by_steps: dict[tuple[int, bool], Callable[[Any], Any]] = {}
         self._jitted = tf.function(self._run_stacked, jit_compile=True)
         self._stacked = tf.function(self._run_stacked)
         self._choices: dict[str, jitting.EngineChoice] = {}
@@ -73,13 +79,19 @@ class ExecutionFunction:
         spec = batch_spec(iterator.infeed.element_spec)
         try:
             if self._reads_jitted(iterator.infeed, spec):
-                summary, results = self._jitted(iterator.next_execution(steps), tf.constant(steps))
+                with spans.span("wait for data", "infeed"):
+                    batches = iterator.next_execution(steps)
+                with self._span(steps):
+                    summary, results = self._jitted(batches, tf.constant(steps))
                 if self._results is not None:
-                    self._results.put_execution(results)
+                    with spans.span("take results", "outfeed"):
+                        self._results.put_execution(results)
                 return summary, results
-            if steps not in self._by_steps:
-                self._by_steps[steps] = self._graph_function(steps)
-            return self._by_steps[steps](iterator.steps)
+            key = steps, spans.is_on()
+            if key not in self._by_steps:
+                self._by_steps[key] = self._graph_function(*key)
+            with self._span(steps):
+                return self._by_steps[key](iterator.steps)
         except (StopIteration, tf.errors.OutOfRangeError) as end:
             raise iterator.infeed.end_of_data() from end
 
@@ -94,7 +106,11 @@ class ExecutionFunction:
     def _run(self, stacked: Any, steps: int) -> tuple[Any, Any]:
         spec = batch_spec(stacked, skipped=1 if self._replicas == 1 else 2)
         function = self._jitted if self._runs_jitted(spec, steps) else self._stacked
-        return function(stacked, tf.constant(steps))
+        with self._span(steps):
+            return function(stacked, tf.constant(steps))
+
+    def _span(self, steps: int) -> contextlib.AbstractContextManager[None]:
+        return spans.span("execute", "execution", program=self._program, steps=steps)
 
     def _reads_jitted(self, infeed: Infeed, spec: Any) -> bool:
         """Returns whether XLA compiles the loop over an infeed: one choice for all its epochs."""
@@ -114,12 +130,23 @@ class ExecutionFunction:
             self._choices[key] = jitting.EngineChoice(self._loop.concrete_step(spec))
         return self._choices[key].runs_jitted(steps)
 
-    def _graph_function(self, steps: int) -> Callable[[Any], Any]:
+    def _graph_function(self, steps: int, marked: bool) -> Callable[[Any], Any]:
+        """Returns the function that reads and runs an execution.
+
+        Args:
+            steps: Steps of the execution.
+            marked: Whether its waits for data are spans.
+        """
+        waits = WaitsForData()
+
+        def read(iterator: Any) -> Any:
+            return waits.read(iterator) if marked else iterator.get_next()
+
         @tf.autograph.experimental.do_not_convert
         def run(iterator: Any) -> tuple[Any, Any]:
             spec = batch_spec(iterator.element_spec, skipped=0 if self._replicas == 1 else 1)
             publish = None if self._results is None else self._results.publish
-            results = self._loop.run(steps, steps, lambda _: iterator.get_next(), spec, publish)
+            results = self._loop.run(steps, steps, lambda _: read(iterator), spec, publish)
             return self._summarise(results), results
 
         return tf.function(run)
@@ -162,7 +189,7 @@ def iterator_function(
         else:
             for data in itertools.islice(iterator, execution.steps):
                 last, _ = _run_batch(execution, data, parts_of_batch)
-        return dict(last)
+        return taken_by_host(dict(last))
 
     return function
 
@@ -185,9 +212,9 @@ def predict_function(execution: ExecutionFunction) -> Callable[[list[Any]], Any]
     def function(batches: list[Any]) -> Any:
         if isinstance(batches[0], InfeedIterator):
             outputs, _ = execution.next_execution(batches[0])
-            return outputs
+            return taken_by_host(outputs)
         _, results = execution.batch(batches[0])
-        return keras.tree.map_structure(lambda leaf: leaf[-1, -1], results)
+        return taken_by_host(keras.tree.map_structure(lambda leaf: leaf[-1, -1], results))
 
     return function
 

@@ -12,6 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf import spans
+
 
 class Reader:
     """Takes the results of steps on a thread other than the device's."""
@@ -99,6 +101,7 @@ class StepResults:
 
     def _taker(self, structure: Any) -> Callable[..., None]:
         def take(*leaves: Any) -> None:
-            self.put(keras.tree.pack_sequence_as(structure, leaves))
+            with spans.span("take results", "outfeed"):
+                self.put(keras.tree.pack_sequence_as(structure, leaves))
 
         return take

@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 
+from ipu_tf import spans
 from ipu_tf.infeed_iterator import stock_dataset_iterators
 from ipu_tf.internals.keras import set_validation_steps
 from ipu_tf.keras.data import feeding, lengths, preparation
@@ -23,7 +24,9 @@ from ipu_tf.keras.data.preparation import Data
 from ipu_tf.keras.loop import execution
 from ipu_tf.keras.loop.callbacks import StepwiseCallbackList
 from ipu_tf.keras.loop.device_functions import DeviceFunctions
+from ipu_tf.keras.loop.host_marks import marked_callbacks
 from ipu_tf.keras.pipeline.pipeline import Pipeline
+from ipu_tf.keras.saving.checkpoint_marks import MarkedFiles
 from ipu_tf.keras.steps import overrides, own_steps
 
 logger = logging.getLogger(__name__)
@@ -91,7 +94,7 @@ def _on_ipu(method: Callable[..., _Call]) -> Callable[..., Any]:
     return call
 
 
-class IPUTrainer(DeviceFunctions):
+class IPUTrainer(DeviceFunctions, MarkedFiles):
     """A Keras model whose training loop runs on the IPU and keeps its rules.
 
     The data of `fit`, `evaluate`, `predict` and the `*_on_batch` methods is checked and converted
@@ -298,18 +301,32 @@ class IPUTrainer(DeviceFunctions):
         self._check_not_in_callback()
         compiled_steps = self.steps_per_execution
         schedule = call.infeed.schedule if call.infeed is not None else SINGLE_STEP
-        callbacks = None
-        arguments = call.arguments
-        if call.infeed is not None and self._calls_back_for_steps():
-            callbacks = self._stepwise_callbacks(arguments, call.infeed)
-            arguments = arguments | {"callbacks": callbacks or arguments["callbacks"]}
-        self.steps_per_execution = schedule.steps_per_execution
-        try:
-            yield arguments
-        finally:
-            self.steps_per_execution = compiled_steps
-            if callbacks is not None:
-                callbacks.close()
+        with contextlib.ExitStack() as stack:
+            arguments = call.arguments
+            if call.infeed is not None:
+                callbacks = stack.enter_context(self._callbacks(arguments, call.infeed))
+                arguments = arguments | {"callbacks": callbacks}
+            self.steps_per_execution = schedule.steps_per_execution
+            try:
+                yield arguments
+            finally:
+                self.steps_per_execution = compiled_steps
+
+    @contextlib.contextmanager
+    def _callbacks(self, arguments: dict[str, Any], infeed: Infeed) -> Iterator[Any]:
+        """Yields the callbacks of a method, as a list of our own if Keras' would not do."""
+        callbacks = arguments["callbacks"]
+        with contextlib.ExitStack() as stack:
+            if not isinstance(callbacks, keras.callbacks.CallbackList):
+                if self._calls_back_for_steps():
+                    callbacks = self._stepwise_callbacks(arguments, infeed)
+                    stack.callback(callbacks.close)
+                elif spans.is_on():
+                    settings = self._settings_of_callbacks(arguments, infeed)
+                    callbacks = keras.callbacks.CallbackList(callbacks, **settings)
+            if spans.is_on():
+                stack.enter_context(marked_callbacks(callbacks))
+            yield callbacks
 
     def _check_not_in_callback(self) -> None:
         """Checks that no callback of the model's steps runs the model while it runs.
@@ -326,20 +343,24 @@ class IPUTrainer(DeviceFunctions):
 
     def _stepwise_callbacks(
         self, arguments: dict[str, Any], infeed: Infeed
-    ) -> StepwiseCallbackList | None:
-        """Returns callbacks that are called once a step, None if `fit` passes on its own list."""
-        if isinstance(arguments["callbacks"], keras.callbacks.CallbackList):
-            return None
+    ) -> StepwiseCallbackList:
+        """Returns callbacks that are called once a step."""
         return StepwiseCallbackList(
             arguments["callbacks"],
             results=self._step_results,
             steps_per_execution=lambda: self.steps_per_execution,
             replicas=infeed.replicas,
             reduction=self._replication_options.metric_reduction,
-            add_history="epochs" in arguments,
-            add_progbar=arguments["verbose"] != 0,
-            verbose=arguments["verbose"],
-            epochs=arguments.get("epochs", 1),
-            steps=infeed.schedule.steps,
-            model=self,
+            **self._settings_of_callbacks(arguments, infeed),
         )
+
+    def _settings_of_callbacks(self, arguments: dict[str, Any], infeed: Infeed) -> dict[str, Any]:
+        """Returns the arguments of `keras.callbacks.CallbackList` in the method that is called."""
+        return {
+            "add_history": "epochs" in arguments,
+            "add_progbar": arguments["verbose"] != 0,
+            "verbose": arguments["verbose"],
+            "epochs": arguments.get("epochs", 1),
+            "steps": infeed.schedule.steps,
+            "model": self,
+        }

@@ -1,0 +1,110 @@
+"""Marks what the training loop does on the host as spans: waits for data, results, callbacks."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf import spans
+
+_TRACK = "infeed"
+
+_EVENTS = frozenset(
+    name for name in dir(keras.callbacks.Callback) if name.startswith("on_")
+)  # The methods that Keras' loop calls.
+
+_CALLED_BY_STOCK = {
+    "on_train_batch_begin": "on_batch_begin",
+    "on_train_batch_end": "on_batch_end",
+}
+"""Methods that the stock method of a name calls."""
+
+
+class WaitsForData:
+    """Reads batches in a graph, and marks the time that each read takes."""
+
+    def __init__(self) -> None:
+        self._begin_ns = 0
+
+    def read(self, iterator: Any) -> Any:
+        """Returns the next batch of an iterator, in the graph that is being built."""
+        with tf.control_dependencies([tf.numpy_function(self._began, [], [])]):
+            batch = iterator.get_next()
+        leaves = [leaf for leaf in keras.tree.flatten(batch) if leaf is not None]
+        with tf.control_dependencies(leaves):
+            ended = tf.numpy_function(self._ended, [], [])
+        with tf.control_dependencies([ended]):  # What reads the batch does not run before.
+            return keras.tree.map_structure(
+                lambda leaf: None if leaf is None else tf.identity(leaf), batch
+            )
+
+    def _began(self) -> None:
+        self._begin_ns = time.perf_counter_ns()
+
+    def _ended(self) -> None:
+        spans.record(
+            "wait for data",
+            "infeed",
+            track=_TRACK,
+            begin_ns=self._begin_ns,
+            end_ns=time.perf_counter_ns(),
+        )
+
+
+def taken_by_host(results: Any) -> Any:
+    """Returns results, and marks the time until the host has them."""
+    if spans.is_on():
+        with spans.span("take results", "outfeed"):
+            keras.tree.map_structure(np.asarray, results)
+    return results
+
+
+@contextlib.contextmanager
+def marked_callbacks(callbacks: keras.callbacks.CallbackList) -> Iterator[None]:
+    """Marks the calls of each callback of a list inside, unless the list is marked already."""
+    own = callbacks.callbacks
+    callbacks.callbacks = [
+        callback if isinstance(callback, _MarkedCallback) else _MarkedCallback(callback)
+        for callback in own
+    ]
+    try:
+        yield
+    finally:
+        callbacks.callbacks = own
+
+
+class _MarkedCallback:
+    """Stands for a callback in a list; its calls are spans.
+
+    Args:
+        callback: The callback.
+    """
+
+    def __init__(self, callback: keras.callbacks.Callback) -> None:
+        self._callback = callback
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._callback, name)
+        return self._marked(found, name) if name in _EVENTS else found
+
+    def _marked(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:
+        if all(self._is_stock(each) for each in (name, _CALLED_BY_STOCK.get(name, name))):
+            return method
+        what = f"{type(self._callback).__name__}.{name}"
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with spans.span(what, "callback"):
+                return method(*args, **kwargs)
+
+        return call
+
+    def _is_stock(self, name: str) -> bool:
+        """Returns whether the callback leaves a method to Keras' base class."""
+        method = getattr(self._callback, name)
+        return getattr(method, "__func__", None) is getattr(keras.callbacks.Callback, name)
