@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ipu_tf import config, machine, ops, scopes, utils
+    from ipu_tf import config, machine, ops, scopes, utils, zoo
     from ipu_tf import keras as keras
     from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
     from ipu_tf.config import IPUConfig
@@ -32,6 +32,7 @@ __all__ = [
     "ops",
     "scopes",
     "utils",
+    "zoo",
 ]
 
 __version__ = "0.1.0"
@@ -68,6 +69,8 @@ _MODULES = frozenset(
         "spans",
         "strategy",
         "utils",
+        "validation",
+        "zoo",
     )
 )
 """Modules that are attributes of this one without an import of their own."""

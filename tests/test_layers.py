@@ -11,7 +11,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
 FLOORS = (
     ("__main__",),
     ("cli",),
-    ("user_objects", "estimation"),
+    ("validation",),
+    ("user_objects", "estimation", "zoo"),
     ("ipu_strategy",),
     ("keras",),
     ("strategy",),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.calibration.corrections import Correction
-from ipu_tf.calibration.predict import predict
+from ipu_tf.calibration.predict import KINDS, Predictor, prediction
 from ipu_tf.calibration.records import Record
 
 
@@ -23,11 +22,19 @@ class Compared:
         record: The record.
         predicted: The prediction in the record's unit; None if there is none.
         reason: The reason why there is none; "" otherwise.
+        explanation: What the prediction consists of, in words; "" for a single part.
     """
 
     record: Record
     predicted: float | None
     reason: str = ""
+    explanation: str = ""
+
+    @property
+    def factor(self) -> float:
+        """How far the prediction is off, at least 1: the larger of r and 1 / r."""
+        ratio = self.error + 1
+        return max(ratio, 1 / ratio)
 
     @property
     def error(self) -> float:
@@ -104,54 +111,14 @@ class Comparison:
         return tuple((correction, tuple(records)) for correction, records in found.values())
 
 
-def compare(records: Iterable[Record]) -> Comparison:
-    """Returns the records with the model's predictions, or the reasons why there are none."""
-    return Comparison(compared=tuple(_compared(record) for record in records))
+def compare(records: Iterable[Record], kinds: Mapping[str, Predictor] = KINDS) -> Comparison:
+    """Returns the records with the model's predictions, or the reasons why there are none.
 
-
-def to_json(comparison: Comparison) -> str:
-    """Returns a JSON list of id, prediction and measurement, both in the record's unit.
-
-    An entry also names the publication that corrected its record; null if the record was predicted
-    as written.
+    Args:
+        records: The records.
+        kinds: The predictor of every known kind.
     """
-    entries = [
-        {
-            "id": one.record.id,
-            "predicted": one.predicted,
-            "measured": one.record.measured,
-            "corrected_by": one.record.correction and one.record.correction.source,
-        }
-        for one in comparison.compared
-    ]
-    return json.dumps(entries, indent=1)
-
-
-def to_text(comparison: Comparison) -> str:
-    """Returns a table of the groups, the corrected records, and those without a prediction."""
-    heads = ("kind", "chip", "n", "median", "worst", "rank", "worst record")
-    rows = [heads, *(_row(group) for group in comparison.groups)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    corrections = [
-        f"{len(records)} of {records[0].kind} predicted as measured on {one.chip}: {one.source}"
-        for one, records in comparison.corrections
-    ]
-    return "\n".join([*lines, *corrections, *reasons(comparison)])
-
-
-def reasons(comparison: Comparison) -> list[str]:
-    """Returns the records without a prediction, line by line."""
-    unknown = [
-        f"unknown kind {kind}: {count} not predicted"
-        for kind, count in sorted(comparison.unknown_kinds.items())
-    ]
-    return unknown + [
-        f"{one.record.id}: not predicted: {one.reason}" for one in comparison.unpredicted
-    ]
+    return Comparison(compared=tuple(_compared(record, kinds) for record in records))
 
 
 def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | None:
@@ -169,9 +136,12 @@ def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | N
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def _compared(record: Record) -> Compared:
+def _compared(record: Record, kinds: Mapping[str, Predictor]) -> Compared:
     try:
-        return Compared(record=record, predicted=predict(record))
+        found = prediction(record, kinds)
+        if found is None:
+            return Compared(record=record, predicted=None)
+        return Compared(record=record, predicted=found.figure, explanation=found.explanation)
     except ValueError as error:  # also of the chip, and of shapes that the planner does not take
         return Compared(record=record, predicted=None, reason=str(error))
 
@@ -188,19 +158,6 @@ def _group(kind: str, chip: str, members: Sequence[Compared]) -> Group:
         worst_error=float(errors[worst]),
         worst_id=members[worst].record.id,
         rank_correlation=rank_correlation([one.record.measured for one in members], predicted),
-    )
-
-
-def _row(group: Group) -> tuple[str, ...]:
-    rank = "-" if group.rank_correlation is None else f"{group.rank_correlation:.2f}"
-    return (
-        group.kind,
-        group.chip,
-        str(group.number),
-        f"{group.median_error:.1%}",
-        f"{group.worst_error:+.1%}",
-        rank,
-        group.worst_id,
     )
 
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Dimension: TypeAlias = Literal[
-    "seconds", "cycles", "bytes", "bytes_per_second", "flops_per_second", "count"
+    "seconds",
+    "cycles",
+    "bytes",
+    "bytes_per_second",
+    "flops_per_second",
+    "items_per_second",
+    "count",
 ]
 
 
@@ -45,6 +51,10 @@ _UNITS: dict[str, Unit] = {
         for prefix, size in _PREFIXES.items()
         for name in ("flops", "flop/s", "flops/s")
     },
+    **{
+        f"{name}/s": Unit(dimension="items_per_second", size=1.0)
+        for name in ("items", "images", "samples", "sequences")
+    },
 }
 
 
@@ -59,6 +69,8 @@ def parse_unit(text: str) -> Unit:
     words = text.split()
     unit = _UNITS.get(words[0].lower()) if words else None
     if unit is None:
-        known = "cycles, ns, us, ms, s, B to TB, B/s to TB/s, FLOPS to PFLOPS (or FLOP/s), n"
+        known = (
+            "cycles, ns, us, ms, s, B to TB, B/s to TB/s, FLOPS to PFLOPS (or FLOP/s), items/s, n"
+        )
         raise UnknownUnit(f"unknown unit. Write one of {known}. Received: {text!r}.")
     return unit

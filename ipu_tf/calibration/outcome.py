@@ -21,7 +21,9 @@ class Outcome:
         flops: Floating point operations that it does.
         bytes_per_second: A rate that is predicted directly.
         flops_per_second: The same of arithmetic.
+        items_per_second: Samples that a model trains on, or predicts for.
         count: A number of things.
+        explanation: What the figure consists of, in words; "" for a single part.
     """
 
     seconds: float | None = None
@@ -29,7 +31,9 @@ class Outcome:
     flops: float | None = None
     bytes_per_second: float | None = None
     flops_per_second: float | None = None
+    items_per_second: float | None = None
     count: float | None = None
+    explanation: str = ""
 
     def in_unit(self, unit: Unit, clock_hz: float) -> float:
         """Returns the figure in a unit.
@@ -43,6 +47,7 @@ class Outcome:
             "bytes": self.bytes,
             "bytes_per_second": self.bytes_per_second or self._rate(self.bytes),
             "flops_per_second": self.flops_per_second or self._rate(self.flops),
+            "items_per_second": self.items_per_second,
             "count": self.count,
         }[unit.dimension]
         if figure is None:

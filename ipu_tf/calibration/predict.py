@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ from ipu_tf.calibration.predict_tile import reduction, tile_memory
 from ipu_tf.calibration.records import Record
 from ipu_tf.machine.target import Target
 
-__all__ = ["KINDS", "CannotPredict", "predict"]
+__all__ = ["KINDS", "CannotPredict", "Prediction", "Predictor", "predict", "prediction"]
 
 Predictor: TypeAlias = Callable[[Record, Target], Outcome]
 
@@ -49,20 +50,37 @@ KINDS: Mapping[str, Predictor] = {
     "reduce": reduction,
     "tile_memory": tile_memory,
 }
-"""Kinds of measurements that can be predicted."""
+"""Kinds of measurements of the machine; `ipu_tf.validation.PREDICTORS` has whole models, too."""
 
 
-def predict(record: Record) -> float | None:
-    """Returns the model's prediction for a record, in the record's unit; None for unknown kinds.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """The model's figure for a record.
+
+    Attributes:
+        figure: In the record's unit.
+        explanation: What the figure consists of, in words; "" for a single part.
+    """
+
+    figure: float
+    explanation: str = ""
+
+
+def prediction(record: Record, kinds: Mapping[str, Predictor] = KINDS) -> Prediction | None:
+    """Returns the model's prediction for a record; None for unknown kinds.
 
     Published facts of the measurement take precedence over its record (`Record.corrected`).
+
+    Args:
+        record: The record.
+        kinds: The predictor of every known kind.
 
     Raises:
         CannotPredict: The kind is known, but the record lacks fields that the prediction needs,
             or its sizes are too large to count.
         ValueError: The chip is unknown.
     """
-    predictor = KINDS.get(record.kind)
+    predictor = kinds.get(record.kind)
     if predictor is None:
         return None
     record = record.corrected
@@ -70,6 +88,13 @@ def predict(record: Record) -> float | None:
     try:
         with np.errstate(over="raise"):
             outcome = predictor(record, target)
-            return outcome.in_unit(parse_unit(record.unit), target.clock_hz)
+            figure = outcome.in_unit(parse_unit(record.unit), target.clock_hz)
     except (OverflowError, FloatingPointError) as error:
         raise CannotPredict("its sizes together are out of range") from error
+    return Prediction(figure=figure, explanation=outcome.explanation)
+
+
+def predict(record: Record) -> float | None:
+    """Returns the figure of `prediction`, in the record's unit; None for unknown kinds."""
+    found = prediction(record)
+    return None if found is None else found.figure

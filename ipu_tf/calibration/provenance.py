@@ -280,6 +280,10 @@ KIND_NOTES = {
     ),
     "host": KindNote(status="stated", how="latency and rate as measured; shared by groups of IPUs"),
     "link": KindNote(status="fitted", how="way on chip, hops, messages or bytes"),
+    "model": KindNote(
+        status="modelled",
+        how="an estimate of the network of the zoo as the record configures it, no constant fitted",
+    ),
     "reduce": KindNote(
         status="fitted", how="the reduction vertices, a gather, and the library's call"
     ),

@@ -70,15 +70,21 @@ _OPTIONAL = {
 }  # fmt: skip
 
 
-_SECTIONS = {"records", "corrections"}
+_SECTIONS: Mapping[str, tuple[type, str]] = {
+    "records": (list, "a list"),
+    "corrections": (list, "a list"),
+    "what": (str, "a text"),
+    "networks": (dict, "an object"),
+}
+"""The sections of a file: type, and its name; the last two are words for readers."""
 
 
 def load_records(path: str | Path) -> tuple[Record, ...]:
     """Returns the records of a JSON file.
 
     The file holds a list of objects, or an object of that list as "records" and a list of
-    "corrections", whose fields are those of `Correction`. It ignores unknown fields of
-    records.
+    "corrections", whose fields are those of `Correction`; there it may also describe itself in
+    "what", a text, and "networks", an object of texts. It ignores unknown fields of records.
 
     Raises:
         RecordError: The file cannot be read, is not such a list, or an entry lacks a field, has
@@ -108,15 +114,16 @@ def _sections(data: Any, path: str | Path) -> tuple[list[Any], list[Any]]:
         return data, []
     if not isinstance(data, dict):
         raise RecordError(f"{path} must hold a list of records. Received: {type(data).__name__}.")
-    if "records" not in data or data.keys() - _SECTIONS:
+    if "records" not in data or data.keys() - _SECTIONS.keys():
         raise RecordError(
             f"{path} must hold a list of records, or an object of 'records' and 'corrections'. "
             f"Received: an object of {', '.join(map(repr, data)) or 'nothing'}."
         )
     for name in data:
-        if not isinstance(data[name], list):
+        type_, wanted = _SECTIONS[name]
+        if not isinstance(data[name], type_):
             kind = type(data[name]).__name__
-            raise RecordError(f"{path}: {name!r} must be a list. Received: {kind}.")
+            raise RecordError(f"{path}: {name!r} must be {wanted}. Received: {kind}.")
     return data["records"], data.get("corrections", [])
 
 

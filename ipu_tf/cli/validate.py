@@ -15,8 +15,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from ipu_tf.calibration import validate
+    from ipu_tf.validation import PREDICTORS
 
-    return validate.main([str(options.file), *(["--json"] if options.json else [])])
+    words = [str(options.file), *(["--json"] if options.json else [])]
+    return validate.main(words, PREDICTORS)
 
 
 VALIDATE = Command(

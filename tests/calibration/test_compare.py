@@ -4,7 +4,8 @@ import math
 import pytest
 
 from ipu_tf.calibration import compare
-from ipu_tf.calibration.compare import rank_correlation, to_json, to_text
+from ipu_tf.calibration.compare import rank_correlation
+from ipu_tf.calibration.comparison_text import to_json, to_text
 from ipu_tf.calibration.validate import main
 
 HOST = {"kind": "host", "chip": "gc2", "params": {"tiles": 1}, "unit": "us"}

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ipu_tf.calibration import RecordError, compare, load_records, predict
-from ipu_tf.calibration.compare import to_json, to_text
+from ipu_tf.calibration.comparison_text import to_json, to_text
 from ipu_tf.calibration.validate import main
 
 INFERRED = {"cycles_counted": "compute sets only, no exchange, no sync", "partials": "float"}

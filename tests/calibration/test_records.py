@@ -41,6 +41,7 @@ def test_a_record_keeps_its_fields(write):
         ),
         ({}, r"an object of 'records' and 'corrections'. Received: an object of nothing"),
         ({"records": {}}, r"'records' must be a list. Received: dict"),
+        ({"records": [], "networks": []}, r"'networks' must be an object. Received: list"),
         ({"records": [], "corrections": {}}, r"'corrections' must be a list. Received: dict"),
         ("[" * 100_000, r"is not JSON: maximum recursion depth"),
         ("[" + "9" * 5000 + "]", r"is not JSON: Exceeds the limit"),

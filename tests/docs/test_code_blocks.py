@@ -63,8 +63,11 @@ GIVEN = {
         "model": small_model(),
         "np": np,
     },
+    "zoo.md": lambda: {"strategy": IPUStrategy()},
 }
 """The names that the blocks of a page take as given."""
+SLOW = {"report.md", "zoo.md"}
+"""Pages that estimate whole networks."""
 
 
 def test_every_page_with_code_is_run():
@@ -82,7 +85,7 @@ def configuration():
 @pytest.mark.usefixtures("configuration")
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(name, marks=pytest.mark.slow) if name == "report.md" else name for name in GIVEN],
+    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in GIVEN],
 )
 def test_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

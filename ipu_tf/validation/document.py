@@ -1,4 +1,4 @@
-"""`python -m ipu_tf.calibration.document`: writes docs/fidelity.md.
+"""`python -m ipu_tf.validation.document`: writes docs/fidelity.md.
 
 Run in a checkout. The page is made from the measured points and from the model's own constants;
 no figure in it is written by hand.
@@ -13,7 +13,9 @@ from pathlib import Path
 from ipu_tf.calibration.compare import Comparison, Group, compare
 from ipu_tf.calibration.corrections import Correction
 from ipu_tf.calibration.provenance import CONSTANTS, KIND_NOTES, KNOWN_WRONG
+from ipu_tf.calibration.reach import reach_of
 from ipu_tf.calibration.records import Record, load_records
+from ipu_tf.validation import PREDICTORS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 POINTS = ROOT / "tests" / "calibration"
@@ -23,7 +25,7 @@ _HEAD = """\
 # Fidelity
 
 What the simulated machine's figures are worth. This page is written by
-`python -m ipu_tf.calibration.document` from the comparison that `ipu-tf validate FILE.json` prints;
+`python -m ipu_tf.validation.document` from the comparison that `ipu-tf validate FILE.json` prints;
 do not edit it.
 
 A cycle count of a report is **modelled** throughout: plans, exchanges and vertices are charged by
@@ -50,6 +52,13 @@ these figures, but for those that the list of constants attributes to CIT tables
 they show how the model extends.
 """
 
+_MODELS_TEXT = """\
+Published throughput of whole models (`tests/calibration/models.json`), with the configurations that
+reached it, predicted by an estimate of the same network of [the zoo](zoo.md). No constant is fitted
+to these rows. The ratio is predicted over published; the last column has the largest parts of a
+weight update on the IPU that works longest, and how full the tiles are.
+"""
+
 _CORRECTIONS_TEXT = """\
 What is published of these measurements contradicts what their records infer; predictions follow
 the publication. Tables name the records' chip. A file of records says so itself, in its section
@@ -63,12 +72,13 @@ of `ipu_tf/machine/vertices`. Products follow the same release (`ipu_tf/machine/
 """
 
 
-def render(fitted: Comparison, published: Comparison) -> str:
+def render(fitted: Comparison, published: Comparison, models: Comparison) -> str:
     """Returns the page.
 
     Args:
         fitted: The points that constants were fitted on.
         published: Further points.
+        models: Whole models.
     """
     constants = [(one.name, one.value, one.status, one.how) for one in CONSTANTS]
     kinds = [(f"`{kind}`", note.status, note.how) for kind, note in KIND_NOTES.items()]
@@ -85,6 +95,9 @@ def render(fitted: Comparison, published: Comparison) -> str:
         "## Further measured points\n",
         _PUBLISHED_TEXT,
         group_table(published.groups),
+        "## Whole models\n",
+        _MODELS_TEXT,
+        model_table(models),
         "## How each kind is predicted\n",
         _table(("kind", "status", "from"), kinds),
         "## Corrected records\n",
@@ -116,12 +129,31 @@ def group_table(groups: Iterable[Group]) -> str:
     return _table(("kind", "chip", "points", "median error", "worst", "rank correlation"), rows)
 
 
+def model_table(models: Comparison) -> str:
+    """Returns the rows of models, and how far off they are together."""
+    rows = [
+        (
+            f"`{one.record.id}`",
+            f"{one.record.measured:,.0f}",
+            f"{one.predicted:,.0f}",
+            f"{one.error + 1:.2f}",
+            one.explanation,
+        )
+        for one in models.compared
+        if one.predicted is not None
+    ]
+    reach = reach_of(models.compared)
+    heads = ("record", "published items/s", "predicted", "ratio", "consists of")
+    return _table(heads, rows) + ("" if reach is None else f"\n{reach.text}.\n")
+
+
 def main() -> int:
     """Writes the page."""
-    fitted, published = (
-        compare(load_records(POINTS / name)) for name in ("calibration.json", "published.json")
+    fitted, published, models = (
+        compare(load_records(POINTS / name), PREDICTORS)
+        for name in ("calibration.json", "published.json", "models.json")
     )
-    PAGE.write_text(render(fitted, published), encoding="utf-8")
+    PAGE.write_text(render(fitted, published, models), encoding="utf-8")
     return 0
 
 

@@ -1,0 +1,109 @@
+"""Predicts the throughput of whole models: a network of the zoo as it was configured."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+from ipu_tf import zoo
+from ipu_tf.calibration.outcome import CannotPredict, Outcome
+from ipu_tf.calibration.records import Record
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.config import IPUConfig
+from ipu_tf.estimation import estimate
+from ipu_tf.machine.target import Target
+from ipu_tf.ops.pipelining_ops import RecomputationMode
+from ipu_tf.validation.dominance import layer_classes, memory_of, parts_of
+from ipu_tf.validation.model_params import ModelParams, model_params
+
+
+def model(record: Record, target: Target) -> Outcome:
+    """Predicts the items a second that a model trains on, or predicts for.
+
+    Raises:
+        CannotPredict: The record names a network or a parameter that is unknown, or a
+            configuration that does not divide.
+    """
+    name = str(record.params.get("network"))
+    if name not in zoo.NETWORKS:
+        raise CannotPredict(f"the zoo has no network {name!r}; it has {', '.join(zoo.NETWORKS)}")
+    params = model_params(record, zoo.network(name).options)
+    classes: dict[str, str] = {}
+
+    def made() -> keras.Model:
+        built = _made(params)
+        classes.update(layer_classes(built))
+        return built
+
+    with _policy(params.policy):
+        report = estimate(
+            made,
+            batch_size=params.micro_batch,
+            training=params.training,
+            config=_config(params, target),
+        )
+    (program,) = report.programs
+    if program.device is None:
+        raise CannotPredict(program.refusal)
+    return _outcome(program.device, classes)
+
+
+def _outcome(program: DeviceProgram, classes: dict[str, str]) -> Outcome:
+    rate = program.samples_per_second
+    if rate is None:
+        raise CannotPredict("the program has no number of items")
+    dominant = ", ".join(f"{part.name} {part.share:.0%}" for part in parts_of(program, classes)[:6])
+    return Outcome(items_per_second=rate, explanation=f"{dominant}; {memory_of(program)}")
+
+
+def _made(params: ModelParams) -> keras.Model:
+    built: Any = zoo.compiled(
+        params.network,
+        optimizer=params.optimizer,
+        placement=params.placement,
+        **params.options,
+    )
+    if params.placement.stages:
+        built.set_pipelining_options(
+            gradient_accumulation_steps_per_replica=params.accumulation,
+            recomputation_mode=_recomputation_mode(params),
+        )
+    else:
+        built.set_gradient_accumulation_options(
+            gradient_accumulation_steps_per_replica=params.accumulation
+        )
+    if not params.training:
+        built.steps_per_execution = params.accumulation
+    return built
+
+
+def _recomputation_mode(params: ModelParams) -> RecomputationMode:
+    if not params.recompute:
+        return RecomputationMode.Auto
+    if params.placement.checkpoints:
+        return RecomputationMode.RecomputeAndBackpropagateInterleaved
+    return RecomputationMode.RecomputeThenBackpropagate
+
+
+def _config(params: ModelParams, target: Target) -> IPUConfig:
+    config = IPUConfig()
+    config.simulator.chip = target
+    config.auto_select_ipus = params.ipus
+    config.allow_recompute = params.recompute
+    config.convolutions.poplar_options = dict(params.poplar_options)
+    config.matmuls.poplar_options = dict(params.poplar_options)
+    return config
+
+
+@contextlib.contextmanager
+def _policy(name: str) -> Iterator[None]:
+    """Sets Keras' dtype policy for a while."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

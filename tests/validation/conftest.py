@@ -1,0 +1,5 @@
+"""Records for tests."""
+
+from tests.calibration.conftest import make
+
+__all__ = ["make"]

@@ -1,0 +1,55 @@
+"""Blocks run in the stages that a placement gives them."""
+
+import keras
+import pytest
+
+from ipu_tf import IPUStrategy, zoo
+from ipu_tf.keras.layers import RecomputationCheckpoint
+from ipu_tf.zoo.placement import chain
+from tests.zoo import tiny
+
+SMALL = {"image_size": 32, "classes": 4, "depth": 3, "width": 8, "heads": 2}
+
+
+@pytest.fixture
+def strategy():
+    strategy = IPUStrategy()
+    with strategy.scope():
+        yield strategy
+
+
+def test_blocks_begin_stages(strategy):
+    model = zoo.vit_b16(placement=zoo.Placement(stages=("1", "head")), **SMALL)
+    stages = {one.layer.name: one.pipeline_stage for one in model.get_pipeline_stage_assignment()}
+    assert stages["patches_class"] == stages["0_mlp_2"] == 0
+    assert stages["1_attention"] == stages["2_mlp_sum"] == 1
+    assert stages["head_norm"] == stages["classes"] == 2
+
+
+def test_the_last_relu_of_a_unit_begins_a_stage(strategy):
+    network = zoo.resnet.Residual(name="tiny", units=(2,), stem_channels=4, group_width=4)
+    placement = zoo.Placement(stages=("1.1",), checkpoints=("1.2",))
+    model = zoo.resnet.residual(network, image_size=32, classes=4, placement=placement)
+    stages = {one.layer.name: one.pipeline_stage for one in model.get_pipeline_stage_assignment()}
+    assert (stages["1.1_sum"], stages["1.1_relu"]) == (0, 1)
+    assert isinstance(model.get_layer("checkpoint_1.2"), RecomputationCheckpoint)
+
+
+def test_a_network_without_stages_has_none():
+    make, _ = tiny.NETWORKS["vit_b16"]
+    assert isinstance(make(), keras.Model)  # Outside of a scope stages would be an error.
+
+
+@pytest.mark.parametrize(
+    ("placement", "message"),
+    [
+        ({"stages": ("b",)}, r"no block 'b'. Name blocks of a, c. Received: stages=\['b'\]"),
+        ({"checkpoints": ("b",)}, r"no block 'b'.*Received: checkpoints=\['b'\]"),
+        ({"stages": ("a",)}, r"after its first block 'a'. Received: stages=\['a'\]"),
+        ({"stages": ("c", "c")}, "in the order of the network"),
+    ],
+)
+def test_blocks_that_cannot_be_placed(placement, message):
+    blocks = [("a", lambda x: x), ("c", lambda x: x)]
+    with pytest.raises(ValueError, match=message):
+        chain(keras.Input((2,)), blocks, zoo.Placement(**placement))
