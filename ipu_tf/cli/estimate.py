@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from ipu_tf.cli.command import Command
-from ipu_tf.cli.machines import machine_named
+from ipu_tf.cli.machines import add_machine, machine_of
 from ipu_tf.cli.models import model_named
-from ipu_tf.machine import CHIPS, system_of
+from ipu_tf.machine import system_of
 from ipu_tf.user_objects import UsageError
 
 
@@ -16,14 +16,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         metavar="MODULE:FUNCTION",
-        help="a function without arguments that makes a model, or a model; MODULE may be a FILE.py",
+        help="a function without arguments that makes a model, or a model; MODULE may be a FILE.py "
+        "or, for a published network, zoo",
     )
-    parser.add_argument(
-        "--chip",
-        default="bow",
-        help=f"{', '.join(CHIPS)}, or MODULE:NAME of a target or system of your own; default: bow",
-    )
-    parser.add_argument("--ipus", type=int, default=1, help="IPUs of the system; default: 1")
+    add_machine(parser)
     parser.add_argument("--batch-size", type=int, default=1, help="samples a step; default: 1")
     parser.add_argument(
         "--inference", action="store_true", help="a prediction instead of a training step"
@@ -40,16 +36,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    machine, model = machine_named(options.chip), model_named(options.model)
+    (machine, ipus), model = machine_of(options), model_named(options.model)
     # Here, because Keras takes seconds to load.
     from ipu_tf import IPUConfig, UnsupportedOpcodeError, estimate
 
     config = IPUConfig()
     config.simulator.unsupported = options.unsupported
-    config.auto_select_ipus = options.ipus
+    config.auto_select_ipus = ipus
     try:
         config.simulator.chip = machine
-        system_of(machine, options.ipus).check_ipus(options.ipus)
+        system_of(machine, ipus).check_ipus(ipus)
         report = estimate(
             model,
             batch_size=options.batch_size,

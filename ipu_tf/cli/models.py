@@ -10,17 +10,23 @@ from typing import Any
 from ipu_tf.cli.failures import FailedFunction
 from ipu_tf.user_objects import UsageError, is_path, named
 
+_ZOO = "zoo"
+"""Stands for a module in names of the zoo's networks, as in "zoo:resnet50"."""
+
 
 def model_named(path: str) -> Any:
-    """Returns the function, class or model named "module:function".
+    """Returns the function, class or model named "module:function", or "zoo:network".
 
     Raises:
-        UsageError: There is no such module or function, or it needs arguments.
+        UsageError: There is no such module, function or network, or it needs arguments.
     """
     if not is_path(path):
         raise UsageError(
-            f"name the model as MODULE:FUNCTION or FILE.py:FUNCTION. Received: {path!r}."
+            "name the model as MODULE:FUNCTION, FILE.py:FUNCTION or zoo:NETWORK. "
+            f"Received: {path!r}."
         )
+    if path.startswith(f"{_ZOO}:"):
+        return _network(path.removeprefix(f"{_ZOO}:"))
     found, (source, _, attribute) = named(path, "function"), path.rpartition(":")
     if _is_model(found):
         return found
@@ -37,6 +43,17 @@ def model_named(path: str) -> Any:
             f"a function that calls it with them. Received: a {kind} of {', '.join(needed)}."
         )
     return _marking_errors(found)
+
+
+def _network(name: str) -> Callable[[], Any]:
+    """Returns the function that makes a network of the zoo, compiled."""
+    from ipu_tf import zoo  # Keras takes seconds to load.
+
+    try:
+        zoo.network(name)
+    except ValueError as error:
+        raise UsageError(error) from error
+    return _marking_errors(functools.partial(zoo.compiled, name))
 
 
 def _is_model(found: Any) -> bool:

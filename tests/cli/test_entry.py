@@ -52,6 +52,5 @@ def test_the_module_runs():
         check=False,
     )
     assert done.returncode == 2
-    assert "error: name the model as MODULE:FUNCTION or FILE.py:FUNCTION. Received: 'nothing'." in (
-        done.stderr
-    )
+    message = "MODULE:FUNCTION, FILE.py:FUNCTION or zoo:NETWORK. Received: 'nothing'."
+    assert f"error: name the model as {message}" in done.stderr

@@ -1,5 +1,6 @@
 """`ipu-tf estimate`: what it prints, and one line and exit code 2 for bad input."""
 
+import re
 import sys
 
 import pytest
@@ -32,6 +33,35 @@ def test_estimate_on_a_machine_of_ones_own(capsys):
     arguments = ["estimate", f"{MODELS}:mlp", "--chip", f"{MACHINES}:PAIR", "--ipus", "2"]
     assert cli.main(arguments) == 0
     assert "on own pair, 2 replicas of one own IPU, 37 tiles" in capsys.readouterr().out
+
+
+def test_estimate_on_a_whole_system(capsys):
+    assert cli.main(["estimate", f"{MODELS}:mlp", "--system", "bow-pod16"]) == 0
+    assert "on bow-pod16, 16 replicas of one bow IPU" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_estimate_of_a_network_of_the_zoo(capsys):
+    assert cli.main(["estimate", "zoo:resnet50", "--system", "bow-pod16"]) == 0
+    printed = capsys.readouterr().out
+    assert "Program 'resnet50.train_step' on bow-pod16, 16 replicas" in printed
+    assert "assumed" not in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["zoo:alexnet"], "the zoo has no network of that name. .*Received: 'alexnet'"),
+        ([f"{MODELS}:mlp", "--system", "pod7"], "Unknown system. .*Received: 'pod7'"),
+        (
+            [f"{MODELS}:mlp", "--system", "pod16", "--ipus", "4"],
+            "leave out --chip and --ipus. Received: --system pod16, --chip None, --ipus 4",
+        ),
+    ],
+)
+def test_networks_and_systems_that_are_not_there(words, message, capsys):
+    assert cli.main(["estimate", *words]) == 2
+    assert re.search(message, capsys.readouterr().err)
 
 
 def test_operations_without_a_cost_stop_it_unless_told_otherwise(capsys):
@@ -110,7 +140,10 @@ def test_a_file_of_a_package_is_named_as_its_module(tmp_path, capsys):
         ([f"{MODELS}:nothing"], f"module '{MODELS}' has no function 'nothing'"),
         ([f"{MODELS}:NOT_A_FUNCTION"], "has no function 'NOT_A_FUNCTION'. Name a function that m"),
         ([f"{MODELS}:NOT_A_FUNCTION"], "makes a model, or a model. Received: int."),
-        (["no_colon"], "the model as MODULE:FUNCTION or FILE.py:FUNCTION. Received: 'no_colon'"),
+        (
+            ["no_colon"],
+            "the model as MODULE:FUNCTION, FILE.py:FUNCTION or zoo:NETWORK. Received: 'no_colon'",
+        ),
         ([".models:net"], "Write 'models:net'. Received: '.models:net'"),
         (["tests/sample_models:mlp"], "Write 'tests/sample_models.py:mlp'. Received: 'tests/"),
         (["no/such/models:mlp"], "or a file with its '.py'. Write 'no.such.models:mlp'. Received"),
