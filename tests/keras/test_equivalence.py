@@ -1,11 +1,10 @@
 """Weights after accumulation, over replicas, in a pipeline: stock Keras' after the big batch."""
 
-import itertools
-
 import keras
 import pytest
 
 from ipu_tf import config
+from tests.grids import covering
 from tests.keras.equivalence import (
     BATCH,
     UPDATES,
@@ -30,22 +29,6 @@ AXES = {
     "stages": [1, 2, 4],
     "optimizer": list(OPTIMIZERS),
 }
-CELLS = list(itertools.product(*AXES.values()))
-
-
-def pairwise(cells):
-    """Returns a few cells in which every pair of values of two axes occurs."""
-    pairs = {cell: set(itertools.combinations(enumerate(cell), 2)) for cell in cells}
-    missing = set().union(*pairs.values())
-    chosen = []
-    while missing:
-        cell = max(cells, key=lambda cell: len(pairs[cell] & missing))
-        chosen.append(cell)
-        missing -= pairs[cell]
-    return chosen
-
-
-DEFAULT = set(pairwise(CELLS))
 
 
 @pytest.fixture(autouse=True)
@@ -54,23 +37,7 @@ def _no_configuration_is_left():
     config.reset_ipu_configuration()
 
 
-def test_the_default_cells_cover_every_pair():
-    for (i, first), (j, second) in itertools.combinations(enumerate(AXES.values()), 2):
-        covered = {(cell[i], cell[j]) for cell in DEFAULT}
-        assert covered == set(itertools.product(first, second))
-
-
-@pytest.mark.parametrize(
-    tuple(AXES),
-    [
-        pytest.param(
-            *cell,
-            id="-".join(map(str, cell)),
-            marks=[] if cell in DEFAULT else pytest.mark.slow,
-        )
-        for cell in CELLS
-    ],
-)
+@pytest.mark.parametrize(*covering(2, **AXES))
 def test_weights_equal_the_big_batch(kind, replicas, micro_batches, method, stages, optimizer):
     big_batch = BATCH * micro_batches * replicas
     data = samples(big_batch * UPDATES)
