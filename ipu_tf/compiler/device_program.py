@@ -130,6 +130,7 @@ class Timeline:
         ramp_up_cycles: Until the last stage has work.
         ramp_down_cycles: From when the last stage has no more work.
         link_cycles: The part of all these cycles in which IPUs send to each other.
+        slot_link_cycles: These cycles by slot; empty if there are none, and in older files.
     """
 
     slots: int
@@ -138,6 +139,7 @@ class Timeline:
     ramp_up_cycles: int = 0
     ramp_down_cycles: int = 0
     link_cycles: int = 0
+    slot_link_cycles: tuple[int, ...] = ()
 
     @property
     def cycles(self) -> int:

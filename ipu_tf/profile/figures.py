@@ -203,7 +203,7 @@ def layers(program: DeviceProgram, tile_ops: Iterable[TileOp] = ()) -> tuple[Lay
     received: collections.Counter[str] = collections.Counter()
     needed: dict[str, float] = collections.defaultdict(float)
     for step, at_peak in zip(program.steps, _needed_cycles(program, tile_ops), strict=True):
-        layer = _place(step)
+        layer = place(step)
         phases, repeats = cycles[layer], times[step.phase]
         phases[step.phase] = phases.get(step.phase, 0) + repeats * step.cycles
         operations[layer] += repeats * step.repeats * step.flops
@@ -223,7 +223,8 @@ def layers(program: DeviceProgram, tile_ops: Iterable[TileOp] = ()) -> tuple[Lay
     return tuple(sorted(found, key=lambda entry: (-entry.cycles, entry.layer)))
 
 
-def _place(step: Step) -> str:
+def place(step: Step) -> str:
+    """Returns the layer of a step, `HOST` for inputs and outputs, "" for none."""
     if step.layer or step.opcode not in _HOST_OPCODES:
         return step.layer
     return HOST

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
-from ipu_tf.profile import json_format, text, timeline_text
+from ipu_tf.profile import csv_tables, json_format, text, timeline_text
 from ipu_tf.profile.host_timeline import HostTimeline
+from ipu_tf.profile.traces import files as traces
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
@@ -75,6 +77,36 @@ class Report:
             path: The file; replaced if it exists. Compressed with gzip if its name ends in ".gz".
         """
         json_format.write(self, path)
+
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Writes the runs of the programs, and the host timeline, as a trace for Perfetto.
+
+        Open it in https://ui.perfetto.dev, which reads the file in the browser.
+
+        Args:
+            path: The file; replaced if it exists.
+        """
+        traces.write_perfetto(self.programs, self.host, path)
+
+    def to_xplane(self, log_dir: str | os.PathLike[str], run: str | None = None) -> Path:
+        """Writes the same trace for TensorBoard's profile plugin.
+
+        Args:
+            log_dir: The folder that TensorBoard is started with, `tensorboard --logdir LOG_DIR`.
+            run: The name of the run; by default the current date and time.
+
+        Returns:
+            The path of the file.
+        """
+        return traces.write_xplane(self.programs, self.host, log_dir, run)
+
+    def to_csv(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the tables of the report as CSV files; docs/report.md lists them.
+
+        Args:
+            folder: The folder; made if it does not exist.
+        """
+        csv_tables.write_tables(self.programs, self.host, folder)
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str]) -> Report:

@@ -111,7 +111,7 @@ def timeline(
     busy: dict[int, int] = dict.fromkeys(sorted(set(wiring.ipus)), 0)
     seen: dict[frozenset[tuple[int, Pass]], tuple[int, int]] = {}
     lengths: list[int] = []
-    link_cycles = 0
+    link_cycles: list[int] = []
     played = list(slots)
     for slot in played:
         passes = frozenset((work.stage, work.direction) for work in slot)
@@ -121,14 +121,15 @@ def timeline(
             sent = [crossing for one in sorted(passes) for crossing in after_pass[one]]
             seen[passes] = _slowest(passes, cycles, wiring), wiring.transfer_cycles(sent)
         lengths.append(sum(seen[passes]))
-        link_cycles += seen[passes][1]
+        link_cycles.append(seen[passes][1])
     begin, end = _steady(played, stages=len(wiring.ipus))
     return Timeline(
         slots=len(played),
         ramp_up_cycles=sum(lengths[:begin]),
         steady_cycles=sum(lengths[begin:end]),
         ramp_down_cycles=sum(lengths[end:]),
-        link_cycles=link_cycles,
+        link_cycles=sum(link_cycles),
+        slot_link_cycles=tuple(link_cycles) if any(link_cycles) else (),
         busy_cycles=tuple(busy.values()),
     )
 

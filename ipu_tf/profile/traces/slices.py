@@ -1,0 +1,189 @@
+"""The slices of a trace: what every IPU and every thread of the host does, and when.
+
+A run of a program on replica 0: its passes, their steps by layer, their supersteps. The steps of a
+stage are shown for its first micro-batch; the passes of others are one slice each, as long.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeAlias
+
+from ipu_tf.compiler.device_program import DeviceProgram, Moves, StageProgram
+from ipu_tf.compiler.hlo import Phase
+from ipu_tf.compiler.pipeline import schedule
+from ipu_tf.compiler.tile_program import Step
+from ipu_tf.profile import figures, sections
+
+Details: TypeAlias = Mapping[str, int | str]
+
+_PARTS = ("sync", "exchange", "compute", "host")
+"""The parts of a superstep, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """A piece of work.
+
+    Attributes:
+        name: Its name.
+        category: The kind of work.
+        begin: When it begins, in cycles of the tile clock; of the host, in nanoseconds.
+        end: When it ends.
+        details: Its figures, by name.
+    """
+
+    name: str
+    category: str
+    begin: int
+    end: int
+    details: Details = field(default_factory=dict)
+
+
+Slices: TypeAlias = list[Slice]
+"""Slices that nest, the outer ones first, in the order in which they begin."""
+
+
+def device_slices(program: DeviceProgram) -> dict[int, Slices]:
+    """Returns the slices of each IPU of a replica, in cycles from the beginning of a run."""
+    found: dict[int, Slices] = {
+        ipu.ipu: [_slice(program.name, "run", 0, program.cycles)] for ipu in program.ipus
+    }
+    begin = _add_micro_batches(program, found)
+    for stages in found.values():
+        if program.all_reduce_cycles:
+            stages.append(_slice("all-reduce", "link", begin, begin + program.all_reduce_cycles))
+    _add_update(program, found, begin + program.all_reduce_cycles)
+    return found
+
+
+def _add_micro_batches(program: DeviceProgram, found: dict[int, Slices]) -> int:
+    """Adds the slots of the micro-batches; returns when they end."""
+    training = any(stage.backward_cycles for stage in program.stages)
+    played = list(
+        schedule.slots(
+            program.schedule,
+            stages=len(program.stages),
+            micro_batches=program.micro_batches,
+            training=training,
+        )
+    )
+    links = _link_cycles(program, played)
+    begin = 0
+    for slot, link_cycles in zip(played, links, strict=True):
+        ends = collections.Counter(dict.fromkeys(found, begin))
+        for work in slot:
+            stage = program.stages[work.stage]
+            made = list(_pass_slices(program, work, ends[stage.ipu]))
+            found[stage.ipu] += made
+            ends[stage.ipu] = made[0].end
+        begin = max(ends.values())
+        if link_cycles:
+            for slices in found.values():
+                slices.append(_slice("links", "link", begin, begin + link_cycles))
+        begin += link_cycles
+    return begin
+
+
+def _link_cycles(program: DeviceProgram, played: Sequence[schedule.Slot]) -> Sequence[int]:
+    """Returns the link cycles after each slot; in files without them, the same for all slots."""
+    known = program.timeline.slot_link_cycles
+    if len(known) == len(played):
+        return known
+    each, rest = divmod(program.timeline.link_cycles, max(1, len(played)))
+    return [each + (number < rest) for number in range(len(played))]
+
+
+def _pass_slices(program: DeviceProgram, work: schedule.Work, begin: int) -> Iterator[Slice]:
+    stage = program.stages[work.stage]
+    forward = work.direction == "forward"
+    cycles = stage.forward_cycles if forward else stage.backward_cycles
+    yield _slice(
+        f"{_prefix(program, stage)}{work.direction}, micro-batch {work.micro_batch}",
+        work.direction,
+        begin,
+        begin + cycles,
+        stage=work.stage,
+        micro_batch=work.micro_batch,
+    )
+    if work.micro_batch:
+        return
+    again = 0 if forward else stage.recomputed_cycles
+    if again:
+        yield _slice("recompute the forward pass", "recompute", begin, begin + again)
+    yield from _phase_slices(stage, work.direction, begin + again)
+
+
+def _add_update(program: DeviceProgram, found: dict[int, Slices], begin: int) -> None:
+    """Adds the weight update: the update of an IPU's stages, at the end of its time."""
+    if not program.update_cycles:
+        return
+    own = dict.fromkeys(found, 0)
+    for stage in program.stages:
+        own[stage.ipu] += stage.update_cycles
+    sent = program.update_cycles - max(own.values())
+    for slices in found.values():
+        slices.append(_slice("update", "update", begin, begin + program.update_cycles))
+        if sent:
+            slices.append(_slice("links", "link", begin, begin + sent))
+    ends = dict.fromkeys(found, begin + sent)
+    for stage in program.stages:
+        found[stage.ipu] += _phase_slices(stage, "update", ends[stage.ipu])
+        ends[stage.ipu] += stage.update_cycles
+
+
+def _phase_slices(stage: StageProgram, phase: Phase, begin: int) -> Iterator[Slice]:
+    """Yields the slices of the steps of a phase, and of its transfers to the tiles."""
+    steps = [step for step in stage.program.steps if step.phase == phase]
+    for layer, group in groupby(steps, key=figures.place):
+        members = list(group)
+        end = begin + sum(step.cycles for step in members)
+        yield _slice(layer or sections.NO_LAYER, "layer", begin, end)
+        yield from _step_slices(members, begin)
+        begin = end
+    moves: Mapping[str, Moves] = {"stream": stage.streamed, "gather": stage.gathered}
+    for name, of_phases in moves.items():
+        if cycles := getattr(of_phases, phase):
+            yield _slice(name, "link", begin, begin + cycles)
+            begin += cycles
+
+
+def _step_slices(steps: Iterable[Step], begin: int) -> Iterator[Slice]:
+    for step in steps:
+        yield _slice(
+            step.name,
+            "step",
+            begin,
+            begin + step.cycles,
+            opcode=step.opcode,
+            op_name=step.op_name,
+            repeats=step.repeats,
+            flops=step.repeats * step.flops,
+        )
+        for superstep in step.supersteps:
+            end = begin + step.repeats * superstep.total_cycles
+            yield _slice(
+                superstep.name,
+                "superstep",
+                begin,
+                end,
+                exchange_bytes=step.repeats * superstep.exchange_bytes,
+                busy_tile_cycles=step.repeats * superstep.busy_tile_cycles,
+            )
+            for part in _PARTS:
+                if cycles := step.repeats * getattr(superstep, f"{part}_cycles"):
+                    yield _slice(part, part, begin, begin + cycles)
+                    begin += cycles
+            begin = end
+
+
+def _prefix(program: DeviceProgram, stage: StageProgram) -> str:
+    return f"stage {stage.index} " if len(program.stages) > 1 else ""
+
+
+def _slice(name: str, category: str, begin: int, end: int, **details: int | str) -> Slice:
+    kept = {"cycles": end - begin} | {key: value for key, value in details.items() if value != ""}
+    return Slice(name=name, category=category, begin=begin, end=end, details=kept)
