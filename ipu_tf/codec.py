@@ -108,7 +108,9 @@ def _decode(hint: Any, data: Any, path: str) -> Any:
 def _decode_union(hint: Any, data: Any, path: str) -> Any:
     if data is None and type(None) in _alternatives(hint):
         return None
-    classes = _classes(hint)
+    classes, others = _classes(hint), [one for one in _alternatives(hint) if one is not type(None)]
+    if not classes and len(others) == 1:
+        return _decode(others[0], data, path)
     if len(classes) == 1:
         return _decode_dataclass(next(iter(classes.values())), data, path)
     entries = dict(_object(data, path))

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf import config as configuration
+from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.data import step_specs
@@ -25,7 +26,7 @@ from ipu_tf.keras.steps.step_tracing import (
 )
 from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.profile.report import Report
-from ipu_tf.runtime import deployments
+from ipu_tf.runtime import deployments, device_programs
 from ipu_tf.runtime.untouched import untouched_variables
 
 
@@ -37,6 +38,7 @@ def estimate(
     config: IPUConfig | None = None,
     inputs: Any = None,
     targets: Any = None,
+    insights: bool = False,
 ) -> Report:
     """Returns the report of a model's step: cycles, memory, and whether it fits.
 
@@ -44,7 +46,6 @@ def estimate(
     model accumulates gradients or the machine has several IPUs.
 
     Nothing runs, and no memory is used for the weights that `model` makes or for the state of
-    its optimizer. The step that is traced is the model's own `train_step` with its optimizer and
     its optimizer. The traced step is the model's own `train_step` with its optimizer and loss, or
     its `predict_step`. A model that is not compiled gets SGD and a loss that suits its last
     activation; the report says so.
@@ -62,6 +63,9 @@ def estimate(
             configuration stays as it is.
         inputs: `tf.TensorSpec`s of the inputs of a model that does not declare them.
         targets: `tf.TensorSpec`s of the targets if the shapes of the outputs do not give them.
+        insights: Whether the report also holds the changes that would gain most, each checked by
+            planning again (`Report.with_insights`). Other batch sizes are among them unless
+            `inputs` or `targets` are given.
 
     Raises:
         NotImplementedError: `model` is a subclass without a `call`.
@@ -93,16 +97,57 @@ def estimate(
             stages = deployments.deployment_of(made, function)
             accumulation = _accumulation(made)
             stack.enter_context(deployments.deployed(stages))
+            notes: tuple[str, ...] = ()
             if training:
                 made, notes = stack.enter_context(trainable(made, ours=made is not model))
-                data = training_data(made, specs, targets, batch_size)
-                DeviceStep(strategy, made, accumulation).trace(data)
-            else:
-                notes = ()
-                # In a tuple, as in `predict`: the second item of a list would be the targets.
-                _trace(strategy, made.predict_step, (specs,))
+
+            def trace(samples: int, specs: Any) -> None:
+                if training:
+                    data = training_data(made, specs, targets, samples)
+                    DeviceStep(strategy, made, accumulation).trace(data)
+                else:
+                    # In a tuple, as in `predict`: the second item of a list would be the targets.
+                    _trace(strategy, made.predict_step, (specs,))
+
+            def retrace(samples: int) -> None:
+                trace(samples, step_specs.input_specs(made, samples, None))
+
+            trace(batch_size, specs)
             report = strategy.report()
+            if insights:
+                report = _with_insights(report, retrace if inputs is targets is None else None)
     return dataclasses.replace(report, notes=notes)
+
+
+def _with_insights(report: Report, trace: Callable[[int], None] | None) -> Report:
+    """Returns a report with insights.
+
+    Args:
+        report: The report.
+        trace: Traces the step for another number of samples; None if that is not possible.
+    """
+
+    def at_batch_size(samples: int) -> TracedStep:
+        assert trace is not None
+        with device_programs.capturing() as found:
+            trace(samples)
+        return found[0]
+
+    at = at_batch_size if trace is not None else None
+    with_batches = _with_sources(report, at).with_insights()
+    return _with_sources(with_batches, None)  # Lets go of the model.
+
+
+def _with_sources(report: Report, at: Callable[[int], TracedStep] | None) -> Report:
+    """Returns a report whose programs know how to trace their step for other batch sizes."""
+    programs = tuple(
+        dataclasses.replace(
+            program,
+            source=program.source and dataclasses.replace(program.source, at_batch_size=at),
+        )
+        for program in report.programs
+    )
+    return dataclasses.replace(report, programs=programs)
 
 
 def _strategy() -> IPUStrategy:

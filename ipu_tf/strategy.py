@@ -203,14 +203,19 @@ class IPUStrategyV1(tf.distribute.Strategy):
             spans.attach(self._recorder)
             weakref.finalize(self, spans.detach, self._recorder)
 
-    def report(self) -> Report:
+    def report(self, *, insights: bool = False) -> Report:
         """Returns the cost of the programs traced so far, and their ops that run on tiles.
 
         The report includes the memory use of a program that did not fit. For models and functions
         that no longer exist it keeps the figures; `reset_report` drops them.
+
+        Args:
+            insights: Whether the report also holds the changes that would gain most, each checked
+                by planning again (`Report.with_insights`).
         """
         host = None if self._recorder is None else timeline_of(self._recorder)
-        return Report(programs=tuple(self._programs), host=host)
+        report = Report(programs=tuple(self._programs), host=host)
+        return report.with_insights() if insights else report
 
     def reset_report(self) -> None:
         """Forgets the programs traced so far: `report` shows those traced from now on.

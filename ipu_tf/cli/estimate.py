@@ -32,6 +32,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "incomplete report",
     )
     parser.add_argument("--plans", action="store_true", help="list the plan of every tile op")
+    parser.add_argument(
+        "--insights",
+        action="store_true",
+        help="also find the changes that would gain most, each checked by planning again",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
 
 
@@ -51,6 +56,7 @@ def _run(options: argparse.Namespace) -> int:
             batch_size=options.batch_size,
             training=not options.inference,
             config=config,
+            insights=options.insights,
         )
     except UnsupportedOpcodeError as error:
         raise UsageError(f"{error}\nHere: --unsupported warn") from error

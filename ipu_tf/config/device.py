@@ -50,6 +50,7 @@ class DeviceConfiguration:
         triangular_solve_block: Rows of a block of the triangular solver, 0 for the default.
         batch_norm_replica_group_size: Replicas that share the statistics of batch norm.
         connection: When the process attaches to its IPUs.
+        io_tiles: Tiles of an IPU set aside for input and output, besides those of `target`.
         allow_recompute: Whether pipelines recompute activations, whatever their own options.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
@@ -73,6 +74,7 @@ class DeviceConfiguration:
     triangular_solve_block: int = 0
     batch_norm_replica_group_size: int = 1
     connection: Literal["always", "on_demand", "never", "pre_compile"] = "always"
+    io_tiles: int = 0
     allow_recompute: bool = False
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 

@@ -71,6 +71,7 @@ def resolve(config: OptionTree) -> DeviceConfiguration:
             config.norms.experimental.distributed_batch_norm_replica_group_size
         ),
         connection=_word(config.device_connection.type),
+        io_tiles=config.io_tiles.num_io_tiles,
         allow_recompute=config.allow_recompute,
         without_effect=_without_effect(config),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from ipu_tf.profile import csv_tables, json_format, text, timeline_text
 from ipu_tf.profile.host_timeline import HostTimeline
 from ipu_tf.profile.traces import files as traces
+from ipu_tf.programs.insights import insights_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
@@ -44,6 +46,21 @@ class Report:
     def complete(self) -> bool:
         """Whether every program is compiled, and everything in it has a cost."""
         return all(program.complete for program in self.programs)
+
+    def with_insights(self) -> Report:
+        """Returns the report with the changes that would gain something, program by program.
+
+        Every change is checked by planning the program again, which takes as long as its first
+        compilation, about ten times. Programs of files, and of models that no longer exist, keep
+        the insights that they have.
+        """
+        programs = tuple(
+            each
+            if each.insights or each.source is None
+            else dataclasses.replace(each, insights=insights_of(each))
+            for each in self.programs
+        )
+        return dataclasses.replace(self, programs=programs)
 
     def summary(self, *, plans: bool = False) -> str:
         """Returns the report as text tables.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ipu_tf.compiler.planner.plan import OpShape
 from ipu_tf.profile import device_text, figures, sections
 from ipu_tf.profile.units import duration
+from ipu_tf.programs.insight import Insight
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _WIDTH = 96
@@ -27,10 +28,21 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
     yield f"Program '{program.name}'{where}"
     if device is not None:
         yield from _indented(device_text.lines(device, program.tile_ops))
+    yield from _indented(_insight_lines(program.insights))
     for line in program.refusal.splitlines():
         yield from _indented(textwrap.wrap(line, _WIDTH, subsequent_indent="  "))
     yield from _indented(_execution_lines(program))
     yield from _indented(_op_lines(program, plans))
+
+
+def _insight_lines(insights: Sequence[Insight]) -> Iterator[str]:
+    """Yields what each change gains, as planned again with it."""
+    for insight in insights:
+        gain = "fits" if insight.makes_fit else f"{insight.speedup:.2f} x"
+        speed = insight.samples_per_second
+        rate = f", {speed:,.1f} samples/s" if speed is not None else ""
+        line = f"to gain: {gain}{rate} with {insight.advice}"
+        yield from textwrap.wrap(line, _WIDTH, subsequent_indent="  ")
 
 
 def _execution_lines(program: Program) -> Iterator[str]:

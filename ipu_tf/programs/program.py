@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ipu_tf.codec import NOT_IN_FILES
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.programs.insight import Insight
+from ipu_tf.programs.source import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,8 @@ class Program:
         steps_per_execution: Steps (micro-batches of a replica) that one call from the host ran when
             it was traced.
         refusal: The reason why compilation failed; "" if it did not fail.
+        insights: Changes that gain something, the best first; empty until they are asked for.
+        source: The input of its compilation, to plan it again; None if it is gone.
     """
 
     name: str
@@ -66,6 +71,8 @@ class Program:
     device: DeviceProgram | None = None
     steps_per_execution: int = 1
     refusal: str = ""
+    insights: tuple[Insight, ...] = ()
+    source: Source | None = field(default=None, compare=False, repr=False, metadata=NOT_IN_FILES)
 
     @property
     def complete(self) -> bool:

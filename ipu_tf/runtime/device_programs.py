@@ -26,6 +26,7 @@ from ipu_tf.config import DeviceConfiguration, PlannerOptions
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.programs.op_names import LayerScopes, own_name
 from ipu_tf.programs.program import Program, TileOp
+from ipu_tf.programs.source import Source
 from ipu_tf.runtime import wide_values
 from ipu_tf.runtime.hlo import extract
 from ipu_tf.runtime.hlo_parameters import Variables
@@ -144,11 +145,12 @@ def compile_trace(trace: Trace) -> DeviceProgram | None:
     wide_values.check_sources(module)
     options, samples = compiler_options(configuration), _samples(tensors)
     plans = _plans(module, program.tile_ops)
+    step = TracedStep(module=module, options=options, plans=plans, samples_per_run=samples)
     captured = _CAPTURED.get()
     if captured is not None:
-        step = TracedStep(module=module, options=options, plans=plans, samples_per_run=samples)
         captured.append(step)
         return None
+    program.source = Source(step=step, deployment=trace.deployment, io_tiles=configuration.io_tiles)
     wide = wide_values.notes(module)
     for note in wide:
         _LOG.warning("Program '%s': %s.", program.name, note)

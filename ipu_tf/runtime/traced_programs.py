@@ -44,6 +44,8 @@ class TracedPrograms:
     def condense(self, key: Hashable) -> None:
         """Reduces a program, if present, to its figures."""
         program = self._programs.get(key)
+        if program is not None:
+            program.source = None
         if program is not None and program.device is not None:
             program.device = condensed(program.device)
 

@@ -80,6 +80,7 @@ def test_every_option_that_acts_reaches_the_device():
         cholesky_block=32,
         triangular_solve_block=16,
         connection="on_demand",
+        io_tiles=4,
     )
     assert hash(device) == hash(resolve(config))
     assert (device.target.chip, device.target.tiles) == ("gc2", 12)

@@ -1,0 +1,48 @@
+"""A change of a program that was planned again, and what it gains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Change: TypeAlias = Literal[
+    "partials",
+    "available_memory_proportion",
+    "micro_batch",
+    "gradient_accumulation",
+    "stages",
+    "schedule",
+    "recompute",
+    "io_tiles",
+    "steps_per_execution",
+]
+"""What is changed. micro_batch: samples of a micro-batch. gradient_accumulation: micro-batches of a
+weight update. stages: the split of layers over IPUs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insight:
+    """A change that makes a program faster, or makes it fit, as planned again with the change.
+
+    Attributes:
+        change: What is changed.
+        advice: What to write in the script.
+        speedup: Seconds of a sample before over those after; above 1 it is faster.
+        cycles: Cycles of a run with the change.
+        samples_per_second: Samples per second with the change; None if they are not known.
+        max_tile_bytes: Bytes of the fullest tile with the change.
+        makes_fit: Whether the program fits only with the change.
+    """
+
+    change: Change
+    advice: str
+    speedup: float
+    cycles: int
+    samples_per_second: float | None = None
+    max_tile_bytes: int = 0
+    makes_fit: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """The sort key, best first."""
+        return not self.makes_fit, -self.speedup

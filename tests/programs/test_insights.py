@@ -1,0 +1,163 @@
+"""Insights: every gain is that of an estimate with the change made."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+import ipu_tf
+from ipu_tf import IPUConfig
+from ipu_tf.profile.report import Report
+
+
+def network():
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        return keras.Sequential(
+            [
+                keras.Input((16, 16, 8)),
+                keras.layers.Conv2D(64, 3, activation="relu"),
+                keras.layers.Conv2D(64, 3, activation="relu"),
+                keras.layers.Flatten(),
+                keras.layers.Dense(256, "relu"),
+                keras.layers.Dense(10, "softmax", dtype="float32"),
+            ]
+        )
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+
+def config_of(**changes):
+    config = IPUConfig()
+    config.ipu_model.tiles_per_ipu = 256
+    for name, value in changes.items():
+        category, option = name.split("__")
+        setattr(getattr(config, category), option, value)
+    return config
+
+
+def estimated(batch_size=8, insights=False, **changes):
+    report = ipu_tf.estimate(
+        network, batch_size=batch_size, config=config_of(**changes), insights=insights
+    )
+    return report.programs[0]
+
+
+@pytest.fixture(scope="module")
+def program():
+    return estimated(insights=True, io_tiles__num_io_tiles=64)
+
+
+def by_change(program):
+    return {insight.change: insight for insight in program.insights}
+
+
+def test_the_best_comes_first(program):
+    gains = [insight.speedup for insight in program.insights]
+    assert gains == sorted(gains, reverse=True)
+    assert min(gains) > 1
+    assert len(by_change(program)) == len(gains)
+
+
+def check(insight, changed):
+    assert insight.cycles == changed.device.cycles
+    assert insight.samples_per_second == changed.device.samples_per_second
+    assert insight.max_tile_bytes == changed.device.memory.peak_tile_bytes.max()
+
+
+def test_float16_partials_gain_what_an_estimate_with_them_does(program):
+    half = {"partialsType": "half"}
+    assert "convolutions.poplar_options" in by_change(program)["partials"].advice
+    changed = estimated(
+        io_tiles__num_io_tiles=64,
+        convolutions__poplar_options=half,
+        matmuls__poplar_options=half,
+    )
+    check(by_change(program)["partials"], changed)
+
+
+def test_tiles_without_io_gain_what_an_estimate_does(program):
+    check(by_change(program)["io_tiles"], estimated())
+
+
+def test_the_largest_batch_that_fits_gains_most(program):
+    found = by_change(program)["micro_batch"]
+    samples = int(found.advice.split()[2])
+    changed = estimated(batch_size=samples, io_tiles__num_io_tiles=64)
+    check(found, changed)
+    assert changed.device.fits
+    assert not estimated(batch_size=2 * samples, io_tiles__num_io_tiles=64).device.fits
+
+
+def test_longer_loops_save_the_round_trips_of_calls(program):
+    found, device = by_change(program)["steps_per_execution"], program.device
+    round_trip = 2 * round(8.81e-6 * device.target.clock_hz)
+    expected = (device.cycles + round_trip) / (device.cycles + round_trip / 100)
+    assert found.speedup == pytest.approx(expected, rel=0.3)
+    assert "steps_per_execution=100" in found.advice
+
+
+def test_what_does_not_fit_is_made_to_fit():
+    program = estimated(batch_size=2048, insights=True)
+    assert not program.device.fits
+    assert program.insights
+    assert all(insight.makes_fit for insight in program.insights)
+    samples = int(by_change(program)["micro_batch"].advice.split()[2])
+    assert samples < 2048
+    assert estimated(batch_size=samples).device.fits
+
+
+def test_insights_are_in_files_and_text(program, tmp_path):
+    report = Report(programs=(program,))
+    report.to_json(tmp_path / "report.json.gz")
+    again = Report.from_json(tmp_path / "report.json.gz")
+    assert again.programs[0].insights == program.insights
+    best = program.insights[0]
+    assert f"to gain: {best.speedup:.2f} x, {best.samples_per_second:,.1f} samples/s" in str(again)
+    # A program of a file cannot be planned again: it keeps what it has.
+    assert again.with_insights().programs[0].insights == program.insights
+    bare = dataclasses.replace(again.programs[0], insights=())
+    assert Report(programs=(bare,)).with_insights().programs[0].insights == ()
+
+
+def test_an_estimate_has_none_unless_asked():
+    assert estimated().insights == ()
+
+
+def test_a_strategy_plans_its_programs_again():
+    strategy = ipu_tf.IPUStrategy()
+    ipu_tf.IPUConfig().configure_ipu_system()
+    with strategy.scope():
+        model = network()
+        model.compile("sgd", "mse")
+        x, y = np.zeros((4, 16, 16, 8), "float32"), np.zeros((4, 10), "float32")
+        model.fit(x, y, batch_size=4, verbose=0)
+    (program,) = strategy.report(insights=True).programs
+    assert {"partials", "steps_per_execution"} <= set(by_change(program))
+    assert "micro_batch" not in by_change(program)
+    assert strategy.report().programs[0].insights == ()
+
+
+def badly_split():
+    model = keras.Sequential(
+        [keras.Input((256,)), *(keras.layers.Dense(256, "relu", name=f"d{n}") for n in range(6))]
+    )
+    model.set_pipeline_stage_assignment([0, 0, 0, 0, 0, 1])
+    model.set_pipelining_options(gradient_accumulation_steps_per_replica=8)
+    model.compile("sgd", "mse")
+    return model
+
+
+@pytest.mark.slow
+def test_a_pipeline_is_split_and_run_in_other_ways():
+    config = config_of()
+    config.auto_select_ipus = 2
+    report = ipu_tf.estimate(badly_split, batch_size=16, config=config, insights=True)
+    (program,) = report.programs
+    found = by_change(program)
+    assert found["stages"].speedup > 1.05
+    assert "begin the stages at" in found["stages"].advice
+    assert "d5" not in found["stages"].advice
+    assert "steps_per_replica=16" in found["gradient_accumulation"].advice
+    assert "pipeline_schedule='Interleaved'" in found["schedule"].advice
