@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy
+from tests.grids import mostly_slow
 from tests.networks import NETWORKS
 
 STEPS = 20
@@ -94,7 +95,7 @@ def test_gradients_of_one_step(name):
     assert not strategy.report().native_ops
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", mostly_slow(list(NETWORKS), fast=["mlp"]))
 def test_twenty_steps_are_as_close_to_float64_as_stock(name, float64_policy):
     network = NETWORKS[name]
     start = [w.astype("float32") for w in initial_weights(network)]

@@ -150,27 +150,34 @@ def run(fn, x=X):
     return strategy.run(tf.function(fn), args=(tf.constant(x),)), strategy.report()
 
 
+# Every function with one sign; with the other, too, where it chooses the other branch.
+SIGNS = [(name, 1) for name in FUNCTIONS] + [
+    (name, -1) for name in ("nested cond", "switch_case", "loops in branches", "AutoGraph")
+]
+
+
 class TestGradients:
-    @pytest.mark.parametrize("name", FUNCTIONS)
-    @pytest.mark.parametrize("sign", [1, -1])
-    def test_numbers_are_those_of_tensorflow(self, name, sign):
-        fn = with_gradients(FUNCTIONS[name])
-        expected = tf.function(fn)(tf.constant(sign * X))
-        results, report = run(fn, sign * X)
+    @pytest.mark.parametrize(
+        ("name", "sign"),
+        [
+            pytest.param(name, sign, marks=[] if (name, sign) in SIGNS else pytest.mark.slow)
+            for sign in (1, -1)
+            for name in FUNCTIONS
+        ],
+    )
+    def test_numbers_are_those_of_tensorflow_in_one_trace(self, name, sign):
+        fn, traces = FUNCTIONS[name], []
+
+        def noted(x):
+            traces.append(x)
+            return fn(x)
+
+        expected = tf.function(with_gradients(fn))(tf.constant(sign * X))
+        results, report = run(with_gradients(noted), sign * X)
         for result, wanted in zip(results, expected, strict=True):
             np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=1e-6)
         (program,) = report.programs
         assert program.device.complete
-
-    @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_a_function_is_traced_once(self, name):
-        traces = []
-
-        def fn(x):
-            traces.append(x)
-            return FUNCTIONS[name](x)
-
-        run(with_gradients(fn))
         assert len(traces) == 1
 
     def test_other_gradients_keep_optionals(self):

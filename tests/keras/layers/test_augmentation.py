@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from ipu_tf import IPUStrategy
+from tests.grids import mostly_slow
 
 SHAPE = (8, 9, 3)
 RANGE = {"value_range": (0, 1)}
@@ -43,6 +44,9 @@ LAYERS = {
     "upsampling_bicubic": lambda: keras.layers.UpSampling2D(2, interpolation="bicubic"),
 }
 
+# One of each kind of op: tests/runtime/test_compositions.py has the others.
+FAST = ["rotation", "crop_that_resizes", "mix_up", "flip_contrast_brightness", "resizing_bicubic"]
+
 
 def trained(make_layer):
     """Returns losses, predictions and weights of a network with the layer between two others."""
@@ -65,7 +69,7 @@ def trained(make_layer):
     return [np.array(history.history["loss"]), predictions, *model.get_weights()]
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", mostly_slow(list(LAYERS), FAST))
 def test_training_equals_stock_keras(name):
     strategy = IPUStrategy()
     with strategy.scope():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from ipu_tf import IPUStrategy
+from tests.grids import mostly_slow
 
 IMAGES = (9, 8, 4)
 SEQUENCES = (9, 4)
@@ -48,6 +49,14 @@ LAYERS = {
     ),
 }
 
+FAST = [
+    "grouped_conv2d_same",
+    "grouped_conv1d_causal",
+    "depthwise_conv2d",
+    "separable_conv1d",
+    "conv2d_transpose",
+]
+
 
 def trained(make_layer, shape):
     """Returns the losses and weights of a network with the layer between two others."""
@@ -70,7 +79,7 @@ def trained(make_layer, shape):
     return [np.array(history.history["loss"]), *model.get_weights()]
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", mostly_slow(list(LAYERS), FAST))
 def test_training_equals_stock_keras(name):
     shape, make_layer = LAYERS[name]
     strategy = IPUStrategy()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ipu_tf.keras import layers
+from tests.grids import mostly_slow
 
 # Keras reads its variables through an older NumPy protocol when it saves them.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
@@ -83,9 +84,18 @@ PAIRS = [
 ]
 
 
-@pytest.fixture(params=MAKERS.values(), ids=MAKERS.keys())
-def make(request):
-    return request.param
+# One layer of each kind; the tests of each layer have the others.
+TRAINED = {
+    *((name, "functional") for name in ("dropout", "group norm", "serial dense", "assume equal")),
+    *((name, "functional") for name in ("checkpoint", "upstream gradients", "embedding")),
+    ("lstm", "subclass"),
+}
+SAVED = {("lstm", "functional"), ("upstream gradients", "functional"), ("layer norm", "subclass")}
+
+
+def pairs(fast):
+    """Returns all pairs as parameters; those that are not `fast` are marked slow."""
+    return [pytest.param(*pair, marks=[] if pair in fast else pytest.mark.slow) for pair in PAIRS]
 
 
 @pytest.fixture
@@ -110,7 +120,7 @@ def predict(model, samples):
     return model.predict(samples[0], batch_size=BATCH, verbose=0)
 
 
-@pytest.mark.parametrize(("name", "kind"), PAIRS)
+@pytest.mark.parametrize(("name", "kind"), pairs(fast=TRAINED))
 def test_training_is_the_same_in_and_out_of_the_scope(strategy, samples, name, kind):
     """All of them are float32 without random draws, so only the order of sums differs."""
     results = []
@@ -124,7 +134,7 @@ def test_training_is_the_same_in_and_out_of_the_scope(strategy, samples, name, k
     np.testing.assert_allclose(outputs, stock_outputs, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "kind"), PAIRS)
+@pytest.mark.parametrize(("name", "kind"), pairs(fast=SAVED))
 def test_a_model_from_a_file_does_the_same(tmp_path, strategy, samples, name, kind):
     with strategy.scope():
         model = compiled(MAKERS[name], kind)
@@ -135,6 +145,7 @@ def test_a_model_from_a_file_does_the_same(tmp_path, strategy, samples, name, ki
     assert fit(loaded, samples)["loss"] == pytest.approx(fit(model, samples)["loss"], rel=1e-5)
 
 
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_config_round_trip(make):
     layer = make()
     copied = type(layer).from_config(layer.get_config())
@@ -142,6 +153,9 @@ def test_config_round_trip(make):
     assert copied.name == layer.name
 
 
+@pytest.mark.parametrize(
+    "make", mostly_slow(MAKERS, fast=["gru", "instance norm", "activation gradients"])
+)
 def test_mixed_precision(strategy, samples, make):
     keras.config.set_dtype_policy("mixed_float16")
     try:
@@ -154,6 +168,9 @@ def test_mixed_precision(strategy, samples, make):
     assert model.layers[1].compute_dtype == "float16"
 
 
+@pytest.mark.parametrize(
+    "make", mostly_slow(MAKERS, fast=["lstm", "serial dense", "checkpoint", "upstream gradients"])
+)
 def test_inner_models_and_copies(strategy, samples, make):
     with strategy.scope():
         model = compiled(make, "functional")

@@ -1,5 +1,7 @@
 """The optimizers in models: fit in the scope, files, mixed precision."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from ipu_tf.keras.optimizers import (
     LAMBIpuOptimizer,
     SGDIpuOptimizer,
 )
+from tests.grids import mostly_slow
 from tests.keras.small_models import compile_model, sequential
 
 # Keras reads its variables through an older NumPy protocol when it saves them.
@@ -41,10 +44,7 @@ PAIRS = {
     ),
 }
 
-
-@pytest.fixture(params=MAKERS, ids=str)
-def kind(request):
-    return request.param
+FROM_FILES = {("adam", ".weights.h5"), ("als", ".keras"), ("accumulation", ".keras")}
 
 
 def model_with(optimizer, build=sequential):
@@ -67,6 +67,7 @@ def test_fit_equals_stock(strategy, data, ours, stock):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", mostly_slow(list(MAKERS), fast=["adam", "als accumulation"]))
 def test_fit_in_several_steps_per_execution(strategy, data, kind):
     losses = []
     for steps_per_execution in (1, 3):
@@ -78,7 +79,13 @@ def test_fit_in_several_steps_per_execution(strategy, data, kind):
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("suffix", [".keras", ".weights.h5"])
+@pytest.mark.parametrize(
+    ("kind", "suffix"),
+    [
+        pytest.param(*cell, marks=[] if cell in FROM_FILES else pytest.mark.slow)
+        for cell in itertools.product(MAKERS, [".keras", ".weights.h5"])
+    ],
+)
 def test_training_goes_on_from_a_file(tmp_path, strategy, data, kind, suffix):
     """Four epochs at once end where two epochs, a file and two epochs end."""
     path = tmp_path / f"model{suffix}"
@@ -104,6 +111,7 @@ def test_training_goes_on_from_a_file(tmp_path, strategy, data, kind, suffix):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("kind", mostly_slow(list(MAKERS), fast=["lamb", "accumulation"]))
 def test_mixed_precision(strategy, data, kind):
     keras.config.set_dtype_policy("mixed_float16")
     try:
