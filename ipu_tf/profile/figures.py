@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ipu_tf.compiler.device_program import DeviceProgram, Moves, StageProgram
 from ipu_tf.compiler.hlo import Phase
 from ipu_tf.compiler.tile_program import Category, Step, TileMemory, TileProgram
+from ipu_tf.machine.target import Target
 from ipu_tf.programs.op_names import own_name
 from ipu_tf.programs.program import TileOp
 
@@ -168,11 +169,22 @@ def flop_utilisation(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> floa
 def _needed_cycles(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> Iterator[float]:
     """Yields for every step the cycles that its operations of a run would take at the peak."""
     dtypes = {op.name: op.shape.dtype for op in tile_ops}
-    chip, times = program.target, program.times
+    times = program.times
     for step in program.steps:
-        rate = chip.macs_per_cycle(dtypes.get(own_name(step.op_name), "float32")) * chip.tiles
-        operations = times[step.phase] * step.repeats * step.flops
-        yield operations / (_FLOPS_PER_MAC * rate)
+        dtype = dtypes.get(own_name(step.op_name), "float32")
+        yield times[step.phase] * peak_cycles(step, dtype, program.target)
+
+
+def peak_cycles(step: Step, dtype: str, chip: Target) -> float:
+    """Returns the cycles that a step takes at the peak of a chip, all its repetitions.
+
+    Args:
+        step: The step.
+        dtype: The type of its inputs.
+        chip: The chip.
+    """
+    rate = chip.macs_per_cycle(dtype) * chip.tiles
+    return step.repeats * step.flops / (_FLOPS_PER_MAC * rate)
 
 
 def tile_balance(program: DeviceProgram) -> float:

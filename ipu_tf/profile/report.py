@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ipu_tf.profile import csv_tables, json_format, text, timeline_text
 from ipu_tf.profile.host_timeline import HostTimeline
+from ipu_tf.profile.html import report_page
 from ipu_tf.profile.traces import files as traces
 from ipu_tf.programs.insights import insights_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
@@ -94,6 +95,15 @@ class Report:
             path: The file; replaced if it exists. Compressed with gzip if its name ends in ".gz".
         """
         json_format.write(self, path)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as one HTML file with charts that opens without a network.
+
+        Args:
+            path: The file; replaced if it exists.
+        """
+        page = report_page(self.programs, notes=self.notes, host=self.host, text=self.summary())
+        Path(path).write_text(page, encoding="utf-8")
 
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
         """Writes the runs of the programs, and the host timeline, as a trace for Perfetto.

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = "ipu_tf/profile/html"
 
 USE = """
 import keras
@@ -46,6 +47,9 @@ def test_a_wheel_is_installed_and_trains(tmp_path):
     (wheel,) = wheels.glob("ipu_tf-*-py3-none-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"ipu_tf/_ops.so", "ipu_tf/_build_info.py", "ipu_tf/py.typed"} <= names
+    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / PAGES).rglob("*.*")}
+    assert len(pages) > 20
+    assert {name for name in pages if "__pycache__" not in name} <= names
     assert not [name for name in names if name.startswith(("tests/", "ops/", "benchmarks/"))]
     run(*pip, "install", "--no-deps", "--no-index", "--target", str(target), str(wheel))
     # What lies in front of the path wins over an editable install.

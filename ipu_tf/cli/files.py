@@ -1,0 +1,43 @@
+"""Files that commands read and write, with errors for users."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ipu_tf.user_objects import UsageError
+
+if TYPE_CHECKING:
+    from ipu_tf.profile.report import Report
+
+
+def read_report(path: Path) -> Report:
+    """Returns the report that a file holds.
+
+    Raises:
+        UsageError: There is no such file, or it holds no report.
+    """
+    from ipu_tf.profile.json_format import ReportFileError
+    from ipu_tf.profile.report import Report
+
+    try:
+        return Report.from_json(path)
+    except ReportFileError as error:
+        raise UsageError(error) from error
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}.") from error
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Turns errors of writing a file into errors for users.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}.") from error

@@ -1,0 +1,198 @@
+"""A traced program as plain data for a page: columns instead of rows, texts in one table."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from ipu_tf.compiler import errors
+from ipu_tf.compiler.device_program import DeviceProgram, StageProgram
+from ipu_tf.compiler.pipeline import schedule
+from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.compiler.tile_program import Step
+from ipu_tf.profile import device_text, figures
+from ipu_tf.profile.html.columns import Texts, TileColumns, runs
+from ipu_tf.profile.json_figures import device_figures
+from ipu_tf.programs.op_names import own_name
+from ipu_tf.programs.program import Program, TileOp
+
+
+def program_data(program: Program) -> dict[str, Any]:
+    """Returns a program as plain data."""
+    device = program.device
+    return {
+        "name": program.name,
+        "refusal": program.refusal,
+        "stepsPerExecution": program.steps_per_execution,
+        "nativeOps": [[op.layer, op.op_type, op.reason] for op in program.native_ops],
+        "tileOps": list(map(_tile_op, program.tile_ops)),
+        "device": None if device is None else _device(device, program.tile_ops),
+    }
+
+
+def _device(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:
+    texts, columns = Texts(), TileColumns()
+    dtypes = {op.name: op.shape.dtype for op in tile_ops}
+    return {
+        "where": device_text.title(device),
+        "figures": device_figures(device, tile_ops),
+        "tiles": device.target.tiles,
+        "tileBytes": device.target.tile_bytes,
+        "clockHz": device.target.clock_hz,
+        "notes": list(device.notes),
+        "unsupported": {opcode: list(layers) for opcode, layers in device.unsupported.items()},
+        "stages": [
+            _stage(stage, device, dtypes, texts) | {"tileFigures": _tile_figures(stage, columns)}
+            for stage in device.stages
+        ],
+        "ipus": [_ipu(device, index) for index in range(len(device.ipus))],
+        "pipeline": _pipeline(device),
+        "texts": texts.values,
+        "tileRuns": columns.values,
+    }
+
+
+def _stage(
+    stage: StageProgram, device: DeviceProgram, dtypes: dict[str, str], texts: Texts
+) -> dict[str, Any]:
+    program = stage.program
+    steps, tensors = program.steps, program.tensors
+    supersteps = [superstep for step in steps for superstep in step.supersteps]
+    return {
+        "index": stage.index,
+        "ipu": stage.ipu,
+        "recomputed": stage.recomputed_cycles,
+        "streamed": dataclasses.asdict(stage.streamed),
+        "gathered": dataclasses.asdict(stage.gathered),
+        "update": stage.update_cycles,
+        "steps": {
+            "name": [texts.number(step.name) for step in steps],
+            "opcode": [texts.number(step.opcode) for step in steps],
+            "layer": [texts.number(figures.place(step)) for step in steps],
+            "opName": [texts.number(step.op_name) for step in steps],
+            "phase": [figures.PHASES.index(step.phase) for step in steps],
+            "repeats": [step.repeats for step in steps],
+            "flops": [step.flops for step in steps],
+            "peakCycles": [_peak_cycles(step, device, dtypes) for step in steps],
+            "plan": [texts.number(_plan_text(step.plan)) for step in steps],
+            "supersteps": [len(step.supersteps) for step in steps],
+        },
+        "supersteps": {
+            "name": [texts.number(superstep.name) for superstep in supersteps],
+            "sync": [superstep.sync_cycles for superstep in supersteps],
+            "exchange": [superstep.exchange_cycles for superstep in supersteps],
+            "compute": [superstep.compute_cycles for superstep in supersteps],
+            "host": [superstep.host_cycles for superstep in supersteps],
+            "busy": [superstep.busy_tile_cycles for superstep in supersteps],
+            "bytes": [superstep.exchange_bytes for superstep in supersteps],
+        },
+        "tensors": {
+            "name": [texts.number(tensor.name) for tensor in tensors],
+            "layer": [texts.number(tensor.layer) for tensor in tensors],
+            "category": [texts.number(tensor.category) for tensor in tensors],
+            "bytes": [tensor.bytes for tensor in tensors],
+            "firstStep": [tensor.first_step for tensor in tensors],
+            "lastStep": [tensor.last_step for tensor in tensors],
+            "alwaysLive": [int(tensor.always_live) for tensor in tensors],
+            "firstTile": [tensor.footprint.first_tile for tensor in tensors],
+            "tiles": [tensor.footprint.tiles for tensor in tensors],
+            "tileBytes": [tensor.footprint.tile_bytes for tensor in tensors],
+        },
+    }
+
+
+def _tile_figures(stage: StageProgram, columns: TileColumns) -> dict[str, list[int]] | None:
+    """Returns the figures of every tile, superstep by superstep; None if they are not known."""
+    steps = stage.program.steps
+    found = [superstep.tile_figures for step in steps for superstep in step.supersteps]
+    known = [figures for figures in found if figures is not None]
+    if len(known) < len(found):
+        return None
+    return {
+        "compute": [columns.number(tiles.compute_cycles) for tiles in known],
+        "received": [columns.number(tiles.received_bytes) for tiles in known],
+        "sent": [columns.number(tiles.sent_bytes) for tiles in known],
+        "wait": [columns.number(tiles.sync_wait_cycles) for tiles in known],
+    }
+
+
+def _peak_cycles(step: Step, device: DeviceProgram, dtypes: dict[str, str]) -> int:
+    dtype = dtypes.get(own_name(step.op_name), "float32")
+    return round(figures.peak_cycles(step, dtype, device.target))
+
+
+def _ipu(device: DeviceProgram, index: int) -> dict[str, Any]:
+    ipu = device.ipus[index]
+    memory = ipu.memory
+    over = not memory.fits and len(ipu.stages) == 1
+    return {
+        "ipu": ipu.ipu,
+        "stages": list(ipu.stages),
+        "limit": memory.limit_bytes,
+        "alwaysLive": [
+            [category, runs(values)]
+            for category, values in memory.always_live.items()
+            if values.any()
+        ],
+        "atPeak": [
+            [category, runs(values)]
+            for category, values in memory.not_always_live_peak.items()
+            if values.any()
+        ],
+        "peakStep": memory.peak_step,
+        "liveBytes": memory.live_bytes.tolist(),
+        "maxTileBytes": memory.max_tile_bytes.tolist(),
+        "streamingBytes": ipu.streaming_bytes,
+        "advice": list(errors.advice(device.stages[ipu.stages[0]].program)) if over else [],
+    }
+
+
+def _pipeline(device: DeviceProgram) -> dict[str, Any] | None:
+    """Returns the slots of a run of several stages; None for programs of one stage."""
+    if len(device.stages) == 1:
+        return None
+    training = any(stage.backward_cycles for stage in device.stages)
+    slots = schedule.slots(
+        device.schedule,
+        stages=len(device.stages),
+        micro_batches=device.micro_batches,
+        training=training,
+    )
+    return {
+        "slots": [
+            [[work.stage, int(work.direction == "backward"), work.micro_batch] for work in slot]
+            for slot in slots
+        ],
+        "linkCycles": list(device.timeline.slot_link_cycles),
+        "cycles": device.timeline.cycles,
+    }
+
+
+def _tile_op(op: TileOp) -> dict[str, Any]:
+    return {
+        "name": op.name,
+        "layer": op.layer,
+        "type": op.op_type,
+        "what": op.shape.op,
+        "dtype": op.shape.dtype,
+        "sizes": _sizes(op.shape),
+        "splits": op.plan.splits,
+        "serial": op.plan.serial,
+        "tiles": op.plan.tiles,
+        "grain": op.plan.grain,
+        "partials": op.plan.partials,
+        "method": op.plan.method,
+        "stochasticRounding": op.stochastic_rounding,
+    }
+
+
+def _sizes(shape: OpShape) -> dict[str, int]:
+    return dict(shape.extents)
+
+
+def _plan_text(plan: Plan | None) -> str:
+    """Returns the splits of a plan, "" for steps without one."""
+    if plan is None:
+        return ""
+    return " x ".join(f"{name} {parts}" for name, parts in plan.splits.items() if parts > 1) or "1"
