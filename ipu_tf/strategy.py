@@ -265,7 +265,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
             tracer.finish(outputs)
             boundary.check_results(outputs)
             program.device = device_programs.compile_trace(
-                device_programs.Trace(
+                device_programs.TracedFunction(
                     tracer=tracer,
                     graph=graph,
                     operations=graph.get_operations()[first:],

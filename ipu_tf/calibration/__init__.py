@@ -6,14 +6,14 @@ functions that plan and charge programs, so an error here is an error there.
 
 from ipu_tf.calibration.compare import Comparison, Group, compare
 from ipu_tf.calibration.predict import KINDS, CannotPredict, predict
-from ipu_tf.calibration.records import Record, RecordError, load_records
+from ipu_tf.calibration.records import MeasuredPoint, RecordError, load_records
 
 __all__ = [
     "KINDS",
     "CannotPredict",
     "Comparison",
     "Group",
-    "Record",
+    "MeasuredPoint",
     "RecordError",
     "compare",
     "load_records",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ipu_tf.calibration.corrections import Correction
 from ipu_tf.calibration.predict import KINDS, Predictor, prediction
-from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.records import MeasuredPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Compared:
         explanation: What the prediction consists of, in words; "" for a single part.
     """
 
-    record: Record
+    record: MeasuredPoint
     predicted: float | None
     reason: str = ""
     explanation: str = ""
@@ -101,9 +101,9 @@ class Comparison:
         return tuple(one for one in self.compared if one.predicted is None and one.reason)
 
     @property
-    def corrections(self) -> tuple[tuple[Correction, tuple[Record, ...]], ...]:
+    def corrections(self) -> tuple[tuple[Correction, tuple[MeasuredPoint, ...]], ...]:
         """Corrections, each with the records that it concerns, in their order."""
-        found: dict[int, tuple[Correction, list[Record]]] = {}
+        found: dict[int, tuple[Correction, list[MeasuredPoint]]] = {}
         for one in self.compared:
             correction = one.record.correction
             if correction is not None:
@@ -111,7 +111,7 @@ class Comparison:
         return tuple((correction, tuple(records)) for correction, records in found.values())
 
 
-def compare(records: Iterable[Record], kinds: Mapping[str, Predictor] = KINDS) -> Comparison:
+def compare(records: Iterable[MeasuredPoint], kinds: Mapping[str, Predictor] = KINDS) -> Comparison:
     """Returns the records with the model's predictions, or the reasons why there are none.
 
     Args:
@@ -136,7 +136,7 @@ def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | N
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def _compared(record: Record, kinds: Mapping[str, Predictor]) -> Compared:
+def _compared(record: MeasuredPoint, kinds: Mapping[str, Predictor]) -> Compared:
     try:
         found = prediction(record, kinds)
         if found is None:

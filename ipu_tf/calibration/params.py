@@ -7,7 +7,7 @@ import re
 
 from ipu_tf.calibration.measured_numbers import is_out_of_range, leading_number
 from ipu_tf.calibration.outcome import CannotPredict
-from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.machine.target import Target, target
 
 _TYPE = re.compile(
@@ -22,7 +22,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-def number(record: Record, *names: str, default: float | None = None) -> float:
+def number(record: MeasuredPoint, *names: str, default: float | None = None) -> float:
     """Returns the first parameter of those names; a text may go on after its number.
 
     Raises:
@@ -43,7 +43,7 @@ def number(record: Record, *names: str, default: float | None = None) -> float:
     return default
 
 
-def whole(record: Record, *names: str, default: int | None = None) -> int:
+def whole(record: MeasuredPoint, *names: str, default: int | None = None) -> int:
     """Returns the first parameter of those names as a positive whole number.
 
     Raises:
@@ -55,12 +55,12 @@ def whole(record: Record, *names: str, default: int | None = None) -> int:
     return int(value)
 
 
-def says(record: Record, *words: str) -> bool:
+def says(record: MeasuredPoint, *words: str) -> bool:
     """Returns whether the record says one of the words."""
     return any(word in record.text for word in words)
 
 
-def input_dtype(record: Record) -> str:
+def input_dtype(record: MeasuredPoint) -> str:
     """Returns the type of the inputs: the first that the record's `dtype` names.
 
     Raises:
@@ -72,7 +72,7 @@ def input_dtype(record: Record) -> str:
     return types[0]
 
 
-def partials_dtype(record: Record) -> str:
+def partials_dtype(record: MeasuredPoint) -> str:
     """Returns the type of partial results: the text after an arrow in the dtype, or the parameter
     "partials"; else float32, the library's default.
     """
@@ -81,7 +81,7 @@ def partials_dtype(record: Record) -> str:
     return stated[0] if stated else "float32"
 
 
-def target_of(record: Record) -> Target:
+def target_of(record: MeasuredPoint) -> Target:
     """Returns the chip that was measured, with the clock that the record states.
 
     Raises:

@@ -27,12 +27,12 @@ from ipu_tf.calibration.predict_exchange import (
 )
 from ipu_tf.calibration.predict_system import host, link
 from ipu_tf.calibration.predict_tile import reduction, tile_memory
-from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.machine.target import Target
 
 __all__ = ["KINDS", "CannotPredict", "Prediction", "Predictor", "predict", "prediction"]
 
-Predictor: TypeAlias = Callable[[Record, Target], Outcome]
+Predictor: TypeAlias = Callable[[MeasuredPoint, Target], Outcome]
 
 KINDS: Mapping[str, Predictor] = {
     "amp_vertex": amp_vertex,
@@ -66,10 +66,10 @@ class Prediction:
     explanation: str = ""
 
 
-def prediction(record: Record, kinds: Mapping[str, Predictor] = KINDS) -> Prediction | None:
+def prediction(record: MeasuredPoint, kinds: Mapping[str, Predictor] = KINDS) -> Prediction | None:
     """Returns the model's prediction for a record; None for unknown kinds.
 
-    Published facts of the measurement take precedence over its record (`Record.corrected`).
+    Published facts of the measurement take precedence over its record (`MeasuredPoint.corrected`).
 
     Args:
         record: The record.
@@ -94,7 +94,7 @@ def prediction(record: Record, kinds: Mapping[str, Predictor] = KINDS) -> Predic
     return Prediction(figure=figure, explanation=outcome.explanation)
 
 
-def predict(record: Record) -> float | None:
+def predict(record: MeasuredPoint) -> float | None:
     """Returns the figure of `prediction`, in the record's unit; None for unknown kinds."""
     found = prediction(record)
     return None if found is None else found.figure

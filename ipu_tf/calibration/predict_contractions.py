@@ -7,7 +7,7 @@ from itertools import count, takewhile
 
 from ipu_tf.calibration.outcome import CannotPredict, Outcome
 from ipu_tf.calibration.params import input_dtype, partials_dtype, says, whole
-from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.compiler.planner.plan import Plan, PlanDoesNotFit
 from ipu_tf.compiler.planner.plan_memory import plan_memory
 from ipu_tf.compiler.planner.plan_steps import plan_supersteps
@@ -23,7 +23,7 @@ _SQUARE_STEP = 128
 multiples of it."""
 
 
-def amp_vertex(record: Record, target: Target) -> Outcome:
+def amp_vertex(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts one AMP vertex on every tile: no exchange, no sync."""
     rows = whole(record, "rows_per_tile", "rows", "m")
     in_channels = whole(record, "in_chans", "k", default=16)
@@ -43,7 +43,7 @@ def amp_vertex(record: Record, target: Target) -> Outcome:
     )
 
 
-def dense_matmul(record: Record, target: Target) -> Outcome:
+def dense_matmul(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts a planned matmul, in the cycles that the record counts."""
     shape = MatMulShape(
         batch=whole(record, "batch", default=1),
@@ -63,7 +63,7 @@ def dense_matmul(record: Record, target: Target) -> Outcome:
     return Outcome(seconds=target.seconds(cycles), flops=flops)
 
 
-def conv_forward(record: Record, target: Target) -> Outcome:
+def conv_forward(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts a planned convolution.
 
     Images are padded so that an output covers the image ("same"), and the operations counted are
@@ -97,7 +97,7 @@ def conv_forward(record: Record, target: Target) -> Outcome:
     return Outcome(seconds=target.seconds(_cycles(shape, plan, target)), flops=2 * macs)
 
 
-def gemm_peak(record: Record, target: Target) -> Outcome:
+def gemm_peak(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts the fastest of all square matmuls that fit.
 
     Raises:
@@ -113,7 +113,7 @@ def gemm_peak(record: Record, target: Target) -> Outcome:
     return Outcome(flops_per_second=max(rates))
 
 
-def gemm_largest_square(record: Record, target: Target) -> Outcome:
+def gemm_largest_square(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts the largest square matmul whose matrices and plan fit the tiles.
 
     Raises:

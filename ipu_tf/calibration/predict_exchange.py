@@ -8,7 +8,7 @@ from __future__ import annotations
 from ipu_tf.calibration.measured_units import parse_unit
 from ipu_tf.calibration.outcome import Outcome
 from ipu_tf.calibration.params import says, whole
-from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.calibration.routes import route_of
 from ipu_tf.machine import exchange, links, sync
 from ipu_tf.machine.system import system_of
@@ -20,7 +20,7 @@ LARGE_MESSAGE_BYTES = 100 * 1024
 which the source calls "sufficiently large" (CIT 4.2.2)."""
 
 
-def point_to_point(record: Record, target: Target) -> Outcome:
+def point_to_point(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts messages between pairs of tiles: concurrent random ones, or one over a given way."""
     if says(record, "per island", "island away", "every island", "island step"):
         return Outcome(seconds=target.seconds(target.exchange.island_cycles))
@@ -40,7 +40,7 @@ def point_to_point(record: Record, target: Target) -> Outcome:
     return _on_chip(cycles, moved, target)
 
 
-def broadcast(record: Record, target: Target) -> Outcome:
+def broadcast(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts one tile sending the same message to many, on its own IPU or on others.
 
     Tiles of other IPUs listen to the link, all at once; those of the own IPU come before them.
@@ -57,7 +57,7 @@ def broadcast(record: Record, target: Target) -> Outcome:
     return _across(record, target, start, moved, sent_bytes=message_bytes)
 
 
-def gather(record: Record, target: Target) -> Outcome:
+def gather(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts one tile receiving a message from each of many, on its own IPU or on another."""
     tiles = whole(record, "source_tiles", "tiles")
     message_bytes = _message_bytes(record)
@@ -68,7 +68,7 @@ def gather(record: Record, target: Target) -> Outcome:
     return _across(record, target, cycles, moved, messages=tiles)
 
 
-def scatter(record: Record, target: Target) -> Outcome:
+def scatter(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts one tile sending a message of its own to each of many, here or on another IPU."""
     tiles = whole(record, "dest_tiles", "destination_tiles", "tiles")
     message_bytes = _message_bytes(record)
@@ -79,7 +79,7 @@ def scatter(record: Record, target: Target) -> Outcome:
     return _across(record, target, start, moved, sent_bytes=moved)
 
 
-def all_to_all(record: Record, target: Target) -> Outcome:
+def all_to_all(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts each of some tiles sending a message of its own to each other."""
     tiles = whole(record, "tiles", "total_tiles")
     message_bytes = _message_bytes(record)
@@ -92,7 +92,7 @@ def _on_chip(cycles: int, moved: int, target: Target) -> Outcome:
 
 
 def _across(
-    record: Record,
+    record: MeasuredPoint,
     target: Target,
     chip_cycles: int,
     moved: int,
@@ -120,13 +120,13 @@ def _across(
     return Outcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
 
 
-def _message_bytes(record: Record) -> int:
+def _message_bytes(record: MeasuredPoint) -> int:
     is_rate = parse_unit(record.unit).dimension == "bytes_per_second"
     default = LARGE_MESSAGE_BYTES if is_rate else _WORD_BYTES
     return whole(record, "bytes_each", "bytes", "message_bytes", "size_bytes", default=default)
 
 
-def _named_way(record: Record, target: Target) -> float | None:
+def _named_way(record: MeasuredPoint, target: Target) -> float | None:
     """Returns the cycles of a way that the record describes by its place on the chip."""
     timing = target.exchange
     if says(record, "one column", "within a column", "same column", "intracolumn"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipu_tf.calibration.measured_units import parse_unit
 from ipu_tf.calibration.outcome import Outcome
 from ipu_tf.calibration.params import says, whole
-from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.calibration.routes import route_of
 from ipu_tf.machine import exchange, links, sync
 from ipu_tf.machine import host as host_transfers
@@ -18,7 +18,7 @@ _HOST_BYTES_A_TILE = 40_000
 _DIRECTIONS = ("bidir", "bidirectional")
 
 
-def link(record: Record, target: Target) -> Outcome:
+def link(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts messages between tiles of different IPUs: a time, or the rate of large ones."""
     system = system_of(target.chip, max(record.n_ipus, 2))
     both_ways = 2 if says(record, *_DIRECTIONS) else 1
@@ -41,7 +41,7 @@ def link(record: Record, target: Target) -> Outcome:
     return Outcome(seconds=seconds, bytes=moved)
 
 
-def host(record: Record, target: Target) -> Outcome:
+def host(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts transfers from the host to some tiles of each IPU."""
     tiles = whole(record, "tiles", "dest_tiles", default=record.n_ipus)
     is_rate = parse_unit(record.unit).dimension == "bytes_per_second"
@@ -58,7 +58,7 @@ def host(record: Record, target: Target) -> Outcome:
     return Outcome(seconds=seconds, bytes=each * tiles)
 
 
-def _large_rate(record: Record, system: System, transfers: int, both_ways: int) -> float:
+def _large_rate(record: MeasuredPoint, system: System, transfers: int, both_ways: int) -> float:
     """Returns the rate of large messages: of the links, or of the tiles if those are too few."""
     of_tiles = transfers * links.tile_bytes_per_second(system)
     if record.n_ipus > 2:

@@ -6,7 +6,7 @@ from ipu_tf.calibration.library_reduction import library_reduction_cycles
 from ipu_tf.calibration.measured_units import parse_unit
 from ipu_tf.calibration.outcome import Outcome
 from ipu_tf.calibration.params import input_dtype, says, whole
-from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.calibration.routes import route_of
 from ipu_tf.machine import links
 from ipu_tf.machine import tile_memory as memory
@@ -19,7 +19,7 @@ _NEXT_BOARD = links.Route(rail_hops=1, crosses_board=True)
 _HLO_TYPES = {"float32": "f32", "float16": "f16"}
 
 
-def tile_memory(record: Record, target: Target) -> Outcome:
+def tile_memory(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts the size of a memory, the latency of loads, or the rate of loops of them."""
     dimension = parse_unit(record.unit).dimension
     if dimension in ("cycles", "seconds"):
@@ -43,7 +43,7 @@ def tile_memory(record: Record, target: Target) -> Outcome:
     return Outcome(bytes_per_second=memory.read_bytes_per_second(target, bits))
 
 
-def reduction(record: Record, target: Target) -> Outcome:
+def reduction(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts a call of the library's reduction of f32 or f16 operands to one value."""
     tiles = whole(record, "tiles", default=1)
     operands = whole(record, "operands", "operands_per_tile")

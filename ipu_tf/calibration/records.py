@@ -18,7 +18,7 @@ class RecordError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class MeasuredPoint:
     """One measured point.
 
     Attributes:
@@ -49,7 +49,7 @@ class Record:
     correction: Correction | None = None
 
     @property
-    def corrected(self) -> Record:
+    def corrected(self) -> MeasuredPoint:
         """The record with the published facts of its measurement."""
         correction = self.correction
         if correction is None:
@@ -79,7 +79,7 @@ _SECTIONS: Mapping[str, tuple[type, str]] = {
 """The sections of a file: type, and its name; the last two are words for readers."""
 
 
-def load_records(path: str | Path) -> tuple[Record, ...]:
+def load_records(path: str | Path) -> tuple[MeasuredPoint, ...]:
     """Returns the records of a JSON file.
 
     The file holds a list of objects, or an object of that list as "records" and a list of
@@ -146,7 +146,7 @@ def _corrections_by_id(
     return found
 
 
-def _record(entry: Any, where: str) -> Record:
+def _record(entry: Any, where: str) -> MeasuredPoint:
     if not isinstance(entry, dict):
         raise RecordError(f"{where}: a record is an object. Received: {entry!r}.")
     if isinstance(entry.get("id"), str):
@@ -159,7 +159,9 @@ def _record(entry: Any, where: str) -> Record:
         elif not isinstance(entry[name], kind) or isinstance(entry[name], bool):  # type: ignore[arg-type]
             wanted = "a number" if name in ("measured", "n_ipus") else _written(name)
             raise RecordError(f"{where}: {name!r} must be {wanted}. Received: {entry[name]!r}.")
-    record = Record(**{name: entry[name] for name in (*_REQUIRED, *_OPTIONAL) if name in entry})
+    record = MeasuredPoint(
+        **{name: entry[name] for name in (*_REQUIRED, *_OPTIONAL) if name in entry}
+    )
     _check_params(record.params, where)
     if not record.measured > 0 or is_out_of_range(record.measured):
         raise RecordError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipu_tf.calibration.params import says, whole
-from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.machine.links import Route, route
 from ipu_tf.machine.system import system_of
 
@@ -11,7 +11,7 @@ _OTHER_BOARD = ("offboard", "off board", "across boards", "different board", "be
 _NOT_NEXT = ("indirect", "no direct", "not direct", "not connected directly", "multi hop")
 
 
-def route_of(record: Record) -> Route:
+def route_of(record: MeasuredPoint) -> Route:
     """Returns the route between the IPUs of a record.
 
     By their numbers where it gives them ("source_ipu", "dest_ipu"), by its number of hops, else by

@@ -39,7 +39,7 @@ class Buffer:
     always_live: bool = False
 
 
-class Buffers:
+class BufferTable:
     """All buffers of a program that is being built, by number; two may merge to the same memory."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ipu_tf.compiler import lowering
-from ipu_tf.compiler.blocks import Buffer, Buffers
+from ipu_tf.compiler.blocks import Buffer, BufferTable
 from ipu_tf.compiler.errors import op_out_of_memory
 from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.layouts.placement import Placement
@@ -35,7 +35,7 @@ class BuildState:
 
     program: str
     context: LoweringContext
-    buffers: Buffers = field(default_factory=Buffers)
+    buffers: BufferTable = field(default_factory=BufferTable)
     notes: dict[str, None] = field(default_factory=dict)
     unsupported: dict[str, dict[str, str]] = field(default_factory=dict)
 

@@ -5,35 +5,11 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
+from ipu_tf.config.device import PlannerOptions
 from ipu_tf.machine.system import System, system_of
 from ipu_tf.machine.target import CHIPS, Target
 
 _CHOICES = {"unsupported": ("raise", "warn"), "out_of_memory": ("raise", "warn", "report")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanningOptions:
-    """Planning options of a family of contractions.
-
-    Attributes:
-        partials: Type of partial results of float16 inputs, "float32" or "float16".
-        available_memory_proportion: Share of a tile's memory that a plan may take, in (0, 1].
-    """
-
-    partials: str = "float32"
-    available_memory_proportion: float = 0.6
-
-    def __post_init__(self) -> None:
-        if self.partials not in ("float32", "float16"):
-            raise ValueError(
-                "PlanningOptions.partials must be 'float32', 'float16'. "
-                f"Received: {self.partials!r}."
-            )
-        if not 0 < self.available_memory_proportion <= 1:
-            raise ValueError(
-                "PlanningOptions.available_memory_proportion must be above 0 and at most 1. "
-                f"Received: {self.available_memory_proportion!r}."
-            )
 
 
 DEFAULT_BLOCK = 64
@@ -62,8 +38,8 @@ class CompilerOptions:
 
     target: Target = CHIPS["bow"]
     system: System | None = None
-    matmul: PlanningOptions = field(default_factory=PlanningOptions)
-    conv: PlanningOptions = field(default_factory=PlanningOptions)
+    matmul: PlannerOptions = field(default_factory=PlannerOptions)
+    conv: PlannerOptions = field(default_factory=PlannerOptions)
     unsupported: str = "raise"
     out_of_memory: str = "raise"
     share_code: bool = True

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.blocks import Block, Buffers, Node
+from ipu_tf.compiler.blocks import Block, BufferTable, Node
 from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint, slices
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.memory import stack_bytes
@@ -24,7 +24,7 @@ class Emission:
         tensors: Tensors that are in memory only while one step runs.
     """
 
-    def __init__(self, buffers: Buffers) -> None:
+    def __init__(self, buffers: BufferTable) -> None:
         self.steps: list[Step] = []
         self.tensors: list[Tensor] = []
         self._buffers = buffers
@@ -118,7 +118,7 @@ class Emission:
 
 
 def program_bytes(
-    nodes: Iterable[Node], buffers: Buffers, target: Target, *, share_code: bool
+    nodes: Iterable[Node], buffers: BufferTable, target: Target, *, share_code: bool
 ) -> Mapping[Category, NDArray[np.int64]]:
     """Returns the bytes of a program besides its tensors, int64[tiles] per category.
 
@@ -192,7 +192,7 @@ def _with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _parts(
-    node: Node, lowered: LoweredInstruction, buffers: Buffers, target: Target
+    node: Node, lowered: LoweredInstruction, buffers: BufferTable, target: Target
 ) -> tuple[slice, ...]:
     """Returns the tiles that take part in a node, as slices that do not overlap.
 

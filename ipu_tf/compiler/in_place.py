@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from ipu_tf.compiler.blocks import Buffers, Node, Value, Values
+from ipu_tf.compiler.blocks import BufferTable, Node, Value, Values
 from ipu_tf.compiler.open_block import OpenBlock
 
 
@@ -97,7 +97,7 @@ def _copy_into(block: OpenBlock, users: _Users, value: Value, target: Value) -> 
 class _Users:
     """The memory that the nodes of a block read and write, and their dependences."""
 
-    def __init__(self, nodes: list[Node], buffers: Buffers) -> None:
+    def __init__(self, nodes: list[Node], buffers: BufferTable) -> None:
         self.writers: dict[int, int] = {}
         self._nodes = nodes
         self._readers: dict[int, list[int]] = {}

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ipu_tf.compiler import lowering
-from ipu_tf.compiler.blocks import Buffers, Node, Value
+from ipu_tf.compiler.blocks import BufferTable, Node, Value
 from ipu_tf.compiler.build_state import BuildState
 from ipu_tf.compiler.hlo import Array, Instruction, Phase
 from ipu_tf.compiler.layouts.placement import Placement
@@ -102,6 +102,6 @@ def make_node(
     )
 
 
-def _fills(value: Value, buffers: Buffers) -> bool:
+def _fills(value: Value, buffers: BufferTable) -> bool:
     """Returns whether a value fills its memory; a view of a part does not."""
     return buffers[value.buffer].footprint == value.placement.footprint

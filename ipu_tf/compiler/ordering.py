@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from ipu_tf.compiler.blocks import Block, Buffers, Node
+from ipu_tf.compiler.blocks import Block, BufferTable, Node
 from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.task_schedule import Task, TaskGraph, peak_bytes, schedule, taken_over
 
 
-def schedule_block(block: Block, buffers: Buffers) -> None:
+def schedule_block(block: Block, buffers: BufferTable) -> None:
     """Fills in a block's order and peak, and merges the buffers that its nodes take over."""
     sequence = _sequence(block.nodes)
     graph, numbers = _task_graph(block, buffers, sequence)
@@ -41,7 +41,7 @@ def _sequence(nodes: Sequence[Node]) -> list[int]:
 
 
 def _task_graph(
-    block: Block, buffers: Buffers, sequence: Sequence[int]
+    block: Block, buffers: BufferTable, sequence: Sequence[int]
 ) -> tuple[TaskGraph, list[int]]:
     """Returns the block as tasks, and the buffer of each of the graph's numbers."""
     numbers: dict[int, int] = {}
@@ -87,7 +87,7 @@ def _bytes(footprints: Sequence[Footprint]) -> int:
 
 
 def _take_over(
-    graph: TaskGraph, order: Sequence[int], buffers: Buffers, numbers: Sequence[int]
+    graph: TaskGraph, order: Sequence[int], buffers: BufferTable, numbers: Sequence[int]
 ) -> None:
     """Merges a buffer that a task may take over and reads last with the task's result."""
     waiting = [len(readers) for readers in graph.readers()]

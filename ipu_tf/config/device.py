@@ -24,6 +24,18 @@ class PlannerOptions:
     partials: Partials = "float32"
     available_memory_proportion: float = 0.6  # the default of Poplar's planners
 
+    def __post_init__(self) -> None:
+        if self.partials not in ("float32", "float16"):
+            raise ValueError(
+                "PlannerOptions.partials must be 'float32', 'float16'. "
+                f"Received: {self.partials!r}."
+            )
+        if not 0 < self.available_memory_proportion <= 1:
+            raise ValueError(
+                "PlannerOptions.available_memory_proportion must be above 0 and at most 1. "
+                f"Received: {self.available_memory_proportion!r}."
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceConfiguration:

@@ -23,7 +23,7 @@ GC200, WaveEquation-IPU)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class MemoryRegion:
     """A part of a tile's memory.
 
     Attributes:
@@ -37,12 +37,12 @@ class Region:
     holds_code: bool
 
 
-def regions(target: Target) -> tuple[Region, Region]:
+def regions(target: Target) -> tuple[MemoryRegion, MemoryRegion]:
     """Returns the two regions of a tile's memory: with code, and interleaved."""
     interleaved = int(target.tile_bytes * target.interleaved_share)
     return (
-        Region(bytes=target.tile_bytes - interleaved, interleaved=False, holds_code=True),
-        Region(bytes=interleaved, interleaved=True, holds_code=False),
+        MemoryRegion(bytes=target.tile_bytes - interleaved, interleaved=False, holds_code=True),
+        MemoryRegion(bytes=interleaved, interleaved=True, holds_code=False),
     )
 
 

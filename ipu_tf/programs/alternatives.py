@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ipu_tf.compiler.compiler_options import CompilerOptions, PlanningOptions
+from ipu_tf.compiler.compiler_options import CompilerOptions, PlannerOptions
 from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
@@ -241,7 +241,7 @@ def _with_batch(
 def _planning(source: Source, **changes: object) -> CompilerOptions:
     """Returns the options with a change of the planner's options for all products."""
     options = source.step.options
-    changed: dict[str, PlanningOptions] = {
+    changed: dict[str, PlannerOptions] = {
         name: dataclasses.replace(getattr(options, name), **changes) for name in ("conv", "matmul")
     }
     return dataclasses.replace(options, **changed)  # type: ignore[arg-type]

@@ -15,21 +15,21 @@ import tensorflow as tf
 
 from ipu_tf import spans
 from ipu_tf.compiler.compile import compile_program
-from ipu_tf.compiler.compiler_options import DEFAULT_BLOCK, CompilerOptions, PlanningOptions
+from ipu_tf.compiler.compiler_options import DEFAULT_BLOCK, CompilerOptions
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.compiler.traced_step import TracedStep
-from ipu_tf.config import DeviceConfiguration, PlannerOptions
+from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.programs.op_names import LayerScopes, own_name
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.programs.source import Source
 from ipu_tf.runtime import wide_values
 from ipu_tf.runtime.hlo import extract
-from ipu_tf.runtime.hlo_parameters import Variables
+from ipu_tf.runtime.hlo_parameters import VariableRoles
 from ipu_tf.runtime.tracer import Tracer
 from ipu_tf.runtime.uncompilable import UncompilableProgram
 
@@ -40,7 +40,7 @@ _ERRORS = (IPUOutOfMemoryError, UnsupportedOpcodeError, UncompilableProgram)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class TracedFunction:
     """A function that was traced into a graph, before its ops are joined.
 
     Attributes:
@@ -107,7 +107,7 @@ def is_reported() -> bool:
     return _CAPTURED.get() is None and not _ON_HOST.get()
 
 
-def compile_trace(trace: Trace) -> DeviceProgram | None:
+def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
     """Returns the device program of a traced function.
 
     Returns None for a function that the host runs alone; also, with the reason in the log, for a
@@ -182,8 +182,8 @@ def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
     return CompilerOptions(
         target=configuration.target,
         system=configuration.system,
-        matmul=_planning(configuration.matmul),
-        conv=_planning(configuration.conv),
+        matmul=configuration.matmul,
+        conv=configuration.conv,
         unsupported=configuration.unsupported,
         out_of_memory=configuration.out_of_memory,
         share_code=configuration.share_code,
@@ -213,20 +213,13 @@ def own_error(
     return None
 
 
-def _planning(options: PlannerOptions) -> PlanningOptions:
-    return PlanningOptions(
-        partials=options.partials,
-        available_memory_proportion=options.available_memory_proportion,
-    )
-
-
-def _variables(trace: Trace) -> Variables:
+def _variables(trace: TracedFunction) -> VariableRoles:
     """Returns the variables of a traced function by their roles."""
     model = trace.owner
     if not isinstance(model, keras.Model):
-        return Variables(weights=trace.tracer.trainable_variables)
+        return VariableRoles(weights=trace.tracer.trainable_variables)
     optimizer = getattr(model, "optimizer", None)
-    return Variables(
+    return VariableRoles(
         weights=model.trainable_variables,
         optimizer_state=optimizer.variables if optimizer is not None else (),
         states=model.variables,

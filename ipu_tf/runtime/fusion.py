@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime import dropout_fusion
-from ipu_tf.runtime.joined_graph import JoinedGraph, Use, attributes_of
+from ipu_tf.runtime.joined_graph import JoinedGraph, TensorUse, attributes_of
 
 _BIASED = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
 
@@ -61,7 +61,7 @@ def _fuse_bias(joined: JoinedGraph, op: tf.Operation) -> None:
     joined.replace(last.outputs[0], fused.outputs[0])
 
 
-def _is_bias_add(use: Use) -> bool:
+def _is_bias_add(use: TensorUse) -> bool:
     return (
         use.op.type == "BiasAdd"
         and use.index == 0

@@ -24,13 +24,13 @@ from ipu_tf.runtime import (
     static_shapes,
 )
 from ipu_tf.runtime.hlo_parameters import (
-    Place,
-    Variables,
+    FirstRead,
+    VariableRoles,
     input_parameter,
     variable_parameters,
 )
-from ipu_tf.runtime.hlo_region import Region
-from ipu_tf.runtime.loop_bounds import Loop
+from ipu_tf.runtime.hlo_region import TracedRegion
+from ipu_tf.runtime.loop_bounds import TracedLoop
 from ipu_tf.runtime.uncompilable import RefusedOp, UncompilableProgram
 
 _STAGE = "hlo_serialized"
@@ -60,7 +60,7 @@ def extract(
     outputs: Any,
     *,
     name: str = "program",
-    variables: Variables | None = None,
+    variables: VariableRoles | None = None,
     arguments: Mapping[str, tf.Tensor] | None = None,
     layers: LayerScopes | None = None,
 ) -> Module:
@@ -91,19 +91,19 @@ def extract(
         input_parameter(tensor, names, captured=captures.source(tensor) is not None)
         for tensor in region.inputs
     ]
-    parameters += variable_parameters(_places(region, scopes), variables or Variables())
+    parameters += variable_parameters(_places(region, scopes), variables or VariableRoles())
     return _completed(from_proto(proto), name, parameters, scopes)
 
 
-def _places(region: Region, scopes: LayerScopes) -> list[Place]:
+def _places(region: TracedRegion, scopes: LayerScopes) -> list[FirstRead]:
     readers = [_READ.sub("", tensor.op.name) for tensor in region.variables]
     return [
-        Place(handle=handle, op_name=name, layer=scopes.layer_or_scope(name))
+        FirstRead(handle=handle, op_name=name, layer=scopes.layer_or_scope(name))
         for name, handle in zip(readers, region.handles, strict=True)
     ]
 
 
-def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
+def _hlo(region: TracedRegion, name: str, scopes: LayerScopes) -> Any:
     """Returns the HloModuleProto of a region."""
     for tensor in region.inputs:
         if not tensor.shape.is_fully_defined():
@@ -130,8 +130,8 @@ def _hlo(region: Region, name: str, scopes: LayerScopes) -> Any:
 
 
 def _read(
-    region: Region, function: Any, bounds: Mapping[str, int], name: str, scopes: LayerScopes
-) -> tuple[Any, set[Loop]]:
+    region: TracedRegion, function: Any, bounds: Mapping[str, int], name: str, scopes: LayerScopes
+) -> tuple[Any, set[TracedLoop]]:
     """Returns the HloModuleProto of a region, and the loops without a bound that they need.
 
     Args:

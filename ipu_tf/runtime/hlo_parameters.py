@@ -13,7 +13,7 @@ from ipu_tf.programs.op_names import METRICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variables:
+class VariableRoles:
     """The variables of a program by role. All variables without one of these roles are states.
 
     Attributes:
@@ -32,7 +32,7 @@ class Variables:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class FirstRead:
     """The first read of a variable.
 
     Attributes:
@@ -46,7 +46,7 @@ class Place:
     layer: str
 
 
-def variable_parameters(places: Sequence[Place], known: Variables) -> list[Parameter]:
+def variable_parameters(places: Sequence[FirstRead], known: VariableRoles) -> list[Parameter]:
     """Returns the parameters of the variables at these places, in their order."""
     roles: dict[int, Role] = {}
     paths: dict[int, str] = {}
@@ -78,7 +78,7 @@ def variable_parameters(places: Sequence[Place], known: Variables) -> list[Param
     return parameters
 
 
-def _path_at(place: Place, name: str | None) -> str:
+def _path_at(place: FirstRead, name: str | None) -> str:
     """Returns a path for a variable without a path of its own."""
     if name is None:
         return place.op_name

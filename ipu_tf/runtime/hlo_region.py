@@ -32,7 +32,7 @@ _HOST_DTYPES = frozenset({tf.resource, tf.variant, tf.string})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Region:
+class TracedRegion:
     """The ops of a trace that its outputs or side effects need.
 
     Attributes:
@@ -55,7 +55,7 @@ class Region:
     outputs: tuple[tf.Tensor, ...]
 
 
-def cut(graph: FuncGraph, operations: Iterable[tf.Operation], outputs: Any) -> Region:
+def cut(graph: FuncGraph, operations: Iterable[tf.Operation], outputs: Any) -> TracedRegion:
     """Returns the region of `graph` that a trace created.
 
     Args:
@@ -78,7 +78,7 @@ def cut(graph: FuncGraph, operations: Iterable[tf.Operation], outputs: Any) -> R
     kinds: dict[str, list[tf.Tensor]] = {kind: [] for kind in _KINDS}
     for tensor in boundary:
         kinds[_kind(tensor, sources[id(tensor)])].append(tensor)
-    return Region(
+    return TracedRegion(
         operations=(*constants, *inside),
         inputs=tuple(kinds["input"]),
         variables=tuple(kinds["variable"]),
@@ -107,7 +107,7 @@ class Captures:
         return tensor
 
 
-def function_def(region: Region, name: str) -> Any:
+def function_def(region: TracedRegion, name: str) -> Any:
     """Returns the region as a FunctionDef whose arguments are its inputs, then its variables.
 
     Host tensors are called "host_0", "host_1", ... and no node makes them: the caller must replace

@@ -19,7 +19,7 @@ from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import compositions, hlo_stand_ins, index_checks, loop_bounds
 from ipu_tf.runtime.call_ops import CALLS, CONDITIONALS, LOOPS, functions_of
-from ipu_tf.runtime.loop_bounds import Loop, Stack
+from ipu_tf.runtime.loop_bounds import Stack, TracedLoop
 
 HOST_CALL = "ipu_tf.host_call"
 """Target of the custom calls that stand for host ops."""
@@ -78,7 +78,7 @@ class StockFunctions:
     def __init__(self, find: FindFunction, bounds: Mapping[str, int] | None = None) -> None:
         self._find = find
         self._bounds = bounds or {}
-        self.unbounded: set[Loop] = set()
+        self.unbounded: set[TracedLoop] = set()
         self.stacks: dict[tuple[str, str], Stack] = {}
         self._converted: dict[tuple[str, frozenset[int]], Any] = {}
         self._compositions: list[Any] = []
@@ -101,7 +101,7 @@ class StockFunctions:
         self.functions.append(new)
         return new
 
-    def stack_size(self, loop: Loop) -> int:
+    def stack_size(self, loop: TracedLoop) -> int:
         """Returns the size of the stacks that a loop without `maximum_iterations` fills."""
         if loop.body not in self._bounds:
             self.unbounded.add(loop)

@@ -14,7 +14,7 @@ from ipu_tf.ops import joined
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class TensorUse:
     """One input of an op that reads a tensor."""
 
     op: tf.Operation
@@ -33,15 +33,15 @@ class JoinedGraph:
         self._graph = graph
         self._outputs = {id(value) for value in outputs}
         self._replaced: dict[int, tf.Tensor] = {}
-        self._uses: dict[int, list[Use]] = collections.defaultdict(list)
+        self._uses: dict[int, list[TensorUse]] = collections.defaultdict(list)
         for op in graph.get_operations():
             self._note(op)
 
-    def uses(self, tensor: tf.Tensor) -> list[Use]:
+    def uses(self, tensor: tf.Tensor) -> list[TensorUse]:
         """Returns the uses of a tensor."""
         return self._uses[id(tensor)]
 
-    def only_use(self, tensor: tf.Tensor) -> Use | None:
+    def only_use(self, tensor: tf.Tensor) -> TensorUse | None:
         """Returns a tensor's only use, None if it has several or leaves the graph."""
         uses = self.uses(tensor)
         return uses[0] if len(uses) == 1 and id(tensor) not in self._outputs else None
@@ -82,7 +82,7 @@ class JoinedGraph:
 
     def _note(self, op: tf.Operation) -> None:
         for index, tensor in enumerate(op.inputs):
-            self._uses[id(tensor)].append(Use(op, index))
+            self._uses[id(tensor)].append(TensorUse(op, index))
 
 
 def attributes_of(op: tf.Operation) -> dict[str, Any]:

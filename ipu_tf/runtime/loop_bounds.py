@@ -34,7 +34,7 @@ _VARIANT = tf.variant.as_datatype_enum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Loop:
+class TracedLoop:
     """A loop of a function.
 
     Attributes:
@@ -60,7 +60,7 @@ class Stack:
     node: Any
     shape: Any
     size: int
-    loop: Loop | None
+    loop: TracedLoop | None
 
 
 def trip_bounds(module: Module, suffix: str) -> dict[str, int]:
@@ -87,7 +87,7 @@ def trip_bounds(module: Module, suffix: str) -> dict[str, int]:
     return {body: bound for body, bound in bounds.items() if body not in unknown}
 
 
-def unbounded_stacks(function: Any) -> Iterator[tuple[str, Loop]]:
+def unbounded_stacks(function: Any) -> Iterator[tuple[str, TracedLoop]]:
     """Yields the stacks of a function that have no size, each with the loop that fills it.
 
     Args:
@@ -97,7 +97,7 @@ def unbounded_stacks(function: Any) -> Iterator[tuple[str, Loop]]:
     for node in function.node_def:
         if node.op not in LOOPS:
             continue
-        loop = Loop(op_name=node.name, body=node.attr["body"].func.name)
+        loop = TracedLoop(op_name=node.name, body=node.attr["body"].func.name)
         for name in node.input:
             source = nodes.get(name.partition(":")[0])
             if source is not None and source.op == STACK and _is_unbounded(source, nodes):

@@ -14,7 +14,7 @@ from ipu_tf.calibration.compare import Comparison, Group, compare
 from ipu_tf.calibration.corrections import Correction
 from ipu_tf.calibration.provenance import CONSTANTS, KIND_NOTES, KNOWN_WRONG
 from ipu_tf.calibration.reach import reach_of
-from ipu_tf.calibration.records import Record, load_records
+from ipu_tf.calibration.records import MeasuredPoint, load_records
 from ipu_tf.validation import PREDICTORS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -157,7 +157,7 @@ def main() -> int:
     return 0
 
 
-def _correction_row(correction: Correction, records: Sequence[Record]) -> tuple[str, ...]:
+def _correction_row(correction: Correction, records: Sequence[MeasuredPoint]) -> tuple[str, ...]:
     params = "; ".join(map(str, correction.params.values()))
     return correction.source, f"`{records[0].kind}`", correction.chip, params, correction.why
 

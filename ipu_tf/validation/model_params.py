@@ -8,8 +8,8 @@ from typing import Any
 
 from ipu_tf.calibration.outcome import CannotPredict
 from ipu_tf.calibration.params import number, whole
-from ipu_tf.calibration.records import Record
-from ipu_tf.zoo.placement import Placement
+from ipu_tf.calibration.records import MeasuredPoint
+from ipu_tf.zoo.placement import StagePlacement
 
 _POLICIES = {
     "float16": "float16", "fp16": "float16", "f16": "float16", "half": "float16",
@@ -52,7 +52,7 @@ class ModelParams:
     micro_batch: int
     accumulation: int
     replicas: int
-    placement: Placement
+    placement: StagePlacement
     recompute: bool
     policy: str
     optimizer: str | None = None
@@ -71,7 +71,7 @@ _KNOWN = (
 )  # fmt: skip
 
 
-def model_params(record: Record, network_options: Iterable[str]) -> ModelParams:
+def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> ModelParams:
     """Returns the configuration of a record of the kind "model".
 
     Args:
@@ -96,7 +96,7 @@ def model_params(record: Record, network_options: Iterable[str]) -> ModelParams:
         micro_batch=whole(record, "micro_batch"),
         accumulation=whole(record, "accumulation", default=1),
         replicas=whole(record, "replicas", default=1),
-        placement=Placement(
+        placement=StagePlacement(
             stages=_names(record, "stages"), checkpoints=_names(record, "checkpoints")
         ),
         recompute=_flag(record, "recompute", default=False),
@@ -120,7 +120,7 @@ def _check_ipus(params: ModelParams) -> None:
         )
 
 
-def _poplar_options(record: Record) -> dict[str, str]:
+def _poplar_options(record: MeasuredPoint) -> dict[str, str]:
     partials = _type(str(record.params.get("partials", "float32")), _PARTIALS, "partials")
     options = {"partialsType": partials}
     if "availableMemoryProportion" in record.params:
@@ -140,14 +140,14 @@ def _type(text: str, names: Mapping[str, str], what: str) -> str:
     return found
 
 
-def _flag(record: Record, name: str, *, default: bool) -> bool:
+def _flag(record: MeasuredPoint, name: str, *, default: bool) -> bool:
     value = record.params.get(name, default)
     if not isinstance(value, bool):
         raise CannotPredict(f"the parameter {name!r} must be true or false, and is {value!r}")
     return value
 
 
-def _names(record: Record, name: str) -> tuple[str, ...]:
+def _names(record: MeasuredPoint, name: str) -> tuple[str, ...]:
     value = record.params.get(name, [])
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise CannotPredict(f"the parameter {name!r} must be a list of blocks, and is {value!r}")

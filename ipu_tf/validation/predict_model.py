@@ -10,7 +10,7 @@ import keras
 
 from ipu_tf import zoo
 from ipu_tf.calibration.outcome import CannotPredict, Outcome
-from ipu_tf.calibration.records import Record
+from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.config import IPUConfig
 from ipu_tf.estimation import estimate
@@ -20,7 +20,7 @@ from ipu_tf.validation.dominance import layer_classes, memory_of, parts_of
 from ipu_tf.validation.model_params import ModelParams, model_params
 
 
-def model(record: Record, target: Target) -> Outcome:
+def model(record: MeasuredPoint, target: Target) -> Outcome:
     """Predicts the items a second that a model trains on, or predicts for.
 
     Raises:

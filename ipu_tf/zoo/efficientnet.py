@@ -17,7 +17,7 @@ import keras
 from keras import layers
 
 from ipu_tf.zoo.images import Norm, normalized, pixels, standardized
-from ipu_tf.zoo.placement import WHOLE, Block, Placement, chain
+from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
 
 _NORM_GROUPS = 4
 _NORM_EPSILON = 1e-3
@@ -81,7 +81,7 @@ class Scaled:
 
 
 def efficientnet(
-    network: Scaled, *, image_size: int, classes: int = 1000, placement: Placement = WHOLE
+    network: Scaled, *, image_size: int, classes: int = 1000, placement: StagePlacement = WHOLE
 ) -> keras.Model:
     """Returns an EfficientNet, from uint8 images to probabilities of classes.
 
@@ -94,7 +94,7 @@ def efficientnet(
 
 
 def efficientnet_b0_g16(
-    *, image_size: int = 224, classes: int = 1000, placement: Placement = WHOLE
+    *, image_size: int = 224, classes: int = 1000, placement: StagePlacement = WHOLE
 ) -> keras.Model:
     """Returns EfficientNet-B0 with group convolutions of 16 channels a group."""
     scaled = _group_convolutions("efficientnet_b0_g16", width=1.0, depth=1.0, dropout=0.2)
@@ -102,7 +102,7 @@ def efficientnet_b0_g16(
 
 
 def efficientnet_b4_g16(
-    *, image_size: int = 380, classes: int = 1000, placement: Placement = WHOLE
+    *, image_size: int = 380, classes: int = 1000, placement: StagePlacement = WHOLE
 ) -> keras.Model:
     """Returns EfficientNet-B4 with group convolutions of 16 channels a group."""
     scaled = _group_convolutions("efficientnet_b4_g16", width=1.4, depth=1.8, dropout=0.4)

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from ipu_tf.zoo.efficientnet import efficientnet_b0_g16, efficientnet_b4_g16
-from ipu_tf.zoo.placement import WHOLE, Placement
+from ipu_tf.zoo.placement import WHOLE, StagePlacement
 from ipu_tf.zoo.resnet import resnet50, resnext101_32x4d
 from ipu_tf.zoo.vit import vit_b16
 
@@ -76,7 +76,7 @@ def network(name: str) -> Network:
 
 
 def compiled(
-    name: str, *, optimizer: str | None = None, placement: Placement = WHOLE, **options: Any
+    name: str, *, optimizer: str | None = None, placement: StagePlacement = WHOLE, **options: Any
 ) -> keras.Model:
     """Returns a network of the zoo, compiled with its loss.
 

@@ -15,7 +15,7 @@ Block: TypeAlias = tuple[str, Callable[[Any], Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class StagePlacement:
     """Where the blocks of a network run, and which of their results recomputation keeps.
 
     Attributes:
@@ -29,11 +29,11 @@ class Placement:
     checkpoints: tuple[str, ...] = ()
 
 
-WHOLE = Placement()
+WHOLE = StagePlacement()
 """A network in one piece, without checkpoints."""
 
 
-def chain(inputs: Any, blocks: Sequence[Block], placement: Placement = WHOLE) -> Any:
+def chain(inputs: Any, blocks: Sequence[Block], placement: StagePlacement = WHOLE) -> Any:
     """Returns the result of blocks that are called one after the other.
 
     Args:
@@ -56,7 +56,7 @@ def chain(inputs: Any, blocks: Sequence[Block], placement: Placement = WHOLE) ->
     return values
 
 
-def _check(placement: Placement, names: Sequence[str]) -> None:
+def _check(placement: StagePlacement, names: Sequence[str]) -> None:
     for kind, given in (("stages", placement.stages), ("checkpoints", placement.checkpoints)):
         unknown = [name for name in given if name not in names]
         if unknown:

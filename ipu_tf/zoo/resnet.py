@@ -18,7 +18,7 @@ import keras
 from keras import layers
 
 from ipu_tf.zoo.images import Norm, normalized, pixels, standardized
-from ipu_tf.zoo.placement import WHOLE, Block, Placement, chain
+from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
 
 _NORM_GROUPS = 32
 
@@ -56,7 +56,7 @@ def resnet50(
     image_size: int = 224,
     classes: int = 1000,
     norm: Norm = "batch",
-    placement: Placement = WHOLE,
+    placement: StagePlacement = WHOLE,
 ) -> keras.Model:
     """Returns ResNet-50 v1.5, from uint8 images to probabilities of classes.
 
@@ -75,7 +75,7 @@ def resnext101_32x4d(
     image_size: int = 224,
     classes: int = 1000,
     norm: Norm = "group",
-    placement: Placement = WHOLE,
+    placement: StagePlacement = WHOLE,
 ) -> keras.Model:
     """Returns ResNeXt-101 32x4d; blocks as in `resnet50`."""
     return residual(
@@ -87,7 +87,7 @@ def resnext101_32x4d(
 
 
 def residual(
-    network: Residual, *, image_size: int, classes: int, placement: Placement = WHOLE
+    network: Residual, *, image_size: int, classes: int, placement: StagePlacement = WHOLE
 ) -> keras.Model:
     """Returns a residual network, from uint8 images to probabilities of classes."""
     inputs = pixels(image_size)

@@ -12,7 +12,7 @@ import keras
 from keras import layers
 
 from ipu_tf.zoo.images import pixels, standardized
-from ipu_tf.zoo.placement import WHOLE, Block, Placement, chain
+from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
 from ipu_tf.zoo.transformer import Encoder, Position
 
 _PATCH = 16
@@ -27,7 +27,7 @@ def vit_b16(
     depth: int = 12,
     width: int = 768,
     heads: int = 12,
-    placement: Placement = WHOLE,
+    placement: StagePlacement = WHOLE,
 ) -> keras.Model:
     """Returns ViT-B/16 with the head of pre-training, from uint8 images to probabilities.
 

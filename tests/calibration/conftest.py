@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ipu_tf.calibration import Record, load_records
+from ipu_tf.calibration import MeasuredPoint, load_records
 
 MEASURED = Path(__file__).with_name("calibration.json")
 
@@ -34,6 +34,6 @@ def make():
 
     def make_(kind, params, unit="us", **others):
         defaults = {"id": "made", "chip": "gc2", "measured": 1.0, "dtype": "-"}
-        return Record(kind=kind, params=params, unit=unit, **{**defaults, **others})
+        return MeasuredPoint(kind=kind, params=params, unit=unit, **{**defaults, **others})
 
     return make_

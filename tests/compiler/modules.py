@@ -23,7 +23,7 @@ from ipu_tf.compiler.hlo import Module, parse, to_text
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import hlo, hooks
-from ipu_tf.runtime.hlo_parameters import Variables
+from ipu_tf.runtime.hlo_parameters import VariableRoles
 from ipu_tf.runtime.tracer import Tracer
 from tests.networks import NETWORKS
 
@@ -42,7 +42,7 @@ class Traced:
 
 
 def traced(
-    fn: Callable[..., Any], *args: Any, variables: Variables | None = None, name: str = "step"
+    fn: Callable[..., Any], *args: Any, variables: VariableRoles | None = None, name: str = "step"
 ) -> Traced:
     """Returns what tracing `fn` with tensors like `args` gives, with tile ops, as a run does."""
     found: list[Traced] = []
@@ -60,7 +60,7 @@ def traced(
             graph.get_operations()[before:],
             outputs,
             name=name,
-            variables=variables or Variables(weights=tracer.trainable_variables),
+            variables=variables or VariableRoles(weights=tracer.trainable_variables),
             layers=hlo.LayerScopes(paths=tracer.layers),
         )
         found.append(Traced(module=module, program=program))
@@ -88,7 +88,7 @@ def step(
     )
     model.optimizer.build(model.trainable_variables)
     model._symbolic_build(data_batch=(x, y))
-    variables = Variables(
+    variables = VariableRoles(
         weights=model.trainable_variables,
         optimizer_state=model.optimizer.variables,
         states=[*model.non_trainable_variables, *model.metrics_variables],

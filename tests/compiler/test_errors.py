@@ -6,10 +6,11 @@ import pytest
 
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.compile import check_memory
-from ipu_tf.compiler.compiler_options import CompilerOptions, PlanningOptions
+from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.device_program import on_one_ipu
 from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError, out_of_memory
 from ipu_tf.compiler.hlo.text import parse
+from ipu_tf.config.device import PlannerOptions
 from ipu_tf.machine import target
 
 pytestmark = pytest.mark.usefixtures("simple_lowering")
@@ -171,6 +172,6 @@ def test_unknown_choices_are_refused(name, known):
 
 def test_planning_options_are_checked():
     with pytest.raises(ValueError, match="partials must be 'float32', 'float16'. Received: 'f8'"):
-        PlanningOptions(partials="f8")
+        PlannerOptions(partials="f8")
     with pytest.raises(ValueError, match="must be above 0 and at most 1. Received: 0."):
-        PlanningOptions(available_memory_proportion=0.0)
+        PlannerOptions(available_memory_proportion=0.0)

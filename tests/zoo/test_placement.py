@@ -19,7 +19,7 @@ def strategy():
 
 
 def test_blocks_begin_stages(strategy):
-    model = zoo.vit_b16(placement=zoo.Placement(stages=("1", "head")), **SMALL)
+    model = zoo.vit_b16(placement=zoo.StagePlacement(stages=("1", "head")), **SMALL)
     stages = {one.layer.name: one.pipeline_stage for one in model.get_pipeline_stage_assignment()}
     assert stages["patches_class"] == stages["0_mlp_2"] == 0
     assert stages["1_attention"] == stages["2_mlp_sum"] == 1
@@ -28,7 +28,7 @@ def test_blocks_begin_stages(strategy):
 
 def test_the_last_relu_of_a_unit_begins_a_stage(strategy):
     network = zoo.resnet.Residual(name="tiny", units=(2,), stem_channels=4, group_width=4)
-    placement = zoo.Placement(stages=("1.1",), checkpoints=("1.2",))
+    placement = zoo.StagePlacement(stages=("1.1",), checkpoints=("1.2",))
     model = zoo.resnet.residual(network, image_size=32, classes=4, placement=placement)
     stages = {one.layer.name: one.pipeline_stage for one in model.get_pipeline_stage_assignment()}
     assert (stages["1.1_sum"], stages["1.1_relu"]) == (0, 1)
@@ -52,4 +52,4 @@ def test_a_network_without_stages_has_none():
 def test_blocks_that_cannot_be_placed(placement, message):
     blocks = [("a", lambda x: x), ("c", lambda x: x)]
     with pytest.raises(ValueError, match=message):
-        chain(keras.Input((2,)), blocks, zoo.Placement(**placement))
+        chain(keras.Input((2,)), blocks, zoo.StagePlacement(**placement))

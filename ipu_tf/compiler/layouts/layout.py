@@ -72,7 +72,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blocks:
+class BlockLayout:
     """A tensor cut along its axes; made by `layout_form.blocks`.
 
     Attributes:
@@ -117,18 +117,18 @@ class View:
             Enough to count the pieces in an exchange.
     """
 
-    base: Blocks | str
+    base: BlockLayout | str
     how: tuple[str, ...]
-    cut: Blocks | None = None
+    cut: BlockLayout | None = None
 
 
-Layout: TypeAlias = Blocks | View | str
+Layout: TypeAlias = BlockLayout | View | str
 """Blocks, "linear", a view of either, or a bare name for any other layout."""
 
 
 def view(
-    layout: Layout, how: str, *, undone_by: str = "", cut: Blocks | None = None
-) -> View | Blocks | str:
+    layout: Layout, how: str, *, undone_by: str = "", cut: BlockLayout | None = None
+) -> View | BlockLayout | str:
     """Returns the layout of a view.
 
     Args:
@@ -168,7 +168,7 @@ def part_begins(axis: Axis) -> NDArray[np.int64]:
     return np.arange(axis.parts, dtype=np.int64) * units // axis.parts * axis.grain
 
 
-def tile_offsets(layout: Blocks) -> NDArray[np.int64]:
+def tile_offsets(layout: BlockLayout) -> NDArray[np.int64]:
     """Returns the tile of every element, in row-major order, counted from the first tile.
 
     Defines the meaning of a layout; costs do not use it.
@@ -187,7 +187,7 @@ def tile_offsets(layout: Blocks) -> NDArray[np.int64]:
     return group + within // ceil_div(sizes, layout.share)
 
 
-def tile_counts(layout: Blocks) -> NDArray[np.int64]:
+def tile_counts(layout: BlockLayout) -> NDArray[np.int64]:
     """Returns the number of elements on every tile, int64[layout.tiles].
 
     Exact unless tiles share blocks of several sizes that follow one another on a tile; their sum
@@ -206,7 +206,7 @@ def tile_counts(layout: Blocks) -> NDArray[np.int64]:
     return np.clip(counts[:, np.newaxis] - before, 0, piece).ravel()
 
 
-def _tile_strides(layout: Blocks) -> dict[int, int]:
+def _tile_strides(layout: BlockLayout) -> dict[int, int]:
     """Returns the number of tiles that a step along each cut axis skips."""
     strides, stride = {}, layout.share
     for number in reversed(layout.order):

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ipu_tf.compiler.layouts.layout import Axis, Blocks
+from ipu_tf.compiler.layouts.layout import Axis, BlockLayout
 from ipu_tf.machine.cost import ceil_div
 
 _CACHED = 1 << 14
 
 
-def blocks(axes: Sequence[Axis], *, order: Sequence[int] = (), share: int = 1) -> Blocks:
+def blocks(axes: Sequence[Axis], *, order: Sequence[int] = (), share: int = 1) -> BlockLayout:
     """Returns the layout of a tensor that is cut along its axes, in canonical form.
 
     Args:
@@ -35,17 +35,17 @@ def blocks(axes: Sequence[Axis], *, order: Sequence[int] = (), share: int = 1) -
         found = _merged(found)
     cut = [place for place, one in enumerate(found) if one.axis.coordinates > 1]
     cut.sort(key=lambda place: found[place].first)
-    return Blocks(axes=tuple(one.axis for one in found), order=tuple(cut), share=share)
+    return BlockLayout(axes=tuple(one.axis for one in found), order=tuple(cut), share=share)
 
 
 @lru_cache(maxsize=_CACHED)
-def linear(elements: int, tiles: int) -> Blocks:
+def linear(elements: int, tiles: int) -> BlockLayout:
     """Returns the blocks of a "linear" layout: even pieces, of which the last may be short."""
     if elements == 1:
-        return Blocks(axes=(), order=())
+        return BlockLayout(axes=(), order=())
     piece = ceil_div(elements, tiles)
     axis = _plain(Axis(extent=elements, parts=ceil_div(elements, piece), grain=piece), share=1)
-    return Blocks(axes=(axis,), order=(0,) if axis.parts > 1 else ())
+    return BlockLayout(axes=(axis,), order=(0,) if axis.parts > 1 else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

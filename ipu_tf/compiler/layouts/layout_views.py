@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from ipu_tf.compiler.layouts.layout import Axis, Blocks
+from ipu_tf.compiler.layouts.layout import Axis, BlockLayout
 from ipu_tf.compiler.layouts.layout_form import blocks
 
 _CACHED = 1 << 14
 
 
 @lru_cache(maxsize=_CACHED)
-def split(layout: Blocks, dims: tuple[int, ...]) -> tuple[Blocks, tuple[int, ...]] | None:
+def split(layout: BlockLayout, dims: tuple[int, ...]) -> tuple[BlockLayout, tuple[int, ...]] | None:
     """Returns a layout with an axis border at every border of some dimensions, if possible.
 
     Args:
@@ -51,11 +51,11 @@ def split(layout: Blocks, dims: tuple[int, ...]) -> tuple[Blocks, tuple[int, ...
             rest = inner
     order = [place for number in layout.order for place in order_of[number]]
     cut = tuple(place for place in order if axes[place].coordinates > 1)
-    return Blocks(axes=tuple(axes), order=cut, share=layout.share), tuple(owners)
+    return BlockLayout(axes=tuple(axes), order=cut, share=layout.share), tuple(owners)
 
 
 @lru_cache(maxsize=_CACHED)
-def common_dims(one: Blocks, other: Blocks) -> tuple[int, ...] | None:
+def common_dims(one: BlockLayout, other: BlockLayout) -> tuple[int, ...] | None:
     """Returns dimensions whose borders are those of both layouts; None if there are none."""
     borders = sorted({*_suffixes(one), *_suffixes(other)}, reverse=True)
     dims = []
@@ -66,7 +66,9 @@ def common_dims(one: Blocks, other: Blocks) -> tuple[int, ...] | None:
     return tuple(dims)
 
 
-def transposed(layout: Blocks, dims: Sequence[int], permutation: Sequence[int]) -> Blocks | None:
+def transposed(
+    layout: BlockLayout, dims: Sequence[int], permutation: Sequence[int]
+) -> BlockLayout | None:
     """Returns the layout of a transposed view in the row-major order of the result.
 
     Where several tiles share a block, each has a piece of the transposed block in that block's
@@ -82,7 +84,7 @@ def transposed(layout: Blocks, dims: Sequence[int], permutation: Sequence[int]) 
     return blocks(axes, order=_renumbered(apart, places), share=layout.share)
 
 
-def keeps_reversed(layout: Blocks, dims: Sequence[int], reversed_: Sequence[int]) -> bool:
+def keeps_reversed(layout: BlockLayout, dims: Sequence[int], reversed_: Sequence[int]) -> bool:
     """Returns whether every element stays on its tile if dimensions are reversed."""
     found = split(layout, tuple(dims))
     if found is None or layout.share > 1:
@@ -95,7 +97,9 @@ def keeps_reversed(layout: Blocks, dims: Sequence[int], reversed_: Sequence[int]
     )
 
 
-def reduced(layout: Blocks, dims: Sequence[int], reduced_: Sequence[int]) -> Blocks | None:
+def reduced(
+    layout: BlockLayout, dims: Sequence[int], reduced_: Sequence[int]
+) -> BlockLayout | None:
     """Returns the layout without some dimensions; None if they are cut, or have no borders."""
     found = split(layout, tuple(dims))
     if found is None or layout.share > 1:
@@ -107,7 +111,7 @@ def reduced(layout: Blocks, dims: Sequence[int], reduced_: Sequence[int]) -> Blo
     return blocks([apart.axes[place] for place in places], order=_renumbered(apart, places))
 
 
-def resized(layout: Blocks, dims: Sequence[int], extents: Sequence[int]) -> Blocks | None:
+def resized(layout: BlockLayout, dims: Sequence[int], extents: Sequence[int]) -> BlockLayout | None:
     """Returns the layout of a tensor of other extents, with its dimensions cut into as many parts.
 
     Args:
@@ -136,7 +140,7 @@ def resized(layout: Blocks, dims: Sequence[int], extents: Sequence[int]) -> Bloc
     return blocks(axes, order=_renumbered(apart, range(len(axes))))
 
 
-def _renumbered(layout: Blocks, places: Sequence[int]) -> list[int]:
+def _renumbered(layout: BlockLayout, places: Sequence[int]) -> list[int]:
     """Returns the order of some axes of a layout, cut ones first, as numbers among them."""
     cut = [place for place in layout.order if place in places]
     uncut = [place for place in places if place not in cut]
@@ -163,7 +167,7 @@ def _divided(axis: Axis, outer: int) -> tuple[Axis, Axis] | None:
     return None
 
 
-def _suffixes(layout: Blocks) -> Iterator[int]:
+def _suffixes(layout: BlockLayout) -> Iterator[int]:
     """Yields the elements from every axis border to the end."""
     elements = 1
     for axis in reversed(layout.axes):

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from ipu_tf.compiler.layouts.footprint import Footprint
-from ipu_tf.compiler.layouts.layout import LINEAR, Blocks, Layout, View
+from ipu_tf.compiler.layouts.layout import LINEAR, BlockLayout, Layout, View
 from ipu_tf.compiler.layouts.layout_form import linear
 from ipu_tf.machine.cost import ceil_div
 
@@ -44,12 +44,15 @@ class Placement:
                     f"Placement.{name} must be at least {least}. Received: {getattr(self, name)!r}."
                 )
         cut = self.layout
-        if isinstance(cut, Blocks) and (cut.elements, cut.tiles) != (self.elements, self.tiles):
+        if isinstance(cut, BlockLayout) and (cut.elements, cut.tiles) != (
+            self.elements,
+            self.tiles,
+        ):
             raise ValueError(
                 f"Placement.layout must be of its {self.elements} elements on {self.tiles} tiles. "
                 f"Received: {cut.elements} elements on {cut.tiles} tiles, {cut!r}."
             )
-        if isinstance(cut, Blocks) and cut == linear(self.elements, self.tiles):
+        if isinstance(cut, BlockLayout) and cut == linear(self.elements, self.tiles):
             object.__setattr__(self, "layout", LINEAR)
 
     @property
@@ -58,16 +61,16 @@ class Placement:
         return dataclasses.replace(self, repeats=None, pattern=()) if self.repeats else self
 
     @property
-    def blocks(self) -> Blocks | None:
+    def blocks(self) -> BlockLayout | None:
         """Its blocks; None if only the name of its layout is known."""
-        if isinstance(self.layout, Blocks):
+        if isinstance(self.layout, BlockLayout):
             return self.layout
         if self.layout == LINEAR and self.elements:
             return linear(self.elements, self.tiles)
         return None
 
     @property
-    def cut(self) -> Blocks | None:
+    def cut(self) -> BlockLayout | None:
         """Blocks with the same borders, on any tiles; None if not known."""
         return self.layout.cut if isinstance(self.layout, View) else self.blocks
 
@@ -75,7 +78,7 @@ class Placement:
     def tile_elements(self) -> int:
         """Elements on the fullest tile."""
         base = self.layout.base if isinstance(self.layout, View) else self.layout
-        if isinstance(base, Blocks) and base.elements == self.elements:
+        if isinstance(base, BlockLayout) and base.elements == self.elements:
             return base.tile_elements
         return ceil_div(self.elements, self.tiles)
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.layouts.footprint import Footprint
-from ipu_tf.compiler.layouts.layout import Blocks, Layout
+from ipu_tf.compiler.layouts.layout import BlockLayout, Layout
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contraction_layout import plan_layout
@@ -162,7 +162,9 @@ def _home(operand: Placement, layout: Layout, tiles: int) -> Placement:
         elements=operand.elements,
         element_bytes=operand.element_bytes,
         first_tile=operand.first_tile if operand.layout == layout else 0,
-        tiles=layout.tiles if isinstance(layout, Blocks) else max(1, min(tiles, operand.elements)),
+        tiles=layout.tiles
+        if isinstance(layout, BlockLayout)
+        else max(1, min(tiles, operand.elements)),
         layout=layout,
     )
 

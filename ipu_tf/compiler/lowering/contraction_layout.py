@@ -21,7 +21,7 @@ from ipu_tf.compiler.hlo import (
     DotDimensions,
     Instruction,
 )
-from ipu_tf.compiler.layouts.layout import Axis, Blocks, Layout
+from ipu_tf.compiler.layouts.layout import Axis, BlockLayout, Layout
 from ipu_tf.compiler.layouts.layout_form import blocks
 from ipu_tf.compiler.planner.plan import Plan
 from ipu_tf.compiler.planner.shapes import DTYPE_BYTES, ConvShape, MatMulShape, OpShape
@@ -89,11 +89,11 @@ def plan_layout(
     return found
 
 
-def plan_blocks_of(shape: OpShape, plan: Plan) -> Blocks:
+def plan_blocks_of(shape: OpShape, plan: Plan) -> BlockLayout:
     """Returns the products of a plan as blocks on its tiles, numbered as in `plan_layout`."""
     names = _ORDER[_kind(shape)]
     axes = [_axis(shape.extents[name], name, shape, plan) for name in names]
-    return Blocks(axes=tuple(axes), order=tuple(range(len(axes))))
+    return BlockLayout(axes=tuple(axes), order=tuple(range(len(axes))))
 
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler.hlo import Array, Type
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
-from ipu_tf.compiler.layouts.layout import LINEAR, Blocks, Layout
+from ipu_tf.compiler.layouts.layout import LINEAR, BlockLayout, Layout
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.machine.cost import ceil_div
@@ -55,7 +55,7 @@ def on_tiles(
 
     A layout of blocks sets the number of tiles itself.
     """
-    if isinstance(layout, Blocks):
+    if isinstance(layout, BlockLayout):
         return _on_tiles_of(layout, array, context)
     size = element_bytes(array.dtype)
     tiles = max(1, min(tiles, array.elements, context.target.tiles))
@@ -65,7 +65,7 @@ def on_tiles(
     )
 
 
-def _on_tiles_of(layout: Blocks, array: Array, context: LoweringContext) -> Placement:
+def _on_tiles_of(layout: BlockLayout, array: Array, context: LoweringContext) -> Placement:
     size = element_bytes(array.dtype)
     first = context.first_tile(layout.tiles)
     return Placement(

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ipu_tf.compiler.layouts.layout import Axis, Blocks, overlaps
+from ipu_tf.compiler.layouts.layout import Axis, BlockLayout, overlaps
 from ipu_tf.compiler.layouts.layout_views import common_dims, split
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.machine.cost import ceil_div
@@ -20,7 +20,7 @@ _CACHED = 1 << 14
 
 
 @lru_cache(maxsize=_CACHED)
-def pieces_met(source: Blocks, wanted: Blocks) -> int:
+def pieces_met(source: BlockLayout, wanted: BlockLayout) -> int:
     """Returns how many tiles hold the elements of another layout's fullest tile.
 
     Args:
@@ -103,7 +103,7 @@ def row_major_block(dims: Sequence[int], elements: int) -> tuple[int, ...]:
     return tuple(reversed(block))
 
 
-def _along_axes(source: Blocks, wanted: Blocks) -> int | None:
+def _along_axes(source: BlockLayout, wanted: BlockLayout) -> int | None:
     """Returns the overlapping pieces of layouts that can be cut along the same axes; else None."""
     dims = common_dims(source, wanted)
     if dims is None:
@@ -123,7 +123,7 @@ def _along_axes(source: Blocks, wanted: Blocks) -> int | None:
     return math.prod(met) * _shares_met(one[0], common)
 
 
-def _across_axes(source: Blocks, wanted: Blocks) -> int:
+def _across_axes(source: BlockLayout, wanted: BlockLayout) -> int:
     """Returns the overlapping pieces if one layout is cut across rows of the other."""
     if len(source.axes) == 1:
         dims = [axis.extent for axis in wanted.axes]
@@ -136,7 +136,7 @@ def _across_axes(source: Blocks, wanted: Blocks) -> int:
     return unknown_met(source.tiles)
 
 
-def _piece_extents(layout: Blocks) -> tuple[int, ...]:
+def _piece_extents(layout: BlockLayout) -> tuple[int, ...]:
     """Returns the extents, axis by axis, that cover the piece of the fullest tile."""
     extents = tuple(axis.held for axis in layout.axes)
     if layout.share == 1:
@@ -144,7 +144,7 @@ def _piece_extents(layout: Blocks) -> tuple[int, ...]:
     return row_major_block(extents, ceil_div(math.prod(extents), layout.share))
 
 
-def _shares_met(layout: Blocks, extents: Sequence[int]) -> int:
+def _shares_met(layout: BlockLayout, extents: Sequence[int]) -> int:
     """Returns how many of the tiles that share a block hold some part of it.
 
     Args:

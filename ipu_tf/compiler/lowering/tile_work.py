@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.layouts.layout import Blocks, View, tile_counts
+from ipu_tf.compiler.layouts.layout import BlockLayout, View, tile_counts
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.contraction_layout import plan_blocks_of
 from ipu_tf.compiler.planner.candidates import Candidates
@@ -27,7 +27,7 @@ from ipu_tf.machine.tile_figures import TileFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class TensorRoute:
     """A tensor on its way between tiles, as a part of an exchange.
 
     Attributes:
@@ -56,7 +56,7 @@ class StageWork:
 
     tiles: int
     where: Placement
-    routes: tuple[Route, ...] = ()
+    routes: tuple[TensorRoute, ...] = ()
     times: int = 1
 
     def figures(self, superstep: Superstep) -> TileFigures:
@@ -134,7 +134,7 @@ class PlanWork:
     shape: OpShape
     plan: Plan
     first_tile: int = 0
-    routes: tuple[Route, ...] = ()
+    routes: tuple[TensorRoute, ...] = ()
 
     def figures(self, superstep: Superstep) -> TileFigures:
         """Returns the figures of every tile; they add up to those of the superstep."""
@@ -168,7 +168,7 @@ def held_elements(placement: Placement) -> NDArray[np.int64]:
     Tiles of a layout that is only known by name count alike.
     """
     layout = placement.layout.base if isinstance(placement.layout, View) else placement.layout
-    cut = layout if isinstance(layout, Blocks) else placement.blocks
+    cut = layout if isinstance(layout, BlockLayout) else placement.blocks
     if cut is None or cut.elements != placement.elements or cut.tiles > placement.tiles:
         return np.ones(placement.tiles, np.int64)
     counts = np.zeros(placement.tiles, np.int64)
@@ -193,7 +193,7 @@ def dealt(total: int, weights: NDArray[np.int64], *, most: int | None = None) ->
 
 
 def _exchanged(
-    routes: Sequence[Route], where: Placement | None, tiles: int
+    routes: Sequence[TensorRoute], where: Placement | None, tiles: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the bytes that every tile receives and sends on some routes."""
     received, sent = np.zeros((2, tiles), np.int64)

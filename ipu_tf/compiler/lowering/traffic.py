@@ -11,10 +11,10 @@ import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ipu_tf.compiler.layouts.layout import Blocks
+from ipu_tf.compiler.layouts.layout import BlockLayout
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.messages import held_extents, pieces_met, runs_met, unknown_met
-from ipu_tf.compiler.lowering.tile_work import Route
+from ipu_tf.compiler.lowering.tile_work import TensorRoute
 from ipu_tf.machine import exchange
 from ipu_tf.machine.cost import ceil_div
 
@@ -37,7 +37,7 @@ class Traffic:
     total_bytes: int = 0
     received: int = 0
     sent: int = 0
-    routes: tuple[Route, ...] = field(default=(), compare=False, repr=False)
+    routes: tuple[TensorRoute, ...] = field(default=(), compare=False, repr=False)
 
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(
@@ -130,7 +130,7 @@ def collect(source: Placement, *, received_elements: int, tiles: int) -> Traffic
     )
 
 
-def met_by(source: Placement, wanted: Blocks) -> Traffic:
+def met_by(source: Placement, wanted: BlockLayout) -> Traffic:
     """Returns the messages that bring blocks to their readers, each sent once.
 
     Args:
@@ -186,8 +186,8 @@ def _route(
     received_bytes: int,
     sent_bytes: int,
     destination: Placement | None = None,
-) -> Route:
-    return Route(
+) -> TensorRoute:
+    return TensorRoute(
         source=source,
         destination=destination,
         received_bytes=received_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction, Window, WindowDimension
-from ipu_tf.compiler.layouts.layout import LINEAR, Blocks, view
+from ipu_tf.compiler.layouts.layout import LINEAR, BlockLayout, view
 from ipu_tf.compiler.layouts.layout_views import resized
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
@@ -113,7 +113,7 @@ def _scanned_axis(operand: Array, window: Window) -> int | None:
 def _beside(operand: Placement, input_: Array, output: Array) -> Placement:
     """Returns the placement of the results of windows: on the tiles that hold their inputs."""
     layout, tiles = operand.layout, max(1, min(operand.tiles, output.elements))
-    if isinstance(layout, Blocks):
+    if isinstance(layout, BlockLayout):
         found = resized(layout, input_.dims, output.dims)
         layout, tiles = found or view(layout, "windows"), found.tiles if found else tiles
     return Placement(

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, TupleType
 from ipu_tf.compiler.passes import dead_code
 from ipu_tf.compiler.passes.loop_state import (
-    Loop,
+    WhileLoop,
     is_used_whole,
     loops_of,
     parameter_of,
@@ -64,7 +64,7 @@ class _Needed:
         names: The instructions of its body.
     """
 
-    def __init__(self, computation: Computation, loop: Loop, effects: Collection[str]) -> None:
+    def __init__(self, computation: Computation, loop: WhileLoop, effects: Collection[str]) -> None:
         parts = {
             *parts_of(computation, loop.instruction.name).values(),
             *parts_of(loop.condition, parameter_of(loop.condition)).values(),
@@ -83,7 +83,9 @@ class _Needed:
         self.parts = sorted(parts)
 
 
-def _with_parts(computation: Computation, loop: Loop, needed: _Needed) -> dict[str, Computation]:
+def _with_parts(
+    computation: Computation, loop: WhileLoop, needed: _Needed
+) -> dict[str, Computation]:
     """Returns the computations that change when a loop holds fewer parts."""
     types = part_types(loop.instruction.type)
     state = TupleType(tuple(types[part] for part in needed.parts))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.passes.known_values import kept_parts
-from ipu_tf.compiler.passes.loop_state import Loop, loops_of, parameter_of, parts_of
+from ipu_tf.compiler.passes.loop_state import WhileLoop, loops_of, parameter_of, parts_of
 from ipu_tf.compiler.passes.rewrite import (
     CONTROL,
     SOURCES,
@@ -92,7 +92,7 @@ def _with_broadcasts(
     return with_instructions(computation, instructions, root)
 
 
-def _stacks(loop: Loop, effects: Collection[str]) -> Iterator[_Stack]:
+def _stacks(loop: WhileLoop, effects: Collection[str]) -> Iterator[_Stack]:
     """Yields the stacks on which a loop pushes the same value in every iteration."""
     body = loop.body.by_name()
     state = parts_of(loop.body, parameter_of(loop.body))
@@ -108,7 +108,7 @@ def _stacks(loop: Loop, effects: Collection[str]) -> Iterator[_Stack]:
             yield _Stack(part=part, push=push, type=push.type)
 
 
-def _invariants(loop: Loop, effects: Collection[str]) -> set[str]:
+def _invariants(loop: WhileLoop, effects: Collection[str]) -> set[str]:
     """Returns the names of the arrays in a body that are the same in every iteration."""
     kept = kept_parts(loop.body)
     state = parts_of(loop.body, parameter_of(loop.body))
@@ -128,7 +128,9 @@ def _invariants(loop: Loop, effects: Collection[str]) -> set[str]:
     return found
 
 
-def _after_loop(loop: Loop, values: Collection[str]) -> tuple[list[Instruction], Mapping[str, str]]:
+def _after_loop(
+    loop: WhileLoop, values: Collection[str]
+) -> tuple[list[Instruction], Mapping[str, str]]:
     """Returns instructions that compute invariant values of a body outside of the loop.
 
     Args:

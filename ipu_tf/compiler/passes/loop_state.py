@@ -15,7 +15,7 @@ from ipu_tf.compiler.passes.rewrite import rewrite, users, with_instructions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loop:
+class WhileLoop:
     """A loop of a computation.
 
     Attributes:
@@ -46,7 +46,7 @@ class Loop:
         )
 
 
-def loops_of(computation: Computation, module: Module) -> Iterator[Loop]:
+def loops_of(computation: Computation, module: Module) -> Iterator[WhileLoop]:
     """Yields the loops of a computation whose state a pass may change.
 
     Args:
@@ -63,7 +63,7 @@ def loops_of(computation: Computation, module: Module) -> Iterator[Loop]:
     for instruction in whiles:
         body, condition = (module.computations[name] for name in instruction.computations)
         initial = defined[instruction.operands[0]]
-        loop = Loop(instruction=instruction, initial=initial, body=body, condition=condition)
+        loop = WhileLoop(instruction=instruction, initial=initial, body=body, condition=condition)
         if (
             {callers[body.name], callers[condition.name]} == {1}
             and initial.opcode == body.by_name()[body.root].opcode == "tuple"
@@ -113,7 +113,7 @@ def with_state(computation: Computation, state: TupleType) -> Computation:
 
 def with_loop(
     computation: Computation,
-    loop: Loop,
+    loop: WhileLoop,
     initial: Sequence[str],
     state: TupleType,
     after: Mapping[int, str | int],

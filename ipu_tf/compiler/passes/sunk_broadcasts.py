@@ -12,7 +12,7 @@ from ipu_tf.compiler.hlo import Computation, Instruction, Module, TupleType
 from ipu_tf.compiler.passes import dead_code, identities
 from ipu_tf.compiler.passes.known_values import kept_parts
 from ipu_tf.compiler.passes.loop_state import (
-    Loop,
+    WhileLoop,
     is_used_whole,
     loops_of,
     parameter_of,
@@ -45,7 +45,7 @@ def _with_one_sunk(module: Module) -> Module | None:
 
 
 def _sliced_broadcasts(
-    computation: Computation, loop: Loop, module: Module
+    computation: Computation, loop: WhileLoop, module: Module
 ) -> dict[int, Instruction]:
     """Returns the broadcasts in a loop's state that it only slices, by their parts of the state."""
     if is_used_whole(computation, loop.instruction.name):
@@ -59,7 +59,7 @@ def _sliced_broadcasts(
     }
 
 
-def _is_only_sliced(loop: Loop, part: int, broadcast: Instruction, module: Module) -> bool:
+def _is_only_sliced(loop: WhileLoop, part: int, broadcast: Instruction, module: Module) -> bool:
     """Whether a loop leaves a part of its state unchanged and reads only equal slices of it.
 
     Args:
@@ -98,7 +98,7 @@ def _is_slice(reader: Instruction, name: str, broadcast: Instruction) -> bool:
 
 
 def _with_sources(
-    computation: Computation, loop: Loop, broadcasts: Mapping[int, Instruction]
+    computation: Computation, loop: WhileLoop, broadcasts: Mapping[int, Instruction]
 ) -> dict[str, Computation]:
     """Returns the computations that change when broadcasts move into a loop.
 

@@ -13,7 +13,7 @@ from ipu_tf.compiler.device_program import Moves
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.pipeline.deployment import Offload
 from ipu_tf.compiler.pipeline.fifo import Fifo
-from ipu_tf.compiler.pipeline.residence import Place, Share, Variable, moved, variables
+from ipu_tf.compiler.pipeline.residence import Residence, Share, StageVariable, moved, variables
 from ipu_tf.compiler.pipeline.timeline import Wiring
 from ipu_tf.compiler.tile_program import TileProgram
 from ipu_tf.machine.cost import ceil_div
@@ -91,29 +91,31 @@ def off_chip(
     )
 
 
-def _where(variable: Variable, offload: Offload, replicas: int) -> Place | None:
+def _where(variable: StageVariable, offload: Offload, replicas: int) -> Residence | None:
     """Returns the place of a variable; None if it is whole on the tiles all the time."""
     role = variable.parameter.role
     if variable.bytes < _LEAST_BYTES:
         return None
     place = {
-        "optimizer_state": Place(
+        "optimizer_state": Residence(
             streams=offload.optimizer_state,
             parts=replicas if offload.shard_optimizer_state else 1,
         ),
-        "accumulator": Place(streams=offload.accumulators),
-        "weight": Place(streams=offload.weights, parts=replicas if offload.shard_weights else 1),
-    }.get(role, Place())
-    return None if place == Place() else place
+        "accumulator": Residence(streams=offload.accumulators),
+        "weight": Residence(
+            streams=offload.weights, parts=replicas if offload.shard_weights else 1
+        ),
+    }.get(role, Residence())
+    return None if place == Residence() else place
 
 
-def _transfers(variable: Variable, recomputes: bool) -> Moves:
+def _transfers(variable: StageVariable, recomputes: bool) -> Moves:
     """Returns how often each pass loads and stores a variable."""
     counts = {phase: use.loads + use.stores for phase, use in variable.uses.items()}
     return _with_recomputation(Moves(**counts), recomputes)
 
 
-def _gathers(variable: Variable, recomputes: bool) -> Moves:
+def _gathers(variable: StageVariable, recomputes: bool) -> Moves:
     """Returns how often each pass gathers a variable: the update needs only its share."""
     counts = {phase: 1 for phase in variable.uses if phase != "update"}
     return _with_recomputation(Moves(**counts), recomputes)

@@ -23,7 +23,7 @@ VIEWS = frozenset({"bitcast", "broadcast", "reshape", "transpose"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class VariableUse:
     """The use of a variable in one pass.
 
     Attributes:
@@ -38,7 +38,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class StageVariable:
     """A variable of a stage.
 
     Attributes:
@@ -49,10 +49,10 @@ class Variable:
 
     parameter: Parameter
     bytes: int
-    uses: Mapping[Phase, Use]
+    uses: Mapping[Phase, VariableUse]
 
 
-def variables(module: Module, program: TileProgram) -> tuple[Variable, ...]:
+def variables(module: Module, program: TileProgram) -> tuple[StageVariable, ...]:
     """Returns the parameters of a stage and how its passes use them, by parameter number.
 
     Args:
@@ -64,7 +64,7 @@ def variables(module: Module, program: TileProgram) -> tuple[Variable, ...]:
     read_by = users(entry)
     results = by_name[entry.root].operands
     steps = _Steps(program)
-    found: dict[int, Variable] = {}
+    found: dict[int, StageVariable] = {}
     for instruction in entry:
         if instruction.opcode != "parameter":
             continue
@@ -76,7 +76,7 @@ def variables(module: Module, program: TileProgram) -> tuple[Variable, ...]:
         made = by_name[new] if new != instruction.name and new else None
         old_readers = list(_readers(instruction.name, read_by, entry.root))
         new_readers = list(_readers(new, read_by, entry.root)) if made else []
-        found[number] = Variable(
+        found[number] = StageVariable(
             parameter=parameter,
             bytes=instruction.type.bytes,
             uses=_uses(old_readers, made, new_readers, steps),
@@ -102,7 +102,7 @@ def _uses(
     made: Instruction | None,
     new_readers: Sequence[Instruction],
     steps: _Steps,
-) -> dict[Phase, Use]:
+) -> dict[Phase, VariableUse]:
     """Returns the uses of a variable, from the readers of its old value, the maker of its new one,
     and the readers of that."""
     touching: dict[Phase, list[str]] = {}
@@ -112,7 +112,7 @@ def _uses(
     if made is not None:
         loads |= {reader.phase for reader in new_readers if reader.phase != made.phase}
     return {
-        phase: Use(
+        phase: VariableUse(
             loads=phase in loads,
             stores=made is not None and made.phase == phase,
             steps=steps.around(names, phase),
@@ -142,7 +142,7 @@ class _Steps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Residence:
     """The place of a variable while nothing uses it.
 
     Attributes:
@@ -164,8 +164,8 @@ class Share:
         place: Its place.
     """
 
-    variable: Variable
-    place: Place
+    variable: StageVariable
+    place: Residence
 
 
 def moved(program: TileProgram, shares: Mapping[str, Share]) -> TileProgram:

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ipu_tf.keras.data.lengths import Use
+from ipu_tf.keras.data.lengths import DataUse
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ SINGLE_STEP = EpochSteps(steps=1, steps_per_execution=1)
 """A single batch."""
 
 
-def epoch_steps(batches: int | None, use: Use, *, restarts: bool) -> EpochSteps:
+def epoch_steps(batches: int | None, use: DataUse, *, restarts: bool) -> EpochSteps:
     """Returns the number of steps of an epoch, and their split into executions.
 
     Args:
@@ -67,7 +67,7 @@ def epoch_steps(batches: int | None, use: Use, *, restarts: bool) -> EpochSteps:
     return EpochSteps(steps=steps, steps_per_execution=per_execution)
 
 
-def _steps_of_replica(batches: int | None, use: Use) -> int:
+def _steps_of_replica(batches: int | None, use: DataUse) -> int:
     """Returns the steps of an epoch on each replica; leftover batches are dropped.
 
     Raises:
@@ -95,7 +95,7 @@ def _steps_of_replica(batches: int | None, use: Use) -> int:
     return steps
 
 
-def _raise_no_step(batches: int | None, use: Use) -> NoReturn:
+def _raise_no_step(batches: int | None, use: DataUse) -> NoReturn:
     contained = "an unknown number of" if batches is None else batches
     if use.steps is None:
         taken, advice = "", "Provide more data, a smaller batch size, or fewer IPUs."
@@ -111,7 +111,7 @@ def _raise_no_step(batches: int | None, use: Use) -> NoReturn:
     )
 
 
-def _check_whole_epochs(batches: int, steps: int, use: Use, *, restarts: bool) -> None:
+def _check_whole_epochs(batches: int, steps: int, use: DataUse, *, restarts: bool) -> None:
     """Checks that the data of every epoch lasts to its last step.
 
     Raises:

@@ -13,14 +13,14 @@ from ipu_tf.internals.keras import KerasDataAdapter, keras_data_adapter
 from ipu_tf.keras.data import lengths
 from ipu_tf.keras.data.epoch_steps import epoch_steps
 from ipu_tf.keras.data.infeed import Infeed
-from ipu_tf.keras.data.lengths import Use
+from ipu_tf.keras.data.lengths import DataUse
 from ipu_tf.keras.data.preparation import Data
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class BatchSource:
     """The batches of a method, before the number of replicas is known.
 
     Attributes:
@@ -34,7 +34,7 @@ class Source:
     restarts: bool
 
 
-def source(data: Data, use: Use, *, shuffle: Any, class_weight: Any) -> Source:
+def source(data: Data, use: DataUse, *, shuffle: Any, class_weight: Any) -> BatchSource:
     """Returns the batches of a method.
 
     Args:
@@ -65,10 +65,10 @@ def source(data: Data, use: Use, *, shuffle: Any, class_weight: Any) -> Source:
         shuffle=not is_dataset if shuffle is None else shuffle,
         class_weight=class_weight,
     )
-    return Source(adapter=adapter, dataset=adapter.get_tf_dataset(), restarts=not is_dataset)
+    return BatchSource(adapter=adapter, dataset=adapter.get_tf_dataset(), restarts=not is_dataset)
 
 
-def infeed(batches: Source, use: Use, *, prefetch_depth: int) -> Infeed:
+def infeed(batches: BatchSource, use: DataUse, *, prefetch_depth: int) -> Infeed:
     """Returns the infeed through which the device reads the batches of a method.
 
     Args:

@@ -14,7 +14,7 @@ KERAS_BATCH_SIZE = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class DataUse:
     """How a method of a model is about to use its data.
 
     Attributes:
@@ -75,14 +75,14 @@ def positive_integer(value: Any, argument: str) -> int:
     return count
 
 
-def array_batch_size(count: int, use: Use) -> int:
+def array_batch_size(count: int, use: DataUse) -> int:
     """Returns the batch size that Keras chooses for arrays of `count` samples."""
     if use.batch_size:
         return use.batch_size
     return math.ceil(count / use.steps) if use.steps else KERAS_BATCH_SIZE
 
 
-def check_arrays(samples: dict[str, int], use: Use) -> None:
+def check_arrays(samples: dict[str, int], use: DataUse) -> None:
     """Checks that arrays make whole batches.
 
     Args:
@@ -105,7 +105,7 @@ def check_arrays(samples: dict[str, int], use: Use) -> None:
         )
 
 
-def check_equal(samples: dict[str, int], use: Use) -> None:
+def check_equal(samples: dict[str, int], use: DataUse) -> None:
     """Checks that all arrays have the same number of samples, and at least one.
 
     Raises:
@@ -131,7 +131,7 @@ def _advice(count: int, batch_size: int) -> str:
     return f"Pass batch_size={fitting}, or {drop}." if fitting > 1 else f"{drop.capitalize()}."
 
 
-def check_dataset(dataset: tf.data.Dataset, use: Use) -> None:
+def check_dataset(dataset: tf.data.Dataset, use: DataUse) -> None:
     """Checks that a dataset has batches, and that it ends or the number of steps is given.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.keras.data import lengths, narrowing
-from ipu_tf.keras.data.lengths import Use
+from ipu_tf.keras.data.lengths import DataUse
 from ipu_tf.keras.data.named_arrays import ROLES, arrays_by_name, by_role, has_roles, map_arrays
 from ipu_tf.runtime import static_shapes
 
@@ -46,7 +46,7 @@ class Data:
         return {role: getattr(self, role) for role in ROLES}
 
 
-def prepare(data: Data, use: Use) -> Data:
+def prepare(data: Data, use: DataUse) -> Data:
     """Returns `data` in the form that the IPU takes.
 
     Args:
@@ -67,7 +67,7 @@ def prepare(data: Data, use: Use) -> Data:
     return _prepare_arrays(parts, use, whole_batches=True)
 
 
-def prepare_batch(data: Data, use: Use) -> Data:
+def prepare_batch(data: Data, use: DataUse) -> Data:
     """Returns one batch of data in the form that the IPU takes.
 
     Raises:
@@ -98,7 +98,7 @@ def training_and_validation(
     validation_data = arguments["validation_data"]
     if validation_data is not None:
         return data, Data(**by_role(validation_data)) if has_roles(validation_data) else None
-    fraction = _fraction(arguments["validation_split"], Use(model=model, method="fit"))
+    fraction = _fraction(arguments["validation_split"], DataUse(model=model, method="fit"))
     if not fraction or not _are_arrays(data.arguments):
         return data, None
     arrays = [array for _, array in arrays_by_name(data.arguments)]
@@ -114,7 +114,7 @@ def training_and_validation(
     return Data(**training), Data(**validation)
 
 
-def _fraction(validation_split: Any, use: Use) -> float:
+def _fraction(validation_split: Any, use: DataUse) -> float:
     """Returns the fraction of the data to validate with, 0 for none.
 
     Raises:
@@ -143,7 +143,7 @@ def _are_arrays(parts: dict[str, Any]) -> bool:
     )
 
 
-def _prepare_arrays(parts: dict[str, Any], use: Use, *, whole_batches: bool) -> Data:
+def _prepare_arrays(parts: dict[str, Any], use: DataUse, *, whole_batches: bool) -> Data:
     # A table with a dtype for each column becomes an array with one dtype.
     parts = map_arrays(
         lambda _, array: array.to_numpy() if hasattr(array, "dtypes") else array, parts
@@ -163,7 +163,7 @@ def _prepare_arrays(parts: dict[str, Any], use: Use, *, whole_batches: bool) -> 
     return Data(**narrow, narrowed=_conversions(arrays))
 
 
-def _check_dense(name: str, array: Any, use: Use) -> None:
+def _check_dense(name: str, array: Any, use: DataUse) -> None:
     if sparse := static_shapes.not_dense(array):
         raise ValueError(f"{use.subject}: input {name} is {sparse}.")
     if 0 in array.shape[1:]:
@@ -172,7 +172,7 @@ def _check_dense(name: str, array: Any, use: Use) -> None:
         )
 
 
-def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
+def _prepare_dataset(dataset: tf.data.Dataset, use: DataUse) -> dict[str, Any]:
     spec = dataset.element_spec
     tensors = {}
     for name, tensor in arrays_by_name(by_role(spec)):
@@ -201,7 +201,7 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: Use) -> dict[str, Any]:
     return {"x": narrow_dataset, "narrowed": narrowed}
 
 
-def _check_static(name: str, spec: tf.TensorSpec, dataset: tf.data.Dataset, use: Use) -> None:
+def _check_static(name: str, spec: tf.TensorSpec, dataset: tf.data.Dataset, use: DataUse) -> None:
     if not spec.shape.is_fully_defined():
         raise ValueError(
             f"{use.subject}: the dataset yields {name} of shape {spec.shape} which is not fully "
@@ -224,7 +224,7 @@ def _conversions(arrays: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _check_not_python_iterable(x: Any, use: Use) -> None:
+def _check_not_python_iterable(x: Any, use: DataUse) -> None:
     """Refuses generators, iterators and sequences of batches: they run Python between steps."""
     if isinstance(x, dict | list | tuple | str) or not (
         isinstance(x, Iterable) or hasattr(x, "__getitem__")

@@ -12,7 +12,7 @@ import tensorflow as tf
 from ipu_tf import config, scopes
 from ipu_tf.internals.keras import element_spec_of
 from ipu_tf.keras.loop import execution
-from ipu_tf.keras.loop.device_loop import Loop
+from ipu_tf.keras.loop.device_loop import DeviceLoop
 from ipu_tf.keras.loop.execution import ExecutionFunction
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.replication import replica_state
@@ -62,7 +62,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
             return super().make_test_function(force)
         self._drop_stale_functions()
         if self.test_function is None or force:
-            loop = Loop(
+            loop = DeviceLoop(
                 run_with(self.distribute_strategy, self._step_of_loop("test_step")),
                 self._replicated(),
             )
@@ -77,7 +77,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
             return super().make_predict_function(force)
         self._drop_stale_functions()
         if self.predict_function is None or force:
-            loop = Loop(
+            loop = DeviceLoop(
                 run_with(self.distribute_strategy, self._step_of_loop("predict_step")),
                 self._replicated(),
             )
@@ -86,13 +86,13 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
             )
         return self.predict_function
 
-    def _training_loop(self) -> Loop:
+    def _training_loop(self) -> DeviceLoop:
         strategy, replicas = self.distribute_strategy, self._replicated()
         accumulation = self._accumulation()
         if accumulation.steps_per_replica == 1 and replicas.count == 1:
-            return Loop(run_with(strategy, self._step_of_loop("train_step")), replicas)
+            return DeviceLoop(run_with(strategy, self._step_of_loop("train_step")), replicas)
         training = TrainingSteps(strategy, self, accumulation, replicas)
-        return Loop(
+        return DeviceLoop(
             training.step,
             replicas,
             training=training,
@@ -134,7 +134,7 @@ class DeviceFunctions(OwnSteps, SavedExtensions):
         return steps
 
     def _execution(
-        self, step: str, loop: Loop, summarise: Callable[[Any], Any]
+        self, step: str, loop: DeviceLoop, summarise: Callable[[Any], Any]
     ) -> ExecutionFunction:
         return ExecutionFunction(
             loop,

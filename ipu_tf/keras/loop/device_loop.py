@@ -24,7 +24,7 @@ Publish = Callable[[Any], None]
 Carry = tuple[tf.TensorArray, ...]
 
 
-class Loop:
+class DeviceLoop:
     """The loop of a model's method over the steps of an execution.
 
     Args:

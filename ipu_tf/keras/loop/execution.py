@@ -19,7 +19,7 @@ from ipu_tf import spans
 from ipu_tf.keras.data import lengths
 from ipu_tf.keras.data.infeed import Infeed, InfeedIterator, split_batch, stack_batch
 from ipu_tf.keras.loop import jitting
-from ipu_tf.keras.loop.device_loop import Loop
+from ipu_tf.keras.loop.device_loop import DeviceLoop
 from ipu_tf.keras.loop.host_marks import WaitsForData, taken_by_host
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
@@ -42,7 +42,7 @@ class ExecutionFunction:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: DeviceLoop,
         program: str,
         replicas: int,
         steps: Callable[[], int],

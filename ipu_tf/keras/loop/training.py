@@ -19,7 +19,7 @@ from ipu_tf.internals.keras import set_validation_steps
 from ipu_tf.keras.data import feeding, lengths, preparation
 from ipu_tf.keras.data.epoch_steps import SINGLE_STEP
 from ipu_tf.keras.data.infeed import Infeed
-from ipu_tf.keras.data.lengths import Use
+from ipu_tf.keras.data.lengths import DataUse
 from ipu_tf.keras.data.preparation import Data
 from ipu_tf.keras.loop import execution
 from ipu_tf.keras.loop.callbacks import StepwiseCallbackList
@@ -180,7 +180,7 @@ class IPUTrainer(DeviceFunctions, MarkedFiles):
     @_on_ipu
     def predict_on_batch(self, arguments: dict[str, Any]) -> _Call:
         """See `keras.Model.predict_on_batch`."""
-        use = Use(model=self.name, method="predict_on_batch")
+        use = DataUse(model=self.name, method="predict_on_batch")
         data = self._prepare(Data.of(arguments), preparation.prepare_batch, use)
         self._check_inference_steps(1)
         return _Call(arguments=arguments | {"x": data.x})
@@ -188,8 +188,8 @@ class IPUTrainer(DeviceFunctions, MarkedFiles):
     def _infeed(
         self, data: Data, *, shuffle: Any = False, class_weight: Any = None, **use: Any
     ) -> Infeed:
-        """Returns the infeed of a method's data; `use` gives the fields of `Use`."""
-        wanted = Use(model=self.name, **use)
+        """Returns the infeed of a method's data; `use` gives the fields of `DataUse`."""
+        wanted = DataUse(model=self.name, **use)
         if wanted.steps is not None:
             argument = f"{wanted.subject}: `{wanted.steps_argument}`"
             steps = lengths.positive_integer(wanted.steps, argument)
@@ -225,13 +225,13 @@ class IPUTrainer(DeviceFunctions, MarkedFiles):
             self._maybe_symbolic_build(data_batch=batch)
 
     def _on_batch(self, arguments: dict[str, Any], *, method: str) -> _Call:
-        use = Use(model=self.name, method=method)
+        use = DataUse(model=self.name, method=method)
         data = self._prepare(Data.of(arguments), preparation.prepare_batch, use)
         if method == "test_on_batch":
             self._check_inference_steps(1)
         return _Call(arguments=arguments | data.arguments)
 
-    def _prepare(self, data: Data, prepare: Callable[[Data, Use], Data], use: Use) -> Data:
+    def _prepare(self, data: Data, prepare: Callable[[Data, DataUse], Data], use: DataUse) -> Data:
         prepared = prepare(data, use)
         if prepared.narrowed:
             self._say_once(

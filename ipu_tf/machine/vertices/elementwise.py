@@ -14,7 +14,7 @@ import numpy as np
 
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
-from ipu_tf.machine.vertices.inner_loops import ARITY, FAMILY, LOOPS, Loop
+from ipu_tf.machine.vertices.inner_loops import ARITY, FAMILY, LOOPS, InnerLoop
 from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements, vertex
 from ipu_tf.machine.workers import dealt_cycles
 
@@ -109,7 +109,7 @@ def fused(
     )
 
 
-def _loop(opcode: str, dtype: str) -> Loop:
+def _loop(opcode: str, dtype: str) -> InnerLoop:
     """Returns the loop of an operation for a type."""
     if opcode not in LOOPS:
         raise ValueError(
@@ -117,11 +117,11 @@ def _loop(opcode: str, dtype: str) -> Loop:
             f"{', '.join(sorted(LOOPS))}. Received: {opcode!r}."
         )
     dtype_bytes(dtype)
-    by_family: Mapping[str, Loop] = LOOPS[opcode]
+    by_family: Mapping[str, InnerLoop] = LOOPS[opcode]
     family = FAMILY[dtype]
     if family == "int64" and "int" in by_family:
         # Modelled: two words, each with a slot more for the carry.
-        return Loop(2 * by_family["int"].slots + 1, by_family["int"].elements)
+        return InnerLoop(2 * by_family["int"].slots + 1, by_family["int"].elements)
     if family == "pred" and "pred" not in by_family and "int" in by_family:
         return by_family["int"]
     if family not in by_family:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ipu_tf.compiler.planner.plan import AMP_GRAINS, ConvPass, ConvPlan, ConvShape, check_parts
 from ipu_tf.compiler.planner.windows import resolve_padding, window_extent
 from ipu_tf.ops.reference.conv_runs import FieldRuns, FilterRuns
-from ipu_tf.ops.reference.interpreter import Array, TileOp, execute
+from ipu_tf.ops.reference.interpreter import Array, PlannedOp, execute
 from ipu_tf.ops.reference.rounding import NEAREST, Rounding
 from ipu_tf.ops.reference.sources import GradientSource, WindowSource
 
@@ -56,7 +56,7 @@ def conv2d(
     shape = _shape("forward", x.shape, w.shape, (x, w), strides, padding, dilations)
     sources = (WindowSource.along(shape, 0), WindowSource.along(shape, 1))
     runs = FieldRuns(_by_group(x, shape.groups), _filter_by_group(w, shape.groups), sources)
-    op = TileOp(shape=shape, output_splits=_FIELD_SPLITS, runs=runs)
+    op = PlannedOp(shape=shape, output_splits=_FIELD_SPLITS, runs=runs)
     return _image(execute(op, _checked(plan, shape), rounding))
 
 
@@ -94,7 +94,7 @@ def conv2d_input_gradient(
     flipped = _filter_by_group(w, shape.groups)[:, ::-1, ::-1].swapaxes(-1, -2)
     sources = (GradientSource.along(shape, 0), GradientSource.along(shape, 1))
     runs = FieldRuns(_by_group(dy, shape.groups), flipped, sources)
-    op = TileOp(shape=shape, output_splits=_FIELD_SPLITS, runs=runs)
+    op = PlannedOp(shape=shape, output_splits=_FIELD_SPLITS, runs=runs)
     return _image(execute(op, _checked(plan, shape), rounding))
 
 
@@ -131,7 +131,7 @@ def conv2d_filter_gradient(
     _check_gradient(dy, shape)
     sources = (WindowSource.along(shape, 0), WindowSource.along(shape, 1))
     runs = FilterRuns(_by_group(x, shape.groups), _by_group(dy, shape.groups), sources)
-    op = TileOp(shape=shape, output_splits=_FILTER_SPLITS, runs=runs)
+    op = PlannedOp(shape=shape, output_splits=_FILTER_SPLITS, runs=runs)
     gradient = execute(op, _checked(plan, shape), rounding)
     return np.moveaxis(gradient, 0, -2).reshape(w_shape)
 

@@ -1,6 +1,6 @@
 """Executes a plan tile by tile.
 
-An op passes its `TileOp`: the shape that the plan splits, the layout of its result, and for
+An op passes its `PlannedOp`: the shape that the plan splits, the layout of its result, and for
 the block of a tile the runs of its reduction. This module does the rest: it cuts runs into
 passes, accumulates, rounds, and adds up the partials of tiles that share an output block.
 """
@@ -44,7 +44,7 @@ Run: TypeAlias = Sequence[Tap]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TileOp:
+class PlannedOp:
     """An op as the interpreter sees it.
 
     Attributes:
@@ -58,7 +58,7 @@ class TileOp:
     runs: Callable[[Ranges], Iterable[Run]]
 
 
-def execute(op: TileOp, plan: Plan, rounding: Rounding) -> NDArray[np.floating]:
+def execute(op: PlannedOp, plan: Plan, rounding: Rounding) -> NDArray[np.floating]:
     """Returns the result of an op, with one axis per entry of `op.output_splits`.
 
     Float16 inputs give a float16 result, float32 inputs a float32 one.
@@ -72,7 +72,9 @@ def execute(op: TileOp, plan: Plan, rounding: Rounding) -> NDArray[np.floating]:
     return output
 
 
-def _output_block(op: TileOp, plan: Plan, rounding: Rounding, index: int, ranges: Ranges) -> Array:
+def _output_block(
+    op: PlannedOp, plan: Plan, rounding: Rounding, index: int, ranges: Ranges
+) -> Array:
     """Returns the `index`-th block of the result: the sum of the partials of its tiles."""
     half_partials = partial_dtype(op.shape.dtype, plan.partials) == "float16"
     reduction_parts = list(_parts(op.shape, plan, op.shape.reduction_splits))
@@ -101,7 +103,7 @@ def _parts(shape: OpShape, plan: Plan, names: tuple[str, ...]) -> Iterator[Range
         yield dict(zip(names, combination, strict=True))
 
 
-def _partial(op: TileOp, plan: Plan, ranges: Ranges, rounder: TileRounder | None) -> Array:
+def _partial(op: PlannedOp, plan: Plan, ranges: Ranges, rounder: TileRounder | None) -> Array:
     """Returns the partial result of one tile, rounded after every pass if there is a rounder."""
     accumulator = np.zeros([len(ranges[name]) for name in op.output_splits], dtype=np.float32)
     for run in op.runs(ranges):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.compiler.planner.plan import AMP_GRAINS, MatMulPlan, MatMulShape, check_parts
-from ipu_tf.ops.reference.interpreter import Array, Ranges, Run, Tap, TileOp, execute
+from ipu_tf.ops.reference.interpreter import Array, PlannedOp, Ranges, Run, Tap, execute
 from ipu_tf.ops.reference.rounding import NEAREST, Rounding
 
 
@@ -74,7 +74,7 @@ def batch_matmul(
     if plan is None:
         plan = MatMulPlan(grain=AMP_GRAINS[shape.dtype])
     check_parts(plan, shape)
-    op = TileOp(
+    op = PlannedOp(
         shape=shape,
         output_splits=("batch", "rows", "columns"),
         runs=_Runs(left.astype(np.float32), right.astype(np.float32)),

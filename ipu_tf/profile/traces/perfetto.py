@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ipu_tf.profile.traces.slices import Slice
+from ipu_tf.profile.traces.slices import TraceSlice
 from ipu_tf.profile.traces.tracks import Track
 from ipu_tf.profile.traces.wire import integer, message, text
 
@@ -69,7 +69,7 @@ class _Sequence:
 
     def _events(self, track: Track, uuid: int) -> Iterator[list[bytes]]:
         """Yields the begin and the end of each slice, in the order of time."""
-        open_slices: list[Slice] = []
+        open_slices: list[TraceSlice] = []
         for piece in track.slices:
             while open_slices and open_slices[-1].end <= piece.begin:
                 yield self._end(open_slices.pop(), uuid)
@@ -78,7 +78,7 @@ class _Sequence:
         while open_slices:
             yield self._end(open_slices.pop(), uuid)
 
-    def _begin(self, piece: Slice, uuid: int) -> list[bytes]:
+    def _begin(self, piece: TraceSlice, uuid: int) -> list[bytes]:
         fields = [
             integer(_EVENT_TYPE, _BEGIN),
             integer(_EVENT_TRACK, uuid),
@@ -94,7 +94,7 @@ class _Sequence:
             fields.append(message(_EVENT_ANNOTATION, number, content))
         return self._packet(message(_TRACK_EVENT, *fields), piece.begin)
 
-    def _end(self, piece: Slice, uuid: int) -> list[bytes]:
+    def _end(self, piece: TraceSlice, uuid: int) -> list[bytes]:
         event = message(_TRACK_EVENT, integer(_EVENT_TYPE, _END), integer(_EVENT_TRACK, uuid))
         return self._packet(event, piece.end)
 

@@ -25,7 +25,7 @@ _PARTS = ("sync", "exchange", "compute", "host")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class TraceSlice:
     """A piece of work.
 
     Attributes:
@@ -43,7 +43,7 @@ class Slice:
     details: Details = field(default_factory=dict)
 
 
-Slices: TypeAlias = list[Slice]
+Slices: TypeAlias = list[TraceSlice]
 """Slices that nest, the outer ones first, in the order in which they begin."""
 
 
@@ -97,7 +97,7 @@ def _link_cycles(program: DeviceProgram, played: Sequence[schedule.Slot]) -> Seq
     return [each + (number < rest) for number in range(len(played))]
 
 
-def _pass_slices(program: DeviceProgram, work: schedule.Work, begin: int) -> Iterator[Slice]:
+def _pass_slices(program: DeviceProgram, work: schedule.Work, begin: int) -> Iterator[TraceSlice]:
     stage = program.stages[work.stage]
     forward = work.direction == "forward"
     cycles = stage.forward_cycles if forward else stage.backward_cycles
@@ -135,7 +135,7 @@ def _add_update(program: DeviceProgram, found: dict[int, Slices], begin: int) ->
         ends[stage.ipu] += stage.update_cycles
 
 
-def _phase_slices(stage: StageProgram, phase: Phase, begin: int) -> Iterator[Slice]:
+def _phase_slices(stage: StageProgram, phase: Phase, begin: int) -> Iterator[TraceSlice]:
     """Yields the slices of the steps of a phase, and of its transfers to the tiles."""
     steps = [step for step in stage.program.steps if step.phase == phase]
     for layer, group in groupby(steps, key=figures.place):
@@ -151,7 +151,7 @@ def _phase_slices(stage: StageProgram, phase: Phase, begin: int) -> Iterator[Sli
             begin += cycles
 
 
-def _step_slices(steps: Iterable[Step], begin: int) -> Iterator[Slice]:
+def _step_slices(steps: Iterable[Step], begin: int) -> Iterator[TraceSlice]:
     for step in steps:
         yield _slice(
             step.name,
@@ -184,6 +184,6 @@ def _prefix(program: DeviceProgram, stage: StageProgram) -> str:
     return f"stage {stage.index} " if len(program.stages) > 1 else ""
 
 
-def _slice(name: str, category: str, begin: int, end: int, **details: int | str) -> Slice:
+def _slice(name: str, category: str, begin: int, end: int, **details: int | str) -> TraceSlice:
     kept = {"cycles": end - begin} | {key: value for key, value in details.items() if value != ""}
-    return Slice(name=name, category=category, begin=begin, end=end, details=kept)
+    return TraceSlice(name=name, category=category, begin=begin, end=end, details=kept)

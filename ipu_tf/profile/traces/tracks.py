@@ -14,7 +14,7 @@ from typing import Literal
 
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.profile.host_timeline import HostTimeline
-from ipu_tf.profile.traces.slices import Slice, Slices, device_slices
+from ipu_tf.profile.traces.slices import Slices, TraceSlice, device_slices
 from ipu_tf.programs.program import Program
 
 _PS_PER_S = 10**12
@@ -70,7 +70,7 @@ def _first_runs(host: HostTimeline | None) -> dict[str, int]:
     return found
 
 
-def _at(piece: Slice, begin_ps: int, program: DeviceProgram) -> Slice:
+def _at(piece: TraceSlice, begin_ps: int, program: DeviceProgram) -> TraceSlice:
     begin, end = (begin_ps + _picoseconds(cycle, program) for cycle in (piece.begin, piece.end))
     return dataclasses.replace(piece, begin=begin, end=end)
 
@@ -89,7 +89,7 @@ def _host_tracks(host: HostTimeline | None) -> list[Track]:
         details: dict[str, int | str] = {"program": span.program} if span.program else {}
         details |= {"steps": span.steps} if span.steps else {}
         slices[span.track].append(
-            Slice(
+            TraceSlice(
                 name=span.name,
                 category=span.category,
                 begin=span.begin_ns * _PS_PER_NS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ipu_tf.profile.traces.slices import Slice
+from ipu_tf.profile.traces.slices import TraceSlice
 from ipu_tf.profile.traces.tracks import Track
 from ipu_tf.profile.traces.wire import integer, message, text
 
@@ -65,7 +65,7 @@ def _plane(number: int, name: str, lines: Sequence[tuple[str, Track]], began_ns:
     return message(_PLANE, *fields, *events.entries, *stats.entries)
 
 
-def _event(piece: Slice, events: _Metadata, stats: _Metadata) -> bytes:
+def _event(piece: TraceSlice, events: _Metadata, stats: _Metadata) -> bytes:
     fields = [
         integer(_EVENT_METADATA_ID, events.number(piece.name)),
         integer(_OFFSET_PS, piece.begin),

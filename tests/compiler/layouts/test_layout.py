@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.layouts.layout import Axis, Blocks, overlaps, tile_counts, tile_offsets, view
+from ipu_tf.compiler.layouts.layout import (
+    Axis,
+    BlockLayout,
+    overlaps,
+    tile_counts,
+    tile_offsets,
+    view,
+)
 from ipu_tf.compiler.layouts.layout_form import blocks, linear
 from ipu_tf.compiler.layouts.layout_views import (
     common_dims,
@@ -210,6 +217,8 @@ def test_refuses_impossible_axes(fields, message):
 
 
 def test_blocks_know_their_size():
-    layout = Blocks(axes=(Axis(extent=6, parts=4), Axis(extent=5, parts=2)), order=(0, 1), share=2)
+    layout = BlockLayout(
+        axes=(Axis(extent=6, parts=4), Axis(extent=5, parts=2)), order=(0, 1), share=2
+    )
     assert (layout.elements, layout.tiles) == (30, 16)
     assert layout.tile_elements == math.ceil(2 * 3 / 2)

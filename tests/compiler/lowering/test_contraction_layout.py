@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ipu_tf.compiler.layouts.layout import Blocks, tile_offsets
+from ipu_tf.compiler.layouts.layout import BlockLayout, tile_offsets
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.contraction_layout import plan_layout
 from ipu_tf.compiler.lowering.mapping import arrays
@@ -155,7 +155,7 @@ def test_rows_that_a_tile_op_counts_as_batch_are_cut_as_such():
     left, right, result = layouts_of(text, "dense/MatMul", shape, plan)
     assert (tile_offsets(result) == np.arange(512) // 64).all()
     assert (tile_offsets(left) == np.arange(2048) // 256).all()
-    assert isinstance(right, Blocks)
+    assert isinstance(right, BlockLayout)
 
 
 def test_a_window_meets_the_blocks_around_its_own():

@@ -5,7 +5,7 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.layouts.layout import Axis, Blocks
+from ipu_tf.compiler.layouts.layout import Axis, BlockLayout
 from ipu_tf.compiler.layouts.placement import Placement
 from tests.compiler.lowering.programs import run
 
@@ -128,7 +128,7 @@ def test_a_fusion_of_views_copies():
 
 
 def test_a_fusion_may_broadcast_in_two_steps():
-    layout = Blocks(axes=(Axis(extent=4, parts=2), Axis(extent=16, parts=4)), order=(0, 1))
+    layout = BlockLayout(axes=(Axis(extent=4, parts=2), Axis(extent=16, parts=4)), order=(0, 1))
     matrix = lying(64, tiles=layout.tiles, layout=layout)
     program = run(
         "x = f32[4,16] parameter(0)\ns = f32[] parameter(1)\n"

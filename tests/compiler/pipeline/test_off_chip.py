@@ -8,7 +8,7 @@ import pytest
 from ipu_tf.compiler.compile import check_memory, compile_program
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.pipeline.deployment import Offload
-from ipu_tf.compiler.pipeline.residence import Place, Share, moved, variables
+from ipu_tf.compiler.pipeline.residence import Residence, Share, moved, variables
 from ipu_tf.compiler.pipeline.timeline import Wiring
 from ipu_tf.machine import streaming
 from ipu_tf.machine.system import system_of
@@ -192,7 +192,7 @@ class TestWholePrograms:
         module = modules.text("cifar10")
         program = compile_program(module, OPTIONS).stages[0].program
         shares = {
-            variable.parameter.name: Share(variable=variable, place=Place())
+            variable.parameter.name: Share(variable=variable, place=Residence())
             for variable in variables(module, program)
             if variable.parameter.role == "weight"
         }

@@ -1,0 +1,95 @@
+"""Names of public classes: no two that a reader takes for each other."""
+
+import ast
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
+
+ENDINGS = ("ing", "er", "ed", "es", "e", "s")
+SHORTEST_STEM = 3
+
+
+def public_classes(package=PACKAGE):
+    """Yields name, module and bases of the public classes of a package."""
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, path.relative_to(package).as_posix()
+
+
+def differ_by_a_letter(first, second):
+    """Whether one letter more, less or other makes a name of the other."""
+    if abs(len(first) - len(second)) > 1 or first == second:
+        return False
+    short, long = sorted((first, second), key=len)
+    equal = next((n for n, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), None)
+    if equal is None:
+        return True
+    rest = short[equal:] if len(short) < len(long) else short[equal + 1 :]
+    return rest == long[equal + 1 :]
+
+
+def stem(name):
+    """The words of a name without their endings: "PipeliningOptions" is (pipelin, option)."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", name)
+    return tuple(map(_stem_of_word, map(str.lower, words)))
+
+
+def _stem_of_word(word):
+    for ending in ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
+            word = word.removesuffix(ending)
+            break
+    return word[:-1] if word[-2:-1] == word[-1] else word  # "planner" is "plan", too.
+
+
+def alike(first, second):
+    """Whether a reader takes one name for the other."""
+    if first.lower() == second.lower() or differ_by_a_letter(first.lower(), second.lower()):
+        return True
+    errors = (name.removesuffix("Error") for name in (first, second))
+    # Not "Record" and "RecordError", but "UnsupportedOpcode" and "UnsupportedOpcodeError".
+    same_error = len(set(errors)) == 1 and len(re.findall("[A-Z]", min(first, second))) > 1
+    return same_error or stem(first) == stem(second)
+
+
+def confused(classes):
+    """The pairs of classes of which a reader takes one for the other."""
+    return [
+        f"{first} ({home}) and {second} ({other})"
+        for (first, home), (second, other) in itertools.combinations(classes, 2)
+        if alike(first, second)
+    ]
+
+
+def test_public_classes_differ_by_more_than_a_letter():
+    classes = list(public_classes())
+    assert len(classes) > 200
+    assert confused(classes) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("PipelineOptions", "PipeliningOptions"),
+        ("PlannerOptions", "PlanningOptions"),
+        ("UnsupportedOpcode", "UnsupportedOpcodeError"),
+        ("Buffer", "Buffers"),
+        ("Trace", "Tracer"),
+        ("Loop", "Loop"),
+    ],
+)
+def test_the_check_sees_names_that_are_alike(first, second):
+    assert confused([(first, "a.py"), (second, "b.py")])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("PipelineShape", "PipelineStage"), ("Record", "RecordError"), ("Plan", "PlanMemory")],
+)
+def test_the_check_leaves_other_names_alone(first, second):
+    assert not confused([(first, "a.py"), (second, "b.py")])
