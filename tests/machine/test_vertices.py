@@ -10,6 +10,8 @@ from ipu_tf.machine import target, vertices
 BOW = target("bow")
 
 VERTICES = {
+    "by_channels": lambda n: vertices.by_channels("add", n, 8, "f16", BOW),
+    "by_rows": lambda n: vertices.by_rows("multiply", n, 64, "f32", BOW),
     "elementwise": lambda n: vertices.elementwise("add", n, "f32", BOW),
     "fused": lambda n: vertices.fused([("add", "f32"), ("tanh", "f32")], n, "f32", BOW, operands=2),
     "convert": lambda n: vertices.convert(n, "f32", "f16", BOW),
@@ -214,3 +216,19 @@ def test_channels_fill_vectors_of_windows():
 def test_values_travel_with_their_keys():
     keys, pairs = (vertices.compare_exchange(600, "f32", BOW, values=v).cycles for v in (0, 1))
     assert keys < pairs < 2 * keys
+
+
+def test_channels_share_their_value_at_the_published_rate():
+    # Two slots for every 8 halves of an addition, for every 4 of a product, for every word.
+    longer = {("add", "f16"): 8, ("multiply", "f16"): 4, ("add", "f32"): 1, ("multiply", "f32"): 1}
+    for (opcode, dtype), channels in longer.items():
+        few, many = (
+            vertices.by_channels(opcode, 6 * positions * 64, 64, dtype, BOW).cycles
+            for positions in (10, 11)
+        )
+        assert many - few == 6 * 2 * 64 // channels
+
+
+def test_rows_share_their_value_in_two_slots_a_vector():
+    short, long = (vertices.by_rows("add", 6 * n, n, "f16", BOW).cycles for n in (64, 128))
+    assert long - short == 6 * 2 * 16

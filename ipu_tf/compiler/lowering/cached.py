@@ -9,6 +9,8 @@ from ipu_tf.machine import vertices
 _CACHED_VERTICES = 1 << 13
 
 elementwise = lru_cache(_CACHED_VERTICES)(vertices.elementwise)
+by_channels = lru_cache(_CACHED_VERTICES)(vertices.by_channels)
+by_rows = lru_cache(_CACHED_VERTICES)(vertices.by_rows)
 fused = lru_cache(_CACHED_VERTICES)(vertices.fused)
 convert = lru_cache(_CACHED_VERTICES)(vertices.convert)
 fill = lru_cache(_CACHED_VERTICES)(vertices.fill)

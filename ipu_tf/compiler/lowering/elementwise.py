@@ -90,7 +90,7 @@ def fusion(
         vertex = _fused(operations, placement.tile_elements, result.dtype, operands, context.target)
     except ValueError as error:
         raise LoweringError(instruction, str(error)) from None
-    views = _views_inside(body, operands, placement)
+    views = views_inside(body, operands, placement)
     return _lower_pass(
         instruction, views, placement, vertex, result.elements * flops_per_element, context
     )
@@ -160,10 +160,16 @@ def _operations(body: Computation) -> tuple[tuple[tuple[str, str], ...], int]:
     return tuple(operations), flops
 
 
-def _views_inside(
+def views_inside(
     body: Computation, operands: Sequence[Placement], placement: Placement
 ) -> list[Placement]:
-    """Returns the operands of a fusion as the chain sees them: broadcast to the result's shape."""
+    """Returns the operands of a computation as its chain sees them: broadcast to a placement.
+
+    Args:
+        body: The computation of a fusion or a norm.
+        operands: Placements of its parameters.
+        placement: Placement of the chain's elements.
+    """
     views = list(operands)
     defined = body.by_name()
     for inner in body:

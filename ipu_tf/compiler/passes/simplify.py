@@ -15,6 +15,7 @@ from ipu_tf.compiler.passes import (
     inline,
     invariant_stacks,
     narrowing,
+    norms,
     random_generators,
     random_normals,
     recomputation,
@@ -47,6 +48,9 @@ _PASSES = (
     narrowing.run,
     # A fusion stays within a layer and a phase of the step.
     attribution.run,
+    # Ahead of passes that copy or join its parts.
+    norms.run,
+    dead_code.run,
     recomputation.run,
     fusion.run,
     # Lets equal fusions share a computation.

@@ -10,6 +10,7 @@ State and code bytes are modelled throughout: pointers and sizes of a word each,
 instruction bundle.
 """
 
+from ipu_tf.machine.vertices.broadcasts import by_channels, by_rows
 from ipu_tf.machine.vertices.convert import convert, fill, iota
 from ipu_tf.machine.vertices.elementwise import OPCODES, elementwise, fused
 from ipu_tf.machine.vertices.movement import (
@@ -35,6 +36,8 @@ from ipu_tf.machine.vertices.window import select_and_scatter, window_reduce
 __all__ = [
     "OPCODES",
     "Vertex",
+    "by_channels",
+    "by_rows",
     "compare_exchange",
     "convert",
     "copy",

@@ -46,6 +46,24 @@ SCATTER = (
     "scatter_dims_to_operand_dims={0} index_vector_dim=1 input_batching_dims={} "
     "scatter_indices_batching_dims={}}"
 )
+NORM = """sum {
+a.0 = f16[8,64] parameter(0)
+a.1 = f32[8,64] convert(a.0)
+a.2 = f32[] constant(0.0)
+ROOT a.3 = f32[64] reduce(a.1, a.2), calls={add}, dimensions={0}
+}
+apply {
+b.0 = f16[8,64] parameter(0)
+b.1 = f32[64] parameter(1)
+b.2 = f32[8,64] convert(b.0)
+b.3 = f32[8,64] broadcast(b.1), dimensions={1}
+b.4 = f32[8,64] multiply(b.2, b.3)
+ROOT b.5 = f16[8,64] convert(b.4)
+}
+"""
+"""The computations of a normalisation of channels."""
+
+HALVES = "x = f16[8,64] parameter(0)\ns = f32[64] parameter(1)\n"
 DOT = "dot_dimension_numbers={lhs_contracting={1} rhs_contracting={0} lhs_batch={} rhs_batch={}}"
 
 COSTLY = {
@@ -100,6 +118,10 @@ COSTLY = {
     "host-call": f"{X}\nr = f32[2] host-call(x)",
     "infeed": "r = f32[8,64] infeed()",
     "iota": "r = s32[8,64] iota(), dimensions={1}",
+    "norm-apply": f"{HALVES}r = f16[8,64] norm-apply(x, s), calls={{apply}}, kept_dimensions={{1}}",
+    "norm-sum": (
+        f'{HALVES}r = f32[64] norm-sum(x), calls={{sum}}, term="sum", kept_dimensions={{1}}'
+    ),
     "outfeed": f"{X}\nr = token[] outfeed(x)",
     "pad": f"{X}\nz = f32[] constant(0)\nr = f32[10,64] pad(x, z), padding_config=1_1_0x0_0_0",
     "reduce": (
@@ -177,7 +199,7 @@ CASES = {opcode: elementwise_text(opcode) for opcode in sorted(vertices.OPCODES)
 
 @pytest.mark.parametrize("opcode", CASES)
 def test_costs_something(opcode):
-    program = run(CASES[opcode], before=ADD + LESS + SQUARE)
+    program = run(CASES[opcode], before=ADD + LESS + SQUARE + NORM)
     made = program.lowered["r"]
     assert program.cycles("r") > 0
     assert all(
