@@ -22,7 +22,7 @@ FLOORS = (
     ("ops", "programs"),
     ("scopes", "_version_check", "compiler"),
     ("config",),
-    ("machine", "default_graph", "gradient_accumulation", "spans"),
+    ("machine", "default_graph", "gradient_accumulation", "deprecation", "spans"),
     ("codec", "internals"),
 )
 """A room imports rooms of lower floors alone; the package itself, with names of all, is above

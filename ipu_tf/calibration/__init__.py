@@ -4,9 +4,12 @@ A file of records is only data: the measurement, the chip, and the source. Predi
 functions that plan and charge programs, so an error here is an error there.
 """
 
+from typing import TYPE_CHECKING
+
 from ipu_tf.calibration.compare import Comparison, Group, compare
 from ipu_tf.calibration.predict import KINDS, CannotPredict, predict
 from ipu_tf.calibration.records import MeasuredPoint, RecordError, load_records
+from ipu_tf.deprecation import deprecated_names
 
 __all__ = [
     "KINDS",
@@ -19,3 +22,7 @@ __all__ = [
     "load_records",
     "predict",
 ]
+
+# Type checkers would take this function to mean "any name at all".
+if not TYPE_CHECKING:
+    __getattr__ = deprecated_names(__name__, {"Record": f"{__name__}.MeasuredPoint"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ipu_tf import deprecation
 from ipu_tf.codec import NOT_IN_FILES
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.planner.plan import OpShape, Plan
@@ -73,6 +74,15 @@ class Program:
     refusal: str = ""
     insights: tuple[Insight, ...] = ()
     source: Source | None = field(default=None, compare=False, repr=False, metadata=NOT_IN_FILES)
+
+    @property
+    def pipeline(self) -> DeviceProgram | None:
+        """Deprecated: `device`, if it has several stages, replicas or micro-batches."""
+        deprecation.warn("Program.pipeline", "Program.device")
+        device = self.device
+        if device is None or len(device.stages) == device.micro_batches == device.replicas == 1:
+            return None
+        return device
 
     @property
     def complete(self) -> bool:

@@ -1,0 +1,12 @@
+"""Deprecated: shapes of planned ops are in `ipu_tf.compiler.planner.shapes`."""
+
+from typing import TYPE_CHECKING
+
+from ipu_tf.compiler.planner import shapes
+from ipu_tf.deprecation import deprecated_names
+
+# Type checkers would take this function to mean "any name at all".
+if not TYPE_CHECKING:
+    __getattr__ = deprecated_names(
+        __name__, {name: f"{shapes.__name__}.{name}" for name in shapes.__all__}
+    )

@@ -1,0 +1,43 @@
+"""Deprecated names: each still works for one version, with a warning that names the new one."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def deprecated_names(
+    module: str, names: Mapping[str, str], kept: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
+    """Returns the `__getattr__` of a module that finds its deprecated names, and warns.
+
+    Args:
+        module: Name of the module.
+        names: The new name of each deprecated one, with its module: "ipu_tf.compiler.Name".
+        kept: Full names of those that still exist, because the new one takes other arguments.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warn(f"{module}.{name}", names[name])
+        home, _, found = (kept or {}).get(name, names[name]).rpartition(".")
+        return getattr(importlib.import_module(home), found)
+
+    return find
+
+
+def warn(old: str, new: str) -> None:
+    """Warns that the code which called the caller uses a deprecated name.
+
+    Args:
+        old: The deprecated name.
+        new: The name to use instead.
+    """
+    warnings.warn(
+        f"{old} is deprecated, and the next version removes it. Use {new}.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
