@@ -1,5 +1,6 @@
-"""Reports of programs, as values to print, and spans of the host's time."""
+"""Reports of programs, as values to print and compare, and spans of the host's time."""
 
+from ipu_tf.profile.comparison import Comparison, compare
 from ipu_tf.profile.tracing import trace
 
-__all__ = ["trace"]
+__all__ = ["Comparison", "compare", "trace"]

@@ -1,0 +1,53 @@
+"""`ipu-tf compare`: exit codes for CI, text and JSON."""
+
+import json
+
+import pytest
+
+from ipu_tf import cli
+from tests.profile.programs import device_program
+from tests.profile.test_comparison import faster, report
+
+
+@pytest.fixture
+def files(tmp_path):
+    before, after = tmp_path / "a.json", tmp_path / "b.json.gz"
+    report(device_program()).to_json(before)
+    report(faster()).to_json(after)
+    return str(before), str(after)
+
+
+def test_without_a_limit_it_only_prints(files, capsys):
+    assert cli.main(["compare", *files]) == 0
+    assert "faster, -10.00% seconds a sample" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"), [("2%", 1), ("0.02", 1), ("10%", 0), ("0.1", 0), ("0", 1)]
+)
+def test_the_exit_code_says_whether_it_got_worse(files, capsys, limit, code):
+    assert cli.main(["compare", *files, "--max-regression", limit]) == code
+    assert ("regression: 'net.train_step': fullest tile" in capsys.readouterr().err) == bool(code)
+
+
+def test_json(files, capsys):
+    assert cli.main(["compare", *files, "--json", "--max-regression", "2%"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["programs"][0]["program"] == "net.train_step"
+    assert len(data["regressions"]) == 1
+
+
+@pytest.mark.parametrize("limit", ["many", "-1%", "nan", "inf", "%"])
+def test_what_is_no_share(files, capsys, limit):
+    assert cli.main(["compare", *files, f"--max-regression={limit}"]) == 2
+    assert "takes a share such as 2% or 0.02. Received: " in capsys.readouterr().err
+
+
+def test_files_that_are_no_reports(files, tmp_path, capsys):
+    missing = tmp_path / "none.json"
+    assert cli.main(["compare", str(missing), files[1]]) == 2
+    assert f"cannot read {missing}: No such file" in capsys.readouterr().err
+    bad = tmp_path / "bad.json"
+    bad.write_text("[]")
+    assert cli.main(["compare", files[0], str(bad)]) == 2
+    assert "bad.json is not a report" in capsys.readouterr().err
