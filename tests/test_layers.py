@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
 FLOORS = (
     ("__main__",),
     ("cli",),
+    ("compat",),
     ("validation",),
     ("user_objects", "estimation", "zoo"),
     ("ipu_strategy",),
@@ -23,7 +24,7 @@ FLOORS = (
     ("scopes", "_version_check", "compiler"),
     ("config",),
     ("machine", "default_graph", "gradient_accumulation", "deprecation", "spans"),
-    ("codec", "internals"),
+    ("codec", "internals", "page_tables"),
 )
 """A room imports rooms of lower floors alone; the package itself, with names of all, is above
 all but the command line."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from ipu_tf.config.declaration import Option, attribute_table, option_declarations
 from ipu_tf.config.ipu_config import IPUConfig
+from ipu_tf.page_tables import table, with_table
 
 
 def with_tables(page: str) -> str:
@@ -21,26 +22,18 @@ def with_tables(page: str) -> str:
     Raises:
         ValueError: The page lacks the markers of a table.
     """
-    for name, table in (("options", _effective()), ("no effect", _without_effect())):
-        begin, end = f"<!-- {name}: generated -->\n", f"<!-- end of {name} -->"
-        head, found_begin, rest = page.partition(begin)
-        _, found_end, tail = rest.partition(end)
-        if not (found_begin and found_end):
-            raise ValueError(
-                f"The page has no place for a generated table: put {begin!r} and {end!r} into it."
-            )
-        page = head + begin + table + end + tail
-    return page
+    page = with_table(page, "options", _effective())
+    return with_table(page, "no effect", _without_effect())
 
 
 def _effective() -> str:
     rows = [(*_cells(name, option), option.effect) for name, option in _declared() if option.effect]
-    return _table(("option", "type", "default", "meaning", "what it does here"), rows)
+    return table(("option", "type", "default", "meaning", "what it does here"), rows)
 
 
 def _without_effect() -> str:
     rows = [_cells(name, option) for name, option in _declared() if not option.effect]
-    return _table(("option", "type", "default", "meaning on the machine"), rows)
+    return table(("option", "type", "default", "meaning on the machine"), rows)
 
 
 def _declared() -> Iterable[tuple[str, Option]]:
@@ -54,13 +47,6 @@ def _cells(name: str, option: Option) -> tuple[str, ...]:
 
 def _literal(value: Any) -> str:
     return str(value) if isinstance(value, Enum) else repr(value)
-
-
-def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    # A bar inside a cell would end it.
-    cells = ([cell.replace("|", r"\|") for cell in line] for line in lines)
-    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
 
 
 if __name__ == "__main__":

@@ -127,6 +127,10 @@ class PopnnLSTM(PopnnRNN, keras.layers.LSTM):
         )
         self._configure(extra, dropout)
 
+    def get_bias(self) -> keras.Variable:
+        """Returns the biases, of shape [4 * units]."""
+        return self.biases
+
     def state_shape(self, batch_size: int) -> tuple[list[int], list[int]]:
         """Returns the shapes of the hidden state and of the cell state of a batch."""
         return [batch_size, self.units], [batch_size, self.units]

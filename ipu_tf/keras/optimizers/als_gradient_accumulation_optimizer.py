@@ -60,6 +60,8 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
     lpf_alpha = _of_als("lpf_alpha", "See `ALSSettings`.")
     histogram_bin_edge = _of_als("histogram_bin_edge", "See `ALSSettings`.")
 
+    als_optimizer: ALSOptimizer
+
     def __init__(
         self,
         als_optimizer: ALSOptimizer,

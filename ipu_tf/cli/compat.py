@@ -1,0 +1,41 @@
+"""`ipu-tf compat`: the vendor's module names in every Python of the environment."""
+
+from __future__ import annotations
+
+import argparse
+
+from ipu_tf.cli.command import Command
+from ipu_tf.user_objects import UsageError
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument(
+        "--enable", action="store_true", help="write a file into the environment that installs them"
+    )
+    choice.add_argument("--disable", action="store_true", help="remove that file")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from ipu_tf.compat import environment
+
+    try:
+        if arguments.enable:
+            print(f"Wrote {environment.enable()}: Python now knows `tensorflow.python.ipu`.")
+        elif removed := environment.disable():
+            print(f"Removed {removed}.")
+        else:
+            print(f"There is no {environment.path()}: nothing to remove.")
+    except OSError as error:
+        raise UsageError(str(error)) from error
+    return 0
+
+
+COMPAT = Command(
+    name="compat",
+    summary="let every Python of the environment import the vendor's module names",
+    description="Makes `from tensorflow.python import ipu` work in every Python of the "
+    "environment, without `ipu-tf run`, or takes that back.",
+    add_arguments=_add_arguments,
+    run=_run,
+)

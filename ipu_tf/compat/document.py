@@ -1,0 +1,61 @@
+"""Writes docs/compatibility.md: `python -m ipu_tf.compat.document [PATH]`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+
+from ipu_tf.compat.finder import install
+from ipu_tf.compat.states import NameState, State, states
+from ipu_tf.page_tables import table, with_table
+
+_PAGE = Path("docs/compatibility.md")
+
+
+def document(page: str) -> str:
+    """Returns the page with its tables of names made anew; installs the vendor's names.
+
+    Raises:
+        ValueError: The page lacks the markers of the tables.
+    """
+    install()
+    return with_table(page, "names", _tables(states()))
+
+
+def _tables(found: list[NameState]) -> str:
+    modules = groupby(found, key=lambda name: _module(name))
+    sections = (_section(module, tuple(names)) for module, names in modules)
+    return f"{_counts(found)}\n{''.join(sections)}"
+
+
+def _module(name: NameState) -> str:
+    """Returns the first words of the name: those of its module."""
+    parts = name.listed.name.split(".")
+    length = next((n for n, part in enumerate(parts) if part != part.lower()), len(parts) - 1)
+    return ".".join(parts[: max(length, 1)])
+
+
+def _counts(found: list[NameState]) -> str:
+    states_of = Counter((name.state, name.listed.priority) for name in found)
+    rows = (
+        (state.value, *(str(states_of[state, priority]) for priority in "ABC"), str(total))
+        for state in State
+        if (total := sum(states_of[state, priority] for priority in "ABC"))
+    )
+    header = ("state", "in published examples", "in the user guide", "other", "all")
+    return table(header, rows)
+
+
+def _section(module: str, names: tuple[NameState, ...]) -> str:
+    rows = (
+        (f"`{name.listed.name.removeprefix(module + '.')}`", name.state.value, name.why)
+        for name in names
+    )
+    return f"\n### {module}\n\n{table(('name', 'state', 'why, and what to do'), rows)}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else _PAGE
+    path.write_text(document(path.read_text()))

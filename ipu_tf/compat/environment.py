@@ -1,0 +1,52 @@
+"""The file that makes every Python of an environment know the vendor's module names."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+
+_NAME = "ipu_tf_compat.pth"
+# Python executes a line of such a file that begins with "import". It goes on where this package has
+# been removed since, and in a Python that must not know of it.
+_LINE = (
+    "import sys; exec('try:\\n import ipu_tf.compat\\nexcept ImportError: pass\\n"
+    "else: ipu_tf.compat.install()')\n"
+)
+
+
+def path() -> Path:
+    """Returns the file's path in this Python's environment."""
+    return Path(sysconfig.get_path("purelib")) / _NAME
+
+
+def enable() -> Path:
+    """Writes the file and returns its path.
+
+    Raises:
+        FileExistsError: A file of that name with another content is there.
+        OSError: The folder cannot be written.
+    """
+    _check_is_ours()
+    path().write_text(_LINE)
+    return path()
+
+
+def disable() -> Path | None:
+    """Removes the file and returns its path, or None if there is none.
+
+    Raises:
+        FileExistsError: A file of that name with another content is there.
+        OSError: The folder cannot be written.
+    """
+    if not path().exists():
+        return None
+    _check_is_ours()
+    path().unlink()
+    return path()
+
+
+def _check_is_ours() -> None:
+    if path().exists() and path().read_text() != _LINE:
+        raise FileExistsError(
+            f"{path()} holds something else than ipu_tf writes. Look at it, and remove it yourself."
+        )

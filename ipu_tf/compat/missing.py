@@ -1,0 +1,134 @@
+"""Names of the vendor's interface that do not exist here, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+_NOT_SIMULATED = "It is not simulated yet"
+_DESCRIPTORS = "It edits the descriptors of the vendor's graph compiler, which does not run here"
+_FLOAT8 = "The float8 of the IPU is not simulated"
+_KERAS_INTERNAL = (
+    "It is a part of the vendor's fork of Keras 2. Models made in the scope have its methods; "
+    "use ipu_tf.keras.Model and ipu_tf.keras.Sequential"
+)
+_SEARCH = (
+    "It is a part of the vendor's search for pipelines over profiles of the hardware. "
+    "Use ipu_tf.keras.auto_pipeline(model), which searches with the modelled cycles"
+)
+_ESTIMATORS = (
+    "TensorFlow has had no estimators since version 2.16. Train the model with Keras' `fit` in "
+    "the scope of an IPUStrategy"
+)
+_WORKERS = (
+    "Several processes are not simulated. Use IPUStrategy: one process drives any number of IPUs"
+)
+_VERTICES = (
+    "It runs code for the tiles of the real chip, compiled by the vendor's compiler. Write the "
+    "operation with TensorFlow's ops: they are lowered to tiles here"
+)
+_SHARDS = "Graphs are not divided by hand over IPUs yet. Pipeline the model: ipu_tf.keras"
+_OPTIMIZERS = (
+    "Optimizers of TensorFlow 1 are not wrapped yet. Use a Keras optimizer and the model's "
+    "set_gradient_accumulation_options"
+)
+_LOOPS = "Use a loop in a tf.function that strategy.run runs"
+_FEEDS = "Feeds outside of Keras are not simulated yet. Pass tensors to strategy.run, or use Keras"
+_REPLICAS = (
+    "Replicas outside of Keras are not simulated yet. Keras models run data-parallel on the IPUs "
+    "of their device"
+)
+_SERVING = "Executables for the IPU are not written. Save the model with model.save"
+_DATASETS = "Datasets and variables are not written in the vendor's format. Use tf.data's save"
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "ipu.data.ops": _NOT_SIMULATED,
+        "ipu.dataset_benchmark": _NOT_SIMULATED,
+        "ipu.dataset_extractor": _DATASETS,
+        "ipu.distributed": _WORKERS,
+        "ipu.eager.backprop": "Use tf.GradientTape, and ipu_tf.ops.grad_util_ops",
+        "ipu.ipu_compiler": "Use a tf.function that strategy.run runs",
+        "ipu.ipu_estimator": _ESTIMATORS,
+        "ipu.ipu_infeed_queue": _FEEDS,
+        "ipu.ipu_multi_worker_strategy": _WORKERS,
+        "ipu.ipu_outfeed_queue": _FEEDS,
+        "ipu.ipu_pipeline_estimator": _ESTIMATORS,
+        "ipu.ipu_run_config": _ESTIMATORS,
+        "ipu.ipu_strategy.IPUExtendedV1": "It is a part of the vendor's strategy; use IPUStrategy",
+        "ipu.keras_extensions": _KERAS_INTERNAL,
+        "ipu.loops": _LOOPS,
+        "ipu.ops.all_to_all_op": _REPLICAS,
+        "ipu.ops.application_compile_op": _SERVING,
+        "ipu.ops.control_flow_ops": _NOT_SIMULATED,
+        "ipu.ops.cross_replica_ops": _REPLICAS,
+        "ipu.ops.custom_ops": _VERTICES,
+        "ipu.ops.embedded_runtime": _SERVING,
+        "ipu.ops.embedding_ops": "Tables of embeddings are kept on the device; use "
+        "tf.Variable and embedding_lookup",
+        "ipu.ops.f8_ops": _FLOAT8,
+        "ipu.ops.functional_ops": _NOT_SIMULATED,
+        "ipu.ops.image_ops": _NOT_SIMULATED,
+        "ipu.ops.internal_ops": _NOT_SIMULATED,
+        "ipu.ops.math_ops": "Use the op of that name in tf.math",
+        "ipu.ops.nn_ops": "Use the op of tf.nn: it is lowered to tiles here",
+        "ipu.ops.normalization_ops": "Use the layer: ipu_tf.keras.layers",
+        "ipu.ops.op_util": _DESCRIPTORS,
+        "ipu.ops.pipelining_ops.PipelineStageOptions.get_proto": _DESCRIPTORS,
+        "ipu.ops.pipelining_ops": "Pipeline a Keras model: ipu_tf.keras.PipelineStage",
+        "ipu.ops.rand_ops": "Use tf.nn.dropout: it is lowered to tiles here",
+        "ipu.ops.reduce_scatter_op": _REPLICAS,
+        "ipu.ops.replication_ops": _REPLICAS,
+        "ipu.ops.slicing_ops": _NOT_SIMULATED,
+        "ipu.ops.within_replica_ops": _SHARDS,
+        "ipu.optimizers": _OPTIMIZERS,
+        "ipu.scopes": _SHARDS,
+        "ipu.serving": _SERVING,
+        "ipu.sharding": _SHARDS,
+        "ipu.utils": _DATASETS,
+        "ipu_tensorflow_addons.keras.experimental.auto_pipeline": _SEARCH,
+        "ipu_tensorflow_addons.keras.layers": "Use the layer of Keras: it is lowered to tiles here",
+        "ipu_tensorflow_addons.keras.layers.f8_convert": _FLOAT8,
+        "ipu_tensorflow_addons.v1.layers": "Use the layers of ipu_tensorflow_addons.keras.layers",
+        "keras.ipu.extensions": _KERAS_INTERNAL,
+        "keras.ipu.optimizers.gradient_accumulation_optimizer.GradientAccumulationOptimizer."
+        "bool_to_three_state": _DESCRIPTORS,
+        "keras.ipu.optimizers": "Use keras.ipu.optimizers.ALSOptimizer around a Keras optimizer",
+    }
+)
+"""Why names do not exist, by the name or by what it begins with, and the way out."""
+
+
+class Missing:
+    """A name that does not exist here: every use raises and says why."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        object.__setattr__(self, "_message", f"`{name}` does not exist in ipu_tf. {reason}.")
+
+    def __repr__(self) -> str:
+        return f"<{self._message}>"
+
+    def _raise(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(self._message)
+
+    __call__ = __getitem__ = __iter__ = __instancecheck__ = __subclasscheck__ = _raise
+    __mro_entries__ = _raise
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._raise()
+
+
+def reason(dotted: str) -> str:
+    """Returns why a name does not exist.
+
+    Raises:
+        KeyError: `REASONS` says nothing of it.
+    """
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        if ".".join(parts[:length]) in REASONS:
+            return REASONS[".".join(parts[:length])]
+    raise KeyError(dotted)

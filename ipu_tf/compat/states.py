@@ -1,0 +1,98 @@
+"""The state of each name of the vendor's interface here."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ipu_tf.compat.missing import REASONS, Missing, reason
+from ipu_tf.compat.modules import MODULES, ROOTS
+from ipu_tf.compat.vendor_api import VendorName, vendor_api
+from ipu_tf.config import IPUConfig
+from ipu_tf.config.declaration import option_declarations
+
+WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType({"popdist.init": "There is one process."})
+"""Names that are accepted and do nothing, and why. Options say it in their declarations."""
+
+_OPTIONS = "ipu.config.IPUConfig."
+
+
+class State(enum.Enum):
+    """What a name of the interface does here."""
+
+    WORKS = "works"
+    WITHOUT_EFFECT = "accepted without effect"
+    RAISES = "raises"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameState:
+    """The state of a name.
+
+    Attributes:
+        listed: The name in the interface.
+        state: What it does here.
+        why: Why it does not work, and the way out; empty where it works.
+    """
+
+    listed: VendorName
+    state: State
+    why: str = ""
+
+
+def states() -> list[NameState]:
+    """Returns the state of every name, in the order of the interface.
+
+    The vendor's module names have to be installed.
+
+    Raises:
+        KeyError: A name neither exists here nor has a reason.
+    """
+    effects = {name: option.effect for name, option in option_declarations(IPUConfig)}
+    return [_state(listed, effects) for listed in vendor_api().values()]
+
+
+def _state(listed: VendorName, effects: Mapping[str, str]) -> NameState:
+    if listed.kind == "option":
+        if effects[listed.name.removeprefix(_OPTIONS)]:
+            return NameState(listed=listed, state=State.WORKS)
+        return NameState(listed=listed, state=State.WITHOUT_EFFECT, why="See the options.")
+    if isinstance(looked_up(listed.name), Missing):
+        return NameState(listed=listed, state=State.RAISES, why=f"{reason(listed.name)}.")
+    if listed.name in WITHOUT_EFFECT:
+        why = WITHOUT_EFFECT[listed.name]
+        return NameState(listed=listed, state=State.WITHOUT_EFFECT, why=why)
+    return NameState(listed=listed, state=State.WORKS)
+
+
+def looked_up(name: str) -> object:
+    """Returns the object of a dotted name, found as a script finds it, or a `Missing`.
+
+    Raises:
+        AttributeError: A class that exists has no such member, and no reason says why.
+    """
+    parts = name.split(".")
+    modules = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+    module = next(module for module in modules if module in MODULES)
+    found: object = importlib.import_module(imported_name(module))
+    for part in parts[module.count(".") + 1 :]:
+        if isinstance(found, Missing):
+            return found
+        if name in REASONS and not hasattr(found, part):
+            return Missing(name, reason(name))
+        # Attributes that the initializer sets are declared in the class.
+        declared = inspect.get_annotations(found) if isinstance(found, type) else {}
+        found = declared[part] if part in declared else getattr(found, part)
+    return found
+
+
+def imported_name(short: str) -> str:
+    """Returns the name that scripts import of a module with that short name."""
+    for root, short_root in ROOTS.items():
+        if short == short_root or short.startswith(short_root + "."):
+            return root + short[len(short_root) :]
+    raise ValueError(f"no module of the vendor's is called {short!r}")

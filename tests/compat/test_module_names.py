@@ -1,0 +1,181 @@
+"""The vendor's module names: what they lead to, and that they come and go."""
+
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import keras
+import pytest
+import tensorflow as tf
+
+import ipu_tf
+from ipu_tf import compat, spans
+
+
+@pytest.fixture(autouse=True)
+def vendor_names():
+    compat.install()
+    yield
+    compat.uninstall()
+
+
+def test_the_names_lead_to_this_package():
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu.config import IPUConfig
+    from tensorflow.python.ipu.ops.pipelining_ops import PipelineSchedule
+
+    assert ipu.config.IPUConfig is IPUConfig is ipu_tf.config.IPUConfig
+    assert ipu.ipu_strategy.IPUStrategy is ipu_tf.IPUStrategy
+    assert ipu.pipelining_ops.PipelineSchedule is PipelineSchedule
+    assert ipu.utils.IPUConfig is IPUConfig
+    assert ipu.keras.Model is ipu_tf.keras.Model
+    assert ipu.horovod.popdist_strategy.__name__.endswith("horovod.popdist_strategy")
+
+
+def test_every_module_object_of_keras_has_them():
+    import tensorflow.keras as imported
+    from keras.ipu.optimizers import ALSOptimizer
+    from tensorflow.keras.ipu import PipelineStage
+
+    assert len({id(keras), id(tf.keras), id(imported), id(keras._tf_keras.keras)}) >= 3
+    for host in (keras, tf.keras, imported, keras._tf_keras.keras):
+        assert host.ipu.PipelineStage is PipelineStage is ipu_tf.keras.PipelineStage
+    assert ALSOptimizer is ipu_tf.keras.optimizers.ALSOptimizer
+
+
+def test_the_addons_are_those_of_this_package():
+    from ipu_tensorflow_addons.keras.layers import LSTM, Embedding
+    from ipu_tensorflow_addons.keras.optimizers import AdamIpuOptimizer
+
+    assert LSTM is ipu_tf.keras.layers.LSTM
+    assert Embedding is ipu_tf.keras.layers.Embedding
+    assert AdamIpuOptimizer is ipu_tf.keras.optimizers.AdamIpuOptimizer
+
+
+def test_a_process_is_the_only_instance():
+    import popdist
+    import popdist.tensorflow
+    from tensorflow.python import ipu
+
+    popdist.init()
+    assert not popdist.isPopdistEnvSet()
+    assert (popdist.getNumInstances(), popdist.getInstanceIndex()) == (1, 0)
+    assert popdist.getNumTotalReplicas() == popdist.getNumLocalReplicas() == 1
+    assert (popdist.getNumIpusPerReplica(), popdist.getDeviceId()) == (1, 0)
+    config = ipu.config.IPUConfig()
+    popdist.tensorflow.set_ipu_config(config, ipus_per_replica=2)
+    assert config.auto_select_ipus == 2
+    untouched = ipu.config.IPUConfig()
+    popdist.tensorflow.set_ipu_config(untouched, ipus_per_replica=2, configure_device=False)
+    assert untouched.auto_select_ipus == []
+
+
+def test_tracepoints_are_spans_of_the_host():
+    import libpvti
+
+    channel = libpvti.createTraceChannel("data")
+
+    @libpvti.instrument_fn(channel)
+    def augment():
+        return 7
+
+    recorder = spans.Recorder()
+    with spans.attached(recorder), libpvti.Tracepoint(channel, "load"):
+        assert augment() == 7
+    names = [span.name for span in recorder.spans]
+    assert [name.rpartition(".")[2] for name in names] == ["augment", "data: load"]
+    assert names[0].startswith("data: ")
+
+
+def test_a_name_that_does_not_exist_here_raises_when_it_is_used():
+    from tensorflow.python.ipu import ipu_estimator
+    from tensorflow.python.ipu.ops import f8_ops
+
+    message = r"`ipu\.ops\.f8_ops\.f8_matmul` does not exist in ipu_tf\. The float8 of the IPU"
+    with pytest.raises(NotImplementedError, match=message):
+        f8_ops.f8_matmul(1, 2)
+    with pytest.raises(NotImplementedError, match=message):
+        f8_ops.f8_matmul.attribute  # noqa: B018
+    with pytest.raises(NotImplementedError, match="TensorFlow has had no estimators"):
+        ipu_estimator.IPUEstimator(model_fn=None)
+    with pytest.raises(NotImplementedError, match="IPUEstimator"):
+
+        class Derived(ipu_estimator.IPUEstimator):
+            pass
+
+    with pytest.raises(NotImplementedError, match="IPUEstimator"):
+        isinstance(7, ipu_estimator.IPUEstimator)
+    assert "f8_matmul" in repr(f8_ops.f8_matmul)
+
+
+def test_a_name_that_the_vendor_does_not_have_is_no_attribute():
+    from tensorflow.python import ipu
+
+    with pytest.raises(AttributeError, match=r"'tensorflow\.python\.ipu' has no attribute 'ipus'"):
+        ipu.ipus  # noqa: B018
+    with pytest.raises(ImportError, match="nonsense"):
+        from tensorflow.python.ipu import nonsense  # noqa: F401
+    with pytest.raises(ModuleNotFoundError, match="nonsense"):
+        import tensorflow.python.ipu.nonsense  # noqa: F401
+
+
+def test_dir_lists_the_names_of_a_module():
+    from tensorflow.python import ipu
+
+    assert {"f8_matmul", "f8_conv_2d"} <= set(dir(ipu.ops.f8_ops))
+    assert "IPUConfig" in dir(ipu.config)
+
+
+def test_pickles_of_objects_found_under_the_vendor_s_names_load():
+    from tensorflow.python.ipu.ops.pipelining_ops import PipelineSchedule
+
+    assert pickle.loads(pickle.dumps(PipelineSchedule.Grouped)) is PipelineSchedule.Grouped
+    by_old_name = b"ctensorflow.python.ipu.config\nIPUConfig\n."
+    assert pickle.loads(by_old_name) is ipu_tf.config.IPUConfig
+
+
+def test_a_second_installation_changes_nothing():
+    before = list(sys.meta_path)
+    compat.install()
+    assert sys.meta_path == before
+
+
+def test_uninstalling_takes_every_name_away():
+    import tensorflow.python.ipu.ops.nn_ops
+
+    compat.uninstall()
+    assert not compat.installed()
+    assert not [name for name in sys.modules if name.startswith("tensorflow.python.ipu")]
+    assert not hasattr(keras, "ipu")
+    assert not hasattr(tf.keras, "ipu")
+    with pytest.raises(ModuleNotFoundError, match="ipu"):
+        import tensorflow.python.ipu  # noqa: F401
+
+
+@pytest.mark.slow
+def test_the_names_can_come_before_tensorflow(tmp_path):
+    (tmp_path / "popdist.py").write_text("real = True\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            import ipu_tf.compat
+            ipu_tf.compat.install()
+            assert "tensorflow" not in sys.modules and "typing" not in sys.modules
+            import popdist
+            assert popdist.real
+            import keras
+            assert keras.ipu.PipelineStage
+            from tensorflow import keras as lazy
+            assert lazy.ipu.PipelineStage is keras.ipu.PipelineStage
+            import tensorflow.keras as imported
+            assert imported.ipu.PipelineStage is keras.ipu.PipelineStage
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
