@@ -97,9 +97,9 @@ def attached(sink: Sink) -> Iterator[None]:
         detach(sink)
 
 
-def is_on() -> bool:
-    """Returns whether anything gets spans."""
-    return bool(_sinks)
+def are_recorded() -> bool:
+    """Returns whether anything keeps spans."""
+    return any(isinstance(sink, Recorder) for sink in _sinks)
 
 
 def span(

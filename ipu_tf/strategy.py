@@ -26,7 +26,9 @@ from ipu_tf.internals.tensorflow import (
     is_recording,
     strategy_of,
 )
+from ipu_tf.profile import watching
 from ipu_tf.profile.host_timeline import timeline_of
+from ipu_tf.profile.progress import showing_progress_on_terminal
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
@@ -96,6 +98,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         weakref.finalize(self, config.on_reset(lambda: _clear(executables)))
         if profile:
             self.record_host()
+        watching.made(self)
 
     @property
     def supports_loss_scaling(self) -> bool:
@@ -165,7 +168,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 f"Received: fn={fn!r}."
             )
         executable = self._executables.executable(fn, config.device_configuration())
-        if not spans.is_on():
+        if not spans.are_recorded():
             return executable(*args, **kwargs)
         inner = python_function(fn)
         program = _program_name(inner, getattr(inner, "__self__", None))
@@ -257,6 +260,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         subject = inner if owner is None else owner
         key = (Identity(subject), program.name, boundary.signature(args, kwargs), configuration)
         with (
+            showing_progress_on_terminal(),
             self._keeping_what_does_not_fit(subject, key, program),
             _errors_as_they_are(program, configuration),
         ):

@@ -28,14 +28,14 @@ class Seen:
 
 
 def test_without_a_sink_marked_code_shares_one_idle_context():
-    assert not spans.is_on()
+    assert not spans.are_recorded()
     assert spans.span("a", "trace") is spans.span("b", "user", program="p", steps=3)
 
 
 def test_a_sink_gets_the_begin_and_the_end_of_a_span():
     seen = Seen()
     with spans.attached(seen):
-        assert spans.is_on()
+        assert not spans.are_recorded()  # It keeps none.
         with spans.span("compile", "compile", program="p"), spans.span("emit", "compile"):
             pass
     with spans.span("later", "user"):

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from ipu_tf.cli.compare import COMPARE
-from ipu_tf.cli.compat import COMPAT
+from ipu_tf.cli.completion import COMPLETION
 from ipu_tf.cli.estimate import ESTIMATE
+from ipu_tf.cli.info import INFO
 from ipu_tf.cli.open import OPEN
 from ipu_tf.cli.report import REPORT
+from ipu_tf.cli.run import RUN
 from ipu_tf.cli.validate import VALIDATE
 
-COMMANDS = (ESTIMATE, REPORT, COMPARE, OPEN, COMPAT, VALIDATE)
+COMMANDS = (
+    RUN,
+    ESTIMATE,
+    REPORT,
+    OPEN,
+    COMPARE,
+    INFO,
+    VALIDATE,
+    COMPLETION,
+)

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ipu-tf", description="Figures of the simulated IPU.")
     parser.add_argument("--version", action="version", version=f"ipu-tf {__version__}")
-    parser.set_defaults(command=None)
+    parser.set_defaults(command=None, parser=parser)
     parsers = parser.add_subparsers(metavar="COMMAND")
     for command in COMMANDS:
         its_parser = parsers.add_parser(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from ipu_tf.cli.command import Command
+from ipu_tf.cli.files import written
 from ipu_tf.cli.machines import add_machine, machine_of
 from ipu_tf.cli.models import model_named
+from ipu_tf.cli.output import figures_of, print_json
 from ipu_tf.machine import system_of
 from ipu_tf.user_objects import UsageError
+
+_STANDARD_OUTPUT = Path("-")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,13 +42,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also find the changes that would gain most, each checked by planning again",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        nargs="?",
+        const=_STANDARD_OUTPUT,
+        metavar="FILE",
+        help="write the report as JSON, too; without FILE print its figures instead of text",
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
     (machine, ipus), model = machine_of(options), model_named(options.model)
     # Here, because Keras takes seconds to load.
     from ipu_tf import IPUConfig, UnsupportedOpcodeError, estimate
+    from ipu_tf.profile.progress import showing_progress
 
     config = IPUConfig()
     config.simulator.unsupported = options.unsupported
@@ -51,23 +64,25 @@ def _run(options: argparse.Namespace) -> int:
     try:
         config.simulator.chip = machine
         system_of(machine, ipus).check_ipus(ipus)
-        report = estimate(
-            model,
-            batch_size=options.batch_size,
-            training=not options.inference,
-            config=config,
-            insights=options.insights,
-        )
+        with showing_progress(sys.stderr):
+            report = estimate(
+                model,
+                batch_size=options.batch_size,
+                training=not options.inference,
+                config=config,
+                insights=options.insights,
+            )
     except UnsupportedOpcodeError as error:
         raise UsageError(f"{error}\nHere: --unsupported warn") from error
     except (TypeError, ValueError) as error:
         raise UsageError(error) from error
+    if options.json == _STANDARD_OUTPUT:
+        print_json(figures_of(report))
+        return 0
     print(report.summary(plans=options.plans))
     if options.json is not None:
-        try:
+        with written(options.json):
             report.to_json(options.json)
-        except OSError as error:
-            raise UsageError(f"cannot write {options.json}: {error.strerror}.") from error
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from ipu_tf.cli.command import Command
@@ -20,6 +21,9 @@ def _port(text: str) -> int:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="a report: JSON, or a page written before")
     parser.add_argument(
+        "--json", action="store_true", help="print the address as JSON instead of text"
+    )
+    parser.add_argument(
         "--port", type=_port, default=0, help="the port to listen on; by default a free one"
     )
 
@@ -36,7 +40,10 @@ def _run(options: argparse.Namespace) -> int:
             "another port with --port, or leave it out for a free one."
         ) from error
     with server:
-        print(f"{options.file} is at {server.address} (Ctrl-C ends)", flush=True)
+        if options.json:
+            print(json.dumps({"address": server.address}), flush=True)
+        else:
+            print(f"{options.file} is at {server.address} (Ctrl-C ends)", flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

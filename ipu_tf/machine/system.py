@@ -143,7 +143,7 @@ def _c2(name: str, ipus: int) -> System:
     )
 
 
-_POD_SIZES = (4, 16, 32, 64, 128, 256)
+_POD_SIZES = (4, 16, 32, 64, 128, 256, 1024)  # DECK: 1024 as an early access
 _ALL = (
     _c2("c2", 2),
     _c2("dss8440", 16),

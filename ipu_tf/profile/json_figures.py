@@ -10,7 +10,14 @@ from typing import Any
 from ipu_tf import codec
 from ipu_tf.compiler.device_program import DeviceProgram, IpuMemory, StageProgram
 from ipu_tf.profile import energy, figures
-from ipu_tf.programs.program import TileOp
+from ipu_tf.programs.program import Program, TileOp
+
+
+def program_figures(program: Program) -> dict[str, Any]:
+    """Returns the name of a program and, if it is compiled, its main figures as plain data."""
+    if program.device is None:
+        return {"program": program.name}
+    return {"program": program.name, **device_figures(program.device, program.tile_ops)}
 
 
 def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:

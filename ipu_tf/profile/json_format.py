@@ -21,9 +21,8 @@ from ipu_tf.compiler.detailed import detailed
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.tile_program import Step, TileMemory
 from ipu_tf.machine.tile_figures import TileRuns
-from ipu_tf.profile.json_figures import device_figures
+from ipu_tf.profile.json_figures import program_figures
 from ipu_tf.profile.json_upgrade import upgraded
-from ipu_tf.programs.program import Program
 
 FORMAT = "ipu_tf report"
 VERSION = 4
@@ -56,7 +55,7 @@ def plain(report: Any) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "figures": [_figures(program) for program in report.programs],
+        "figures": [program_figures(program) for program in report.programs],
         "report": codec.encode(dataclasses.replace(report, programs=programs)),
     }
 
@@ -186,13 +185,6 @@ def _check_tiles(step: Step, tiles: int, path: str) -> None:
                     f"{path}.supersteps[{index}].tiles.{field.name}: expected runs of {tiles} "
                     f"tiles. Received: {received}."
                 )
-
-
-def _figures(program: Program) -> dict[str, Any]:
-    """Returns the figures of a program, for readers of the file without ipu_tf."""
-    if program.device is None:
-        return {"program": program.name}
-    return {"program": program.name, **device_figures(program.device, program.tile_ops)}
 
 
 def _refuse(constant: str) -> Any:

@@ -87,7 +87,7 @@ class ExecutionFunction:
                     with spans.span("take results", "outfeed"):
                         self._results.put_execution(results)
                 return summary, results
-            key = steps, spans.is_on()
+            key = steps, spans.are_recorded()
             if key not in self._by_steps:
                 self._by_steps[key] = self._graph_function(*key)
             with self._span(steps):

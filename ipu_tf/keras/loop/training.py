@@ -321,10 +321,10 @@ class IPUTrainer(DeviceFunctions, MarkedFiles):
                 if self._calls_back_for_steps():
                     callbacks = self._stepwise_callbacks(arguments, infeed)
                     stack.callback(callbacks.close)
-                elif spans.is_on():
+                elif spans.are_recorded():
                     settings = self._settings_of_callbacks(arguments, infeed)
                     callbacks = keras.callbacks.CallbackList(callbacks, **settings)
-            if spans.is_on():
+            if spans.are_recorded():
                 stack.enter_context(marked_callbacks(callbacks))
             yield callbacks
 

@@ -1,0 +1,30 @@
+"""What commands print with `--json`: plain data in place of text."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ipu_tf.profile.report import Report
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Adds `--json`, which prints plain data in place of text."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def print_json(content: Any) -> None:
+    """Prints plain data as JSON."""
+    print(json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def figures_of(report: Report) -> dict[str, Any]:
+    """Returns the main figures of a report as plain data, as its file has them."""
+    from ipu_tf.profile.json_figures import program_figures
+
+    return {
+        "figures": [program_figures(program) for program in report.programs],
+        "notes": list(report.notes),
+    }

@@ -1,0 +1,106 @@
+"""`ipu-tf run`: a script runs as under `python`, and its report is written."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ipu_tf import cli
+from ipu_tf.profile.report import Report
+
+SCRIPT = Path(__file__).with_name("sample_script.py")
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """The script's path from a folder that is not its own; a neighbour lies beside it."""
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "train.py").write_text(SCRIPT.read_text())
+    (tmp_path / "scripts" / "neighbour_of_script.py").write_text("NAME = 'beside'\n")
+    (tmp_path / "data.txt").write_text("data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "neighbour_of_script", raising=False)
+    return "scripts/train.py"
+
+
+def test_a_script_runs_as_under_python_and_its_report_is_written(script, capsys):
+    before = sys.argv, sys.path, sys.modules["__main__"]
+    assert cli.main(["run", "--report", "out", script, "--epochs", "2"]) == 0
+    assert (sys.argv, sys.path, sys.modules["__main__"]) == before
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [
+        "words ['--epochs', '2']",
+        "here data",
+        "main True",
+        "neighbour beside",
+    ]
+    assert "report: out/report.json\nreport: out/report.txt\n" in printed.err
+    assert "scripted.train_step: extract HLO\n" in printed.err
+    report = Report.from_json("out/report.json")
+    assert [program.name for program in report.programs] == ["scripted.train_step"]
+    assert "execution" in {span.category for span in report.host.spans}
+    assert "scripted.train_step" in Path("out/report.txt").read_text()
+
+
+def test_without_a_report_nothing_is_written_or_recorded(script, capsys):
+    assert cli.main(["run", script, "three"]) == 3
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert sorted(path.name for path in Path().iterdir()) == ["data.txt", "scripts"]
+
+
+def test_a_failing_script_has_its_own_traceback_and_still_a_report(script, capsys):
+    words = ["run", "--report", "out", "--format", "json", "--format", "csv", script, "fail"]
+    assert cli.main(words) == 1
+    error = capsys.readouterr().err
+    assert 'File "scripts/train.py"' in error
+    assert "RuntimeError: the script's own error" in error
+    assert "runpy" not in error
+    assert sorted(path.name for path in Path("out").iterdir()) == ["report.json", "tables"]
+
+
+def test_it_prints_figures_as_json_after_the_script(script, capsys):
+    assert cli.main(["run", "--json", script]) == 0
+    printed = capsys.readouterr().out
+    found = json.loads(printed[printed.index("{") :])
+    assert [figures["program"] for figures in found["figures"]] == ["scripted.train_step"]
+
+
+def test_a_message_of_exit_is_printed_and_the_code_is_1(tmp_path, capsys):
+    (tmp_path / "a.py").write_text("import sys; sys.exit('no data')")
+    assert cli.main(["run", str(tmp_path / "a.py")]) == 1
+    assert capsys.readouterr().err == "no data\n"
+
+
+def test_a_script_without_a_strategy_has_an_empty_report(tmp_path, capsys):
+    (tmp_path / "a.py").write_text("print('nothing')")
+    words = ["run", "--report", str(tmp_path / "out"), str(tmp_path / "a.py")]
+    assert cli.main(words) == 0
+    assert Report.from_json(tmp_path / "out" / "report.json").programs == ()
+    assert "No program has been traced" in (tmp_path / "out" / "report.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["no_such.py"], "error: there is no script 'no_such.py'.\n"),
+        (["--format", "pdf", __file__], "error: `--format` takes a list of 'json', 'text', "),
+        (["--report", "/proc/no/such", __file__], "error: cannot write /proc/no/such: "),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(words, message, capsys):
+    assert cli.main(["run", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(message)
+    assert error.count("\n") == 1
+
+
+def test_a_script_that_needs_no_tensorflow_loads_none(tmp_path):
+    (tmp_path / "a.py").write_text(
+        "import sys; print([n for n in ('tensorflow', 'keras') if n in sys.modules])"
+    )
+    words = [sys.executable, "-m", "ipu_tf", "run", "--report", tmp_path / "o", tmp_path / "a.py"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
