@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipu_tf.cli.compare import COMPARE
+from ipu_tf.cli.compat import COMPAT
 from ipu_tf.cli.completion import COMPLETION
 from ipu_tf.cli.estimate import ESTIMATE
 from ipu_tf.cli.info import INFO
@@ -17,6 +18,7 @@ COMMANDS = (
     REPORT,
     OPEN,
     COMPARE,
+    COMPAT,
     INFO,
     VALIDATE,
     COMPLETION,

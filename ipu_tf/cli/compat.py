@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ipu_tf.cli.command import Command
+from ipu_tf.cli.output import add_json, print_json
 from ipu_tf.user_objects import UsageError
 
 
@@ -14,20 +15,25 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--enable", action="store_true", help="write a file into the environment that installs them"
     )
     choice.add_argument("--disable", action="store_true", help="remove that file")
+    add_json(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from ipu_tf.compat import environment
 
     try:
-        if arguments.enable:
-            print(f"Wrote {environment.enable()}: Python now knows `tensorflow.python.ipu`.")
-        elif removed := environment.disable():
-            print(f"Removed {removed}.")
-        else:
-            print(f"There is no {environment.path()}: nothing to remove.")
+        path = environment.enable() if arguments.enable else environment.disable()
     except OSError as error:
         raise UsageError(str(error)) from error
+    if arguments.json:
+        changed = None if path is None else str(path)
+        print_json({"enabled": arguments.enable, "file": changed})
+    elif arguments.enable:
+        print(f"Wrote {path}: Python now knows `tensorflow.python.ipu`.")
+    elif path is not None:
+        print(f"Removed {path}.")
+    else:
+        print(f"There is no {environment.path()}: nothing to remove.")
     return 0
 
 

@@ -19,6 +19,15 @@ def test_the_table_names_each_command_once_in_a_file_of_its_name():
         assert (folder / f"{command.name}.py").is_file()
 
 
+def test_the_table_has_every_command_that_has_a_file():
+    defined = [
+        path.stem
+        for path in Path(cli.__file__).parent.glob("*.py")
+        if " = Command(" in path.read_text()
+    ]
+    assert sorted(defined) == sorted(command.name for command in COMMANDS)
+
+
 def test_without_a_command_it_prints_its_help(capsys):
     assert cli.main([]) == 0
     alone = capsys.readouterr().out

@@ -1,5 +1,6 @@
 """`ipu-tf open`: a page for the browser of this computer."""
 
+import json
 import re
 import signal
 import socket
@@ -34,6 +35,16 @@ def test_it_serves_the_page_until_ctrl_c(path, suffix):
         address = re.search(r"is at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends\)", line)[1]
         with urllib.request.urlopen(address, timeout=20) as answer:
             assert answer.read().decode() == page.read_text()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+
+
+def test_the_address_is_data_too(path):
+    command = [sys.executable, "-m", "ipu_tf", "open", "--json", str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        address = json.loads(process.stdout.readline())["address"]
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            assert answer.status == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 0
 

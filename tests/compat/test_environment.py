@@ -1,5 +1,6 @@
 """The file that installs the vendor's names in every Python of an environment."""
 
+import json
 import subprocess
 import sys
 
@@ -24,6 +25,17 @@ def test_enabling_writes_one_file_and_disabling_removes_it(folder, capsys):
     assert not list(folder.iterdir())
     assert main(["compat", "--disable"]) == 0
     assert "nothing to remove" in capsys.readouterr().out
+
+
+def test_what_it_did_is_data_too(folder, capsys):
+    file = str(environment.path())
+    for option, wanted in (
+        ("--enable", {"enabled": True, "file": file}),
+        ("--disable", {"enabled": False, "file": file}),
+        ("--disable", {"enabled": False, "file": None}),
+    ):
+        assert main(["compat", option, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == wanted
 
 
 def test_a_file_of_another_content_is_left_alone(folder, capsys):
