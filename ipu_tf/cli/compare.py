@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from ipu_tf.cli.command import Command
+from ipu_tf.cli.files import read_report, written
 from ipu_tf.user_objects import UsageError
 
 _REGRESSION = 1
@@ -22,20 +23,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exit with 1 if a program takes that much more time a sample, or memory of its "
         "fullest tile, no longer fits or is missing; such as 2%% or 0.02",
     )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with charts")
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
 
 
 def _run(options: argparse.Namespace) -> int:
     limit = None if options.max_regression is None else _share(options.max_regression)
     from ipu_tf.profile import compare
-    from ipu_tf.profile.json_format import ReportFileError
 
-    try:
-        found = compare(options.before, options.after)
-    except OSError as error:
-        raise UsageError(f"cannot read {error.filename}: {error.strerror}.") from error
-    except ReportFileError as error:
-        raise UsageError(error) from error
+    found = compare(read_report(options.before), read_report(options.after))
+    if options.html is not None:
+        with written(options.html):
+            found.to_html(options.html)
     worse = () if limit is None else found.regressions(limit)
     if options.json:
         print(json.dumps(found.to_dict() | {"regressions": list(worse)}, indent=1))

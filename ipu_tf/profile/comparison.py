@@ -10,10 +10,11 @@ import collections
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.profile import comparison_text, energy, figures
+from ipu_tf.profile import comparison_page, comparison_text, energy, figures
 from ipu_tf.profile.differences import (
     MEMORY,
     RUN_TIME,
@@ -60,6 +61,13 @@ class Comparison:
             "only_before": list(self.only_before),
             "only_after": list(self.only_after),
         }
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the comparison as one self-contained HTML file, replaced if it exists."""
+        page = comparison_page.comparison_page(
+            self.programs, self.only_before, self.only_after, str(self)
+        )
+        Path(path).write_text(page, encoding="utf-8")
 
     def __str__(self) -> str:
         lines = comparison_text.lines(self.programs, self.only_before, self.only_after)

@@ -9,7 +9,7 @@ from ipu_tf.profile.differences import TABLES, Difference, ProgramComparison
 from ipu_tf.profile.sections import LAYER_WIDTH, shortened
 from ipu_tf.profile.table import Row, table
 
-_TITLES: Mapping[str, str] = {
+TITLES: Mapping[str, str] = {
     "totals": "a run",
     "phases": "cycles by phase",
     "activities": "cycles by activity",
@@ -17,6 +17,7 @@ _TITLES: Mapping[str, str] = {
     "categories": "bytes on all tiles",
     "ipus": "bytes of the fullest tile",
 }
+"""Titles of the tables of a program."""
 
 _TOP_LAYERS = 15
 _HEADER = ("before", "after", "change", "")
@@ -45,28 +46,28 @@ def lines(
 
 
 def _program_lines(program: ProgramComparison) -> Iterator[str]:
-    yield f"Program '{program.name}': {_verdict(program)}"
+    yield program_title(program)
     for name in TABLES:
         changed = [entry for entry in getattr(program, name) if entry.verdict != "same"]
         shown = changed[:_TOP_LAYERS] if name == "layers" else changed
         if not shown:
             continue
-        title = _TITLES[name]
+        title = TITLES[name]
         if len(shown) < len(changed):
             title += f" ({len(shown)} of {len(changed)} that changed)"
         yield ""
         yield from (f"  {line}" for line in table((title, *_HEADER), map(_row, shown)))
 
 
-def _verdict(program: ProgramComparison) -> str:
-    """Returns the outcome in a few words: time, and whether it fits."""
+def program_title(program: ProgramComparison) -> str:
+    """Returns the name of a program and the outcome in a few words: time, and whether it fits."""
     time = next(entry for entry in program.totals if entry.name.startswith("seconds"))
     words = {
         "better": f"faster, {_growth(time)} {time.name}",
         "worse": f"slower, {_growth(time)} {time.name}",
     }.get(time.verdict, "as fast as before")
     fits = {(True, False): "; fits no longer", (False, True): "; fits now"}
-    return words + fits.get(program.fits, "")
+    return f"Program '{program.name}': {words}{fits.get(program.fits, '')}"
 
 
 def _row(entry: Difference) -> Row:

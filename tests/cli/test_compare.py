@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ipu_tf import cli
+from tests.profile.html.pages import data
 from tests.profile.programs import device_program
 from tests.profile.test_comparison import faster, report
 
@@ -32,9 +33,9 @@ def test_the_exit_code_says_whether_it_got_worse(files, capsys, limit, code):
 
 def test_json(files, capsys):
     assert cli.main(["compare", *files, "--json", "--max-regression", "2%"]) == 1
-    data = json.loads(capsys.readouterr().out)
-    assert data["programs"][0]["program"] == "net.train_step"
-    assert len(data["regressions"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["programs"][0]["program"] == "net.train_step"
+    assert len(found["regressions"]) == 1
 
 
 @pytest.mark.parametrize("limit", ["many", "-1%", "nan", "inf", "%"])
@@ -51,3 +52,15 @@ def test_files_that_are_no_reports(files, tmp_path, capsys):
     bad.write_text("[]")
     assert cli.main(["compare", files[0], str(bad)]) == 2
     assert "bad.json is not a report" in capsys.readouterr().err
+
+
+def test_html(files, tmp_path, capsys):
+    page = tmp_path / "compared.html"
+    assert cli.main(["compare", *files, "--html", str(page)]) == 0
+    (section,) = data(page.read_text())["sections"]
+    assert section["title"] == "Program 'net.train_step': faster, -10.00% seconds a sample"
+    layers = next(table for table in section["tables"] if table["title"] == "cycles by layer")
+    assert ["net/dense", 900, 800, -100 / 900, "better"] in layers["rows"]
+    assert "net/dense changed most, by -100 cycles" in section["charts"][0]["description"]
+    assert cli.main(["compare", *files, "--html", str(tmp_path)]) == 2
+    assert "cannot write" in capsys.readouterr().err
