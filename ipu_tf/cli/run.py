@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
     if not options.script.is_file():
         raise UsageError(f"there is no script '{options.script}'.")
     try:
-        formats = check_formats(options.format or _FORMATS, "--format")
+        formats = check_formats(options.format or _FORMATS, argument="--format")
     except ValueError as error:
         raise UsageError(error) from error
     if options.report is not None:

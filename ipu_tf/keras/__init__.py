@@ -1,7 +1,7 @@
 """Keras models, layers and optimizers for the simulated IPU."""
 
 import ipu_tf.keras.construction  # noqa: F401 # Importing it registers it with the strategy.
-from ipu_tf.keras import extensions, layers, optimizers, pipeline
+from ipu_tf.keras import callbacks, extensions, layers, optimizers, pipeline
 from ipu_tf.keras.models import Model, Sequential
 from ipu_tf.keras.pipeline import (
     FunctionalLayerPipelineStageAssignment,
@@ -26,6 +26,7 @@ __all__ = [
     "SequentialLayerPipelineStageAssignment",
     "SequentialNestedModelPipelineStageAssignment",
     "auto_pipeline",
+    "callbacks",
     "extensions",
     "layers",
     "optimizers",

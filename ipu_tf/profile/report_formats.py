@@ -55,17 +55,18 @@ FORMATS: Mapping[str, Writer] = {
 """The writers; the first format is the one that `Report.from_json` reads."""
 
 
-def check_formats(formats: Iterable[str], argument: str = "formats") -> tuple[str, ...]:
+def check_formats(
+    formats: Iterable[str], known: Iterable[str] = FORMATS, argument: str = "formats"
+) -> tuple[str, ...]:
     """Returns the names of formats.
 
     Raises:
         ValueError: One of them is unknown.
     """
-    names = tuple(formats)
-    unknown = [name for name in names if name not in FORMATS]
-    if isinstance(formats, str) or unknown:
+    known, names = tuple(known), tuple(formats)
+    if isinstance(formats, str) or not set(names) <= set(known):
         raise ValueError(
-            f"`{argument}` takes a list of {', '.join(map(repr, FORMATS))}. Received: {formats!r}."
+            f"`{argument}` takes a list of {', '.join(map(repr, known))}. Received: {formats!r}."
         )
     return names
 

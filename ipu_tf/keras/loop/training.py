@@ -21,7 +21,7 @@ from ipu_tf.keras.data.epoch_steps import SINGLE_STEP
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.data.lengths import DataUse
 from ipu_tf.keras.data.preparation import Data
-from ipu_tf.keras.loop import execution
+from ipu_tf.keras.loop import cost_line, execution
 from ipu_tf.keras.loop.callbacks import StepwiseCallbackList
 from ipu_tf.keras.loop.device_functions import DeviceFunctions
 from ipu_tf.keras.loop.host_marks import marked_callbacks
@@ -318,6 +318,10 @@ class IPUTrainer(DeviceFunctions, MarkedFiles):
         callbacks = arguments["callbacks"]
         with contextlib.ExitStack() as stack:
             if not isinstance(callbacks, keras.callbacks.CallbackList):
+                if "epochs" in arguments and cost_line.is_printed(arguments["verbose"]):
+                    own = keras.tree.flatten(callbacks) if callbacks else []
+                    callbacks = [*own, cost_line.CostLine(own)]
+                    arguments = arguments | {"callbacks": callbacks}
                 if self._calls_back_for_steps():
                     callbacks = self._stepwise_callbacks(arguments, infeed)
                     stack.callback(callbacks.close)

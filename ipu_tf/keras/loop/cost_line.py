@@ -1,0 +1,68 @@
+"""The line that `fit` prints on a terminal after its first step: its cost on the chip."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+
+from ipu_tf.profile.units import kib, percent
+from ipu_tf.programs.program import Program
+
+_said: weakref.WeakKeyDictionary[keras.Model, str] = weakref.WeakKeyDictionary()
+
+
+def is_printed(verbose: Any) -> bool:
+    """Returns whether `fit` prints the line: on a terminal, unless it is silent."""
+    return verbose != 0 and sys.stdout is not None and sys.stdout.isatty()
+
+
+class CostLine(keras.callbacks.Callback):
+    """Prints the modelled speed and memory of a training step, once while they do not change.
+
+    Args:
+        others: The callbacks of the same `fit`; the line names the reports that they write.
+    """
+
+    def __init__(self, others: Iterable[Any]) -> None:
+        super().__init__()
+        self._reports = [path for other in others for path in getattr(other, "paths", ())]
+        self._is_done = False
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Prints the line after the first step."""
+        if self._is_done:
+            return
+        self._is_done = True
+        programs = self.model.distribute_strategy.report().programs
+        own = [p for p in programs if p.name == f"{self.model.name}.train_step" and p.device]
+        line = cost_line(own[-1], self._reports) if own else ""
+        if line and _said.get(self.model) != line:
+            _said[self.model] = line
+            print(line, flush=True)
+
+
+def cost_line(program: Program, reports: Iterable[Any] = ()) -> str:
+    """Returns the modelled samples a second, tile memory, and the paths of reports, in one line.
+
+    Args:
+        program: A compiled program.
+        reports: The paths.
+    """
+    device = program.device
+    if device is None:
+        raise ValueError(f"Program '{program.name}' is not compiled. Received: device=None.")
+    ipus = device.replicas * device.replica_ipus
+    chip = f"{ipus} {device.target.chip} IPUs" if ipus > 1 else f"one {device.target.chip} IPU"
+    speed = device.samples_per_second
+    fullest, limit = int(device.memory.peak_tile_bytes.max(initial=0)), device.memory.limit_bytes
+    parts = [
+        f"{speed:,.1f} samples/s" if speed is not None else f"{device.cycles:,} cycles a step",
+        f"fullest tile {kib(fullest)} of {kib(limit)} KiB ({percent(fullest / limit)})"
+        + ("" if device.fits else ", OUT OF MEMORY"),
+        *(f"report in {path}" for path in reports),
+    ]
+    return f"On {chip}, modelled: {'; '.join(parts)}."
