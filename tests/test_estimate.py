@@ -33,6 +33,13 @@ class TestUntouchedVariables:
         assert (variable.shape, variable.dtype.name) == ((1 << 21, 1 << 20), dtype)
         assert resident_bytes() - before < 1 << 26  # of 2 TiB and more
 
+    def test_scopes_inside_one_another_are_as_one(self):
+        before = resident_bytes()
+        with untouched_variables(), untouched_variables():
+            variable = tf.Variable(lambda: tf.zeros((1 << 21, 1 << 20)))
+        assert variable.shape == (1 << 21, 1 << 20)
+        assert resident_bytes() - before < 1 << 26
+
     def test_their_values_may_be_written(self):
         with untouched_variables():
             variable = tf.Variable(lambda: tf.zeros((256, 256)))
@@ -255,6 +262,18 @@ class TestLargeModels:
         (program,) = report.programs
         assert program.tile_ops[0].shape.n == 1_000_000
         assert not figures.fits(program.device.memory)
+
+    def test_sums_of_gradients_take_no_memory(self):
+        def model():
+            network = keras.Sequential([keras.Input((12288,)), keras.layers.Dense(49152)])
+            network.compile(loss="mse", optimizer="adam")
+            network.set_gradient_accumulation_options(gradient_accumulation_steps_per_replica=8)
+            return network
+
+        before = resident_bytes()
+        (program,) = ipu_tf.estimate(model, batch_size=1).programs
+        assert resident_bytes() - before < 1 << 29  # of 9 GiB
+        assert program.device.micro_batches == 8
 
 
 class TestConfiguration:

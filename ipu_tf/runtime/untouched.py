@@ -37,12 +37,12 @@ def untouched_variables() -> Iterator[None]:
 
 def _create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
     initial_value = kwargs.get("initial_value")
-    if callable(initial_value):
+    if callable(initial_value) and not isinstance(initial_value, _Untouched):
         spec = _spec(initial_value, kwargs.get("dtype"))
         if spec.shape.is_fully_defined() and spec.shape.num_elements() * spec.dtype.size > (
             _SMALL_BYTES
         ):
-            kwargs["initial_value"] = lambda: _untouched(spec)
+            kwargs["initial_value"] = _Untouched(spec)
     return next_creator(**kwargs)
 
 
@@ -51,6 +51,17 @@ def _spec(initial_value: Callable[[], Any], dtype: Any) -> tf.TensorSpec:
     with tf.Graph().as_default():
         value = tf.convert_to_tensor(initial_value(), dtype=dtype)
         return tf.TensorSpec(value.shape, value.dtype)
+
+
+class _Untouched:
+    """An initialiser whose values are not needed."""
+
+    def __init__(self, spec: tf.TensorSpec) -> None:
+        self._spec = spec
+
+    def __call__(self) -> tf.Tensor:
+        """Returns a tensor of zeros on untouched pages."""
+        return _untouched(self._spec)
 
 
 def _untouched(spec: tf.TensorSpec) -> tf.Tensor:

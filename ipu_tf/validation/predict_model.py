@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -18,6 +16,7 @@ from ipu_tf.machine.target import Target
 from ipu_tf.ops.pipelining_ops import RecomputationMode
 from ipu_tf.validation.dominance import layer_classes, memory_of, parts_of
 from ipu_tf.validation.model_params import ModelParams, model_params
+from ipu_tf.zoo.policies import dtype_policy
 
 
 def model(record: MeasuredPoint, target: Target) -> Outcome:
@@ -38,7 +37,7 @@ def model(record: MeasuredPoint, target: Target) -> Outcome:
         classes.update(layer_classes(built))
         return built
 
-    with _policy(params.policy):
+    with dtype_policy(params.policy):
         report = estimate(
             made,
             batch_size=params.micro_batch,
@@ -96,14 +95,3 @@ def _config(params: ModelParams, target: Target) -> IPUConfig:
     config.convolutions.poplar_options = dict(params.poplar_options)
     config.matmuls.poplar_options = dict(params.poplar_options)
     return config
-
-
-@contextlib.contextmanager
-def _policy(name: str) -> Iterator[None]:
-    """Sets Keras' dtype policy for a while."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

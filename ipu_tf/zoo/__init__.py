@@ -5,10 +5,31 @@ publication trains it. In an `IPUStrategy`'s scope the models are IPU models, wh
 placed in stages; see `StagePlacement`.
 """
 
+from ipu_tf.zoo.applications import (
+    efficientnet_b0,
+    efficientnet_b4,
+    mobilenet_v2,
+    mobilenet_v3_large,
+    mobilenet_v3_small,
+)
 from ipu_tf.zoo.efficientnet import efficientnet_b0_g16, efficientnet_b4_g16
+from ipu_tf.zoo.graphs import mpnn, schnet
+from ipu_tf.zoo.language import (
+    bert_base,
+    bert_base_squad,
+    bert_large,
+    bert_large_squad,
+    gpt2,
+    gpt2_medium,
+    gpt3_175b,
+)
 from ipu_tf.zoo.networks import NETWORKS, OPTIMIZERS, Network, compiled, network
 from ipu_tf.zoo.placement import StagePlacement
 from ipu_tf.zoo.resnet import resnet50, resnext101_32x4d
+from ipu_tf.zoo.science import braggnn, cookienetae, uno, weather_mlp
+from ipu_tf.zoo.temporal_graph import tgn
+from ipu_tf.zoo.tlr_mvm import tlr_mvm
+from ipu_tf.zoo.unet import unet_572
 from ipu_tf.zoo.vit import vit_b16
 
 __all__ = [
@@ -16,11 +37,32 @@ __all__ = [
     "OPTIMIZERS",
     "Network",
     "StagePlacement",
+    "bert_base",
+    "bert_base_squad",
+    "bert_large",
+    "bert_large_squad",
+    "braggnn",
     "compiled",
+    "cookienetae",
+    "efficientnet_b0",
     "efficientnet_b0_g16",
+    "efficientnet_b4",
     "efficientnet_b4_g16",
+    "gpt2",
+    "gpt2_medium",
+    "gpt3_175b",
+    "mobilenet_v2",
+    "mobilenet_v3_large",
+    "mobilenet_v3_small",
+    "mpnn",
     "network",
     "resnet50",
     "resnext101_32x4d",
+    "schnet",
+    "tgn",
+    "tlr_mvm",
+    "unet_572",
+    "uno",
     "vit_b16",
+    "weather_mlp",
 ]

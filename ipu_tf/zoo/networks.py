@@ -9,10 +9,19 @@ from typing import Any
 
 import keras
 
-from ipu_tf.zoo.efficientnet import efficientnet_b0_g16, efficientnet_b4_g16
+from ipu_tf.zoo import (
+    applications,
+    efficientnet,
+    graphs,
+    language,
+    resnet,
+    science,
+    temporal_graph,
+    tlr_mvm,
+    unet,
+    vit,
+)
 from ipu_tf.zoo.placement import WHOLE, StagePlacement
-from ipu_tf.zoo.resnet import resnet50, resnext101_32x4d
-from ipu_tf.zoo.vit import vit_b16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +55,53 @@ OPTIMIZERS: Mapping[str, Callable[[], keras.optimizers.Optimizer]] = {
 """Optimizers by name; no figure depends on their rates."""
 
 _CLASSES = "sparse_categorical_crossentropy"
+_LOGITS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+_SQUARES = "mean_squared_error"
+
+
+def _images(make: Callable[..., keras.Model], optimizer: str = "sgd_momentum") -> Network:
+    return Network(make=make, optimizer=optimizer, loss=_CLASSES)
+
+
+def _numbers(make: Callable[..., keras.Model]) -> Network:
+    return Network(make=make, optimizer="adam", loss=_SQUARES)
+
 
 NETWORKS: Mapping[str, Network] = {
-    "efficientnet_b0_g16": Network(
-        make=efficientnet_b0_g16, optimizer="sgd_momentum", loss=_CLASSES
+    "bert_base": Network(make=language.bert_base, optimizer="lamb", loss=[_LOGITS, _LOGITS]),
+    "bert_base_squad": Network(
+        make=language.bert_base_squad, optimizer="adamw", loss=[_LOGITS, _LOGITS]
     ),
-    "efficientnet_b4_g16": Network(
-        make=efficientnet_b4_g16, optimizer="sgd_momentum", loss=_CLASSES
+    "bert_large": Network(make=language.bert_large, optimizer="lamb", loss=[_LOGITS, _LOGITS]),
+    "bert_large_squad": Network(
+        make=language.bert_large_squad, optimizer="adamw", loss=[_LOGITS, _LOGITS]
     ),
-    "resnet50": Network(make=resnet50, optimizer="sgd_momentum", loss=_CLASSES),
-    "resnext101_32x4d": Network(make=resnext101_32x4d, optimizer="sgd_momentum", loss=_CLASSES),
-    "vit_b16": Network(make=vit_b16, optimizer="lamb", loss=_CLASSES),
+    "braggnn": _numbers(science.braggnn),
+    "cookienetae": _numbers(science.cookienetae),
+    "efficientnet_b0": _images(applications.efficientnet_b0, "rmsprop"),
+    "efficientnet_b0_g16": _images(efficientnet.efficientnet_b0_g16),
+    "efficientnet_b4": _images(applications.efficientnet_b4, "rmsprop"),
+    "efficientnet_b4_g16": _images(efficientnet.efficientnet_b4_g16),
+    "gpt2": Network(make=language.gpt2, optimizer="adamw", loss=_LOGITS),
+    "gpt2_medium": Network(make=language.gpt2_medium, optimizer="adamw", loss=_LOGITS),
+    "gpt3_175b": Network(make=language.gpt3_175b, optimizer="adam", loss=_LOGITS),
+    "mobilenet_v2": _images(applications.mobilenet_v2, "rmsprop"),
+    "mobilenet_v3_large": _images(applications.mobilenet_v3_large, "rmsprop"),
+    "mobilenet_v3_small": _images(applications.mobilenet_v3_small, "rmsprop"),
+    "mpnn": _numbers(graphs.mpnn),
+    "resnet50": _images(resnet.resnet50),
+    "resnext101_32x4d": _images(resnet.resnext101_32x4d),
+    "schnet": _numbers(graphs.schnet),
+    "tgn": Network(
+        make=temporal_graph.tgn,
+        optimizer="adam",
+        loss=keras.losses.BinaryCrossentropy(from_logits=True),
+    ),
+    "tlr_mvm": _numbers(tlr_mvm.tlr_mvm),
+    "unet_572": _images(unet.unet_572),
+    "uno": _numbers(science.uno),
+    "vit_b16": _images(vit.vit_b16, "lamb"),
+    "weather_mlp": Network(make=science.weather_mlp, optimizer="adam", loss=science.normal_crps),
 }
 """The networks by name."""
 

@@ -10,14 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 from keras import layers
+
+from ipu_tf.zoo.layers import Gelu
+from ipu_tf.zoo.placement import Block
 
 _MLP_FACTOR = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Encoder:
+class Transformer:
     """The layers of a transformer: self-attention and a perceptron, each with a residual sum.
 
     Attributes:
@@ -38,17 +40,20 @@ class Encoder:
     approximate_gelu: bool = False
     epsilon: float = 1e-12
 
-    def layer(self, name: str) -> Callable[[Any], Any]:
-        """Returns the function from tokens to tokens of one layer, [batch, n, width] both.
+    def layers(self, depth: int, mask: Any = None) -> list[Block]:
+        """Returns the layers as blocks "0", "1" and so on, from tokens to tokens.
 
-        A pair of tokens and their mask, bool[batch, n], also is returned as a pair.
+        Args:
+            depth: Their number.
+            mask: Symbolic int32[batch, n], 1 for tokens that others see; None if all are seen.
         """
+        return [(str(number), self._layer(str(number), mask)) for number in range(depth)]
 
-        def call(values: Any) -> Any:
-            tokens, mask = values if isinstance(values, list | tuple) else (values, None)
-            tokens = self._residual(tokens, f"{name}_attention", self._attention(name, mask))
-            tokens = self._residual(tokens, f"{name}_mlp", self._perceptron(name))
-            return tokens if mask is None else (tokens, mask)
+    def _layer(self, name: str, mask: Any) -> Callable[[Any], Any]:
+        def call(tokens: Any) -> Any:
+            attention = f"{name}_attention"
+            tokens = self._residual(tokens, attention, lambda x: self._attended(x, name, mask))
+            return self._residual(tokens, f"{name}_mlp", lambda x: self._perceptron(x, name))
 
         return call
 
@@ -60,58 +65,14 @@ class Encoder:
         y = layers.Add(name=f"{name}_sum")([x, y])
         return y if self.norm_first else norm(y)
 
-    def _attention(self, name: str, mask: Any) -> Callable[[Any], Any]:
-        def call(x: Any) -> Any:
-            # Keras' own layer projects all heads at once, and charges a softmax a head.
-            attention = layers.MultiHeadAttention(
-                self.heads,
-                self.width // self.heads,
-                dropout=self.dropout,
-                name=f"{name}_attention",
-            )
-            rows = None if mask is None else layers.Reshape((1, -1), name=f"{name}_mask")(mask)
-            return attention(x, x, attention_mask=rows, use_causal_mask=self.causal)
-
-        return call
-
-    def _perceptron(self, name: str) -> Callable[[Any], Any]:
-        def call(x: Any) -> Any:
-            hidden = layers.Dense(_MLP_FACTOR * self.width, name=f"{name}_mlp_1")(x)
-            hidden = Gelu(self.approximate_gelu, name=f"{name}_gelu")(hidden)
-            return layers.Dense(self.width, name=f"{name}_mlp_2")(hidden)
-
-        return call
-
-
-@keras.saving.register_keras_serializable("ipu_tf.zoo")
-class Gelu(layers.Layer):
-    """The Gaussian error linear unit, exact or with tanh."""
-
-    def __init__(self, approximate: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.approximate = approximate
-
-    def call(self, x: Any) -> Any:
-        """Returns the unit of every element."""
-        return keras.ops.gelu(x, approximate=self.approximate)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make an equal layer."""
-        return {**super().get_config(), "approximate": self.approximate}
-
-
-@keras.saving.register_keras_serializable("ipu_tf.zoo")
-class Position(layers.Layer):
-    """Adds a learnt vector to the token at every position, [batch, n, width]."""
-
-    def build(self, input_shape: Any) -> None:
-        """Makes a vector for each of the positions."""
-        self.vectors = self.add_weight(
-            shape=tuple(input_shape[1:]),
-            initializer=keras.initializers.RandomNormal(stddev=0.02),
-            name="vectors",
+    def _attended(self, x: Any, name: str, mask: Any) -> Any:
+        attention = layers.MultiHeadAttention(
+            self.heads, self.width // self.heads, dropout=self.dropout, name=f"{name}_attention"
         )
+        rows = None if mask is None else layers.Reshape((1, -1), name=f"{name}_mask")(mask)
+        return attention(x, x, attention_mask=rows, use_causal_mask=self.causal)
 
-    def call(self, tokens: Any) -> Any:
-        """Returns the tokens with their positions."""
-        return tokens + self.vectors
+    def _perceptron(self, x: Any, name: str) -> Any:
+        hidden = layers.Dense(_MLP_FACTOR * self.width, name=f"{name}_mlp_1")(x)
+        hidden = Gelu(self.approximate_gelu, name=f"{name}_gelu")(hidden)
+        return layers.Dense(self.width, name=f"{name}_mlp_2")(hidden)

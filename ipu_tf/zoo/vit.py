@@ -12,8 +12,9 @@ import keras
 from keras import layers
 
 from ipu_tf.zoo.images import pixels, standardized
+from ipu_tf.zoo.layers import Position
 from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
-from ipu_tf.zoo.transformer import Encoder, Position
+from ipu_tf.zoo.transformer import Transformer
 
 _PATCH = 16
 _NORM_EPSILON = 1e-6
@@ -34,11 +35,11 @@ def vit_b16(
     Blocks are "patches", encoder layers "0" to "11", and "head".
     """
     inputs = pixels(image_size)
-    encoder = Encoder(
+    encoder = Transformer(
         width=width, heads=heads, dropout=dropout, norm_first=True, epsilon=_NORM_EPSILON
     )
     blocks: list[Block] = [("patches", lambda images: _patches(images, image_size, width, dropout))]
-    blocks += [(str(layer), encoder.layer(str(layer))) for layer in range(depth)]
+    blocks += encoder.layers(depth)
     blocks.append(("head", lambda tokens: _head(tokens, width, classes)))
     return keras.Model(inputs, chain(inputs, blocks, placement), name="vit_b16")
 
@@ -49,7 +50,7 @@ def _patches(images: Any, image_size: int, width: int, dropout: float) -> Any:
     x = layers.Conv2D(width, _PATCH, _PATCH, name="patches_embedding")(standardized(images))
     x = layers.Reshape((patches, width), name="patches_tokens")(x)
     x = ClassToken(name="patches_class")(x)
-    x = Position(name="patches_positions")(x)
+    x = Position(patches + 1, name="patches_positions")(x)
     return layers.Dropout(dropout, name="patches_dropout")(x)
 
 

@@ -7,11 +7,32 @@ from ipu_tf import zoo
 from ipu_tf.runtime.untouched import untouched_variables
 
 WEIGHTS = {
-    "efficientnet_b0_g16": 5.9e6,  # Masters et al., table 2: 5.9 million
-    "efficientnet_b4_g16": 19.3e6,  # the 19 million of B4, which the variant keeps
+    "bert_base": 110_106_428,  # with both heads of pre-training
+    "bert_base_squad": 108_893_186,
+    "bert_large": 336_226_108,
+    "bert_large_squad": 334_094_338,
+    "braggnn": 45_394,  # worked out from the layers of figure 2
+    "cookienetae": 343.9e3,  # 343,937; the channels of its convolutions are not published
+    "efficientnet_b0": 5.3e6,
+    "efficientnet_b0_g16": 5.9e6,  # Masters et al., table 2
+    "efficientnet_b4": 19.3e6,
+    "efficientnet_b4_g16": 19.3e6,  # the variant keeps the size of B4
+    "gpt2": 124_439_808,
+    "gpt2_medium": 354_823_168,
+    "gpt3_175b": 174.6e9,
+    "mobilenet_v2": 3.5e6,
+    "mobilenet_v3_large": 5.48e6,
+    "mobilenet_v3_small": 2.54e6,
+    "mpnn": 86_017,  # worked out from its layers
     "resnet50": 25_557_032,
     "resnext101_32x4d": 44_177_704,
+    "schnet": 116_033,  # worked out from its layers
+    "tgn": 591_537,  # worked out from its layers
+    "tlr_mvm": 2 * 2 * 38 * 256 * 38 * 12,
+    "unet_572": 31_030_658,  # worked out from figure 1
+    "uno": 19_274_001,
     "vit_b16": 86_567_656 + 768 * 769,  # and the hidden layer of pre-training
+    "weather_mlp": 24_116,
 }
 """Trained weights; millions where no more digits are published."""
 

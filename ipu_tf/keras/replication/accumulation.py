@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ class GradientAccumulator:
         self._options = options
         self._sums = [
             tf.Variable(
-                tf.zeros(variable.shape, options.dtype_of(variable)),
+                # A function, so that an estimate makes the sums without their values.
+                functools.partial(tf.zeros, variable.shape, options.dtype_of(variable)),
                 trainable=False,
                 # Not the variable's own name: reports count that as work of the variable's layer.
                 name=f"{variable.name.rpartition(':')[0] or variable.name}_gradient_accumulator",

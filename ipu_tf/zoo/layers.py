@@ -1,0 +1,91 @@
+"""Layers that several networks of the zoo share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import layers
+
+
+@keras.saving.register_keras_serializable("ipu_tf.zoo")
+class Gelu(layers.Layer):
+    """The Gaussian error linear unit, exact or with tanh."""
+
+    def __init__(self, approximate: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.approximate = approximate
+
+    def call(self, x: Any) -> Any:
+        """Returns the unit of every element."""
+        return keras.ops.gelu(x, approximate=self.approximate)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make an equal layer."""
+        return {**super().get_config(), "approximate": self.approximate}
+
+
+@keras.saving.register_keras_serializable("ipu_tf.zoo")
+class Position(layers.Layer):
+    """Adds a learnt vector to the token at every position, [batch, n, width].
+
+    Args:
+        positions: Number of vectors, at least n.
+    """
+
+    def __init__(self, positions: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.positions = positions
+
+    def build(self, input_shape: Any) -> None:
+        """Makes a vector for each of the positions."""
+        self.vectors = self.add_weight(
+            shape=(self.positions, input_shape[-1]),
+            initializer=keras.initializers.RandomNormal(stddev=0.02),
+            name="vectors",
+        )
+
+    def call(self, tokens: Any) -> Any:
+        """Returns the tokens with their positions."""
+        return tokens + self.vectors[: tokens.shape[1]]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make an equal layer."""
+        return {**super().get_config(), "positions": self.positions}
+
+
+@keras.saving.register_keras_serializable("ipu_tf.zoo")
+class RowSums(layers.Layer):
+    """Adds up rows by the number of their group: [rows, width] gives [groups, width].
+
+    Args:
+        groups: Number of groups.
+    """
+
+    def __init__(self, groups: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.groups = groups
+
+    def call(self, inputs: Any) -> Any:
+        """Returns the sums of the rows of each group; inputs are the rows and their groups."""
+        rows, groups = inputs
+        return keras.ops.segment_sum(rows, groups, num_segments=self.groups)
+
+    def compute_output_spec(self, inputs: Any) -> Any:
+        """Returns the shape and dtype of the sums."""
+        rows, _ = inputs
+        return keras.KerasTensor((self.groups, *rows.shape[1:]), dtype=rows.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make an equal layer."""
+        return {**super().get_config(), "groups": self.groups}
+
+
+@keras.saving.register_keras_serializable("ipu_tf.zoo")
+class Rows(layers.Layer):
+    """Picks rows by number: [rows, width] at int32[n] gives [n, width]."""
+
+    def call(self, inputs: Any) -> Any:
+        """Returns the rows; inputs are the table and the numbers."""
+        table, numbers = inputs
+        return keras.ops.take(table, numbers, axis=0)
