@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import runpy
 import sys
 import traceback
@@ -36,17 +37,25 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         f"several times; default: {' and '.join(_FORMATS)}",
     )
     add_json(parser)
-    parser.add_argument("script", type=Path, help="a Python script")
+    parser.add_argument(
+        "--offline",
+        action="store_true",
+        help="give generated data for the data sets of keras.datasets, and fail other downloads",
+    )
+    parser.add_argument(
+        "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module"
+    )
+    parser.add_argument("script", help="a Python script, or with -m a module")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the words of its command line")
 
 
 def _run(options: argparse.Namespace) -> int:
+    from ipu_tf.compat.script import vendor_script
     from ipu_tf.profile.progress import showing_progress
     from ipu_tf.profile.report_formats import check_formats, write_formats
     from ipu_tf.profile.watching import watching_strategies
 
-    if not options.script.is_file():
-        raise UsageError(f"there is no script '{options.script}'.")
+    _check_exists(options.script, options.is_module)
     try:
         formats = check_formats(options.format or _FORMATS, argument="--format")
     except ValueError as error:
@@ -65,7 +74,8 @@ def _run(options: argparse.Namespace) -> int:
         if is_reported:
             stack.enter_context(watching_strategies(watch))
             stack.enter_context(showing_progress(sys.stderr))
-        code, kept = _run_script(options.script, options.arguments)
+        stack.enter_context(vendor_script(offline=options.offline))
+        code, kept = _run_script(options.script, options.arguments, options.is_module)
     if is_reported:
         report = _report_of(strategies)
         if options.report is not None:
@@ -78,18 +88,44 @@ def _run(options: argparse.Namespace) -> int:
     return code
 
 
-def _run_script(script: Path, arguments: Sequence[str]) -> tuple[int, Any]:
+def _check_exists(script: str, is_module: bool) -> None:
+    if not is_module:
+        if not Path(script).is_file():
+            raise UsageError(f"there is no script '{script}'.")
+        return
+    try:
+        with _command_line(script, (), is_module):
+            found = importlib.util.find_spec(script)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise UsageError(f"there is no module '{script}'.")
+
+
+def _run_script(script: str, arguments: Sequence[str], is_module: bool) -> tuple[int, Any]:
     """Runs a script; returns its exit code, and what keeps its objects alive."""
-    with _command_line(script, arguments):
+    with _command_line(script, arguments, is_module):
         try:
-            return 0, runpy.run_path(str(script), run_name="__main__")
+            if is_module:
+                return 0, runpy.run_module(script, run_name="__main__", alter_sys=True)
+            return 0, runpy.run_path(script, run_name="__main__")
         except SystemExit as end:
             return _code(end), None
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            traceback.print_exception(error.with_traceback(_of_script(error, script)))
+            _add_advice(error)
+            traceback.print_exception(error.with_traceback(_of_script(error)))
             return _FAILED, error
+
+
+def _add_advice(error: BaseException) -> None:
+    # Loaded only where a script fails.
+    from ipu_tf.compat.offline import way_out
+
+    advice = way_out(error)
+    if advice is not None:
+        error.add_note(advice)
 
 
 def _code(end: SystemExit) -> int:
@@ -101,24 +137,31 @@ def _code(end: SystemExit) -> int:
 
 
 @contextlib.contextmanager
-def _command_line(script: Path, arguments: Sequence[str]) -> Iterator[None]:
-    """Gives a script the words of its command line, and its folder to import from."""
+def _command_line(script: str, arguments: Sequence[str], is_module: bool) -> Iterator[None]:
+    """Gives a script the words of its command line, and the folder that it imports from."""
     argv, path = sys.argv, sys.path
-    sys.argv = [str(script), *arguments]
-    # Where `python script.py` begins to search; in front of us stands the folder of the command.
-    sys.path = [str(script.resolve().parent), *path[1:]]
+    sys.argv = [script, *arguments]
+    # Where Python begins to search; in front of us stands the folder of the command.
+    first = Path.cwd() if is_module else Path(script).resolve().parent
+    sys.path = [str(first), *path[1:]]
     try:
         yield
     finally:
         sys.argv, sys.path = argv, path
 
 
-def _of_script(error: BaseException, script: Path) -> TracebackType | None:
-    """Returns the traceback from the script's own frame on; all of it if the script has none."""
+def _of_script(error: BaseException) -> TracebackType | None:
+    """Returns the traceback from the first frame that is the script's, after those of `runpy`."""
     found = error.__traceback__
-    while found is not None and found.tb_frame.f_code.co_filename != str(script):
-        found = found.tb_next
-    return found or error.__traceback__
+    of_runpy = [frame for frame in _frames(found) if frame.tb_frame.f_globals is vars(runpy)]
+    after = of_runpy[-1].tb_next if of_runpy else found
+    return after or found
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
 
 
 def _report_of(strategies: Sequence[Any]) -> Report:
@@ -135,7 +178,8 @@ def _report_of(strategies: Sequence[Any]) -> Report:
 RUN = Command(
     name="run",
     summary="run a script, and write a report of what it ran",
-    description="Runs a script as `python SCRIPT` does. With --report it writes a report of the "
+    description="Runs a script, or with -m a module, as `python` does, with the module names of "
+    "the vendor's TensorFlow. With --report it writes a report of the "
     "programs of all its strategies, with a timeline of the host, also if the script fails.",
     add_arguments=_add_arguments,
     run=_run,

@@ -103,6 +103,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
 class Missing:
     """A name that does not exist here: every use raises and says why."""
 
+    _message: str
+
     def __init__(self, name: str, reason: str) -> None:
         object.__setattr__(self, "_message", f"`{name}` does not exist in ipu_tf. {reason}.")
 

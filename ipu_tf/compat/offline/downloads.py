@@ -1,0 +1,68 @@
+"""Keras' downloads, replaced while a script runs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ipu_tf.compat.offline.files import WRITERS
+
+_LOG = logging.getLogger(__name__)
+
+_OF_THE_REAL_FILE = ("file_hash", "md5_hash", "hash_algorithm", "force_download", "cache_dir")
+
+
+@contextlib.contextmanager
+def without_downloads() -> Iterator[None]:
+    """Gives generated files for the addresses that `keras.datasets` loads.
+
+    Keras' own loaders read them, so that `load_data` and `get_file` work with all their arguments.
+    The files are in a folder that is gone afterwards; the user's cache is not touched.
+
+    Any other download raises a `RuntimeError` that names its address.
+    """
+    from ipu_tf.internals.keras_downloads import replaced_downloads
+
+    with (
+        tempfile.TemporaryDirectory(prefix="ipu_tf-offline-") as folder,
+        replaced_downloads(functools.partial(_generating, Path(folder))),
+    ):
+        yield
+
+
+def _generating(folder: Path, get_file: Callable[..., str]) -> Callable[..., str]:
+    """Returns a `get_file` that gives generated files."""
+    sources = folder / "sources"
+    sources.mkdir()
+
+    @functools.wraps(get_file)
+    def get_generated_file(fname: Any = None, origin: Any = None, **options: Any) -> str:
+        if origin not in WRITERS:
+            raise RuntimeError(
+                f"No download of {origin}: the script runs with --offline, which generates the "
+                "data sets of `keras.datasets` alone. Download the file before, and give the "
+                "script its path; or run it without --offline."
+            )
+        source = sources / origin.rpartition("/")[2]
+        if not source.exists():
+            WRITERS[origin](source)
+            _LOG.warning("Generated data takes the place of %s (--offline).", origin)
+        kept = {name: value for name, value in options.items() if name not in _OF_THE_REAL_FILE}
+        return get_file(fname or source.name, source.as_uri(), cache_dir=str(folder), **kept)
+
+    return get_generated_file
+
+
+def way_out(error: BaseException) -> str | None:
+    """Returns advice if the error is of a download that `--offline` replaces."""
+    if not any(address in str(error) for address in WRITERS):
+        return None
+    return (
+        "`ipu-tf run --offline` gives the script generated data of the same shapes, dtypes and "
+        "value ranges."
+    )

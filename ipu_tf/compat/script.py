@@ -1,0 +1,28 @@
+"""The surroundings of a script of the vendor's TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from ipu_tf.compat.finder import install, installed, uninstall
+
+
+@contextlib.contextmanager
+def vendor_script(*, offline: bool = False) -> Iterator[None]:
+    """Runs what is inside as a script of the vendor's TensorFlow; afterwards all is as before.
+
+    Args:
+        offline: Whether generated data takes the place of downloads.
+    """
+    was_installed = installed()
+    with contextlib.ExitStack() as stack:
+        install()
+        if not was_installed:
+            stack.callback(uninstall)
+        if offline:
+            # It loads Keras, which scripts without data sets may not need.
+            from ipu_tf.compat.offline import without_downloads
+
+            stack.enter_context(without_downloads())
+        yield
