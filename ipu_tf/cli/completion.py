@@ -9,6 +9,7 @@ from typing import Any
 
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.output import add_json, print_json
+from ipu_tf.internals.command_line import actions_of, commands_of
 
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -31,16 +32,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def _words(parser: argparse.ArgumentParser) -> dict[str, dict[str, list[str]]]:
     """Returns, for each command, its options and the words that may follow them."""
-    (commands,) = (
-        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
-    )
-    return {name: _options(command) for name, command in commands.choices.items()}
+    return {name: _options(command) for name, command in commands_of(parser).items()}
 
 
 def _options(parser: argparse.ArgumentParser) -> dict[str, list[str]]:
     """Returns the options of a command; "" stands for its positional arguments."""
     found: dict[str, list[str]] = {"": []}
-    for action in parser._actions:
+    for action in actions_of(parser):
         choices = [str(choice) for choice in action.choices or ()]
         for option in action.option_strings:
             found[option] = choices

@@ -1,6 +1,8 @@
-"""The one door to the internals of TensorFlow and Keras: all that ipu_tf uses and is not public.
+"""The one door to the internals of other libraries: all that ipu_tf uses and is not public.
 
 * `tensorflow`, `keras`: private names and attributes, each with its reason;
+* `keras_downloads`: Keras' download function, wherever it has been imported to;
+* `command_line`: what `argparse` knows of a parser;
 * `patches`: the methods that are replaced for a while.
 
 A test over the syntax tree keeps the rest of the package from them. Nothing is imported here.

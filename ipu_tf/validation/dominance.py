@@ -10,6 +10,7 @@ import keras
 
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.tile_program import Step
+from ipu_tf.internals.keras import layers_within
 from ipu_tf.profile import figures
 
 _KIB = 1024
@@ -30,7 +31,7 @@ class Part:
 
 def layer_classes(model: keras.Model) -> dict[str, str]:
     """Returns the class of every layer by the layer's name."""
-    return {layer.name: type(layer).__name__ for layer in model._flatten_layers()}
+    return {layer.name: type(layer).__name__ for layer in (model, *layers_within(model))}
 
 
 def parts_of(program: DeviceProgram, classes: Mapping[str, str]) -> list[Part]:
