@@ -26,6 +26,7 @@ VERTICES = {
     "dynamic_update": lambda n: vertices.dynamic_update(n, 3, "f16", BOW),
     "multi_slice": lambda n: vertices.multi_slice(16, n, "f16", BOW),
     "multi_update": lambda n: vertices.multi_update(16, n, "f16", BOW),
+    "dropout": lambda n: vertices.dropout(n, "f16", BOW),
     "random_bits": lambda n: vertices.random_bits(n, "u32", BOW),
     "random_uniform": lambda n: vertices.random_uniform(n, "f32", BOW),
     "random_normal": lambda n: vertices.random_normal(n, "f16", BOW),
@@ -232,3 +233,21 @@ def test_channels_share_their_value_at_the_published_rate():
 def test_rows_share_their_value_in_two_slots_a_vector():
     short, long = (vertices.by_rows("add", 6 * n, n, "f16", BOW).cycles for n in (64, 128))
     assert long - short == 6 * 2 * 16
+
+
+def test_library_functions_take_the_published_slots():
+    slots = {
+        ("gelu", "f16"): 4 * 16, ("gelu", "f32"): 2 * 22, ("gelu-tanh", "f16"): 10,
+        ("gelu-tanh", "f32"): 20, ("gate", "f16"): 3, ("gate", "f32"): 3,
+    }  # fmt: skip
+    for (opcode, dtype), each in slots.items():
+        width = 4 if dtype == "f16" else 2
+        few, many = (
+            vertices.elementwise(opcode, 6 * n * width, dtype, BOW).cycles for n in (10, 11)
+        )
+        assert many - few == 6 * each
+
+
+def test_dropout_takes_two_cycles_a_vector():
+    few, many = (vertices.dropout(4 * n, "f16", BOW).cycles for n in (100, 200))
+    assert many - few == 200

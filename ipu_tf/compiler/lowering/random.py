@@ -9,10 +9,10 @@ from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
-from ipu_tf.compiler.lowering.mapping import arrays, spread
+from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of
 from ipu_tf.compiler.lowering.steps import Stage, lower_stages
-from ipu_tf.compiler.lowering.traffic import NOTHING, to_all
+from ipu_tf.compiler.lowering.traffic import NOTHING, move, to_all
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
@@ -57,4 +57,21 @@ def rng_bit_generator(
     return lower_stages((stage,), (*(operands[0].stored for _ in states), result), context.target)
 
 
-RULES: Mapping[str, Rule] = {"rng": rng, "rng-bit-generator": rng_bit_generator}
+def dropout(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> LoweredInstruction:
+    """Lowers dropout, or its gradient: every tile masks its own elements; all need the seeds."""
+    array = array_of(instruction)
+    elements, *seeds = operands
+    where = like(elements, array) if elements.repeats is None else spread(array, context)
+    vertex = vertices.dropout(where.tile_elements, array.dtype, context.target)
+    traffic = sum((to_all(seed, where.tiles) for seed in seeds), move(elements, where))
+    stage = Stage(name="dropout", where=where, traffic=traffic, vertex=vertex)
+    return lower_stages((stage,), (where,), context.target, flops=array.elements)
+
+
+RULES: Mapping[str, Rule] = {
+    "dropout": dropout,
+    "rng": rng,
+    "rng-bit-generator": rng_bit_generator,
+}

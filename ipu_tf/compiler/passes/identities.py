@@ -120,9 +120,9 @@ def _neutral(number: float, *, commutes: bool) -> Callable[..., Instruction | st
 
     def rule(instruction: Instruction, defined: Defined) -> Instruction | str:
         first, second = instruction.operands
-        if _scalar(second, defined) == number:
+        if scalar_of(second, defined) == number:
             return first
-        if commutes and _scalar(first, defined) == number:
+        if commutes and scalar_of(first, defined) == number:
             return second
         return instruction
 
@@ -131,10 +131,9 @@ def _neutral(number: float, *, commutes: bool) -> Callable[..., Instruction | st
 
 def _power(instruction: Instruction, defined: Defined) -> Instruction | str:
     base, exponent = instruction.operands
-    value = _scalar(exponent, defined)
+    value = scalar_of(exponent, defined)
     if value == 1.0:
         return base
-    # The machine's power takes hundreds of cycles per element, a product three.
     if value == 2.0:
         return instruction.replace(opcode="multiply", operands=(base, base))
     return instruction
@@ -148,7 +147,7 @@ def _logical(neutral: bool) -> Callable[..., Instruction | str]:
         if not isinstance(instruction.type, Array) or instruction.type.dtype != "pred":
             return instruction
         for one, other in ((first, second), (second, first)):
-            value = _scalar(one, defined)
+            value = scalar_of(one, defined)
             if value is not None:
                 return other if bool(value) == neutral else one
         return first if first == second else instruction
@@ -160,13 +159,13 @@ def _select(instruction: Instruction, defined: Defined) -> Instruction | str:
     predicate, on_true, on_false = instruction.operands
     if on_true == on_false:
         return on_true
-    value = _scalar(predicate, defined)
+    value = scalar_of(predicate, defined)
     if value is None:
         return instruction
     return on_true if value else on_false
 
 
-def _scalar(name: str, defined: Defined) -> float | None:
+def scalar_of(name: str, defined: Defined) -> float | None:
     """Returns the common value of all elements of a constant, or None."""
     source = defined[name]
     while source.opcode in ("broadcast", "reshape"):

@@ -22,6 +22,7 @@ from ipu_tf.machine.vertices.movement import (
     transpose,
 )
 from ipu_tf.machine.vertices.random import (
+    dropout,
     random_bits,
     random_normal,
     random_truncated_normal,
@@ -41,6 +42,7 @@ __all__ = [
     "compare_exchange",
     "convert",
     "copy",
+    "dropout",
     "dtype_bytes",
     "dynamic_slice",
     "dynamic_update",

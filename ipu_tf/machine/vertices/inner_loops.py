@@ -46,6 +46,8 @@ UNARY: dict[str, dict[str, InnerLoop]] = {
     "exponential": _float((6, 2), (4, 4)),
     "exponential-minus-one": _float((8, 2), (5, 4)),
     "floor": _float((2, 2), (2, 4)),
+    "gelu": _float((22, 1), (16, 1)),
+    "gelu-tanh": _float((20, 2), (10, 4)),  # popnn: 10 slots a word, 5 for two halves
     "is-finite": _float((5, 2), (5, 4)),
     "log": _float((12, 2), (4, 4)),
     "log-plus-one": _float((180, 2), (180, 4)),
@@ -72,6 +74,9 @@ BINARY: dict[str, dict[str, InnerLoop]] = {
         **_float((14, 4), (9, 4)), "int": InnerLoop(22, 4), "pred": InnerLoop(6, 4),
     },
     "divide": {**_float((10, 2), (21, 4)), "int": InnerLoop(277, 1)},
+    "gate": _float((3, 2), (3, 4)),  # popnn: the gradient of a ReLU, two loads and a store
+    "gelu-grad": _float((29, 1), (19, 1)),  # modelled: a unit, an exponential and four products
+    "gelu-tanh-grad": _float((38, 2), (19, 4)),  # modelled: popnn counts 15 flops, 8 for the unit
     "maximum": {**_float((4, 2), (4, 4)), "int": InnerLoop(7, 1)},
     "minimum": {**_float((4, 2), (4, 4)), "int": InnerLoop(7, 1)},
     "multiply": {**_float((3, 2), (3, 4)), **_INT_BINARY},

@@ -20,6 +20,10 @@ _BITS_CYCLES_PER_VECTOR = 1  # a 64-bit word of the generator and its store, six
 _UNIFORM_CYCLES_PER_VECTOR = 4
 _NORMAL_CYCLES_PER_VECTOR = 4  # the generator sums uniform numbers in one instruction (f32v2grand)
 
+_DROPOUT_CALL_CYCLES = 6
+_DROPOUT_START_SLOTS = 24
+_DROPOUT_CYCLES_PER_VECTOR = 2
+
 _TRUNCATED_STARTS = {2: 28, 4: 26}
 """Slots of a worker, by the bytes of an element."""
 
@@ -53,6 +57,14 @@ def random_truncated_normal(elements: Count, dtype: str, target: Target) -> Vert
     rate = _TRUNCATED_ROUNDS * again + _TRUNCATED_VECTOR_CYCLES
     name, starts = "random_truncated_normal", _TRUNCATED_STARTS
     return _draw(name, elements, dtype, target, rate, bundles=56, starts=starts)
+
+
+def dropout(elements: Count, dtype: str, target: Target) -> Vertex:
+    """Returns the cost to draw a mask, and to scale the elements where it is set."""
+    loops = ceil_div(elements, vector_elements(dtype))
+    cycles = _DROPOUT_CALL_CYCLES + barrel_cycles(_DROPOUT_START_SLOTS, target)
+    cycles = cycles + _DROPOUT_CYCLES_PER_VECTOR * loops
+    return vertex("dropout", dtype, elements, cycles, pointers=5, bundles=24)
 
 
 def _of_type(slots: Mapping[int, int], dtype: str) -> int:

@@ -104,6 +104,7 @@ COSTLY = {
     "copy": f"{X}\nr = f32[8,64] copy(x)",
     "custom-call": (f'{X}\nr = (f32[8,4], s32[8,4]) custom-call(x), custom_call_target="TopK"'),
     "dot": f"{X}\nw = f32[64,16] parameter(1)\nr = f32[8,16] dot(x, w), {DOT}",
+    "dropout": "x = f16[8,64] parameter(0)\ns = u64[3] parameter(1)\nr = f16[8,64] dropout(x, s)",
     "dynamic-slice": (
         f"{X}\n{INDEX}\nr = f32[1,64] dynamic-slice(x, i, i), dynamic_slice_sizes={{1,64}}"
     ),
