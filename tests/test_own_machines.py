@@ -13,6 +13,7 @@ from ipu_tf.keras import auto_pipeline
 from ipu_tf.machine import CHIPS, target
 from ipu_tf.ops import reference
 from ipu_tf.profile import figures
+from tests.grids import mostly_slow
 from tests.keras.equivalence import BATCH, batches, check_weights, samples
 from tests.keras.pipelined_models import sequential
 from tests.keras.small_models import compile_model
@@ -198,7 +199,7 @@ class TestSystems:
         links = dataclasses.replace(PAIR.links, board_hop_seconds=1e-4)
         return dataclasses.replace(PAIR, name="slow pair", links=links)
 
-    @pytest.mark.parametrize("stages", [1, 2])
+    @pytest.mark.parametrize("stages", mostly_slow([1, 2], fast=["2"]))
     def test_links_count_for_pipelines_and_replicas(self, stages):
         fast, slow = (
             self.fitted(system, lambda: sequential(stages)) for system in (PAIR, self.slower())

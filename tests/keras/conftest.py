@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from ipu_tf import IPUConfig, IPUStrategy, config
+from tests.grids import mostly_slow
 from tests.keras.small_models import CLASSES, FEATURES, KINDS
 
 
@@ -18,7 +19,7 @@ def strategy():
     config.reset_ipu_configuration()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=mostly_slow(list(KINDS), fast=["subclass"]))
 def build(request):
     """Builds a model of one kind, the same weights at every call."""
 

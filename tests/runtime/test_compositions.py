@@ -10,6 +10,7 @@ import tensorflow as tf
 from ipu_tf import IPUStrategy
 from ipu_tf.internals.tensorflow import op_def_registry
 from ipu_tf.runtime.compositions import COMPOSITIONS, concrete_composition
+from tests.grids import covering
 
 IMAGES = [(2, 5, 7, 3), (1, 1, 4, 2), (3, 8, 8, 1)]
 SIZES = [(5, 7), (10, 3), (1, 1), (4, 16)]
@@ -80,14 +81,13 @@ def test_area(align_corners):
             composed.check(floats(*image), integers(*size))
 
 
-@pytest.mark.parametrize("antialias", [False, True])
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        *("lanczos1", "lanczos3", "lanczos5"),
-        *("gaussian", "box", "triangle", "keyscubic", "mitchellcubic"),
-    ],
+KERNELS = (
+    *("lanczos1", "lanczos3", "lanczos5"),
+    *("gaussian", "box", "triangle", "keyscubic", "mitchellcubic"),
 )
+
+
+@pytest.mark.parametrize(*covering(1, kernel=KERNELS, antialias=[False, True]))
 def test_scale_and_translate(kernel, antialias):
     options = {"kernel_type": kernel, "antialias": antialias}
     forward = Composed("ScaleAndTranslate", ["float32", "int32", "float32", "float32"], **options)
@@ -100,9 +100,14 @@ def test_scale_and_translate(kernel, antialias):
             gradient.check(floats(image[0], *size, image[3]), floats(*image), *placed)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
-@pytest.mark.parametrize("interpolation", ["NEAREST", "BILINEAR"])
-@pytest.mark.parametrize("fill_mode", ["CONSTANT", "NEAREST", "REFLECT", "WRAP"])
+@pytest.mark.parametrize(
+    *covering(
+        2,
+        dtype=["float32", "float16", "uint8"],
+        interpolation=["NEAREST", "BILINEAR"],
+        fill_mode=["CONSTANT", "NEAREST", "REFLECT", "WRAP"],
+    )
+)
 def test_projective_transform(fill_mode, interpolation, dtype):
     composed = Composed(
         "ImageProjectiveTransformV3",

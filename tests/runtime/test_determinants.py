@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.runtime.compositions import COMPOSITIONS
+from tests.grids import covering
 
 SHAPES = [(1, 1), (3, 3), (5, 4, 4), (2, 3, 6, 6)]
 SPECIAL = [
@@ -31,10 +32,11 @@ def strategy():
     config.reset_ipu_configuration()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize(
-    "values", [*(matrices(*shape) for shape in SHAPES), *SPECIAL], ids=lambda v: str(np.shape(v))
-)
+VALUES = {str(shape): matrices(*shape) for shape in SHAPES}
+VALUES |= {f"special {number}": values for number, values in enumerate(SPECIAL)}
+
+
+@pytest.mark.parametrize(*covering(1, jit_compile=[False, True], values=VALUES))
 def test_eliminations_give_the_determinants_of_tensorflow(values, jit_compile):
     @tf.function(jit_compile=jit_compile)
     def eliminated(x):

@@ -15,6 +15,7 @@ from ipu_tf.runtime import hlo, hlo_region
 from ipu_tf.runtime.uncompilable import UncompilableProgram
 from tests.compiler import modules
 from tests.compiler.modules import traced
+from tests.grids import mostly_slow
 
 X = np.ones((4, 8), "float32")
 
@@ -32,8 +33,12 @@ def variable(*shape, **options):
     return tf.Variable(np.ones(shape, "float32"), **options)
 
 
+# One network of each kind of layer.
+FAST_STEPS = ["cifar10", "transformer", "embedding", "mixed_precision", "gru"]
+
+
 class TestKerasSteps:
-    @pytest.mark.parametrize("name", modules.NAMES)
+    @pytest.mark.parametrize("name", mostly_slow(modules.NAMES, FAST_STEPS))
     def test_every_tile_op_is_a_contraction(self, name):
         step = modules.step_of(name)
         found = collections.Counter(i.opcode for i in instructions(step.module))
@@ -42,7 +47,7 @@ class TestKerasSteps:
         assert found["dot"] == families["matmul"]
         assert found["convolution"] == sum(families.values()) - families["matmul"]
 
-    @pytest.mark.parametrize("name", modules.NAMES)
+    @pytest.mark.parametrize("name", mostly_slow(modules.NAMES, FAST_STEPS))
     def test_parameters(self, name):
         module = modules.module(name)
         by_role = collections.defaultdict(list)

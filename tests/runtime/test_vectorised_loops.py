@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config, ops
+from tests.grids import mostly_slow
 
 
 def random(*shape, seed=0):
@@ -152,7 +153,14 @@ def loops_in(function):
     return [node.name for node in nodes if node.op in ("While", "StatelessWhile")]
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = {
+    *("rows_transposed", "columns_transposed", "einsum_of_both", "depthwise_filters"),
+    *("gradients_of_depthwise", "jacobian_of_convolution"),
+    *("hessian_of_convolution", "hessian_of_depthwise"),
+}
+
+
+@pytest.mark.parametrize("name", mostly_slow(list(CASES), fast=CASES.keys() - SLOW))
 def test_values_and_gradients_equal_stock_without_loops(name):
     fn, *args = CASES[name]
     strategy = IPUStrategy(enable_keras_extensions=False)

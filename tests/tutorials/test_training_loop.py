@@ -75,7 +75,11 @@ def test_mixed_precision_ends_with_types_and_scale(capsys):
 
 @pytest.mark.parametrize(
     ("tutorial", "stages"),
-    [(pipelining_sequential, 2), (pipelining_functional, 4), (pipelining_subclass, 2)],
+    [
+        pytest.param(pipelining_sequential, 2, marks=pytest.mark.slow),
+        (pipelining_functional, 4),
+        pytest.param(pipelining_subclass, 2, marks=pytest.mark.slow),
+    ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_pipelining_ends_with_the_timeline_of_stages_and_their_bubbles(tutorial, stages, capsys):

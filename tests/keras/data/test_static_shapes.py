@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, scopes
+from tests.grids import covering
 from tests.keras.small_models import CLASSES, FEATURES, compile_model
 
 
@@ -43,8 +44,7 @@ def batches_of(count, batch_size):
     return dataset.batch(batch_size, drop_remainder=True)
 
 
-@pytest.mark.parametrize("as_dataset", [True, False])
-@pytest.mark.parametrize("steps_per_execution", [1, 4])
+@pytest.mark.parametrize(*covering(1, as_dataset=[True, False], steps_per_execution=[4, 1]))
 def test_each_shape_is_traced_once(watched, steps_per_execution, as_dataset):
     traces = []
     model = watched(traces, steps_per_execution)

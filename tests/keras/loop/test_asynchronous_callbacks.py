@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf.keras.loop.step_results import StepResults
+from tests.grids import mostly_slow
 from tests.keras.equivalence import BATCH, samples, strategy_of
 from tests.keras.small_models import CLASSES, FEATURES, compile_model
 
@@ -17,7 +18,7 @@ STEPS = 12  # More than are prepared ahead of the device.
 WAIT = 20  # Seconds, after which a test has failed.
 
 
-@pytest.fixture(params=[1, 2], ids="replicas={}".format)
+@pytest.fixture(params=mostly_slow({"replicas=1": 1, "replicas=2": 2}, fast=["replicas=2"]))
 def replicas(request):
     yield request.param
     config.reset_ipu_configuration()

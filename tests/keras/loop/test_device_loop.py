@@ -12,11 +12,12 @@ import tensorflow as tf
 from ipu_tf import IPUStrategy, config, scopes, utils
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.loop import jitting
+from tests.grids import covering, mostly_slow
 from tests.keras.equivalence import batches, samples, strategy_of
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def worth_compiling(monkeypatch):
     """Has XLA compile loops of any length."""
     monkeypatch.setattr(jitting, "JITTED_STEPS", 0)
@@ -67,7 +68,8 @@ NETWORKS = {
 }
 
 
-def trained(strategy, network, steps_per_execution, optimizer="adam", **options):
+def fitted(strategy, network, steps_per_execution, optimizer="adam", **options):
+    """Returns a model, the dataset that it was trained on, and its logs."""
     keras.utils.set_random_seed(7)
     with strategy.scope():
         model = compile_model(
@@ -77,10 +79,19 @@ def trained(strategy, network, steps_per_execution, optimizer="adam", **options)
         model.set_gradient_accumulation_options(**options)
     dataset = batches(samples(96), 4)
     history = model.fit(dataset, epochs=2, shuffle=False, verbose=0, validation_data=dataset)
-    return model, history.history, model.predict(dataset, verbose=0)
+    return model, dataset, history.history
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+def trained(*args, **kwargs):
+    """Returns a trained model, its logs and its predictions."""
+    model, dataset, logs = fitted(*args, **kwargs)
+    return model, logs, model.predict(dataset, verbose=0)
+
+
+@pytest.mark.usefixtures("worth_compiling")
+@pytest.mark.parametrize(
+    "network", mostly_slow(list(NETWORKS), fast=["with dropout", "convolutional"])
+)
 def test_the_loop_equals_single_steps_to_the_bit(strategy, network):
     looped, loop_logs, loop_outputs = trained(strategy, network, 12)
     stepped, step_logs, step_outputs = trained(strategy, network, 1)
@@ -90,18 +101,25 @@ def test_the_loop_equals_single_steps_to_the_bit(strategy, network):
     np.testing.assert_array_equal(loop_outputs, step_outputs)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.usefixtures("worth_compiling")
+@pytest.mark.parametrize("network", mostly_slow(list(NETWORKS), fast=["with dropout"]))
 def test_accumulating_loops_of_any_length_are_equal_to_the_bit(strategy, network):
     accumulation = {"gradient_accumulation_steps_per_replica": 4}
-    long, long_logs, _ = trained(strategy, network, 24, **accumulation)
-    short, short_logs, _ = trained(strategy, network, 4, **accumulation)
+    long, _, long_logs = fitted(strategy, network, 24, **accumulation)
+    short, _, short_logs = fitted(strategy, network, 4, **accumulation)
     for long_weight, short_weight in zip(long.get_weights(), short.get_weights(), strict=True):
         np.testing.assert_array_equal(long_weight, short_weight)
     assert long_logs == short_logs
 
 
+@pytest.mark.usefixtures("worth_compiling")
 @pytest.mark.parametrize(
-    ("network", "jitted"), [("dense", True), ("with dropout", True), ("convolutional", False)]
+    ("network", "jitted"),
+    [
+        pytest.param("dense", True, marks=pytest.mark.slow),
+        ("with dropout", True),
+        ("convolutional", False),
+    ],
 )
 def test_xla_compiles_the_loops_of_dense_networks(strategy, caplog, network, jitted):
     with caplog.at_level(logging.INFO, jitting.__name__):
@@ -114,6 +132,7 @@ def test_xla_compiles_the_loops_of_dense_networks(strategy, caplog, network, jit
         assert "IpuConv2D" in messages[0]
 
 
+@pytest.mark.usefixtures("worth_compiling")
 def test_large_networks_are_not_jitted(strategy, caplog, monkeypatch):
     monkeypatch.setattr(jitting, "MAX_JITTED_BYTES", 64)
     with caplog.at_level(logging.INFO, jitting.__name__):
@@ -121,6 +140,7 @@ def test_large_networks_are_not_jitted(strategy, caplog, monkeypatch):
     assert "bytes, more than 64" in caplog.records[0].getMessage()
 
 
+@pytest.mark.usefixtures("worth_compiling")
 def test_dropout_trains_the_same_in_loops_that_xla_compiles(strategy, monkeypatch):
     _, jitted_logs, jitted_outputs = trained(strategy, "with dropout", 12)
     monkeypatch.setattr(jitting, "MAX_JITTED_BYTES", -1)
@@ -149,6 +169,7 @@ def dropped(strategy):
     return model.predict(np.ones((48, FEATURES), "float32"), batch_size=4, verbose=0)
 
 
+@pytest.mark.usefixtures("worth_compiling")
 def test_dropout_draws_the_same_in_loops_that_xla_compiles(strategy, monkeypatch, caplog):
     with caplog.at_level(logging.INFO, jitting.__name__):
         jitted = dropped(strategy)
@@ -404,6 +425,7 @@ def test_callbacks_are_called_once_an_execution(strategy):
     ] * 2
 
 
+@pytest.mark.usefixtures("worth_compiling")
 def test_asynchronous_callbacks_are_called_once_a_step(strategy):
     stepwise = events_of(strategy, 1, asynchronous=False)
     asynchronous = events_of(strategy, 3, asynchronous=True)
@@ -538,6 +560,7 @@ def test_models_made_outside_have_no_such_methods():
     assert not hasattr(sequential(), "set_gradient_accumulation_options")
 
 
+@pytest.mark.usefixtures("worth_compiling")
 def test_stochastic_rounding_draws_the_same_bits_in_any_loop(strategy):
     policy = keras.dtype_policies.DTypePolicy("float16")
     layers = [
@@ -566,7 +589,7 @@ def test_stochastic_rounding_draws_the_same_bits_in_any_loop(strategy):
     assert any((six != seeded).any() for six, seeded in zip(looped, other, strict=True))
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 2])
+@pytest.mark.parametrize("steps_per_execution", mostly_slow([1, 2], fast=["2"]))
 def test_validation_of_replicas(steps_per_execution):
     keras.utils.set_random_seed(7)
     try:
@@ -585,8 +608,8 @@ def test_validation_of_replicas(steps_per_execution):
     assert loss == pytest.approx(float(model.compute_loss(y=y, y_pred=model(x))), rel=1e-5)
 
 
-@pytest.mark.parametrize("network", ["dense", "convolutional"])
-@pytest.mark.parametrize("label", [CLASSES, -1])
+@pytest.mark.usefixtures("worth_compiling")
+@pytest.mark.parametrize(*covering(1, label=[CLASSES, -1], network=["dense", "convolutional"]))
 def test_labels_out_of_range_fail_before_they_destroy_weights(strategy, network, label):
     x, y = samples(48)
     y[30] = label

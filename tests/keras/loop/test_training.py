@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf.keras
+from tests.grids import mostly_slow
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
 
@@ -79,7 +80,7 @@ def dataset_of(x, y, batch_size):
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(batch_size, drop_remainder=True)
 
 
-@pytest.mark.parametrize("in_scope", [True, False])
+@pytest.mark.parametrize("in_scope", mostly_slow([True, False], fast=["True"]))
 def test_datasets(strategy, data, in_scope):
     ours, stock = pair(strategy, lambda: seeded(sequential))
     dataset = dataset_of(*data, 16)
@@ -130,7 +131,7 @@ def test_tensors_and_weights(strategy, data):
     check_same_logs(logs.history, stock_logs.history)
 
 
-@pytest.mark.parametrize("as_dataset", [True, False])
+@pytest.mark.parametrize("as_dataset", mostly_slow([True, False], fast=["True"]))
 def test_class_weights(strategy, data, as_dataset):
     x, y = data
     ours, stock = pair(strategy, lambda: seeded(sequential))
@@ -155,7 +156,7 @@ def two_inputs_two_outputs():
     )
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
+@pytest.mark.parametrize("steps_per_execution", mostly_slow([1, 3], fast=["3"]))
 def test_structures_of_inputs_and_outputs(strategy, steps_per_execution):
     random = np.random.default_rng(3)
     x = {name: random.normal(size=(24, n)).astype("float32") for name, n in (("a", 2), ("b", 3))}
@@ -202,7 +203,7 @@ class Recorder(keras.callbacks.Callback):
         self.events.append(("predict", batch))
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
+@pytest.mark.parametrize("steps_per_execution", mostly_slow([1, 3], fast=["3"]))
 def test_callbacks_see_the_batches_of_stock_keras(strategy, data, steps_per_execution):
     x, y = data
     recorders = []
@@ -329,7 +330,7 @@ def test_eager_functions_are_refused(strategy, data):
         tf.config.run_functions_eagerly(False)
 
 
-@pytest.mark.parametrize("wrapped", [True, False])
+@pytest.mark.parametrize("wrapped", mostly_slow([True, False], fast=["True"]))
 def test_an_optimizer_made_outside_of_the_scope(strategy, data, wrapped):
     x, y = data
     optimizer = keras.optimizers.SGD(0.1, momentum=0.9)

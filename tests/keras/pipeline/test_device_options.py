@@ -6,6 +6,7 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from tests.grids import covering
 from tests.keras.small_models import CLASSES, FEATURES
 
 BATCH = 16
@@ -150,8 +151,7 @@ class TestRecomputation:
         RecomputationMode.RecomputeAndBackpropagateInterleaved,
     )
 
-    @pytest.mark.parametrize("mode", MODES)
-    @pytest.mark.parametrize("schedule", PipelineSchedule)
+    @pytest.mark.parametrize(*covering(1, mode=MODES, schedule=list(PipelineSchedule)))
     def test_every_mode_recomputes_under_every_schedule(self, strategy, schedule, mode):
         kept = pipelined(strategy, 3, 12, pipeline_schedule=schedule)
         again = pipelined(strategy, 3, 12, pipeline_schedule=schedule, recomputation_mode=mode)

@@ -7,6 +7,7 @@ import pytest
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras.optimizers import ALSOptimizer
 from ipu_tf.ops.pipelining_ops import PipelineSchedule
+from tests.grids import mostly_slow
 from tests.keras.equivalence import BATCH, ScaledLoss, batches, samples
 from tests.keras.small_models import CLASSES, FEATURES
 
@@ -70,7 +71,7 @@ def check_each_stage_updates_its_own_weights(pipeline):
     assert max(c.bytes for c in pipeline.crossings if c.phase == "update") <= 8
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", mostly_slow(list(OPTIMIZERS), fast=["clipped", "accumulating"]))
 def test_two_stages_train_as_stock_keras(name):
     def scaled():
         return keras.optimizers.LossScaleOptimizer(OPTIMIZERS[name](), initial_scale=2.0**10)

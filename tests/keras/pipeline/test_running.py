@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf.ops.pipelining_ops import PipelineSchedule
+from tests.grids import mostly_slow
 from tests.keras.equivalence import BATCH, batches, samples, strategy_of
 from tests.keras.pipelined_models import KINDS, functional, schedule_for
 from tests.keras.small_models import CLASSES, FEATURES, compile_model
@@ -22,7 +23,7 @@ def strategy():
     config.reset_ipu_configuration()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=mostly_slow(list(KINDS), fast=["functional"]))
 def model(strategy, request):
     keras.utils.set_random_seed(7)
     with strategy.scope():
@@ -203,7 +204,7 @@ def pipelined(strategy, **options):
     return model
 
 
-@pytest.mark.parametrize("dtype", [None, "float16"])
+@pytest.mark.parametrize("dtype", mostly_slow([None, "float16"], fast=["float16"]))
 def test_accumulated_metrics_are_those_of_all_micro_batches(strategy, dtype):
     accumulated = {"accumulate_outfeed": True, "accumulate_outfeed_dtype": dtype}
     logs, expected = [], []

@@ -9,6 +9,7 @@ from ipu_tf import config
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.replication.accumulation import GradientAccumulator
+from tests.grids import mostly_slow
 from tests.keras.equivalence import (
     BATCH,
     ScaledLoss,
@@ -46,11 +47,19 @@ def stock_after(factor=1.0, updates=2, build=sequential, optimizer=None):
     return stock
 
 
-@pytest.mark.parametrize("method", ["mean", "MEAN", Method.MEAN, "Running_Mean"])
+@pytest.mark.parametrize(
+    "method", mostly_slow(["mean", "MEAN", Method.MEAN, "Running_Mean"], fast=["Running_Mean"])
+)
 def test_methods_go_by_any_of_their_names(model, method):
     model.set_gradient_accumulation_options(G, method)
     fit(model)
     check_weights(model, stock_after())
+
+
+@pytest.mark.parametrize("method", ["mean", "MEAN", Method.MEAN])
+def test_names_of_a_method_are_equal(model, method):
+    model.set_gradient_accumulation_options(G, method)
+    assert model._accumulation().reduction_method is Method.MEAN
 
 
 def test_gradients_are_summed_by_default(model):
@@ -68,7 +77,7 @@ def test_logs_are_running_metrics_over_all_micro_batches(model):
     assert history["accuracy"] == [pytest.approx(accuracy)]
 
 
-@pytest.mark.parametrize("method", ["sum", "mean", "running_mean"])
+@pytest.mark.parametrize("method", mostly_slow(["sum", "mean", "running_mean"], fast=["mean"]))
 def test_float16_accumulators(model, method):
     model.set_gradient_accumulation_options(G, method, dtype=tf.float16)
     fit(model)
@@ -91,7 +100,12 @@ def test_the_dtype_of_accumulators():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "accumulated"), [(None, "float16"), ("float32", "float32"), ("bfloat16", "bfloat16")]
+    ("dtype", "accumulated"),
+    [
+        (None, "float16"),
+        pytest.param("float32", "float32", marks=pytest.mark.slow),
+        pytest.param("bfloat16", "bfloat16", marks=pytest.mark.slow),
+    ],
 )
 def test_the_optimizer_gets_gradients_in_the_type_of_the_accumulators(strategy, dtype, accumulated):
     seen = set()
@@ -156,7 +170,9 @@ def test_embeddings(strategy):
     check_weights(ours, stock)
 
 
-@pytest.mark.parametrize("optimizer", ["RMSprop", "AdamW", "Adagrad", "Lamb"])
+@pytest.mark.parametrize(
+    "optimizer", mostly_slow(["RMSprop", "AdamW", "Adagrad", "Lamb"], fast=["Lamb"])
+)
 def test_any_optimizer(strategy, optimizer):
     make = getattr(keras.optimizers, optimizer)
     keras.utils.set_random_seed(7)
@@ -220,7 +236,7 @@ def test_an_execution_is_a_number_of_updates(model):
     assert model.predict(data, verbose=0).shape == (BATCH * 8, CLASSES)
 
 
-@pytest.mark.parametrize("method", ["sum", "mean", "running_mean"])
+@pytest.mark.parametrize("method", mostly_slow(["sum", "mean", "running_mean"], fast=["sum"]))
 def test_a_single_batch_is_that_of_an_update(model, method):
     model.set_gradient_accumulation_options(G, method)
     x, y = samples(BATCH * G * 2)
@@ -265,7 +281,7 @@ def test_a_single_batch_has_whole_micro_batches(model):
         model.train_on_batch(*samples(6))
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("wrapped", mostly_slow([False, True], fast=["True"]))
 def test_optimizers_with_a_minimize_of_their_own_are_refused(model, wrapped):
     class Own(keras.optimizers.SGD):
         def minimize(self, loss):

@@ -11,6 +11,7 @@ from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 from ipu_tf.keras.replication import replica_state
 from ipu_tf.keras.replication.replica_state import ReplicaState
+from tests.grids import covering, mostly_slow
 from tests.keras.equivalence import BATCH, batches, check_weights, samples, strategy_of
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
@@ -52,7 +53,7 @@ def test_the_device_of_the_strategy_counts():
     assert replica_state.replication_factor(IPUStrategy("/device:IPU:1")) == 4
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
+@pytest.mark.parametrize("steps_per_execution", mostly_slow([1, 3], fast=["3"]))
 def test_a_step_takes_a_batch_for_each_replica(steps_per_execution, caplog):
     ours = replicated(2, steps_per_execution=steps_per_execution)
     with caplog.at_level(logging.INFO, "ipu_tf"):
@@ -193,7 +194,7 @@ def test_shuffled_arrays_are_seen_whole():
     assert seen != list(range(16))
 
 
-@pytest.mark.parametrize("ipus", [2, 4])
+@pytest.mark.parametrize("ipus", mostly_slow([2, 4], fast=["4"]))
 def test_predictions_are_in_the_order_of_the_data(ipus):
     model = replicated(ipus, steps_per_execution=2)
     x, _ = samples(BATCH * 8)
@@ -212,8 +213,7 @@ def replica_losses(model, replicas, steps):
     return losses.mean(axis=0)
 
 
-@pytest.mark.parametrize("method", Reduction)
-@pytest.mark.parametrize("steps_per_execution", [1, 2])
+@pytest.mark.parametrize(*covering(1, method=list(Reduction), steps_per_execution=[2, 1]))
 def test_logs_of_replicas_are_reduced(method, steps_per_execution):
     replicas, steps = 4, 4
     model = replicated(
@@ -265,7 +265,7 @@ def test_asynchronous_callbacks_see_every_replica(method, calls):
     np.testing.assert_allclose(last, each, rtol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["none", "mean"])
+@pytest.mark.parametrize("method", mostly_slow(["none", "mean"], fast=["none"]))
 def test_asynchronous_callbacks_see_the_predictions_of_every_replica(method):
     seen, outputs = [], []
 
@@ -315,7 +315,7 @@ def grouped(ipus, group):
     return IPUStrategy()
 
 
-@pytest.mark.parametrize("group", [1, 2, 4])
+@pytest.mark.parametrize("group", mostly_slow([1, 2, 4], fast=["2"]))
 def test_statistics_of_batch_norm_are_those_of_a_group(group):
     keras.utils.set_random_seed(7)
     with grouped(4, group).scope():
@@ -339,7 +339,7 @@ def test_batch_norm_over_all_replicas_equals_the_big_batch():
     check_weights(ours, stock)
 
 
-@pytest.mark.parametrize("group", [2, 4])
+@pytest.mark.parametrize("group", mostly_slow([2, 4], fast=["2"]))
 def test_metrics_of_a_group_are_those_of_its_replicas(group):
     with grouped(4, group).scope():
         model = compile_model(sequential(), optimizer=keras.optimizers.SGD(0.0))

@@ -8,6 +8,7 @@ import tensorflow as tf
 import ipu_tf.keras
 from ipu_tf.keras import PipelineStage
 from ipu_tf.profile import figures
+from tests.grids import covering, mostly_slow
 from tests.keras.equivalence import batches, check_weights, samples, strategy_of
 from tests.keras.models_with_steps import (
     AdversarialPair,
@@ -34,8 +35,9 @@ def check_logs(ours, stock):
         np.testing.assert_allclose(ours[name], values, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 3])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    *covering(1, steps_per_execution=[1, 3], kind={kind.__name__: kind for kind in KINDS})
+)
 def test_training_equals_stock_keras(strategy, kind, steps_per_execution):
     dataset = batches(data_of(kind), 8)
     stock = compiled(kind)
@@ -118,7 +120,9 @@ def extended(base):
     return Extended
 
 
-@pytest.mark.parametrize("base", [Net, keras.Sequential])
+@pytest.mark.parametrize(
+    "base", mostly_slow({"net": Net, "sequential": keras.Sequential}, fast=["net"])
+)
 def test_a_step_may_add_to_that_of_keras(strategy, base):
     def make():
         keras.utils.set_random_seed(7)
@@ -151,7 +155,10 @@ def test_a_step_may_be_set_on_the_model(strategy, method):
     assert program.name == f"{model.name}.{STEPS[method]}"
 
 
-@pytest.mark.parametrize("kind", [AdversarialPair, Distiller])
+@pytest.mark.parametrize(
+    "kind",
+    mostly_slow({"pair": AdversarialPair, "distiller": Distiller}, fast=["distiller"]),
+)
 def test_optimizers_may_be_made_outside_of_the_scope(strategy, kind):
     dataset = batches(data_of(kind), 24)
     stock = compiled(kind)

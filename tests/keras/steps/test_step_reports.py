@@ -10,6 +10,7 @@ from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config
 from ipu_tf.compiler.device_program import on_one_ipu
 from ipu_tf.profile import figures
 from ipu_tf.runtime import device_programs
+from tests.grids import covering
 from tests.keras.equivalence import BATCH, batches, samples, strategy_of
 from tests.keras.pipelined_models import KINDS
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
@@ -37,6 +38,18 @@ def fitted(replicas=1, micro_batches=1, *, build=sequential, updates=1, **option
     return model, strategy.report()
 
 
+@pytest.fixture(scope="module")
+def of_two_replicas():
+    """A model and the report of its fit, which tests only read."""
+    return fitted(2, 4)
+
+
+@pytest.fixture(scope="module")
+def of_one_replica():
+    """A model and the report of its fit, which tests only read."""
+    return fitted(1, 4)
+
+
 def step_of(report):
     """Returns the only program of a report, which is one of several batches."""
     (program,) = report.programs
@@ -47,12 +60,17 @@ def bytes_of(step, category):
     return int(step.ipus[0].memory.always_live[category].sum())
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize(
-    ("micro_batches", "method", "dtype"),
-    [(4, "sum", None), (4, "mean", tf.float16), (2, "running_mean", None), (1, "sum", None)],
-)
-def test_an_estimate_equals_the_report_of_a_fit(replicas, micro_batches, method, dtype):
+ACCUMULATION = {
+    "half": (4, "mean", tf.float16),
+    "sum": (4, "sum", None),
+    "running mean": (2, "running_mean", None),
+    "none": (1, "sum", None),
+}
+
+
+@pytest.mark.parametrize(*covering(1, replicas=[2, 1], accumulation=ACCUMULATION))
+def test_an_estimate_equals_the_report_of_a_fit(replicas, accumulation):
+    micro_batches, method, dtype = accumulation
     model, report = fitted(
         replicas, micro_batches, gradient_accumulation_reduction_method=method, dtype=dtype
     )
@@ -69,8 +87,7 @@ def test_an_estimate_equals_the_report_of_a_fit(replicas, micro_batches, method,
         np.testing.assert_array_equal(mine.memory.live_bytes, others.memory.live_bytes)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(*covering(1, replicas=[1, 2], kind=list(KINDS)))
 def test_an_estimate_of_a_pipeline_equals_the_report_of_its_fit(kind, replicas):
     strategy = strategy_of(2 * replicas)
     with strategy.scope():
@@ -89,16 +106,16 @@ def test_an_estimate_of_a_pipeline_equals_the_report_of_its_fit(kind, replicas):
     assert sum(bytes_of(step, "accumulators") for step in (one, other)) > 0
 
 
-def test_a_fit_is_one_program_named_after_the_step():
-    model, report = fitted(2, 4)
+def test_a_fit_is_one_program_named_after_the_step(of_two_replicas):
+    model, report = of_two_replicas
     (program,) = report.programs
     assert program.name == f"{model.name}.train_step"
     assert report.complete
     assert len(program.tile_ops) == 5
 
 
-def test_the_cycles_are_those_of_all_micro_batches_the_all_reduce_and_the_update():
-    step = step_of(fitted(2, 4)[1])
+def test_the_cycles_are_those_of_all_micro_batches_the_all_reduce_and_the_update(of_two_replicas):
+    step = step_of(of_two_replicas[1])
     (stage,) = step.stages
     assert step.timeline.cycles == 4 * stage.micro_batch_cycles
     assert step.all_reduce_cycles > 0
@@ -108,8 +125,8 @@ def test_the_cycles_are_those_of_all_micro_batches_the_all_reduce_and_the_update
     assert step.timeline.bubble_share == 0
 
 
-def test_one_replica_has_nothing_to_reduce():
-    alone, four = (step_of(fitted(replicas, 4)[1]) for replicas in (1, 4))
+def test_one_replica_has_nothing_to_reduce(of_one_replica):
+    alone, four = step_of(of_one_replica[1]), step_of(fitted(4, 4)[1])
     assert alone.all_reduce_cycles == 0
     assert four.all_reduce_cycles > 0
     assert alone.timeline.cycles == four.timeline.cycles
@@ -209,8 +226,8 @@ def test_the_text_says_what_an_update_is_made_of():
     assert share.endswith("%")
 
 
-def test_layers_count_every_micro_batch():
-    step = step_of(fitted(1, 4)[1])
+def test_layers_count_every_micro_batch(of_one_replica):
+    step = step_of(of_one_replica[1])
     (stage,) = step.stages
     once = {layer.layer: layer for layer in figures.layers(on_one_ipu(stage.program, system=""))}
     for layer in figures.layers(step):
@@ -219,8 +236,8 @@ def test_layers_count_every_micro_batch():
     assert sum(layer.cycles for layer in figures.layers(step)) == step.cycles
 
 
-def test_a_file_gives_the_report_back(tmp_path):
-    _, report = fitted(2, 4)
+def test_a_file_gives_the_report_back(tmp_path, of_two_replicas):
+    _, report = of_two_replicas
     path = tmp_path / "report.json"
     report.to_json(path)
     assert ipu_tf.Report.from_json(path).summary() == report.summary()
