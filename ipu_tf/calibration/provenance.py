@@ -216,6 +216,12 @@ CONSTANTS = (
         how="the rule by which poplibs' planner charges swapped operands",
     ),
     Constant(
+        name="inputs that a strided 1 x 1 convolution skips",
+        value="their gradients are multiplied as zeros, or filled in at the end, as is cheaper",
+        status="stated",
+        how="dilation after the convolution, a transform of poplibs' planner; its copy modelled",
+    ),
+    Constant(
         name="stages of an addition of partials",
         value=" and ".join(map(str, STAGED_DEPTHS)) + " partials from which there is one more",
         status="stated",

@@ -217,6 +217,20 @@ class ConvShape:
         return met, ratio
 
     @property
+    def undilated(self) -> ConvShape | None:
+        """The gradient at the inputs that a window reads, if the others are zero; else None.
+
+        A strided convolution of 1 x 1 skips inputs. Their gradients can be filled in after the
+        multiplication (poplibs: dilation after the convolution).
+        """
+        is_skipping = self.kernel_rows * self.kernel_columns == 1 < math.prod(self.strides)
+        if self.pass_ != "input_gradient" or not is_skipping or any(self.padding):
+            return None
+        return dataclasses.replace(
+            self, in_rows=self.out_rows, in_columns=self.out_columns, strides=(1, 1)
+        )
+
+    @property
     def rearranged(self) -> tuple[bool, bool]:
         """Whether the left and the right input change their layout before the multiplication.
 

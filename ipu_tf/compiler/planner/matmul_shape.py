@@ -51,6 +51,11 @@ class MatMulShape:
         return "reduction"
 
     @property
+    def undilated(self) -> None:
+        """None: a matmul skips no element."""
+        return None
+
+    @property
     def rearranged(self) -> tuple[bool, bool]:
         """Whether the left and the right input change their layout before the multiplication.
 

@@ -18,6 +18,7 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     at the peak of the method (with channels filled up if the method does so), and the
     transposition of operands.
     """
+    shape = shape.undilated or shape
     block = largest_block(shape, plans.splits, plans.grain)
     operands = shape.operands(block)
     left = operands.left - ceil_div(operands.left, plans.tile_parts(shape.left_shared_by))
@@ -44,6 +45,7 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
 
 def least_cycles_by(method: str, shape: OpShape, partials: str, target: Target) -> int:
     """Returns a lower bound for all plans of a method: every tile multiplies at its peak."""
+    shape = shape.undilated or shape
     work = shape.work(shape.extents, partials)
     macs = work.groups * work.positions * work.in_channels * work.taps * work.out_channels
     peak = METHODS[method].peak_macs_per_cycle(shape.dtype, partials, target)

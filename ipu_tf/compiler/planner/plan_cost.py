@@ -29,7 +29,7 @@ from ipu_tf.machine.contractions import METHODS, add_in_place_cycles, reduce_cyc
 from ipu_tf.machine.cost import Cost, Count, ceil_div
 from ipu_tf.machine.exchange import paired_phase_cycles, phase_cycles
 from ipu_tf.machine.target import Target
-from ipu_tf.machine.vertices.convert import convert
+from ipu_tf.machine.vertices.convert import convert, fill
 from ipu_tf.machine.vertices.movement import copy, dynamic_slice, dynamic_update, transpose
 
 STAGED_DEPTHS = (16, 125)
@@ -69,12 +69,47 @@ def plan_cost(shape: OpShape, plan: Plan | Candidates, target: Target) -> Count:
 def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tuple[Phase, ...]:
     """Returns the phases of plans, in the order they run; phases without work cost nothing.
 
+    If windows skip elements of the result, their zeros are multiplied, or filled in at the end,
+    whichever is cheaper.
+
     Args:
         shape: The op.
         plan: A plan, or candidates.
         target: The machine.
     """
     plans = plan if isinstance(plan, Candidates) else Candidates.of(plan)
+    phases = _phases(shape, plans, target)
+    undilated = shape.undilated
+    if undilated is None:
+        return phases
+    dilated = (*_phases(undilated, plans, target), _dilate(shape, undilated, plans, target))
+    phases = (*phases, Phase(name="dilate", cost=Cost()))
+    is_cheaper = _total_cycles(dilated) < _total_cycles(phases)
+    return tuple(
+        _either(is_cheaper, one, other) for one, other in zip(dilated, phases, strict=True)
+    )
+
+
+def _total_cycles(phases: tuple[Phase, ...]) -> Count:
+    return sum(phase.total_cycles for phase in phases)
+
+
+def _either(chosen: Count, one: Phase, other: Phase) -> Phase:
+    """Returns one phase where `chosen`, and the other one elsewhere."""
+    return Phase(
+        name=one.name,
+        cost=Cost(
+            compute_cycles=np.where(chosen, one.cost.compute_cycles, other.cost.compute_cycles),
+            exchange_cycles=np.where(chosen, one.cost.exchange_cycles, other.cost.exchange_cycles),
+            sync_cycles=np.where(chosen, one.cost.sync_cycles, other.cost.sync_cycles),
+        ),
+        repeats=np.where(chosen, one.repeats, other.repeats),
+        received_bytes=np.where(chosen, one.received_bytes, other.received_bytes),
+    )
+
+
+def _phases(shape: OpShape, plans: Candidates, target: Target) -> tuple[Phase, ...]:
+    """Returns the phases of plans that multiply every element of the result."""
     blocks = plan_blocks(shape, plans, target)
     multiply = _multiply(shape, plans, blocks, target)
     reduce = _reduce(shape, plans, blocks, target)
@@ -224,6 +259,17 @@ def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target)
         cost=_computed(np.where((depth == 1) | (in_steps > 1), cycles, 0), target),
         repeats=plans.steps // in_steps,
     )
+
+
+def _dilate(shape: OpShape, undilated: OpShape, plans: Candidates, target: Target) -> Phase:
+    """The zeros of a result, and the copy of the computed elements between them."""
+    blocks, computed = (plan_blocks(each, plans, target) for each in (shape, undilated))
+    dtype = _XLA_NAMES[shape.dtype]
+    zeros = fill(_result_share(shape, plans, blocks), dtype, target).cycles
+    elements = _result_share(undilated, plans, computed)
+    piece = blocks.block[shape.column_split]
+    copied = copy(elements, dtype, target, piece_elements=piece).cycles
+    return Phase(name="dilate", cost=_computed(zeros + copied, target), repeats=plans.steps)
 
 
 def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Count:
