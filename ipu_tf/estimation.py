@@ -157,7 +157,7 @@ def _strategy() -> IPUStrategy:
     around = tf.distribute.get_strategy()
     if not isinstance(around, IPUStrategy):
         raise ValueError(
-            "`estimate` is called in the scope of a strategy that is no IPUStrategy. Call it "
+            "`estimate` is called in the scope of a strategy that is not an IPUStrategy. Call it "
             f"outside of that scope. Received: {around!r}."
         )
     return around

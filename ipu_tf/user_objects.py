@@ -36,7 +36,7 @@ def named(path: str, kind: str) -> Any:
         found: Any = _of_file(source, attribute) if is_file else _of_name(source, attribute)
     except SyntaxError as error:
         where = f"{error.filename}, line {error.lineno}"
-        raise UsageError(f"{where} is no Python: {error.msg}. Correct it.") from error
+        raise UsageError(f"{where} is not valid Python: {error.msg}. Correct it.") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if found is None:
@@ -74,7 +74,7 @@ def _of_file(source: str, attribute: str) -> ModuleType:
     # Not the file's own name: an installed module may have it.
     spec = importlib.util.spec_from_file_location(f"user_file_{path.stem}", path.resolve())
     if spec is None or spec.loader is None:  # Cannot happen for files that end in ".py".
-        raise UsageError(f"file '{source}' is no Python.")
+        raise UsageError(f"file '{source}' is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # Dataclasses and pickle look for it there.
     try:
@@ -97,4 +97,4 @@ def _search_first(folder: str) -> None:
 
 
 def _lacking(what: str, error: ModuleNotFoundError) -> UsageError:
-    return UsageError(f"{what} needs '{error.name}', which is missing.")
+    return UsageError(f"{what} imports '{error.name}', which is not installed.")

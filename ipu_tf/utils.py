@@ -135,7 +135,7 @@ def _ordinal(ipu_device: str) -> int:
     match = _DEVICE.fullmatch(ipu_device) if isinstance(ipu_device, str) else None
     if match is None or int(match[1]) >= devices:
         raise ValueError(
-            f"There is no IPU device of that name: the configured ones are /device:IPU:0 to "
+            f"No IPU device has this name: the configured ones are /device:IPU:0 to "
             f"/device:IPU:{devices - 1}. Received: {ipu_device!r}."
         )
     return int(match[1])

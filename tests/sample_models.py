@@ -30,7 +30,7 @@ def without_static_shape():
 
 
 class Subclass(keras.Model):
-    """A model that does not say what it takes."""
+    """A model that does not declare its inputs."""
 
     def __init__(self):
         super().__init__(name="subclass")

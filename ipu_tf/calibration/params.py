@@ -26,7 +26,7 @@ def number(record: MeasuredPoint, *names: str, default: float | None = None) -> 
     """Returns the first parameter of those names; a text may go on after its number.
 
     Raises:
-        CannotPredict: There is none of them and no default, or it is no number of a measurement.
+        CannotPredict: There is none of them and no default, or it is not a number of a measurement.
     """
     for name in names:
         value = record.params.get(name)
@@ -34,7 +34,7 @@ def number(record: MeasuredPoint, *names: str, default: float | None = None) -> 
             continue
         found = leading_number(value)
         if found is None:
-            raise CannotPredict(f"the parameter {name!r} is no number")
+            raise CannotPredict(f"the parameter {name!r} is not a number")
         if is_out_of_range(found):
             raise CannotPredict(f"the parameter {name!r} is out of range")
         return found
@@ -85,7 +85,7 @@ def target_of(record: MeasuredPoint) -> Target:
     """Returns the chip that was measured, with the clock that the record states.
 
     Raises:
-        CannotPredict: The record states a clock that is no number.
+        CannotPredict: The record states a clock that is not a number.
         ValueError: The chip is unknown.
     """
     chip = target(record.chip.lower())

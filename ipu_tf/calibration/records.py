@@ -179,8 +179,8 @@ def _check_params(params: Mapping[str, Any], where: str) -> None:
     for name, value in params.items():
         if is_out_of_range(value):
             raise RecordError(
-                f"{where}: the parameter {name!r} is no size of a measurement: write a number of "
-                f"at most {LARGEST:,}. Received: {str(value)[:40]}."
+                f"{where}: the parameter {name!r} is not the size of a measurement: write a "
+                f"number of at most {LARGEST:,}. Received: {str(value)[:40]}."
             )
 
 

@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace) -> int:
                 insights=options.insights,
             )
     except UnsupportedOpcodeError as error:
-        raise UsageError(f"{error}\nHere: --unsupported warn") from error
+        raise UsageError(f"{error}\nOn the command line: --unsupported warn") from error
     except (TypeError, ValueError) as error:
         raise UsageError(error) from error
     if options.json == _STANDARD_OUTPUT:
@@ -88,8 +88,8 @@ def _run(options: argparse.Namespace) -> int:
 
 ESTIMATE = Command(
     name="estimate",
-    summary="print what a step of a Keras model costs",
-    description="Prints what a step of a Keras model costs on the machine. Nothing is run.",
+    summary="print the cost of a step of a Keras model",
+    description="Prints the modelled cost of a step of a Keras model. Runs nothing.",
     add_arguments=_add_arguments,
     run=_run,
 )

@@ -64,7 +64,7 @@ def _page(path: Path) -> str:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no page of a report: {error}.") from error
+        raise UsageError(f"{path} is not the page of a report: {error}.") from error
 
 
 OPEN = Command(

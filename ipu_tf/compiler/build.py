@@ -204,7 +204,7 @@ def _add_loop(
         most = instruction.attributes.get("max_trip_count")
         times = "an unknown number of times" + ("" if most is None else f", at most {most}")
         builder.build_state.notes[
-            f"The loop {_where(instruction)} runs {times}; one is counted."
+            f"The loop {_where(instruction)} runs {times}; the figures count one iteration."
         ] = None
     fixed = control.unchanged(body, len(state))
     carried = tuple(
@@ -257,8 +257,8 @@ def _add_conditional(
     ]
     longest = max(range(len(branches)), key=lambda branch: branches[branch].cycles())
     builder.build_state.notes[
-        f"Of the {len(branches)} branches of the conditional {_where(instruction)} the one that "
-        "takes longest is counted."
+        f"The figures count the longest of the {len(branches)} branches of the conditional "
+        f"{_where(instruction)}."
     ] = None
     chosen = branches[longest]
     read = [value for values in operands for value in values]
@@ -337,8 +337,8 @@ def _element(instruction: Instruction, values: Values, context: LoweringContext)
     type_ = context.operand(instruction, 0).type
     if isinstance(type_, Array):
         raise ValueError(
-            f"'{instruction.name}' takes an element of '{instruction.operands[0]}', which is no "
-            f"tuple. Received: {type_!r}."
+            f"'{instruction.name}' takes an element of '{instruction.operands[0]}', which is not "
+            f"a tuple. Received: {type_!r}."
         )
     index = instruction.attributes["tuple_index"]
     first = sum(map(control.array_count, type_.parts[:index]))

@@ -128,10 +128,10 @@ def out_of_memory(program: TileProgram, *, ipu: int | None = None) -> IPUOutOfMe
 def out_of_streaming_memory(program: DeviceProgram) -> IPUOutOfMemoryError:
     """Returns the error of offloaded values that do not fit in streaming memory."""
     return IPUOutOfMemoryError(
-        f"Program '{program.name}': the streaming memory of {program.system} does not hold what is "
-        f"offloaded. Use a larger system, or keep more on the tiles. Received: "
-        f"{program.streaming_bytes:,} bytes of {program.replicas} replicas, for "
-        f"{program.streaming_limit_bytes:,}.",
+        f"Program '{program.name}': its offloaded tensors exceed the streaming memory of "
+        f"{program.system}. Use a larger system, or keep more on the tiles. Received: "
+        f"{program.streaming_bytes:,} bytes of {program.replicas} replicas, of "
+        f"{program.streaming_limit_bytes:,} available.",
         program=program.name,
         chip=program.target.chip,
     )
@@ -143,8 +143,8 @@ def op_out_of_memory(
     """Returns the error of an op without a plan that fits a tile."""
     where = f" of layer '{layer}'" if layer else ""
     return IPUOutOfMemoryError(
-        f"Program '{program}' does not fit on a {chip} IPU: op '{op_name}'{where} does not fit "
-        f"however it is split. {reason} To make room: {_ADVICE['activations']}.",
+        f"Program '{program}' does not fit on a {chip} IPU: no plan of op '{op_name}'{where} "
+        f"fits. {reason} To make room: {_ADVICE['activations']}.",
         program=program,
         chip=chip,
     )

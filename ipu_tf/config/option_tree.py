@@ -28,26 +28,26 @@ class OptionTree(Category):
 
     allow_recompute: bool = option(
         False,
-        "Compute activations again in the backward pass instead of keeping them.",
-        "The stages of pipelines, but the last, keep their inputs alone, and pay for their forward "
-        "pass once more.",
+        "Recompute activations in the backward pass instead of storing them.",
+        "All pipeline stages except the last store only their inputs and run their forward pass "
+        "again.",
     )
     selection_order: SelectionOrder = option(
         SelectionOrder.AUTO, "The order in which the IPUs of a device are numbered."
     )
-    serialization_output_folder: str = option("", "Folder to which executables are written.")
+    serialization_output_folder: str = option("", "Folder for compiled executables.")
     compilation_poplar_options: dict = option({}, "Options of the graph compiler.")
     gcl_poplar_options: dict = option({}, "Options of the collectives between IPUs.")
     auto_select_ipus: int | list[int] | tuple[int, ...] = option(
         [],
-        "Number of IPUs of each TensorFlow device; a number makes one device. "
-        "Not together with `select_ipus`.",
-        "Makes the devices /device:IPU:0, /device:IPU:1, ... with that many IPUs each.",
+        "Number of IPUs of each TensorFlow device; a single number makes one device. "
+        "Excludes `select_ipus`.",
+        "Makes the devices /device:IPU:0, /device:IPU:1, ... with these numbers of IPUs.",
     )
     select_ipus: int | list[int] | tuple[int, ...] = option(
         [],
         "Id of the IPU, or group of IPUs, of each TensorFlow device.",
-        "Makes one device per id, with as many IPUs as the id stands for.",
+        "Makes one device per id, with the IPU or the group of IPUs that the id names.",
     )
     convolutions: Convolutions
     device_connection: DeviceConnection

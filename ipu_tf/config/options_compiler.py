@@ -27,27 +27,27 @@ class Optimizations(Category):
         "Share the code of equal operations.",
         "Equal operations share vertices and exchange code in the memory of a program.",
     )
-    merge_infeed_io_copies: bool = option(True, "Copy the tensors of an infeed in one go.")
+    merge_infeed_io_copies: bool = option(True, "Copy all tensors of an infeed in one transfer.")
     maximum_cross_replica_sum_buffer_size: int = option(
-        0, "Bytes of cross-replica sums that are gathered into one."
+        0, "Bytes of cross-replica sums that are merged into one."
     )
     maximum_reduce_scatter_buffer_size: int = option(
-        0, "Bytes of reduce-scatters that are gathered into one."
+        0, "Bytes of reduce-scatters that are merged into one transfer."
     )
     maximum_inter_ipu_copies_buffer_size: int = option(
-        0, "Bytes of copies between IPUs that are gathered into one."
+        0, "Bytes of copies between IPUs that are merged into one transfer."
     )
     maximum_send_recv_cluster_size: int = option(
-        0, "Bytes of transfers to and from the host that are gathered into one."
+        0, "Bytes of transfers to and from the host that are merged into one transfer."
     )
     maximum_reduce_many_buffer_size: int = option(
-        0, "Bytes of reductions that are gathered into one."
+        0, "Bytes of reductions that are merged into one."
     )
     maximum_all_gather_buffer_size: int = option(
-        0, "Bytes of all-gathers that are gathered into one."
+        0, "Bytes of all-gathers that are merged into one transfer."
     )
     minimum_remote_tensor_size: int = option(
-        128, "Bytes from which on a tensor may be kept in streaming memory."
+        128, "Smallest size in bytes of a tensor that may be in streaming memory."
     )
     merge_remote_buffers: MergeRemoteBuffersBehaviour = option(
         MergeRemoteBuffersBehaviour.IF_BENEFICIAL,
@@ -57,16 +57,16 @@ class Optimizations(Category):
     triangular_solve_expander_block_size: int = option(
         0,
         "Rows of a block of the triangular solver; 0 leaves the choice to the compiler.",
-        "Sets the blocks whose cycles are counted; by default 64.",
+        "Sets the size of the blocks in the cost of the operation; the default is 64.",
     )
     cholesky_block_size: int = option(
         0,
         "Rows of a block of the Cholesky factorisation; 0 leaves the choice to the compiler.",
-        "Sets the blocks whose cycles are counted; by default 64.",
+        "Sets the size of the blocks in the cost of the operation; the default is 64.",
     )
     enable_fast_math: bool = option(False, "Old name of `optimizations.math.fast`.")
     enable_dynamic_slice_replacement: bool = option(
-        True, "Replace dynamic slices by static ones where their position is known."
+        True, "Replace dynamic slices by static ones if their position is known."
     )
 
 
@@ -75,7 +75,7 @@ class Scheduling(Category):
 
     algorithm: SchedulingAlgorithm = option(
         SchedulingAlgorithm.CHOOSE_BEST,
-        "How operations are ordered; CHOOSE_BEST tries several and takes the least memory.",
+        "Algorithm that orders operations; CHOOSE_BEST tries several and takes the least memory.",
     )
     maximum_scheduler_lookahead_depth: int = option(
         5, "Steps that the LOOK_AHEAD algorithm looks ahead."

@@ -14,7 +14,7 @@ class DeviceConnection(Category):
 
     type: DeviceConnectionType = option(
         DeviceConnectionType.ALWAYS,
-        "When the process attaches to the IPUs.",
+        "The time at which the process attaches to the IPUs.",
     )
     version: str = option(
         "",
@@ -24,7 +24,7 @@ class DeviceConnection(Category):
     )
     enable_remote_buffers: bool = option(
         False,
-        "Promises that the device has streaming memory, for programs compiled without one.",
+        "Assume that the device has streaming memory when programs are compiled without a device.",
     )
 
 
@@ -37,7 +37,7 @@ class IpuModel(Category):
     tiles_per_ipu: int = option(
         0,
         "Number of tiles of each IPU; 0 takes all tiles of the chip.",
-        "Makes a smaller machine: plans use that many tiles.",
+        "Makes a smaller machine: plans use this many tiles.",
     )
     version: str = option(
         "ipu2",
@@ -52,25 +52,25 @@ class Simulator(Category):
     chip: str | Target | System = option(
         "bow",
         'The chip: "gc2", "gc200", "bow" or "c600"; or an `ipu_tf.machine.Target` or `System` of '
-        "one's own.",
-        "Selects the chip: its tiles, memory and clock; and with a system its links and its host.",
+        "your own.",
+        "Selects the chip with its tiles, memory and clock; a system also selects links and host.",
     )
     numerics: str = option(
         "tiles",
-        'How matmuls and convolutions are computed: "tiles" as their plans split them over the '
-        'tiles, "native" with TensorFlow\'s own kernels.',
+        'The kernels of matmuls and convolutions: "tiles" executes their plans tile by tile, '
+        '"native" uses TensorFlow\'s own kernels.',
         "Selects the kernels.",
     )
     out_of_memory: str = option(
         "raise",
-        'What happens when a program does not fit into tile memory: "raise" an error, or "warn" '
-        "and run it.",
+        'The response to a program that does not fit in tile memory: "raise" raises an error, '
+        '"warn" logs a warning and runs the program.',
         "Applies to the plan of every operation and to the program as a whole.",
     )
     unsupported: str = option(
         "raise",
-        'What happens when an operation of a program has no cost on the machine: "raise" an '
-        'error, or "warn", run the program and mark its report as incomplete.',
+        'The response to an operation without a cost on the machine: "raise" raises an error, '
+        '"warn" logs a warning, runs the program and marks its report as incomplete.',
         "Applies to the operations of every program.",
     )
 
@@ -81,8 +81,8 @@ class IoTiles(Category):
     num_io_tiles: int = option(
         0,
         "Number of tiles of each IPU set aside; 0 sets none aside.",
-        "Plans use that many tiles less. Input and output themselves cost the same: that they run "
-        "beside the computation is not modelled.",
+        "Plans use this many tiles fewer. The cost of input and output stays the same: the model "
+        "does not overlap them with the computation.",
     )
     place_ops_on_io_tiles: bool = option(
         False, "Place the operations of input and output on these tiles."

@@ -7,13 +7,11 @@ from ipu_tf.config.declaration import option
 from ipu_tf.config.enums import StochasticRoundingBehaviour
 
 _PLANNER_EFFECT = (
-    '`partialsType` ("half" or "float") and `availableMemoryProportion` (0 to 1) act; other keys '
-    "are kept without effect."
+    '`partialsType` ("half" or "float") and `availableMemoryProportion` (0 to 1) have an effect; '
+    "other keys are stored without effect."
 )
 
-_TRAP_EFFECT = (
-    "Operations are checked, and the program stops with an error that names the operation."
-)
+_TRAP_EFFECT = "Checks operations; the program stops with an error that names the operation."
 
 
 class FloatingPointBehaviour(Category):
@@ -43,12 +41,12 @@ class FloatingPointBehaviour(Category):
     nanoo: bool = option(
         False,
         "Make float16 overflow NaN; otherwise it saturates at 65504.",
-        "Sets what the tile ops, and casts from float32 to float16, make of an overflow.",
+        "Sets the result of overflows in tile ops and in casts from float32 to float16.",
     )
     set_all: bool = option(
         False,
         "Turn on inv, div0, oflo, esr and nanoo together.",
-        "Overrides the five others when the configuration is installed.",
+        "Overrides these five options when the configuration is installed.",
     )
 
 
@@ -84,7 +82,7 @@ class NormsExperimental(Category):
 
     distributed_batch_norm_replica_group_size: int = option(
         1,
-        "Number of replicas over which batch-norm statistics are taken.",
+        "Number of replicas that share batch-norm statistics.",
         "The replicas of a group of this size run as one batch in Keras' `fit`.",
     )
 

@@ -244,8 +244,8 @@ def check_known(given: Mapping[str, Any], known: set[str], what: str) -> None:
     unknown = sorted(given.keys() - known)
     if unknown:
         raise TypeError(
-            f"There is no such option in {what}: {', '.join(unknown)}. "
-            f"There are {', '.join(sorted(known))}."
+            f"Unknown options of {what}: {', '.join(unknown)}. "
+            f"Options are {', '.join(sorted(known))}."
         )
 
 

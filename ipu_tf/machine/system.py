@@ -200,8 +200,8 @@ def system_of(machine: str | Target | System, ipus: int = 1) -> System:
         of_chip = [one for one in SYSTEMS.values() if one.target.chip == chip.chip]
     if not of_chip:
         raise ValueError(
-            f"No system of {chip.chip!r} IPUs is known: say what joins them to a host and to each "
-            "other. Give a System in place of the target, such as "
+            f"No known system has {chip.chip!r} IPUs, so their connections to a host and to each "
+            "other are unknown. Give a System in place of the target, such as "
             "dataclasses.replace(ipu_tf.machine.system('bow-2000'), name='mine', target=...). "
             f"Received: a Target named {chip.chip!r}."
         )

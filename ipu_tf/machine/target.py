@@ -231,6 +231,6 @@ def target(chip: str | Target, tiles_per_ipu: int = 0) -> Target:
     if not 0 <= tiles_per_ipu <= full.tiles:
         raise ValueError(
             f"A {full.chip} IPU has {full.tiles} tiles: `tiles_per_ipu` must be between 1 and "
-            f"that, or 0 for all of them. Received: {tiles_per_ipu!r}."
+            f"{full.tiles}, or 0 for all of them. Received: {tiles_per_ipu!r}."
         )
     return full if tiles_per_ipu == 0 else dataclasses.replace(full, tiles=tiles_per_ipu)

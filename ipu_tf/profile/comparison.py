@@ -28,7 +28,7 @@ from ipu_tf.programs.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ReportComparison:
     """Two reports, program by program.
 
     Attributes:
@@ -76,7 +76,7 @@ class Comparison:
 
 def compare(
     before: Report | str | os.PathLike[str], after: Report | str | os.PathLike[str]
-) -> Comparison:
+) -> ReportComparison:
     """Returns what is better and what is worse in the second of two reports.
 
     Args:
@@ -95,7 +95,7 @@ def compare(
     first, second = _compiled(one), _compiled(other)
     if len(first) == len(second) == 1:
         first = dict(zip(second, first.values(), strict=True))
-    return Comparison(
+    return ReportComparison(
         programs=tuple(_programs(first[key], second[key]) for key in second if key in first),
         only_before=tuple(first[key].name for key in first if key not in second),
         only_after=tuple(second[key].name for key in second if key not in first),

@@ -29,7 +29,7 @@ class _Target:
         function = self.function()
         owner = None if self.owner is None else self.owner()
         if function is None or (self.owner is not None and owner is None):
-            raise ReferenceError("The function of this executable is gone.")
+            raise ReferenceError("The function of this executable was deleted.")
         return function if owner is None else types.MethodType(function, owner)
 
     @property

@@ -353,8 +353,8 @@ def _static_shapes(node: Any, results: list[int]) -> list[Any]:
     if len(shapes) < len(results) or not all(tf.TensorShape(s).is_fully_defined() for s in shapes):
         raise UnknownShape(
             f"'{node.name}' ({node.op}) brings tensors of unknown shape from the host. Shapes are "
-            "static on the IPU: batch data with `drop_remainder=True`, and give what a Python "
-            "function returns its shape with `set_shape`, outside of loops and conditions."
+            "static on the IPU: batch data with `drop_remainder=True`, and set the shapes of the "
+            "results of Python functions with `set_shape`, outside of loops and conditions."
         )
     return shapes
 

@@ -111,7 +111,7 @@ class Tracer:
             if constant is not None:
                 op_type, inputs, attrs, kwargs["op_def"] = "Const", [], constant, None
         elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
-            self.add_native(op_type, name, "there is no tile op of this kind")
+            self.add_native(op_type, name, "no tile op exists for ops of this type")
         if op_type.startswith("Ipu"):
             kwargs["op_def"] = None  # The caller's belongs to the stock op.
         op = create(op_type, inputs, attrs=attrs, **kwargs)
@@ -227,7 +227,9 @@ class Tracer:
             raise Untileable(f"inputs of type {names}; tile ops take float32 and float16")
         result = tf.as_dtype(attrs["Tout"].type) if "Tout" in attrs else None
         if result is not None and result not in dtypes:
-            raise Untileable(f"a result of type {result.name}, another than its inputs'")
+            raise Untileable(
+                f"a result of type {result.name}, which differs from that of its inputs"
+            )
 
     def _inputs_of(
         self, twin: Twin, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any], name: str

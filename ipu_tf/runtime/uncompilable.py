@@ -64,7 +64,7 @@ class UncompilableProgram(ValueError):
     @classmethod
     def by_xla(cls, program: str, refused: Sequence[RefusedOp], reason: str) -> Self:
         """Returns the error for a function that XLA refuses, with the reason."""
-        named = "these ops" if refused else "the ops it is about"
+        named = "these ops" if refused else "the ops that it names"
         return cls(
             program,
             refused,
@@ -88,8 +88,8 @@ class UncompilableProgram(ValueError):
         return cls(
             program,
             refused,
-            "Sizes, shapes and axes have to be compile-time constants, and those that these ops "
-            "take depend on data. Give them constants, replace them, or move them out of "
+            "Sizes, shapes and axes must be compile-time constants, but those of these ops depend "
+            "on data. Give them constants, replace them, or move them out of "
             "`strategy.run`:",
         )
 
@@ -99,7 +99,8 @@ class UncompilableProgram(ValueError):
         return cls(
             program,
             refused,
-            "Shapes are static on the IPU, and the size of what these ops give depends on data. "
+            "Shapes are static on the IPU, but the results of these ops have sizes that depend on "
+            "data. "
             "Give them constant sizes, replace them, or move them out of `strategy.run`:",
         )
 
@@ -110,7 +111,7 @@ class UncompilableProgram(ValueError):
             program,
             refused,
             "The gradient of a loop within a loop keeps stacks of stacks, which the branches of a "
-            "conditional cannot give out. Unroll the inner loop, or move the loops out of the "
+            "conditional cannot return. Unroll the inner loop, or move the loops out of the "
             "branch:",
         )
 
@@ -120,9 +121,9 @@ class UncompilableProgram(ValueError):
         return cls(
             program,
             loops,
-            "The gradient of a loop keeps values of each of its iterations, and nothing tells how "
-            "many iterations these loops have at most. Give them `maximum_iterations`: it is an "
-            "argument of tf.while_loop and keras.ops.while_loop; in a loop that AutoGraph "
+            "The gradient of a loop keeps values of each of its iterations, but the largest "
+            "number of iterations of these loops is unknown. Give them `maximum_iterations`: it "
+            "is an argument of tf.while_loop and keras.ops.while_loop; in a loop that AutoGraph "
             "converts, call tf.autograph.experimental.set_loop_options(maximum_iterations=...) "
             "first:",
         )

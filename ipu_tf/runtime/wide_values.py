@@ -35,7 +35,7 @@ def notes(module: Module) -> tuple[str, ...]:
     more = f" and {len(places) - _NAMED_LAYERS} more" if len(places) > _NAMED_LAYERS else ""
     return (
         f"float64 values arise in {', '.join(places[:_NAMED_LAYERS])}{more}: the IPU has no 64-bit "
-        "types, so the figures take them for float32; TensorFlow computes them as they are",
+        "types, so the figures count them as float32; TensorFlow computes them in float64",
     )
 
 

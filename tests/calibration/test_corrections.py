@@ -92,7 +92,7 @@ def test_the_measured_points_of_this_project_have_theirs(measured):
         ({"ids": "all"}, "'ids' must be a list of ids of records. Received: 'all'"),
         ({"chip": 3}, "'chip' must be a text. Received: 3"),
         ({"params": [1]}, r"'params' must be an object. Received: \[1\]"),
-        ({"params": {"m": 1e308}}, "the parameter 'm' is no size of a measurement"),
+        ({"params": {"m": 1e308}}, "the parameter 'm' is not the size of a measurement"),
         ({"kind": "host"}, "a correction has no field 'kind'"),
     ],
 )

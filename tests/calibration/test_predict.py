@@ -24,7 +24,7 @@ def test_an_unknown_chip_is_an_error(make):
     ("kind", "params", "unit", "dtype", "message"),
     [
         ("exchange_gather", {"bytes_each": 4}, "us", "-", r"needs the parameter 'source_tiles' or"),
-        ("exchange_gather", {"tiles": "many"}, "us", "-", r"the parameter 'tiles' is no number"),
+        ("exchange_gather", {"tiles": "many"}, "us", "-", r"the parameter 'tiles' is not a number"),
         ("exchange_gather", {"tiles": 0}, "us", "-", r"must be a positive whole number"),
         ("exchange_gather", {"tiles": 2}, "TFLOPS", "-", r"has no figure in flops per second"),
         ("dense_matmul", {"m": 2, "k": 2, "n": 2}, "us", "int4", r"the dtype 'int4' names no type"),

@@ -61,7 +61,7 @@ def test_files_that_cannot_be_used(write, entries, message):
 )
 def test_sizes_that_no_measurement_has(write, size):
     entry = f'"id":"a","kind":"x","chip":"gc2","measured":1,"unit":"us","params":{{"m":{size}}}'
-    message = r"entry 0 \(a\): the parameter 'm' is no size of a measurement: write a number of"
+    message = r"entry 0 \(a\): the parameter 'm' is not the size of a measurement"
     with pytest.raises(RecordError, match=message):
         load_records(write(f"[{{{entry}}}]"))
 

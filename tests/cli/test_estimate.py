@@ -122,7 +122,7 @@ def test_a_syntax_error_is_one_line(named, tmp_path, monkeypatch, capsys):
     assert cli.main(["estimate", named]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "broken.py, line 3 is no Python: invalid syntax. Correct it." in error
+    assert "broken.py, line 3 is not valid Python: invalid syntax. Correct it." in error
 
 
 def test_a_file_of_a_package_is_named_as_its_module(tmp_path, capsys):
@@ -136,7 +136,7 @@ def test_a_file_of_a_package_is_named_as_its_module(tmp_path, capsys):
     [
         (["no_such_module:f"], "there is no module 'no_such_module' here"),
         (["tests.nothing:f"], "there is no module 'tests.nothing' here"),
-        (["tests.needs_missing:f"], "needs 'module_that_is_missing', which is missing"),
+        (["tests.needs_missing:f"], "imports 'module_that_is_missing', which is not installed"),
         ([f"{MODELS}:nothing"], f"module '{MODELS}' has no function 'nothing'"),
         ([f"{MODELS}:NOT_A_FUNCTION"], "has no function 'NOT_A_FUNCTION'. Name a function that m"),
         ([f"{MODELS}:NOT_A_FUNCTION"], "makes a model, or a model. Received: int."),
@@ -148,7 +148,7 @@ def test_a_file_of_a_package_is_named_as_its_module(tmp_path, capsys):
         (["tests/sample_models:mlp"], "Write 'tests/sample_models.py:mlp'. Received: 'tests/"),
         (["no/such/models:mlp"], "or a file with its '.py'. Write 'no.such.models:mlp'. Received"),
         (["no_such_file.py:mlp"], "there is no file 'no_such_file.py'. Received: 'no_such_file"),
-        (["tests/needs_missing.py:f"], "needs 'module_that_is_missing', which is missing"),
+        (["tests/needs_missing.py:f"], "imports 'module_that_is_missing', which is not installed"),
         (["tests/sample_models.py:none"], "file 'tests/sample_models.py' has no function 'none'"),
         ([f"{MODELS}:OfWidth"], "class 'OfWidth' of 'tests.sample_models' needs arguments, and n"),
         ([f"{MODELS}:OfWidth"], "Received: a class of width."),
@@ -166,7 +166,7 @@ def test_a_file_of_a_package_is_named_as_its_module(tmp_path, capsys):
             [f"{MODELS}:Subclass"],
             "Call it on one (`x = keras.Input(...)`, `keras.Model(x, mo",
         ),
-        ([f"{MODELS}:subclass"], "does not say what it takes"),
+        ([f"{MODELS}:subclass"], "does not declare its inputs"),
         ([f"{MODELS}:mlp", "--batch-size", "0"], "`batch_size` must be a positive int"),
         (
             [f"{MODELS}:mlp", "--batch-size", "1099511627776"],
@@ -178,7 +178,7 @@ def test_a_file_of_a_package_is_named_as_its_module(tmp_path, capsys):
         ([f"{MODELS}:mlp", "--chip", "gc9"], "bow, c600, or MODULE:NAME of a target or system. R"),
         ([f"{MODELS}:mlp", "--chip", f"{MODELS}:none"], "has no target or system 'none'"),
         ([f"{MODELS}:mlp", "--chip", f"{MODELS}:mlp"], "Trying to set simulator.chip to <function"),
-        ([f"{MODELS}:mlp", "--chip", f"{MACHINES}:ALONE"], "No system of 'own' IPUs is known"),
+        ([f"{MODELS}:mlp", "--chip", f"{MACHINES}:ALONE"], "No known system has 'own' IPUs"),
         ([f"{MODELS}:mlp", "--chip", f"{MACHINES}:PAIR", "--ipus", "4"], "No system has 4 own IPU"),
     ],
 )

@@ -75,4 +75,4 @@ def test_pages_that_cannot_be_read_are_one_line(tmp_path, capsys):
     assert capsys.readouterr().err == f"error: cannot read {path}: No such file or directory.\n"
     path.write_bytes(b"\xff\xfe")
     assert cli.main(["open", str(path)]) == 2
-    assert f"error: {path} is no page of a report: " in capsys.readouterr().err
+    assert f"error: {path} is not the page of a report: " in capsys.readouterr().err

@@ -255,7 +255,9 @@ def test_a_loop_of_unknown_length_counts_once_and_says_so():
     assert repeats["h2"] == 1
     assert repeats["less"] == 2
     (note,) = made.notes
-    assert note == "The loop 'loop' runs an unknown number of times; one is counted."
+    assert (
+        note == "The loop 'loop' runs an unknown number of times; the figures count one iteration."
+    )
 
 
 def test_what_a_loop_reads_is_in_use_until_it_ends():
@@ -299,9 +301,7 @@ def test_a_conditional_updates_a_variable_in_place():
     assert names(made).index("other") < names(made).index("new")
     assert sorted(tensors(made)) == ["g0", "other"]
     (note,) = made.notes
-    assert note == (
-        "Of the 2 branches of the conditional 'c' the one that takes longest is counted."
-    )
+    assert note == ("The figures count the longest of the 2 branches of the conditional 'c'.")
 
 
 def test_a_conditional_gives_new_memory_where_the_old_value_is_still_read():
@@ -495,7 +495,7 @@ def test_elements_of_nested_tuples():
 
 
 def test_an_element_of_no_tuple_is_refused():
-    with pytest.raises(ValueError, match="'y' takes an element of 'x', which is no tuple. Rec"):
+    with pytest.raises(ValueError, match="'y' takes an element of 'x', which is not a tuple. Rec"):
         program(
             """
             ENTRY main {

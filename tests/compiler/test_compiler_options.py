@@ -24,7 +24,7 @@ def test_a_system_keeps_its_links_and_has_the_tiles_of_the_target():
 
 
 def test_a_new_name_has_no_system():
-    with pytest.raises(ValueError, match="No system of 'own' IPUs is known"):
+    with pytest.raises(ValueError, match="No known system has 'own' IPUs"):
         CompilerOptions(target=ALONE).system_of()
 
 

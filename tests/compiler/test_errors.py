@@ -127,8 +127,8 @@ def test_an_op_that_fits_no_plan_is_out_of_memory():
         built(HUGE_DOT)
     message = str(caught.value)
     assert message.startswith(
-        "Program 'train' does not fit on a bow IPU: op 'net/dense/MatMul' of layer 'net/dense' "
-        "does not fit however it is split. The dot is too large. To make room: use a smaller batch"
+        "Program 'train' does not fit on a bow IPU: no plan of op 'net/dense/MatMul' of layer "
+        "'net/dense' fits. The dot is too large. To make room: use a smaller batch"
     )
 
 

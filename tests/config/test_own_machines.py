@@ -48,7 +48,7 @@ class TestDevice:
             resolve(on(PAIR, ipu_model__tiles_per_ipu=38))
 
     def test_a_new_name_alone_is_refused(self):
-        with pytest.raises(ValueError, match=r"No system of 'own' IPUs.*Give a System in place"):
+        with pytest.raises(ValueError, match=r"No known system has 'own'.*Give a System in place"):
             resolve(on(ALONE))
 
     def test_a_system_that_is_too_small(self):

@@ -65,7 +65,7 @@ def test_a_system_is_its_own():
     assert system_of(own, 16) == own
     with pytest.raises(ValueError, match=r"No system has 17 mine IPUs.*own \(16\)"):
         system_of(own, 17)
-    with pytest.raises(ValueError, match=r"No system of 'mine' IPUs is known.*Give a System"):
+    with pytest.raises(ValueError, match=r"No known system has 'mine' IPUs.*Give a System"):
         system_of(own.target)
 
 

@@ -291,7 +291,10 @@ class TestTripCounts:
 
         (program,) = run(fn)[1].programs
         (note,) = program.device.notes
-        assert note == "The loop 'while' runs an unknown number of times; one is counted."
+        assert (
+            note
+            == "The loop 'while' runs an unknown number of times; the figures count one iteration."
+        )
 
     def test_bounds_are_noted(self):
         def fn(x):
@@ -301,7 +304,8 @@ class TestTripCounts:
 
         (program,) = run(with_gradients(fn))[1].programs
         assert program.device.notes[0] == (
-            "The loop 'while' runs an unknown number of times, at most 20; one is counted."
+            "The loop 'while' runs an unknown number of times, at most 20; "
+            "the figures count one iteration."
         )
 
 
@@ -375,7 +379,7 @@ class TestErrors:
                 return keras.ops.while_loop(lambda y: y[0, 0] < 9, lambda y: (y * y + 2,), (x,))[0]
 
         message = (
-            r"(?s)'step' cannot be compiled.*nothing tells how many iterations.*"
+            r"(?s)'step' cannot be compiled.*the largest number of iterations.*"
             r"Give them `maximum_iterations`.*keras.ops.while_loop.*set_loop_options.*"
             r"layer 'settle': settle(_1)?/while \(While\)"
         )

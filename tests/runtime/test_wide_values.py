@@ -53,7 +53,7 @@ def test_float64_inside_takes_32_bits_and_one_notice(strategy, name, caplog):
     with caplog.at_level(logging.WARNING, logger="ipu_tf"):
         result = strategy.run(tf.function(PROGRAMS[name]), (tf.constant(X),))
     np.testing.assert_allclose(result, PROGRAMS[name](tf.constant(X)), rtol=1e-6)
-    message = "float64 values arise in '.*': the IPU has no 64-bit types.*take them for float32"
+    message = "float64 values arise in '.*': the IPU has no 64-bit types.*count them as float32"
     assert len([text for text in caplog.messages if re.search(message, text)]) == 1
     (program,) = strategy.report().programs
     assert len([note for note in program.device.notes if "float64" in note]) == 1

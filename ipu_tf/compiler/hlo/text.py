@@ -111,7 +111,8 @@ def parse(text: str) -> Module:
                 raise ValueError("It is neither a module, a parameter nor a computation.")
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise ParseError(
-                f"Line {lines.number} is no line of a module: {error} Received: {lines.current!r}."
+                f"Line {lines.number} is not a line of a module: {error} Received: "
+                f"{lines.current!r}."
             ) from error
     if entry is None:
         raise ParseError("A module needs one computation marked ENTRY. Received: none.")
@@ -134,7 +135,7 @@ def parse_type(text: str) -> Type:
         return TupleType(tuple(parse_type(part) for part in attribute_text.split(text[1:-1])))
     match = _ARRAY.match(text)
     if match is None or match[1] not in DTYPE_BITS:
-        raise ValueError(f"'{text}' is no type such as f32[2,3].")
+        raise ValueError(f"'{text}' is not a type such as f32[2,3].")
     return Array(match[1], tuple(int(dim) for dim in match[2].split(",") if dim))
 
 
@@ -176,7 +177,7 @@ def _parse_parameter(match: re.Match[str]) -> Parameter:
 def _pair(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
-        raise ValueError(f"'{text}' is no key=value.")
+        raise ValueError(f"'{text}' is not of the form key=value.")
     return key, attribute_text.parse(key, value)
 
 

@@ -33,7 +33,9 @@ def verify(module: Module) -> None:
     seen: set[str] = set()
     for name, computation in module.computations.items():
         if name != computation.name:
-            raise InvalidModule(f"Computation '{computation.name}' is kept as '{name}'.")
+            raise InvalidModule(
+                f"Computation '{computation.name}' has another name, '{name}', in the module."
+            )
         _verify_computation(module, computation, seen)
     _verify_parameters(module)
 
@@ -96,5 +98,6 @@ def _verify_parameters(module: Module) -> None:
     for parameter in module.parameters:
         if parameter.updated_by is not None and parameter.updated_by >= parts:
             raise InvalidModule(
-                f"'{parameter.name}' is updated by result {parameter.updated_by} of {parts}."
+                f"'{parameter.name}' takes its update from result {parameter.updated_by}, of "
+                f"{parts} results."
             )

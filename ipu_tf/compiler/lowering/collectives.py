@@ -92,7 +92,7 @@ def _group_size(instruction: Instruction) -> int:
     groups = instruction.attributes.get("replica_groups", ())
     if not groups:
         raise LoweringError(
-            instruction, "it does not say which replicas take part; give it replica_groups."
+            instruction, "its replica_groups are missing; list the replicas that take part."
         )
     return max(len(group) for group in groups)
 

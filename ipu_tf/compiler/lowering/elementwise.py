@@ -16,7 +16,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
 from ipu_tf.compiler.lowering.traffic import NOTHING, move
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
@@ -122,7 +122,7 @@ def _lower_pass(
 ) -> LoweredInstruction:
     """Returns one superstep: elements from elsewhere come in, then every tile computes."""
     traffic = sum((move(operand, placement) for operand in operands), NOTHING)
-    stage = Stage(name=instruction.opcode, where=placement, traffic=traffic, vertex=vertex)
+    stage = ComputeStage(name=instruction.opcode, where=placement, traffic=traffic, vertex=vertex)
     in_place = next((index for index, operand in enumerate(operands) if operand == placement), None)
     return lower_stages((stage,), (placement,), context.target, in_place=in_place, flops=flops)
 

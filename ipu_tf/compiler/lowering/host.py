@@ -54,7 +54,7 @@ def custom_call(
     if rule is None:
         raise LoweringError(
             instruction,
-            f"custom calls of {name!r} are not known; those of {', '.join(CUSTOM_CALLS)} are.",
+            f"its target {name!r} is unknown; known targets are {', '.join(CUSTOM_CALLS)}.",
         )
     return rule(instruction, operands, context)
 

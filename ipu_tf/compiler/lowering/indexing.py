@@ -18,7 +18,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, on_tiles, product
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array, root_opcode
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
 from ipu_tf.compiler.lowering.table_plan import TablePlan, plan_table
 from ipu_tf.compiler.lowering.traffic import Traffic, collect, move, to_all
 from ipu_tf.machine.cost import ceil_div
@@ -53,7 +53,7 @@ def gather(
     where = _table_placement(plan, table, operands[0], context)
     share = ceil_div(lookup.columns, plan.column_parts)
     stages = [
-        Stage(
+        ComputeStage(
             name="look up",
             where=where,
             traffic=move(operands[0], where) + to_all(operands[1], plan.tiles),
@@ -75,7 +75,7 @@ def gather(
             sent=min(own, plan.row_parts),
         )
         stages.append(
-            Stage(
+            ComputeStage(
                 name="collect rows",
                 where=where,
                 traffic=collected,
@@ -103,14 +103,14 @@ def scatter(
         dtype = results[number].dtype
         filled = operands[number].repeats is not None
         stages += [
-            Stage(
+            ComputeStage(
                 name="fill" if filled else "rearrange table",
                 where=where,
                 traffic=move(operands[number], where),
                 vertex=cached.fill(where.tile_elements, dtype, context.target) if filled else None,
                 into_place=True,
             ),
-            Stage(
+            ComputeStage(
                 name="update rows",
                 where=where,
                 traffic=to_all(indices, plan.tiles)

@@ -18,7 +18,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import product, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
 from ipu_tf.compiler.lowering.tile_work import PlanWork
 from ipu_tf.compiler.lowering.traffic import move, to_all
 from ipu_tf.compiler.planner.plan_steps import plan_supersteps
@@ -43,7 +43,10 @@ def cholesky(
     blocks = ceil_div(size, block)
     result = spread(array, context)
     panel = _panel_stages(array.dtype, block, size, blocks, batch, result, context)
-    stages = (Stage(name="rearrange", where=result, traffic=move(operands[0], result)), *panel)
+    stages = (
+        ComputeStage(name="rearrange", where=result, traffic=move(operands[0], result)),
+        *panel,
+    )
     updates = tuple(
         step
         for rest, times in _trailing(size, block)
@@ -67,7 +70,10 @@ def triangular_solve(
     blocks = ceil_div(size, block)
     result = spread(array, context)
     panel = _panel_stages(array.dtype, block, sides, blocks, batch, result, context)
-    stages = (Stage(name="rearrange", where=result, traffic=move(operands[1], result)), *panel)
+    stages = (
+        ComputeStage(name="rearrange", where=result, traffic=move(operands[1], result)),
+        *panel,
+    )
     updates = tuple(
         step
         for rest, times in _trailing(size, block)
@@ -100,7 +106,7 @@ def _panel_stages(
     batch: int,
     where: Placement,
     context: LoweringContext,
-) -> tuple[Stage, ...]:
+) -> tuple[ComputeStage, ...]:
     """Returns the stages of blocks of columns: each scales a column, then subtracts it from others.
 
     Args:
@@ -120,8 +126,8 @@ def _panel_stages(
     column = Placement(elements=block, element_bytes=where.element_bytes)
     times = blocks * block
     return (
-        Stage(name="scale column", where=where, vertex=scaled, times=times),
-        Stage(
+        ComputeStage(name="scale column", where=where, vertex=scaled, times=times),
+        ComputeStage(
             name="subtract column",
             where=where,
             traffic=to_all(column, where.tiles),

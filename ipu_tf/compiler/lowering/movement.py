@@ -16,7 +16,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import element_bytes, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, move, to_all
 from ipu_tf.machine.cost import ceil_div
 
@@ -28,7 +28,7 @@ def copy(
     result = operands[0].stored
     dtype = array_of(instruction).dtype
     vertex = cached.copy(result.tile_elements, dtype, context.target)
-    stage = Stage(
+    stage = ComputeStage(
         name="copy", where=result, traffic=move(operands[0], result), vertex=vertex, into_place=True
     )
     return lower_stages((stage,), (result,), context.target)
@@ -44,7 +44,9 @@ def concatenate(
     vertex = None
     if traffic == NOTHING:
         vertex = cached.copy(result.tile_elements, array.dtype, context.target)
-    stage = Stage(name="concatenate", where=result, traffic=traffic, vertex=vertex, into_place=True)
+    stage = ComputeStage(
+        name="concatenate", where=result, traffic=traffic, vertex=vertex, into_place=True
+    )
     return lower_stages((stage,), (result,), context.target)
 
 
@@ -57,13 +59,15 @@ def pad(
     added = max(0, array.elements - operands[0].elements)
     share = ceil_div(added, result.tiles)
     stages = (
-        Stage(
+        ComputeStage(
             name="fill",
             where=result,
             traffic=move(_repeated(operands[1], result), result),
             vertex=cached.fill(share, array.dtype, context.target),
         ),
-        Stage(name="pad", where=result, traffic=_into(result, operands[:1]), into_place=True),
+        ComputeStage(
+            name="pad", where=result, traffic=_into(result, operands[:1]), into_place=True
+        ),
     )
     return lower_stages(stages, (result,), context.target)
 
@@ -75,7 +79,7 @@ def iota(
     array = array_of(instruction)
     result = spread(array, context)
     vertex = cached.iota(result.tile_elements, array.dtype, context.target)
-    stage = Stage(name="iota", where=result, vertex=vertex)
+    stage = ComputeStage(name="iota", where=result, vertex=vertex)
     return lower_stages((stage,), (result,), context.target)
 
 
@@ -87,7 +91,7 @@ def dynamic_slice(
         return LoweredInstruction(results=(operands[0],), view_of=0)
     result = _slice_placement(operands[0], instruction, context)
     share, workers = result.tile_elements, context.target.workers
-    stage = Stage(
+    stage = ComputeStage(
         name="dynamic slice",
         where=result,
         traffic=_indices(operands[1:], result),
@@ -114,10 +118,10 @@ def dynamic_update_slice(
     if operands[0].repeats is not None:
         filled = cached.fill(result.tile_elements, array.dtype, context.target)
         traffic = move(operands[0], result)
-        stages.append(Stage(name="fill", where=result, traffic=traffic, vertex=filled))
+        stages.append(ComputeStage(name="fill", where=result, traffic=traffic, vertex=filled))
     share = _sliced(result, update.elements, element_bytes(update.dtype))
     stages.append(
-        Stage(
+        ComputeStage(
             name="dynamic update",
             where=share,
             traffic=move(operands[1], share) + _indices(operands[2:], share),

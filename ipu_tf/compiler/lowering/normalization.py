@@ -23,7 +23,7 @@ from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.messages import held_extents
 from ipu_tf.compiler.lowering.reduce import Reduction, reduction_stages
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, collect, move
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
@@ -115,10 +115,10 @@ class _Norm:
         size = count * own.tile_bytes
         return (Footprint(first_tile=own.first_tile, tiles=own.tiles, tile_bytes=size),)
 
-    def stages(self, vertices: Sequence[Vertex], traffic: Traffic = NOTHING) -> list[Stage]:
+    def stages(self, vertices: Sequence[Vertex], traffic: Traffic = NOTHING) -> list[ComputeStage]:
         """Returns a stage of every vertex, the first of which waits for values of others."""
         return [
-            Stage(
+            ComputeStage(
                 name="normalize",
                 where=self.where,
                 traffic=NOTHING if number else traffic,
@@ -157,7 +157,7 @@ def norm_sum(
     body = context.computations[instruction.computations[0]]
     root = body.by_name()[body.root]
     reduction = Reduction(operand=norm.array, dimensions=tuple(root.attributes["dimensions"]))
-    stages: list[Stage] = []
+    stages: list[ComputeStage] = []
     scratch: tuple[Footprint, ...] = ()
     if instruction.attributes["term"] == "product":
         views, whitened = list(operands[:2]), list[Vertex]()
@@ -205,7 +205,7 @@ def batch_norm(
     others = tuple(axis for axis in range(len(array.dims)) if axis != feature)
     reduction = Reduction(operand=array, dimensions=others)
     is_gradient = instruction.opcode == "batch-norm-grad"
-    stages: list[Stage] = []
+    stages: list[ComputeStage] = []
     if is_gradient:
         vertices = [*norm.whitened(), norm.joined("multiply")]
         stages += norm.stages(vertices, move(operands[-1], norm.where))

@@ -11,7 +11,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, like, spread
 from ipu_tf.compiler.lowering.rules import Rule, array_of
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
 from ipu_tf.compiler.lowering.traffic import NOTHING, move, to_all
 from ipu_tf.machine import vertices
 from ipu_tf.machine.target import Target
@@ -38,7 +38,7 @@ def rng(
     result = spread(array, context)
     vertex = _DRAW[distribution](result.tile_elements, array.dtype, context.target)
     traffic = sum((to_all(operand, result.tiles) for operand in operands), NOTHING)
-    stage = Stage(name="draw", where=result, traffic=traffic, vertex=vertex)
+    stage = ComputeStage(name="draw", where=result, traffic=traffic, vertex=vertex)
     return lower_stages((stage,), (result,), context.target)
 
 
@@ -53,7 +53,7 @@ def rng_bit_generator(
     result = spread(bits, context)
     vertex = vertices.random_bits(result.tile_elements, bits.dtype, context.target)
     traffic = sum((to_all(operand, result.tiles) for operand in operands), NOTHING)
-    stage = Stage(name="draw bits", where=result, traffic=traffic, vertex=vertex)
+    stage = ComputeStage(name="draw bits", where=result, traffic=traffic, vertex=vertex)
     return lower_stages((stage,), (*(operands[0].stored for _ in states), result), context.target)
 
 
@@ -66,7 +66,7 @@ def dropout(
     where = like(elements, array) if elements.repeats is None else spread(array, context)
     vertex = vertices.dropout(where.tile_elements, array.dtype, context.target)
     traffic = sum((to_all(seed, where.tiles) for seed in seeds), move(elements, where))
-    stage = Stage(name="dropout", where=where, traffic=traffic, vertex=vertex)
+    stage = ComputeStage(name="dropout", where=where, traffic=traffic, vertex=vertex)
     return lower_stages((stage,), (where,), context.target, flops=array.elements)
 
 

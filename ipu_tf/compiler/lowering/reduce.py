@@ -23,7 +23,7 @@ from ipu_tf.compiler.lowering.mapping import (
 from ipu_tf.compiler.lowering.messages import held_extents
 from ipu_tf.compiler.lowering.reduction_plan import plan_stages
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages, supersteps
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages, supersteps
 from ipu_tf.compiler.lowering.traffic import Traffic, move
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.machine.target import Target
@@ -80,7 +80,7 @@ def reduce(
 
 def reduction_stages(
     reduction: Reduction, operands: Sequence[Placement], context: LoweringContext
-) -> tuple[tuple[Stage, ...], Placement]:
+) -> tuple[tuple[ComputeStage, ...], Placement]:
     """Returns the cheapest stages of a reduction, and the placement of its result."""
     own = operands[0].stored
     candidates = [_stages(reduction, operands, own, context)]
@@ -97,7 +97,7 @@ def _stages(
     operands: Sequence[Placement],
     where: Placement,
     context: LoweringContext,
-) -> tuple[tuple[Stage, ...], Placement]:
+) -> tuple[tuple[ComputeStage, ...], Placement]:
     """Returns the stages of a reduction whose operands are first brought to one placement."""
     target, dtype = context.target, reduction.operand.dtype
     result = reduction.result
@@ -109,7 +109,7 @@ def _stages(
     )
     local_depth = ceil_div(where.tile_elements, local_outputs)
     stages = [
-        Stage(
+        ComputeStage(
             name="reduce on tile",
             where=where,
             traffic=sum((move(operand, where) for operand in operands), Traffic()),
@@ -141,11 +141,11 @@ def _in_place(reduction: Reduction, where: Placement) -> Placement:
 
 def _joined(
     reduction: Reduction,
-    stages: list[Stage],
+    stages: list[ComputeStage],
     partials: int,
     sent_outputs: int,
     context: LoweringContext,
-) -> tuple[tuple[Stage, ...], Placement]:
+) -> tuple[tuple[ComputeStage, ...], Placement]:
     """Returns the stages, followed by those in which tiles join their partial results."""
     target, dtype = context.target, reduction.operand.dtype
     result = reduction.result
@@ -165,7 +165,7 @@ def _joined(
         placement = on_tiles(partial, stage.tiles, context)
         received = stage.outputs * stage.depth
         stages.append(
-            Stage(
+            ComputeStage(
                 name="reduce partials",
                 where=placement,
                 traffic=Traffic(
@@ -189,7 +189,7 @@ def _joined(
     return tuple(stages), placement
 
 
-def _cycles(stages: Sequence[Stage], target: Target) -> int:
+def _cycles(stages: Sequence[ComputeStage], target: Target) -> int:
     return sum(step.total_cycles for step in supersteps(stages, target))
 
 

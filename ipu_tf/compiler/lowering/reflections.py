@@ -16,7 +16,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, on_tiles, product, spread
 from ipu_tf.compiler.lowering.rules import array_of, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
 from ipu_tf.compiler.lowering.traffic import collect, move, to_all
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
@@ -32,7 +32,7 @@ def factor(
     where = _columns(matrix, context)
     count, length = _reflectors(matrix)
     stages = (
-        Stage(name="rearrange", where=where, traffic=move(operands[0], where)),
+        ComputeStage(name="rearrange", where=where, traffic=move(operands[0], where)),
         *_making(matrix, count, length, where, context),
         *_applying(matrix, count, length, where, context),
     )
@@ -68,7 +68,7 @@ def _reflectors(matrix: Array) -> tuple[int, int]:
 
 def _making(
     matrix: Array, count: int, length: int, where: Placement, context: LoweringContext
-) -> tuple[Stage, ...]:
+) -> tuple[ComputeStage, ...]:
     """Returns the stages that make `count` reflectors in turn; a batch runs side by side."""
     target, dtype = context.target, matrix.dtype
     batch, size = product(matrix.dims[:-2]), where.element_bytes
@@ -80,21 +80,21 @@ def _making(
     share, pieces = column.tile_elements, ceil_div(length, target.workers)
     partials = sums.tile_elements * pieces
     return (
-        Stage(
+        ComputeStage(
             name="square column",
             where=column,
             traffic=move(held, column),
             vertex=cached.elementwise("multiply", share, dtype, target),
             times=count,
         ),
-        Stage(
+        ComputeStage(
             name="add squares",
             where=sums,
             traffic=collect(column, received_elements=partials, tiles=sums.tiles),
             vertex=vertices.reduce(sums.tile_elements, pieces, dtype, target),
             times=count,
         ),
-        Stage(
+        ComputeStage(
             name="make reflector",
             where=column,
             traffic=collect(sums, received_elements=1, tiles=tiles),
@@ -106,7 +106,7 @@ def _making(
 
 def _applying(
     matrix: Array, count: int, length: int, where: Placement, context: LoweringContext
-) -> tuple[Stage, ...]:
+) -> tuple[ComputeStage, ...]:
     """Returns the stages that apply `count` reflectors: products with columns, subtractions.
 
     A tile gets the reflectors of the matrices whose columns it holds.
@@ -118,14 +118,14 @@ def _applying(
         elements=length * ceil_div(share, max(1, columns)), element_bytes=where.element_bytes
     )
     return (
-        Stage(
+        ComputeStage(
             name="multiply by reflector",
             where=where,
             traffic=to_all(reflectors, where.tiles),
             vertex=cached.elementwise("multiply", share * length, dtype, target),
             times=count,
         ),
-        Stage(
+        ComputeStage(
             name="subtract reflection",
             where=where,
             vertex=cached.elementwise("subtract", share * length, dtype, target),

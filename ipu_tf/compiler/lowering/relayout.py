@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.context import LoweringContext
-from ipu_tf.compiler.lowering.steps import Stage, supersteps
+from ipu_tf.compiler.lowering.steps import ComputeStage, supersteps
 from ipu_tf.compiler.lowering.traffic import NOTHING, move
 from ipu_tf.machine.superstep import Superstep
 
@@ -19,5 +19,7 @@ def relayout(
     if traffic == NOTHING:
         # The cost of a copy depends on its bytes, not on their type.
         vertex = cached.copy(destination.footprint.tile_bytes, "u8", context.target)
-    stage = Stage(name="copy", where=destination, traffic=traffic, vertex=vertex, into_place=True)
+    stage = ComputeStage(
+        name="copy", where=destination, traffic=traffic, vertex=vertex, into_place=True
+    )
     return supersteps((stage,), context.target)

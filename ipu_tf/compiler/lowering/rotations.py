@@ -18,7 +18,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays, on_tiles, product, spread
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
 from ipu_tf.compiler.lowering.traffic import move, to_all
 from ipu_tf.machine.cost import ceil_div
 
@@ -43,7 +43,7 @@ def eigen(
     where = on_tiles(vectors, batch * pairs, context, layout="pairs of columns")
     rounds = _sweeps(instruction) * max(1, 2 * pairs - 1)
     stages = (
-        Stage(name="rearrange", where=where, traffic=move(operands[0], where)),
+        ComputeStage(name="rearrange", where=where, traffic=move(operands[0], where)),
         *_round(vectors, where, rounds, context),
     )
     # Three operations an element: two products and their sum.
@@ -66,7 +66,7 @@ def _sweeps(instruction: Instruction) -> int:
 
 def _round(
     matrix: Array, where: Placement, rounds: int, context: LoweringContext
-) -> tuple[Stage, ...]:
+) -> tuple[ComputeStage, ...]:
     """Returns the stages of all rounds: find rotations, apply them, move columns on."""
     target, dtype = context.target, matrix.dtype
     size, batch = matrix.dims[-1], product(matrix.dims[:-2])
@@ -80,21 +80,23 @@ def _round(
     elements = _ROTATED * share * 2 * size
     columns = _both(where, "pairs of columns"), _both(where, "the next pairs of columns")
     return (
-        Stage(name="find rotations", where=where, vertex=found, times=rounds),
-        Stage(
+        ComputeStage(name="find rotations", where=where, vertex=found, times=rounds),
+        ComputeStage(
             name="multiply by rotations",
             where=where,
             traffic=to_all(angles, where.tiles),
             vertex=cached.elementwise("multiply", 2 * elements, dtype, target),
             times=rounds,
         ),
-        Stage(
+        ComputeStage(
             name="add rotated",
             where=where,
             vertex=cached.elementwise("add", elements, dtype, target),
             times=rounds,
         ),
-        Stage(name="move columns on", where=columns[1], traffic=move(*columns), times=rounds),
+        ComputeStage(
+            name="move columns on", where=columns[1], traffic=move(*columns), times=rounds
+        ),
     )
 
 

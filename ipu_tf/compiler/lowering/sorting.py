@@ -10,7 +10,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, on_tiles, spread_tiles
 from ipu_tf.compiler.lowering.rules import Rule, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages, supersteps
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages, supersteps
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, collect, move
 from ipu_tf.machine import vertices
 from ipu_tf.machine.cost import ceil_div
@@ -44,7 +44,7 @@ def _sort_stages(
     row: int,
     row_tiles: int,
     context: LoweringContext,
-) -> tuple[Stage, ...]:
+) -> tuple[ComputeStage, ...]:
     """Returns the stages of sorting rows that are dealt to `row_tiles` tiles each."""
     keys, target = operand_array(instruction, 0, context), context.target
     rows = ceil_div(keys.elements, max(1, row))
@@ -60,7 +60,7 @@ def _sort_stages(
     )
     own = vertices.sort(share, keys.dtype, target, values=values)
     stages = [
-        Stage(
+        ComputeStage(
             name="sort on tile",
             where=where,
             traffic=sum((move(operand, where) for operand in operands), NOTHING),
@@ -68,11 +68,11 @@ def _sort_stages(
             times=1,
         )
     ]
-    stages += [Stage(name="sort on tile", where=where, vertex=own, times=rows_on_tile - 1)]
+    stages += [ComputeStage(name="sort on tile", where=where, vertex=own, times=rows_on_tile - 1)]
     levels = row_tiles.bit_length() - 1
     moved = rows_on_tile * share * sum(operand.element_bytes for operand in operands)
     stages.append(
-        Stage(
+        ComputeStage(
             name="merge shares",
             where=where,
             traffic=Traffic(
@@ -109,7 +109,7 @@ def top_k(
     share = ceil_div(row, row_tiles)
     pair_bytes = element_bytes(keys.dtype) + _INDEX_BYTES
     stages = [
-        Stage(
+        ComputeStage(
             name="largest on tile",
             where=where,
             traffic=move(operands[0], where),
@@ -124,7 +124,7 @@ def top_k(
         own_rows = ceil_div(rows, last.tiles)
         received = own_rows * row_tiles * k
         stages.append(
-            Stage(
+            ComputeStage(
                 name="largest of shares",
                 where=last,
                 traffic=collect(candidates, received_elements=received, tiles=last.tiles),

@@ -18,7 +18,7 @@ from ipu_tf.machine.vertices import Vertex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class ComputeStage:
     """One superstep whose cycles are not yet computed.
 
     Attributes:
@@ -40,7 +40,7 @@ class Stage:
 
 
 def lower_stages(
-    stages: Sequence[Stage],
+    stages: Sequence[ComputeStage],
     results: Sequence[Placement],
     target: Target,
     *,
@@ -76,7 +76,7 @@ def lower_stages(
     )
 
 
-def supersteps(stages: Sequence[Stage], target: Target) -> tuple[Superstep, ...]:
+def supersteps(stages: Sequence[ComputeStage], target: Target) -> tuple[Superstep, ...]:
     """Returns the supersteps of stages; those that cost nothing are left out."""
     made = (_superstep(stage, target) for stage in stages)
     return tuple(step for step in made if step.total_cycles > 0)
@@ -88,7 +88,7 @@ def exchange_cycles(traffic: Traffic, target: Target) -> int:
     return int(exchange.phase_cycles(traffic.received_bytes, target, sent_bytes=traffic.sent_bytes))
 
 
-def _superstep(stage: Stage, target: Target) -> Superstep:
+def _superstep(stage: ComputeStage, target: Target) -> Superstep:
     """Returns a superstep; without an exchange its tiles need not wait for each other."""
     moving = exchange_cycles(stage.traffic, target)
     compute = int(stage.vertex.cycles) if stage.vertex is not None else 0
@@ -108,7 +108,7 @@ def _superstep(stage: Stage, target: Target) -> Superstep:
     )
 
 
-def _buffers(stages: Sequence[Stage]) -> tuple[Footprint, ...]:
+def _buffers(stages: Sequence[ComputeStage]) -> tuple[Footprint, ...]:
     """Returns the receive buffers of tiles; a later stage reuses those of an earlier one."""
     largest: dict[tuple[int, int], int] = {}
     for stage in stages:

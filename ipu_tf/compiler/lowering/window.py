@@ -13,7 +13,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, like, product, spread
 from ipu_tf.compiler.lowering.messages import held_extents
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.lowering.steps import Stage, lower_stages
+from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
 from ipu_tf.compiler.lowering.traffic import Traffic, collect, move
 from ipu_tf.compiler.planner.windows import window_span
 from ipu_tf.machine import vertices
@@ -39,7 +39,7 @@ def reduce_window(
         channels=_side_by_side(operand, window),
     )
     traffic = _halo(operands[0], operand, results[0], window, result)
-    stage = Stage(name="reduce windows", where=result, traffic=traffic, vertex=vertex)
+    stage = ComputeStage(name="reduce windows", where=result, traffic=traffic, vertex=vertex)
     return lower_stages(
         (stage,),
         tuple(like(result, array) for array in results),
@@ -65,7 +65,7 @@ def select_and_scatter(
         channels=_side_by_side(operand, window),
     )
     halo = _halo(operands[0], operand, source, window, sources)
-    stage = Stage(
+    stage = ComputeStage(
         name="select and scatter",
         where=result,
         traffic=halo + move(operands[1], sources),
@@ -92,7 +92,7 @@ def _scan(
         layout=LINEAR if product(array.dims[axis + 1 :]) == 1 else f"rows of {axis}",
     )
     vertex = vertices.scan(ceil_div(rows, tiles), row, array.dtype, context.target)
-    stage = Stage(name="scan", where=where, traffic=move(operands[0], where), vertex=vertex)
+    stage = ComputeStage(name="scan", where=where, traffic=move(operands[0], where), vertex=vertex)
     flops = array.elements if _is_float(array) else 0
     return lower_stages((stage,), (where,), context.target, flops=flops)
 

@@ -99,7 +99,7 @@ def check_arrays(samples: dict[str, int], use: DataUse) -> None:
     if rest:
         raise ValueError(
             f"{use.subject}: The provided set of data has a partial batch. All batches have the "
-            f"same size on the IPU, but the {count} samples of {name} are no multiple of "
+            f"same size on the IPU, but the {count} samples of {name} are not a multiple of "
             f"batch_size={batch_size}{'' if use.batch_size else ' (not given)'}. "
             + _advice(count, batch_size)
         )
@@ -117,7 +117,7 @@ def check_equal(samples: dict[str, int], use: DataUse) -> None:
             f"{use.subject}: all arrays must have the same number of samples. Received: {received}."
         )
     if 0 in samples.values():
-        raise ValueError(f"{use.subject}: there is no data. Received: {received} samples.")
+        raise ValueError(f"{use.subject}: the data is empty. Received: {received} samples.")
 
 
 def _advice(count: int, batch_size: int) -> str:
@@ -149,7 +149,7 @@ def check_dataset(dataset: tf.data.Dataset, use: DataUse) -> None:
         )
     if batches == 0:
         raise ValueError(
-            f"{use.subject}: there is no data: the dataset has no batch. If it was batched with "
+            f"{use.subject}: the data is empty: the dataset has no batch. If it was batched with "
             "`drop_remainder=True`, it has fewer samples than a batch."
         )
 

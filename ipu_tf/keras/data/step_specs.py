@@ -26,7 +26,7 @@ def input_specs(model: keras.Model, batch_size: int, inputs: Any = None) -> Any:
     declared = _declared_inputs(model) if inputs is None else inputs
     if declared is None:
         raise ValueError(
-            f"Model '{model.name}' does not say what it takes: it is neither functional nor a "
+            f"Model '{model.name}' does not declare its inputs: it is neither functional nor a "
             "Sequential that begins with keras.Input. Call it on one (`x = keras.Input(...)`, "
             "`keras.Model(x, model(x))`), or pass `inputs=tf.TensorSpec(...)`."
         )
@@ -93,8 +93,8 @@ def _batched(declaration: Any, batch_size: int, what: str) -> tf.TensorSpec:
     sizes = list(declaration.shape)
     if not sizes or sizes[0] not in (None, batch_size):
         raise ValueError(
-            f"{what} has a batch of its own size, another than the {batch_size} samples asked "
-            f"for. Received: shape {tuple(sizes)}."
+            f"{what} has a batch of fixed size, which differs from batch_size={batch_size}. "
+            f"Received: shape {tuple(sizes)}."
         )
     if None in sizes[1:]:
         raise ValueError(

@@ -170,6 +170,6 @@ def _activations(layer: keras.layers.Layer) -> dict[str, Any]:
 def _check_is_layer(owner: str, layer: Any) -> None:
     if not isinstance(layer, keras.layers.Layer):
         raise ValueError(
-            f"{owner}: expected an instance of a Keras layer; it is the layer that is wrapped, not "
-            f"its outputs. Received: {layer!r}."
+            f"{owner}: expected an instance of a Keras layer. Wrap the layer, not its outputs. "
+            f"Received: {layer!r}."
         )

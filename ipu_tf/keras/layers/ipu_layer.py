@@ -37,7 +37,7 @@ def unsupported(
     """
     return NotImplementedError(
         f"ipu_tensorflow_addons.keras.layers.{type(layer).__name__} does not support {method} "
-        f"argument {name}: it is there for scripts that pass its default. Leave it out, or use the "
+        f"argument {name}: it exists for scripts that pass its default. Leave it out, or use the "
         f"layer of keras.layers. Received: {name}={value!r}."
     )
 

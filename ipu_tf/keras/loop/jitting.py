@@ -120,7 +120,7 @@ class EngineChoice:
         if jitted:
             logger.info("The loop around '%s' is compiled by XLA.", self._name)
             return
-        few = f"{self._asked} steps are asked for so far, and it takes {self._wanted} to gain time"
+        few = f"{self._asked} steps are too few: compilation gains time from {self._wanted} on"
         reason = self._against or few
         logger.info("The loop around '%s' runs in the graph executor: %s.", self._name, reason)
 
@@ -129,7 +129,7 @@ def _reason_against(step: Any, operations: collections.Counter[str]) -> str:
     """Returns why XLA is not to compile a step, however often it runs, or ""."""
     others = sorted(operations.keys() - JITTED_OPS)
     if others:
-        return f"it has ops that XLA is not to compile: {', '.join(others)}"
+        return f"XLA gains no time with its ops {', '.join(others)}"
     if operations.total() > MAX_JITTED_OPERATIONS:
         return f"it has {operations.total()} operations, more than {MAX_JITTED_OPERATIONS}"
     size = sum(variable.shape.num_elements() * variable.dtype.size for variable in step.variables)

@@ -217,7 +217,7 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
         if self.captured_grads_only and captured_counts is None:
             raise ValueError(
                 f"Optimizer '{self.name}' counts captured gradients alone (captured_grads_only), "
-                "and there are none in this step. Wrap layers in CaptureUpstreamGradients or "
+                "but this step has none. Wrap layers in CaptureUpstreamGradients or "
                 "CaptureActivationGradients, whose gradients must be taken in the same program as "
                 "the step of the optimizer, or pass `captured_grads`. Received: no captured "
                 "gradients."

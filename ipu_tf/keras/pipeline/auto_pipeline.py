@@ -195,8 +195,8 @@ def _steps(steps: int | tuple[int, int]) -> tuple[int, int]:
     least, most = (steps, steps) if isinstance(steps, int) else steps
     if not 1 <= least <= most:
         raise ValueError(
-            "`gradient_accumulation_steps` must be a positive int, or the least and the most of "
-            f"them. Received: {steps!r}."
+            "`gradient_accumulation_steps` must be a positive int, or a pair of the least and "
+            f"the most steps. Received: {steps!r}."
         )
     return least, most
 
@@ -212,11 +212,12 @@ def _check_ipus(num_ipus: Any, replicas: Any) -> None:
             raise ValueError(f"`{name}` must be a positive int. Received: {value!r}.")
         if value & (value - 1):
             raise ValueError(
-                f"`{name}` must be a power of two, as IPUs are handed out. Received: {value!r}."
+                f"`{name}` must be a power of two: devices have 1, 2, 4, ... IPUs. Received: "
+                f"{value!r}."
             )
     if (replicas or 1) > num_ipus:
         raise ValueError(
-            f"Every replica takes an IPU at least. Use fewer replicas. "
+            f"Every replica takes at least one IPU. Use fewer replicas. "
             f"Received: num_ipus={num_ipus!r}, replicas={replicas!r}."
         )
 
@@ -245,8 +246,8 @@ def _recompute(wanted: bool | None, device: DeviceConfiguration) -> tuple[bool, 
         return (False, True) if wanted is None else (wanted,)
     if wanted is False:
         raise ValueError(
-            "Pipelines compute activations again where `allow_recompute` of the configuration is "
-            "set. Set it to False to train without. Received: recompute=False."
+            "`allow_recompute` of the configuration makes all pipelines recompute activations. "
+            "Set it to False to train without recomputation. Received: recompute=False."
         )
     return (True,)
 
@@ -257,7 +258,10 @@ def _about_device(model: PipelineExtensions, num_ipus: int) -> tuple[str, ...]:
     ipus = utils.get_num_of_ipus_in_device(device)
     if ipus == num_ipus:
         return ()
-    return (f"the device has {ipus} IPUs: set `auto_select_ipus` to {num_ipus} to train like this",)
+    return (
+        f"the device has {ipus} IPUs: set `auto_select_ipus` to {num_ipus} to train with this "
+        "decision",
+    )
 
 
 def _apply(model: PipelineExtensions, chosen: PipelineCandidate) -> None:

@@ -19,10 +19,10 @@ class SymbolicCallError(ValueError):
     def __init__(self, model: keras.Model, inputs: str, error: Exception) -> None:
         super().__init__(
             f"The layers of model '{model.name}' cannot be assigned to pipeline stages, because "
-            "its `call` does not run on symbolic inputs. Use keras.ops and layers in it, no "
-            "TensorFlow functions, and where inputs are no floating point numbers, call the model "
-            f"on `keras.Input(shape, dtype=...)` first. Received: inputs {inputs}, which raise "
-            f"{type(error).__name__}: {error}"
+            "its `call` does not run on symbolic inputs. In `call`, use layers and keras.ops "
+            "instead of TensorFlow functions. If inputs are not floating point numbers, first "
+            f"call the model on `keras.Input(shape, dtype=...)`. Received: inputs {inputs}, which "
+            f"raise {type(error).__name__}: {error}"
         )
 
 

@@ -53,11 +53,11 @@ def test_entry_root_and_updates():
     module = parse(GOOD)
     with pytest.raises(InvalidModule, match="entry 'other' is not a computation"):
         verify(module.replace(entry="other"))
-    with pytest.raises(InvalidModule, match="'main' is kept as 'other'"):
+    with pytest.raises(InvalidModule, match="'main' has another name, 'other', in the module"):
         verify(module.replace(computations={"other": module.entry_computation}, entry="other"))
     rootless = dataclasses.replace(module.entry_computation, root="lost")
     with pytest.raises(InvalidModule, match="root 'lost' is not in 'main'"):
         verify(module.replace(computations=dict(module.computations, main=rootless)))
     updated = Parameter(name="w", role="weight", updated_by=1)
-    with pytest.raises(InvalidModule, match="'w' is updated by result 1 of 1"):
+    with pytest.raises(InvalidModule, match="'w' takes its update from result 1, of 1 results"):
         verify(module.replace(parameters=(updated,)))

@@ -244,8 +244,8 @@ REFUSED = {
     ),
     "custom call": (
         'x = f32[8] parameter(0)\nr = f32[8] custom-call(x), custom_call_target="Lu"',
-        "custom calls of 'Lu' are not known; those of Eigh, "
-        "ProductOfElementaryHouseholderReflectors, Qr, Sharding, TopK are.",
+        "its target 'Lu' is unknown; known targets are Eigh, "
+        "ProductOfElementaryHouseholderReflectors, Qr, Sharding, TopK.",
     ),
     "sweeps": (
         "x = f32[8,8] parameter(0)\n"
@@ -275,7 +275,7 @@ REFUSED = {
     ),
     "replicas": (
         "x = f32[8] parameter(0)\nr = f32[8] all-reduce(x), replica_groups={}",
-        "it does not say which replicas take part; give it replica_groups.",
+        "its replica_groups are missing; list the replicas that take part.",
     ),
     "too many replicas": (
         "x = f32[8] parameter(0)\nr = f32[8] all-reduce(x), replica_groups={{0,1,2}}",
@@ -336,7 +336,7 @@ def test_a_chip_of_ones_own_needs_a_system():
         for system in (None, dataclasses.replace(SYSTEMS["m2000"], target=mine))
     )
     call = module.entry_computation.by_name()["r"]
-    with pytest.raises(LoweringError, match="no host is known for it. No system of 'mine'"):
+    with pytest.raises(LoweringError, match="no host is known for it. No known system has 'mine'"):
         lower(call, [], alone)
     operand = spread(call.type, joined)
     (step,) = lower(call, [operand], joined).supersteps

@@ -253,5 +253,7 @@ class TestErrors:
         assert program.fits
         small = dataclasses.replace(program, streaming_limit_bytes=program.streaming_bytes - 1)
         assert not small.fits
-        with pytest.raises(IPUOutOfMemoryError, match="does not hold what is offloaded.*Received"):
+        with pytest.raises(
+            IPUOutOfMemoryError, match="offloaded tensors exceed the streaming memory.*Received"
+        ):
             check_memory(small, "raise")

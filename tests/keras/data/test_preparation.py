@@ -52,7 +52,7 @@ def call(model, method, x, y=None, **kwargs):
 def test_partial_batches_are_refused(model, name, method):
     message = (
         rf"`{method}` of model '{name}': The provided set of data has a partial batch.*"
-        r"the 40 samples of x are no multiple of batch_size=16\. "
+        r"the 40 samples of x are not a multiple of batch_size=16\. "
         r"Pass batch_size=10, or leave out the last 8 samples\."
     )
     with pytest.raises(ValueError, match=message):
@@ -73,7 +73,7 @@ def test_the_advice_fits_the_data(model, count, arguments, message):
 
 
 def test_partial_batches_of_validation_data_are_refused(model):
-    message = r"', validation data: .*the 10 samples of x are no multiple of batch_size=16"
+    message = r"', validation data: .*the 10 samples of x are not a multiple of batch_size=16"
     with pytest.raises(ValueError, match=message):
         model.fit(*arrays(32), batch_size=16, validation_data=arrays(10))
     with pytest.raises(ValueError, match=message.replace("16", "4")):
@@ -81,7 +81,7 @@ def test_partial_batches_of_validation_data_are_refused(model):
 
 
 def test_partial_batches_of_a_split_are_refused(model):
-    with pytest.raises(ValueError, match="the 30 samples of x are no multiple of batch_size=8"):
+    with pytest.raises(ValueError, match="the 30 samples of x are not a multiple of batch_size=8"):
         model.fit(*arrays(40), batch_size=8, validation_split=0.25)
 
 
@@ -200,9 +200,9 @@ def test_inputs_of_a_structure_are_named(strategy):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_data_is_refused(model, name, method):
-    with pytest.raises(ValueError, match=rf"`{method}` of model '{name}': there is no data"):
+    with pytest.raises(ValueError, match=rf"`{method}` of model '{name}': the data is empty"):
         call(model, method, *arrays(0))
-    with pytest.raises(ValueError, match=r"there is no data: the dataset has no batch"):
+    with pytest.raises(ValueError, match=r"the data is empty: the dataset has no batch"):
         call(model, method, static(count=4))
 
 

@@ -128,7 +128,7 @@ def test_xla_compiles_the_loops_of_dense_networks(strategy, caplog, network, jit
     assert len(messages) == 3  # Training, evaluation and prediction.
     assert all(("is compiled by XLA" in message) == jitted for message in messages)
     if not jitted:
-        assert "ops that XLA is not to compile: " in messages[0]
+        assert "XLA gains no time with its ops " in messages[0]
         assert "IpuConv2D" in messages[0]
 
 
@@ -512,7 +512,7 @@ def test_the_infeed_prefetches_as_deep_as_it_is_told(model, monkeypatch):
         ({"prefetch_depth": 256}, ValueError, "integer from 1 to 255.*Received: 256"),
         ({"prefetch_depth": -1}, ValueError, "Received: -1"),
         ({"device_ordinal": -1}, ValueError, "`device_ordinal` must be an integer of at least 0"),
-        ({"depth": 1}, TypeError, "no such option in infeed queue: depth. There are device_ord"),
+        ({"depth": 1}, TypeError, "Unknown options of infeed queue: depth. Options are device_ord"),
     ],
 )
 def test_infeed_options_are_checked(model, options, error, message):
@@ -526,7 +526,11 @@ def test_infeed_options_are_checked(model, options, error, message):
         ({"outfeed_mode": 1}, ValueError, "`outfeed_mode` cannot be set in the outfeed queue opt"),
         ({"device_ordinal": 0}, ValueError, "the device of the model's strategy"),
         ({"buffer_depth": 0}, ValueError, "`buffer_depth` must be a positive integer"),
-        ({"depth": 1}, TypeError, "no such option in outfeed queue: depth. There are buffer_dep"),
+        (
+            {"depth": 1},
+            TypeError,
+            "Unknown options of outfeed queue: depth. Options are buffer_d",
+        ),
     ],
 )
 def test_outfeed_options_are_checked(model, options, error, message):

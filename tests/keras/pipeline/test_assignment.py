@@ -413,7 +413,7 @@ def test_plain_shapes_stand_for_floating_point_inputs(strategy):
     with strategy.scope():
         model = Lookup()
         model.build((2, 5))
-        with pytest.raises(ValueError, match=r"are no floating point numbers.*\(2, 5\), 'float32'"):
+        with pytest.raises(ValueError, match=r"not floating point numbers.*\(2, 5\), 'float32'"):
             model.get_pipeline_stage_assignment()
 
 

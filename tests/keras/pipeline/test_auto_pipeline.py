@@ -125,7 +125,7 @@ class TestPipelines:
         cfg.configure_ipu_system()
         decision, model = within(strategy, replicas=1)
         assert all(candidate.options.recompute for candidate in decision.candidates)
-        with pytest.raises(ValueError, match="`allow_recompute` of the configuration is set"):
+        with pytest.raises(ValueError, match="`allow_recompute` of the configuration makes"):
             auto_pipeline(model, 4, batch_size=16, recompute=False)
 
 
@@ -249,10 +249,10 @@ class TestErrors:
             ({"replicas": 0}, "`replicas` must be a positive int. Received: 0"),
             ({"num_ipus": 6}, "`num_ipus` must be a power of two.* Received: 6"),
             ({"replicas": 3}, "`replicas` must be a power of two.* Received: 3"),
-            ({"replicas": 8}, "takes an IPU at least.* Received: num_ipus=4, replicas=8"),
+            ({"replicas": 8}, "takes at least one IPU.* Received: num_ipus=4, replicas=8"),
             ({"schedules": ["fast"]}, r"`schedules` must list some of .* Received: \['fast'\]"),
             ({"schedules": ()}, r"`schedules` must list some of .* Received: \(\)"),
-            ({"gradient_accumulation_steps": 0}, "must be a positive int, or the least and the"),
+            ({"gradient_accumulation_steps": 0}, "must be a positive int, or a pair of the least"),
             ({"gradient_accumulation_steps": (4, 2)}, r"Received: \(4, 2\)"),
             (
                 {"gradient_accumulation_steps": 1, "replicas": 1},

@@ -116,7 +116,7 @@ def test_arguments_with_a_better_place(model, name, reason):
 
 
 def test_unknown_arguments(model):
-    with pytest.raises(TypeError, match="no such option in pipelining_kwargs: schedule. There are"):
+    with pytest.raises(TypeError, match="options of pipelining_kwargs: schedule. Options are"):
         model.set_pipelining_options(4, schedule=GROUPED)
 
 

@@ -320,7 +320,7 @@ def test_arguments_that_belong_elsewhere_are_refused(model, name, advice):
 
 
 def test_unknown_arguments_are_refused(model):
-    message = "no such option in gradient_accumulation_optimizer_kwargs: dtyp. There are dtype, off"
+    message = "options of gradient_accumulation_optimizer_kwargs: dtyp. Options are dtype, off"
     with pytest.raises(TypeError, match=message):
         model.set_gradient_accumulation_options(G, dtyp=tf.float16)
 
