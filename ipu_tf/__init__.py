@@ -10,7 +10,7 @@ import sys
 TYPE_CHECKING = False  # Known to type checkers; `typing` costs milliseconds at every start.
 
 if TYPE_CHECKING:
-    from ipu_tf import config, machine, ops, scopes, utils, zoo
+    from ipu_tf import config, machine, ops, scopes, sweep, utils, zoo
     from ipu_tf import keras as keras
     from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
     from ipu_tf.config import IPUConfig
@@ -32,6 +32,7 @@ __all__ = [
     "machine",
     "ops",
     "scopes",
+    "sweep",
     "utils",
     "zoo",
 ]
@@ -69,6 +70,7 @@ _MODULES = frozenset(
         "scopes",
         "spans",
         "strategy",
+        "sweep",
         "utils",
         "validation",
         "zoo",

@@ -109,8 +109,9 @@ def _decode_union(hint: Any, data: Any, path: str) -> Any:
     if data is None and type(None) in _alternatives(hint):
         return None
     classes, others = _classes(hint), [one for one in _alternatives(hint) if one is not type(None)]
-    if not classes and len(others) == 1:
-        return _decode(others[0], data, path)
+    plain = [one for one in others if not dataclasses.is_dataclass(one)]
+    if len(plain) == 1 and not (classes and isinstance(data, dict)):
+        return _decode(plain[0], data, path)
     if len(classes) == 1:
         return _decode_dataclass(next(iter(classes.values())), data, path)
     entries = dict(_object(data, path))

@@ -12,7 +12,7 @@ FLOORS = (
     ("__main__",),
     ("cli",),
     ("compat",),
-    ("validation",),
+    ("validation", "sweep"),
     ("user_objects", "estimation", "zoo"),
     ("ipu_strategy",),
     ("keras",),

@@ -10,6 +10,7 @@ from ipu_tf.cli.info import INFO
 from ipu_tf.cli.open import OPEN
 from ipu_tf.cli.report import REPORT
 from ipu_tf.cli.run import RUN
+from ipu_tf.cli.sweep import SWEEP
 from ipu_tf.cli.validate import VALIDATE
 
 COMMANDS = (
@@ -18,6 +19,7 @@ COMMANDS = (
     REPORT,
     OPEN,
     COMPARE,
+    SWEEP,
     COMPAT,
     INFO,
     VALIDATE,

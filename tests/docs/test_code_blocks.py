@@ -63,10 +63,11 @@ GIVEN = {
         "model": small_model(),
         "np": np,
     },
+    "sweep.md": dict,
     "zoo.md": lambda: {"strategy": IPUStrategy()},
 }
 """The names that the blocks of a page take as given."""
-SLOW = {"report.md", "zoo.md"}
+SLOW = {"report.md", "sweep.md", "zoo.md"}
 """Pages that estimate whole networks."""
 
 

@@ -1,0 +1,163 @@
+"""Runs sweeps: many estimates on all cores, kept in a file as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ipu_tf import __version__
+from ipu_tf.sweep.point import Machine, Outcome, Point, Streaming
+from ipu_tf.sweep.progress import Progress
+from ipu_tf.sweep.result import Estimate, SweepResult
+from ipu_tf.sweep.space import Space
+from ipu_tf.sweep.store import Store
+from ipu_tf.sweep.workers import cores, importable, is_worker, outcomes_of
+
+
+def sweep(
+    model: str | Callable[[], Any],
+    *,
+    chip: Sequence[Machine] = ("bow",),
+    tile_kib: Sequence[float | None] = (None,),
+    streaming: Sequence[Streaming | None] = (None,),
+    batch_size: Sequence[int] = (1,),
+    replicas: Sequence[int] = (1,),
+    stages: Sequence[int] = (1,),
+    accumulation: Sequence[int] = (1,),
+    precision: Sequence[str] = ("float32",),
+    offload: Sequence[bool] = (False,),
+    training: bool = True,
+    results: str | os.PathLike[str] | None = None,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> SweepResult:
+    """Returns the estimates of a model for every combination of some values.
+
+    Every estimate is that of `ipu_tf.estimate`; models with stages are cut by `auto_pipeline`. An
+    estimate that fails has the reason in its outcome, and the sweep goes on.
+
+    Args:
+        model: A function that makes a model, or its name "module:function", "file.py:function" or
+            "zoo:network".
+        chip: Chips and systems: names, "module:name", or values.
+        tile_kib: Sizes of tile memory in KiB; None for that of the chip.
+        streaming: Streaming memories; None for that of the system.
+        batch_size: Samples of a micro-batch.
+        replicas: Copies of the model, powers of two.
+        stages: Stages of a pipeline, powers of two.
+        accumulation: Micro-batches of a weight update.
+        precision: Dtype policies: "float32", "mixed_float16" or "float16".
+        offload: Whether the state of the optimizer is in streaming memory.
+        training: Whether to estimate training steps; otherwise predictions.
+        results: A file that keeps the outcomes as they come. If it has some of the same sweep, the
+            sweep goes on from there; failed estimates are tried again.
+        processes: Estimates side by side, by default one on each core. 1 estimates in this process.
+        progress: Is told of every estimate; by default nothing is.
+
+    Raises:
+        RuntimeError: A script that a sweep's process imports starts a sweep itself.
+        SweepFileError: `results` holds something else, or another process writes to it.
+        TypeError: Other processes cannot import `model`.
+        ValueError: A list is empty, or a value is invalid.
+
+    Example:
+        >>> found = ipu_tf.sweep(models.resnet50, chip=["gc200", "bow"], batch_size=[1, 2, 4])
+        >>> print(found)
+        >>> found.to_html("sweep.html")
+    """
+    space = Space(
+        chip=chip,
+        tile_kib=tile_kib,
+        streaming=streaming,
+        batch_size=batch_size,
+        replicas=replicas,
+        stages=stages,
+        accumulation=accumulation,
+        precision=precision,
+        offload=offload,
+    )
+    processes = _processes(processes)
+    name = _name(model, processes)
+    points = tuple(space.points())
+    with _kept(results, {"model": name, "training": training, "release": __version__}) as store:
+        found = dict(store.outcomes) if store is not None else {}
+        missing = [point for point in points if point.key not in found or found[point.key].error]
+        progress = progress or Progress()
+        progress.begin(len(points), len(points) - len(missing))
+        try:
+            for point, outcome in _estimated(model, missing, name, training, processes):
+                found[point.key] = outcome
+                if store is not None:
+                    store.add(point, outcome)
+                progress.advance(point, outcome)
+        finally:
+            progress.end()
+    estimates = tuple(Estimate(point=point, outcome=found[point.key]) for point in points)
+    return SweepResult(model=name, training=training, estimates=estimates)
+
+
+def _estimated(
+    model: str | Callable[[], Any],
+    points: Sequence[Point],
+    name: str,
+    training: bool,
+    processes: int,
+) -> Iterator[tuple[Point, Outcome]]:
+    if processes > 1:
+        found = outcomes_of(points, model=name, training=training, processes=processes)
+        with contextlib.closing(found):
+            yield from found
+        return
+    from ipu_tf.sweep.evaluate import evaluate, model_of  # TensorFlow takes seconds to load.
+
+    made = model_of(model) if isinstance(model, str) else model
+    for point in points:
+        yield point, evaluate(made, point, training=training)
+
+
+@contextlib.contextmanager
+def _kept(path: Any, head: dict[str, Any]) -> Iterator[Store | None]:
+    if path is None:
+        yield None
+        return
+    with Store(path, head) as store:
+        yield store
+
+
+def _processes(processes: Any) -> int:
+    if is_worker():
+        raise RuntimeError(
+            "A process of a sweep imports a script that starts a sweep. Put the call of `sweep` "
+            'under `if __name__ == "__main__":`.'
+        )
+    if processes is None:
+        return cores()
+    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
+        raise ValueError(f"`processes` must be a positive int. Received: {processes!r}.")
+    return processes
+
+
+def _name(model: Any, processes: int) -> str:
+    """Returns the name of a model's function, for other processes and tables."""
+    if isinstance(model, str):
+        if ":" not in model:
+            raise ValueError(
+                "Name the model as 'module:function', 'file.py:function' or 'zoo:network'. "
+                f"Received: {model!r}."
+            )
+        return model
+    if not callable(model) or hasattr(model, "layers"):
+        raise TypeError(
+            "`sweep` takes a function that makes a model: each estimate makes its own. "
+            f"Received: {type(model).__name__}."
+        )
+    name = importable(model)
+    if name is None and processes > 1:
+        raise TypeError(
+            "Other processes import the function that makes the model: define it at the top of a "
+            "module, or estimate in this process with `processes=1`. "
+            f"Received: {model!r}."
+        )
+    return name or str(getattr(model, "__qualname__", type(model).__name__))

@@ -1,0 +1,83 @@
+"""Files that describe a sweep: TOML or JSON, with the parameters of `sweep` as keys."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ipu_tf.sweep.point import Streaming
+from ipu_tf.sweep.space import Space
+
+_AXES = tuple(field.name for field in dataclasses.fields(Space))
+
+
+class SpecError(ValueError):
+    """A file that describes no sweep."""
+
+
+def read_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns the arguments of `sweep` that a file holds: `model`, `training` and the parameters.
+
+    A parameter is a value or a list of them; `streaming` takes tables of `gib`, `gb_per_second` and
+    `name`. Where JSON has null, TOML has "chip": the memory of the chip or system itself.
+
+    Args:
+        path: A file of TOML, or of JSON if its name ends in ".json".
+
+    Raises:
+        OSError: It cannot be read.
+        SpecError: It is not valid, lacks the model, or has a key that no sweep has.
+    """
+    data = _data(Path(path))
+    unknown = sorted(set(data) - {"model", "training", *_AXES})
+    if unknown:
+        raise SpecError(
+            f"{path} has keys that no sweep has. Choose from model, training, {', '.join(_AXES)}. "
+            f"Received: {', '.join(unknown)}."
+        )
+    if not isinstance(data.get("model"), str):
+        raise SpecError(
+            f'{path} needs a model: model = "module:function", "file.py:function" or '
+            f'"zoo:network". Received: {data.get("model")!r}.'
+        )
+    if not isinstance(data.get("training", True), bool):
+        raise SpecError(f"{path}: training must be true or false. Received: {data['training']!r}.")
+    found = dict(data)
+    for name in _AXES:
+        if name in data:
+            values = data[name] if isinstance(data[name], list) else [data[name]]
+            found[name] = [_value(name, value, path) for value in values]
+    try:
+        Space(**{name: found[name] for name in _AXES if name in found})
+    except ValueError as error:
+        raise SpecError(f"{path}: {error}") from None
+    return found
+
+
+def _data(path: Path) -> Mapping[str, Any]:
+    content = path.read_bytes()
+    is_json = path.suffix == ".json"
+    try:
+        data = json.loads(content) if is_json else tomllib.loads(content.decode())
+    except ValueError as error:
+        kind = "JSON" if is_json else "TOML"
+        raise SpecError(f"{path} is not valid {kind}: {error}") from None
+    if not isinstance(data, dict):
+        raise SpecError(f"{path} must hold an object with the parameters of a sweep.")
+    return data
+
+
+def _value(name: str, value: Any, path: str | os.PathLike[str]) -> Any:
+    if name in ("tile_kib", "streaming") and value == "chip":
+        return None
+    if name == "streaming" and isinstance(value, dict):
+        try:
+            return Streaming(**value)
+        except (TypeError, ValueError) as error:
+            raise SpecError(f"{path}: streaming: {error}") from None
+    return value

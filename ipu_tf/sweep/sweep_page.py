@@ -1,0 +1,137 @@
+"""A sweep as a page: throughput against memory, and every estimate in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu_tf.profile.html import Chart, Section, Table, sections_page
+from ipu_tf.sweep.estimates import Estimate, pareto_front, varying
+from ipu_tf.sweep.point import FIGURES
+
+_SYMBOLS = ("circle", "rect", "triangle", "diamond", "pin", "arrow", "roundRect")
+"""Shapes, so that series differ without colours."""
+
+_TOO_LARGE = "too large"
+
+
+def sweep_page(model: str, training: bool, estimates: Sequence[Estimate], text: str) -> str:
+    """Returns a sweep as the text of one self-contained HTML file.
+
+    Args:
+        model: Name of the model's function.
+        training: Whether the estimates are of training steps.
+        estimates: The estimates.
+        text: The sweep as text, for readers without scripts.
+    """
+    step = "training steps" if training else "predictions"
+    section = Section(
+        title=f"{len(estimates)} estimates of {step} of {model}",
+        text=(
+            "All figures are modelled. On the Pareto front are the estimates that fit, and that no "
+            "other one beats in both samples a second and memory.",
+        ),
+        charts=(_chart(estimates),),
+        tables=(_table(estimates),),
+    )
+    return sections_page(f"Sweep of {model}", [section], without_scripts=text)
+
+
+def _chart(estimates: Sequence[Estimate]) -> Chart:
+    front, names = pareto_front(estimates), varying(estimates)
+    drawn = [
+        each
+        for each in estimates
+        if not each.outcome.error and each.outcome.samples_per_second is not None
+    ]
+    groups: dict[str, list[Estimate]] = {}
+    for each in drawn:
+        name = each.point.chip_name if each.outcome.fits else _TOO_LARGE
+        groups.setdefault(name, []).append(each)
+    series: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "name": name,
+            "symbol": "emptyCircle" if name == _TOO_LARGE else _SYMBOLS[number % len(_SYMBOLS)],
+            "symbolSize": 9,
+            "data": [_dot(each, names) for each in members],
+        }
+        for number, (name, members) in enumerate(groups.items())
+    ]
+    series.append(
+        {
+            "type": "line",
+            "name": "Pareto front",
+            "step": "end",
+            "symbolSize": 12,
+            "data": [_dot(each, names) for each in front],
+        }
+    )
+    best = front[-1] if front else None
+    most = (
+        f" The fastest that fits, {_name(best, names)}, has {best.outcome.samples_per_second:,.1f}"
+        " samples/s."
+        if best is not None
+        else " None fits."
+    )
+    return Chart(
+        title="Throughput against memory",
+        description="Samples a second of every estimate against the memory in use on the tiles of "
+        f"all IPUs, with the Pareto front of {len(front)} estimates as a line.{most}",
+        option={
+            "legend": {},
+            "tooltip": {"trigger": "item"},
+            "grid": {"left": 20, "right": 30, "bottom": 50, "containLabel": True},
+            "xAxis": {"type": "value", "name": "memory on tiles", "nameLocation": "middle"},
+            "yAxis": {"type": "value", "name": "samples/s"},
+            "series": series,
+        },
+        units={"x": "bytes", "y": "samples/s"},
+        height=520,
+    )
+
+
+def _dot(each: Estimate, names: Sequence[str]) -> dict[str, Any]:
+    outcome = each.outcome
+    return {
+        "name": _name(each, names),
+        "value": [outcome.memory_bytes, outcome.samples_per_second],
+    }
+
+
+def _name(each: Estimate, names: Sequence[str]) -> str:
+    labels = each.point.labels()
+    return ", ".join(f"{name.replace('_', ' ')} {labels[name]}" for name in names)
+
+
+def _table(estimates: Sequence[Estimate]) -> Table:
+    front, parameters = set(map(id, pareto_front(estimates))), varying(estimates)
+    names = tuple(name.replace("_", " ") for name in parameters)
+    figures = tuple(name.replace("_", " ") for name in FIGURES)
+    return Table(
+        title="Estimates",
+        columns=(*names, *figures, "verdict", "front", "error"),
+        rows=tuple(_row(each, parameters, id(each) in front) for each in estimates),
+        units={
+            "cycles": "cycles",
+            "seconds": "seconds",
+            "samples per second": "samples/s",
+            "memory bytes": "bytes",
+            "max tile bytes": "bytes",
+            "tile bytes": "bytes",
+            "streaming bytes": "bytes",
+            "flop utilisation": "percent",
+        },
+    )
+
+
+def _row(each: Estimate, parameters: Sequence[str], on_front: bool) -> tuple[Any, ...]:
+    labels, outcome = each.point.labels(), each.outcome
+    figures = (None if outcome.error else getattr(outcome, name) for name in FIGURES)
+    return (
+        *(labels[name] for name in parameters),
+        *figures,
+        outcome.verdict,
+        "on the front" if on_front else "",
+        outcome.error,
+    )
