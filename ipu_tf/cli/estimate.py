@@ -10,7 +10,7 @@ from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import written
 from ipu_tf.cli.machines import add_machine, machine_of
 from ipu_tf.cli.models import model_named
-from ipu_tf.cli.output import figures_of, print_json
+from ipu_tf.cli.output import figures_of, print_json, print_text
 from ipu_tf.machine import system_of
 from ipu_tf.user_objects import UsageError
 
@@ -79,7 +79,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.json == _STANDARD_OUTPUT:
         print_json(figures_of(report))
         return 0
-    print(report.summary(plans=options.plans))
+    print_text(lambda: report.summary(plans=options.plans))
     if options.json is not None:
         with written(options.json):
             report.to_json(options.json)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +15,18 @@ if TYPE_CHECKING:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Adds `--json`, which prints plain data in place of text."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def print_text(text: Callable[[], str]) -> None:
+    """Prints a text as wide as the terminal, with colours if there is one.
+
+    Args:
+        text: Makes the text.
+    """
+    from ipu_tf.profile.rendering import for_stream, rendering
+
+    with rendering(for_stream(sys.stdout)):
+        print(text())
 
 
 def print_json(content: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import read_report, written
-from ipu_tf.cli.output import add_json, figures_of, print_json
+from ipu_tf.cli.output import add_json, figures_of, print_json, print_text
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,9 +42,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(figures_of(report))
     elif options.timeline:
-        print(report.timeline())
+        print_text(report.timeline)
     elif not wanted:
-        print(report.summary(plans=options.plans))
+        print_text(lambda: report.summary(plans=options.plans))
     return 0
 
 

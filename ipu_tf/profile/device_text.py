@@ -8,7 +8,7 @@ from ipu_tf.compiler.device_program import DeviceProgram, IpuMemory, StageProgra
 from ipu_tf.compiler.tile_program import Category
 from ipu_tf.machine.energy import flop_energies
 from ipu_tf.profile import energy, figures, sections
-from ipu_tf.profile.table import Row, table
+from ipu_tf.profile.table import Row, table, without_zeros
 from ipu_tf.profile.units import count, duration, joules, kib, percent
 from ipu_tf.programs.program import TileOp
 
@@ -71,7 +71,7 @@ def _stages_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterato
     yield from _off_chip_lines(program)
     header = [category.replace("_", " ") for category in _KEPT]
     yield from table(
-        ("tile memory, KiB", "max", "mean", *(f"{name}, mean" for name in header), "verdict"),
+        ("tile memory, KiB", "max", "mean", *(f"mean {name}" for name in header), "verdict"),
         map(_ipu_row, program.ipus),
     )
     yield ""
@@ -197,7 +197,7 @@ def _off_chip_lines(program: DeviceProgram) -> Iterator[str]:
         return
     yield from table(
         ("off the tiles", "streaming KiB", *(f"{kind} {phase}" for kind, phase in _MOVES)),
-        map(_off_chip_row, program.stages),
+        without_zeros(map(_off_chip_row, program.stages)),
     )
     if program.streaming_bytes > program.streaming_limit_bytes:
         yield (

@@ -10,11 +10,16 @@ from pathlib import Path
 from ipu_tf.profile import csv_tables, json_format, text, timeline_text
 from ipu_tf.profile.host_timeline import HostTimeline
 from ipu_tf.profile.html import report_page
+from ipu_tf.profile.rendering import Rendering, rendering
 from ipu_tf.profile.traces import files as traces
 from ipu_tf.programs.insights import insights_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
+
+_NOTEBOOK_WIDTH = 200
+
+_NOTEBOOK_CODE = '<pre style="line-height: normal; white-space: pre">{code}</pre>'
 
 _NO_STAGES = "No program has several stages: give the layers of a model pipeline stages."
 
@@ -64,14 +69,18 @@ class Report:
         return dataclasses.replace(self, programs=programs)
 
     def summary(self, *, plans: bool = False) -> str:
-        """Returns the report as text tables.
+        """Returns the report as text tables, as wide as the terminal, without colours.
+
+        The first line says what limits the program that matters most, and what to do about it.
 
         Args:
             plans: Whether every tile op is listed with its plan.
         """
         if not self.programs:
             return _EMPTY
-        blocks = ["\n".join(text.program_lines(each, plans=plans)) for each in self.programs]
+        overview = "\n".join(text.overview_lines(self.programs))
+        blocks = [overview] if overview else []
+        blocks += ["\n".join(text.program_lines(each, plans=plans)) for each in self.programs]
         if self.notes:
             blocks.append("\n".join(f"note: {note}" for note in self.notes))
         return "\n\n".join(blocks)
@@ -79,8 +88,8 @@ class Report:
     def timeline(self) -> str:
         """Returns when each stage of a pipeline works on each micro-batch, and when it waits.
 
-        Every program of several stages has a table with a row for each stage, as text of at most
-        100 characters per line.
+        Every program of several stages has a table with a row for each stage, as text that is
+        as wide as the terminal, at most 100 characters without one.
         """
         devices = (program.device for program in self.programs)
         pipelines = [device for device in devices if device and len(device.stages) > 1]
@@ -102,7 +111,9 @@ class Report:
         Args:
             path: The file; replaced if it exists.
         """
-        page = report_page(self.programs, notes=self.notes, host=self.host, text=self.summary())
+        with rendering(Rendering()):
+            summary = self.summary()
+        page = report_page(self.programs, notes=self.notes, host=self.host, text=summary)
         Path(path).write_text(page, encoding="utf-8")
 
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
@@ -150,3 +161,13 @@ class Report:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """Returns the text with its colours, for notebooks."""
+        from rich.text import Text
+
+        with rendering(Rendering(colour=True)):
+            content = Text.from_ansi(self.summary())
+        console = Rendering(width=_NOTEBOOK_WIDTH).console(record=True)
+        console.print(content, crop=False, overflow="ignore", no_wrap=True)
+        return console.export_html(inline_styles=True, code_format=_NOTEBOOK_CODE)

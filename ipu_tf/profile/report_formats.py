@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ipu_tf.profile.rendering import Rendering, rendering
+
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
 
@@ -21,7 +23,8 @@ def _json(report: Report, folder: Path) -> Path:
 
 def _text(report: Report, folder: Path) -> Path:
     path = folder / "report.txt"
-    path.write_text(report.summary() + "\n", encoding="utf-8")
+    with rendering(Rendering()):
+        path.write_text(report.summary() + "\n", encoding="utf-8")
     return path
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from ipu_tf.compiler import errors
 from ipu_tf.compiler.tile_program import TileMemory, TileProgram
 from ipu_tf.profile import figures
-from ipu_tf.profile.table import Row, table
+from ipu_tf.profile.names import cut_middle
+from ipu_tf.profile.table import Row, printable, table, without_zeros
 from ipu_tf.profile.units import kib, percent
 
 LAYER_WIDTH = 44
-_SHORT = 26
 NO_LAYER = "(no layer)"
 _TOP_LAYERS = 10
 
@@ -35,15 +35,17 @@ def layer_lines(layers: Sequence[figures.LayerCycles]) -> Iterator[str]:
     Args:
         layers: All layers, the most expensive one first.
     """
-    shown = layers[:_TOP_LAYERS]
+    shown = [layer for layer in layers if layer.cycles][:_TOP_LAYERS]
     whole = max(1, sum(layer.cycles for layer in layers))
 
     def row(layer: figures.LayerCycles) -> Row:
         parts = [f"{layer.by_phase.get(phase, 0):,}" for phase in figures.PHASES]
-        return (shortened(layer.layer), f"{layer.cycles:,}", percent(layer.cycles / whole), *parts)
+        share = percent(layer.cycles / whole)
+        return (layer.layer or NO_LAYER, f"{layer.cycles:,}", share, *parts)
 
     title = f"cycles by layer ({len(shown)} of {len(layers)})"
-    yield from table((title, "all", "share", *figures.PHASES), map(row, shown))
+    header = (title, "all", "share", *figures.PHASES)
+    yield from table(header, map(row, shown), [layer.cycles / whole for layer in shown])
 
 
 def memory_lines(memory: TileMemory) -> Iterator[str]:
@@ -63,23 +65,28 @@ def memory_lines(memory: TileMemory) -> Iterator[str]:
         if values.any()
     ]
     total = ("all", kib(tiles[fullest]), kib(tiles.mean()))
-    yield from table(("tile memory, KiB", f"fullest tile ({fullest})", "mean tile"), [*rows, total])
+    yield from table(
+        ("tile memory, KiB", f"fullest tile ({fullest})", "mean tile"),
+        [*without_zeros(rows), total],
+    )
 
 
 def peak_lines(device: TileProgram) -> Iterator[str]:
     """Yields when memory is fullest, and a table of the layers that hold most of it then."""
     layers = figures.live_at_peak(device)
-    shown = layers[:_TOP_LAYERS]
+    shown = [layer for layer in layers if layer.bytes][:_TOP_LAYERS]
     peak = device.memory.peak_step
     if peak < len(device.steps):
         step = device.steps[peak]
         yield f"peak at step {peak} of {len(device.steps)}: {step.name}, {step.layer or NO_LAYER}"
     title = f"live at the peak, KiB on all tiles ({len(shown)} of {len(layers)})"
     rows = [
-        (shortened(layer.layer), kib(layer.always_live_bytes), kib(layer.other_bytes))
+        (layer.layer or NO_LAYER, kib(layer.always_live_bytes), kib(layer.other_bytes))
         for layer in shown
     ]
-    yield from table((title, "always live", "rest"), rows)
+    whole = max(1, sum(layer.bytes for layer in layers))
+    bars = [layer.bytes / whole for layer in shown]
+    yield from table((title, "always live", "rest"), rows, bars)
 
 
 def overflow_lines(device: TileProgram) -> Iterator[str]:
@@ -87,10 +94,10 @@ def overflow_lines(device: TileProgram) -> Iterator[str]:
     title = f"largest on tile {device.memory.fullest_tile}, KiB"
     rows = [
         (
-            _cut(live.tensor.name, LAYER_WIDTH),
+            live.tensor.name,
             kib(live.tile_bytes),
             live.tensor.category.replace("_", " "),
-            shortened(live.tensor.layer, _SHORT),
+            shortened(live.tensor.layer),
         )
         for live in errors.largest_on_fullest_tile(device)
     ]
@@ -100,9 +107,5 @@ def overflow_lines(device: TileProgram) -> Iterator[str]:
 
 
 def shortened(layer: str, width: int = LAYER_WIDTH) -> str:
-    """Returns the end of a layer's path, cut to the width of tables."""
-    return _cut(layer or NO_LAYER, width)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else "..." + text[3 - width :]
+    """Returns a layer's path for a line of prose, with its middle left out if it is long."""
+    return cut_middle(printable(layer or NO_LAYER), width)

@@ -3,17 +3,63 @@
 from __future__ import annotations
 
 import collections
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from ipu_tf.compiler.planner.plan import OpShape
 from ipu_tf.profile import device_text, figures, sections
-from ipu_tf.profile.units import duration
+from ipu_tf.profile.rendering import current, styled
+from ipu_tf.profile.table import Row, table
+from ipu_tf.profile.units import duration, kib, percent
+from ipu_tf.profile.verdict import limit_of, verdict
 from ipu_tf.programs.insight import Insight
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 
-_WIDTH = 96
-"""Characters of a line of prose."""
+_INDENT = 4
+_LABEL = 14
+"""Characters of the label of a line of figures, the spaces behind it included."""
+_LABELLED = re.compile(rf"[a-z][a-z ]{{{_LABEL - 2}}} (?=\S)")
+
+
+def overview_lines(programs: Sequence[Program]) -> Iterator[str]:
+    """Yields what limits the program that matters most, then a table if there are several.
+
+    Training matters most; else the program that takes longest.
+    """
+    compiled = [program for program in programs if program.device is not None]
+    if not compiled:
+        return
+    first = max(compiled, key=_weight)
+    which = f"'{first.name}': " if len(compiled) > 1 else ""
+    yield styled(which + verdict(first), "bold")
+    if len(compiled) > 1:
+        yield ""
+        header = ("programs", "cycles", "time", "samples/s", "fullest tile, KiB", "limited by")
+        yield from table(header, map(_overview_row, compiled))
+
+
+def _weight(program: Program) -> tuple[bool, int]:
+    device = program.device
+    if device is None:
+        return False, 0
+    return any(step.phase == "update" for step in device.steps), device.cycles
+
+
+def _overview_row(program: Program) -> Row:
+    device = program.device
+    if device is None:
+        return (program.name, "", "", "", "", "not compiled")
+    bound, share = limit_of(device)
+    speed = device.samples_per_second
+    return (
+        program.name,
+        f"{device.cycles:,}",
+        duration(figures.seconds(device)),
+        "" if speed is None else f"{speed:,.1f}",
+        kib(device.memory.peak_tile_bytes.max(initial=0)),
+        f"{bound}, {percent(share)}" if device.fits else "OUT OF MEMORY",
+    )
 
 
 def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
@@ -30,7 +76,7 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
         yield from _indented(device_text.lines(device, program.tile_ops))
     yield from _indented(_insight_lines(program.insights))
     for line in program.refusal.splitlines():
-        yield from _indented(textwrap.wrap(line, _WIDTH, subsequent_indent="  "))
+        yield from _indented(textwrap.wrap(line, _width(), subsequent_indent="  "))
     yield from _indented(_execution_lines(program))
     yield from _indented(_op_lines(program, plans))
 
@@ -42,7 +88,7 @@ def _insight_lines(insights: Sequence[Insight]) -> Iterator[str]:
         speed = insight.samples_per_second
         rate = f", {speed:,.1f} samples/s" if speed is not None else ""
         line = f"to gain: {gain}{rate} with {insight.advice}"
-        yield from textwrap.wrap(line, _WIDTH, subsequent_indent="  ")
+        yield from textwrap.wrap(line, _width(), subsequent_indent="  ")
 
 
 def _execution_lines(program: Program) -> Iterator[str]:
@@ -54,7 +100,12 @@ def _execution_lines(program: Program) -> Iterator[str]:
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
-    return (f"  {line}" if line else line for line in lines)
+    for line in lines:
+        if _LABELLED.match(line):
+            wrapped = textwrap.wrap(line, _width(), subsequent_indent=" " * _LABEL)
+            yield from (f"  {part}" for part in wrapped)
+        else:
+            yield f"  {line}" if line else line
 
 
 def _op_lines(program: Program, plans: bool) -> Iterator[str]:
@@ -74,7 +125,12 @@ def _plan_lines(ops: Iterable[TileOp]) -> Iterator[str]:
 
 
 def _wrapped(line: str) -> list[str]:
-    return textwrap.wrap(line, _WIDTH, subsequent_indent="    ")
+    return textwrap.wrap(line, _width(), subsequent_indent="    ")
+
+
+def _width() -> int:
+    """Returns the characters of a line of prose, which is indented."""
+    return current().width - _INDENT
 
 
 def _native_kinds(ops: Sequence[NativeOp]) -> dict[tuple[str, str, str], int]:

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.pipeline import schedule
+from ipu_tf.profile.rendering import current
 from ipu_tf.profile.units import percent
 
-_WIDTH = 100
 _WAITS = "."
 _LEFT_OUT = "..."
 _LETTERS: dict[schedule.Pass, str] = {"forward": "F", "backward": "B"}
 
 
 def lines(program: DeviceProgram) -> Iterator[str]:
-    """Yields the lines of a program of several stages; none is longer than 100 characters.
+    """Yields the lines of a program of several stages; none is wider than the rendering.
 
     Leaves out slots in the middle if there are too many.
 
@@ -37,12 +37,12 @@ def lines(program: DeviceProgram) -> Iterator[str]:
         f"Timeline of '{program.name}': {len(program.stages)} stages, {program.schedule} schedule, "
         f"{program.micro_batches} micro-batches in {len(slots)} slots. A number is that of a "
         f"micro-batch; {passes}; at '{_WAITS}' a stage waits.",
-        _WIDTH,
+        current().width,
     )
     yield ""
     yield from _grid(program, [_cells(slot, len(program.stages)) for slot in slots])
     yield ""
-    yield from textwrap.wrap(_shares(program), _WIDTH)
+    yield from textwrap.wrap(_shares(program), current().width)
 
 
 def _cells(slot: schedule.Slot, stages: int) -> list[str]:
@@ -56,7 +56,7 @@ def _cells(slot: schedule.Slot, stages: int) -> list[str]:
 def _grid(program: DeviceProgram, columns: Sequence[Sequence[str]]) -> Iterator[str]:
     labels = ["stage  IPU", *(f"{stage.index:<5}  {stage.ipu:>3}" for stage in program.stages)]
     width = 1 + max(len(cell) for column in columns for cell in column)
-    room = (_WIDTH - max(map(len, labels)) - 1) // width
+    room = (current().width - max(map(len, labels)) - 1) // width
     head: Sequence[Sequence[str]] = columns
     tail: Sequence[Sequence[str]] = ()
     middle = ""

@@ -11,6 +11,7 @@ from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.machine.target import target
 from ipu_tf.profile.json_format import ReportFileError
+from ipu_tf.profile.rendering import Rendering, rendering
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from tests.compiler import modules
@@ -103,7 +104,9 @@ class TestOffChip:
 
     def test_shares_of_one_stage_add_up(self):
         _, report = self.report_of(stage_of_layers={"sequential": 0}, offload=self.OFFLOAD)
-        (line,) = [line for line in report.summary().split("\n") if "spent on" in line]
+        with rendering(Rendering(width=200)):
+            lines = report.summary().split("\n")
+        (line,) = [line for line in lines if "spent on" in line]
         shares = [float(share) for share in re.findall(r"([\d.]+)%", line)]
         assert "streaming" in line
         assert "gathering" in line

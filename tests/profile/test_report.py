@@ -26,7 +26,7 @@ def test_layers_have_forward_backward_and_update_apart():
     header = next(line for line in lines if "cycles by layer (2 of 2)" in line)
     assert header.split()[-5:] == ["all", "share", "forward", "backward", "update"]
     row = lines[lines.index(header) + 1]
-    assert row.split() == ["net/dense", "900", "90.0%", "600", "200", "100"]
+    assert row.split() == ["net/dense", "900", "90.0%", "600", "200", "100", "━" * 9]
 
 
 def test_only_ten_layers_are_shown():

@@ -8,6 +8,7 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config
 from ipu_tf.keras import auto_pipeline
+from ipu_tf.profile.rendering import Rendering, rendering
 
 
 @pytest.fixture
@@ -196,7 +197,8 @@ class TestReasons:
 
     def test_every_candidate_has_a_row(self, strategy):
         decision, _ = within(strategy)
-        _, _, table = str(decision).partition("\n\n")
+        with rendering(Rendering(width=300)):
+            _, _, table = str(decision).partition("\n\n")
         header, *rows = table.split("\n")
         assert header.split()[-1] == "verdict"
         assert len(rows) == len(decision.candidates)

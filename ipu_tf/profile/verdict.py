@@ -1,0 +1,89 @@
+"""What limits a program most, and what to do about it, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ipu_tf.compiler import errors
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.profile import figures
+from ipu_tf.profile.units import kib, percent
+from ipu_tf.programs.program import Program, TileOp
+
+_HALF = 0.5
+
+_ADVICE: Mapping[str, str] = {
+    "host": "use larger batches, or send narrower types, such as float16 or uint8",
+    "exchange": "use larger batches, so that tiles compute more for the data that they exchange",
+    "sync": "use larger batches: a superstep syncs once, however little it computes",
+    "bubble": "accumulate more micro-batches an update, or use fewer stages",
+    "all-reduce": "accumulate more micro-batches between updates",
+    "streaming": "offload less to streaming memory, or accumulate more micro-batches",
+}
+"""What to do about the activity that takes most of the time."""
+
+
+def verdict(program: Program) -> str:
+    """Returns what limits a compiled program most, and what to do about it.
+
+    Args:
+        program: The program.
+    """
+    device = program.device
+    if device is None:
+        return f"'{program.name}' is not compiled for the machine"
+    if not device.fits:
+        return _overflow(device)
+    if not device.complete:
+        opcodes = ", ".join(f"'{opcode}'" for opcode in device.unsupported)
+        return f"incomplete: {opcodes} have no cost, so the figures are too low"
+    bound, share = limit_of(device)
+    if not share:
+        return "it does no work that takes time"
+    line = f"{bound}-bound, {percent(share)} of the time"
+    for insight in program.insights:
+        return f"{line}: {insight.advice} ({insight.speedup:.2f} x)"
+    advice = _ADVICE.get(bound) or _about_computation(device, program.tile_ops)
+    return f"{line}: {advice}"
+
+
+def limit_of(device: DeviceProgram) -> tuple[str, float]:
+    """Returns the activity that takes most of the time of a replica's IPUs, and its share."""
+    shares = figures.cycle_shares(device)
+    ipus = len(device.ipus)
+    streamed = sum(figures.moved_cycles(stage.streamed, device) for stage in device.stages)
+    waited = device.timeline.bubble_share * device.timeline.cycles * ipus
+    spent: dict[str, float] = {
+        "compute": shares.compute,
+        "exchange": shares.exchange,
+        "sync": shares.sync,
+        "host": shares.host,
+        "bubble": waited,
+        "all-reduce": device.all_reduce_cycles * ipus,
+        "streaming": streamed,
+    }
+    bound = max(spent, key=lambda kind: spent[kind])
+    return bound, min(1.0, spent[bound] / max(1, device.cycles * ipus))
+
+
+def _overflow(device: DeviceProgram) -> str:
+    if device.streaming_bytes > device.streaming_limit_bytes:
+        return "does not fit into streaming memory: offload less, or use more machines"
+    over = int(device.memory.peak_tile_bytes.max(initial=0)) - device.memory.limit_bytes
+    ipu = device.fullest_ipu
+    fullest = max(
+        (device.stages[stage].program for stage in ipu.stages),
+        key=lambda stage: int(stage.memory.peak_tile_bytes.max(initial=0)),
+    )
+    advice = next(iter(errors.advice(fullest)), "use a machine with more memory")
+    return f"does not fit by {kib(over)} KiB on IPU {ipu.ipu}: {advice}"
+
+
+def _about_computation(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> str:
+    """Returns what makes computation faster."""
+    balance = figures.tile_balance(device)
+    if balance < _HALF:
+        return f"use larger batches: {percent(balance)} of the tiles are busy while any computes"
+    if any(op.shape.dtype == "float32" for op in tile_ops):
+        return "use float16 for matmuls and convolutions, such as by keras.mixed_precision"
+    return "use more replicas: the tiles are busy"
