@@ -65,6 +65,23 @@ def serialized_matmul(
         return tf.concat(products, axis={"m": -2, "n": -1}[extent])
 
 
+def segment_sum(
+    data: Any, segment_ids: Any, num_segments: int, name: str | None = None
+) -> tf.Tensor:
+    """Returns the sum of the rows of each segment.
+
+    Args:
+        data: A tensor of shape [rows, ...].
+        segment_ids: The segment of each row, int32 of shape [rows], in ascending order.
+        num_segments: Number of segments.
+        name: Name of the operation.
+
+    Returns:
+        A tensor of shape [num_segments, ...]; 0 for segments without rows.
+    """
+    return tf.math.unsorted_segment_sum(data, segment_ids, num_segments, name=name)
+
+
 def check_serialization(
     owner: str, factor: Any, dimension: Any, dimensions: Any = tuple(_SPLIT_EXTENT)
 ) -> None:

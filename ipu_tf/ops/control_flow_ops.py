@@ -1,0 +1,34 @@
+"""The order of operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+@tf.autograph.experimental.do_not_convert
+def barrier(
+    tensors: Any, insert_barrier_for_gradients: bool = False, name: str | None = None
+) -> Any:
+    """Returns the tensors, each of which is there once all of them are.
+
+    Args:
+        tensors: A structure of tensors.
+        insert_barrier_for_gradients: Whether their gradients wait for each other, too.
+        name: Name scope of the operations.
+    """
+    flat = [tf.convert_to_tensor(tensor) for tensor in tf.nest.flatten(tensors)]
+    with tf.name_scope(name or "barrier"):
+        waited = _with_gradient_barrier(*flat) if insert_barrier_for_gradients else _waiting(*flat)
+    return tf.nest.pack_sequence_as(tensors, waited)
+
+
+def _waiting(*tensors: tf.Tensor) -> list[tf.Tensor]:
+    with tf.control_dependencies(tensors):
+        return [tf.identity(tensor) for tensor in tensors]
+
+
+@tf.custom_gradient
+def _with_gradient_barrier(*tensors: tf.Tensor) -> Any:
+    return _waiting(*tensors), lambda *gradients: _waiting(*gradients)

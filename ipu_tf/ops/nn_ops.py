@@ -1,0 +1,97 @@
+"""Functions of neural networks, by the vendor's names, and its CTC losses and decoders."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.ops.ctc_ops import (
+    ctc_beam_search_decoder,
+    ctc_beam_search_decoder_with_log_probs,
+    ctc_loss_v2,
+    ctc_loss_with_log_probs,
+)
+
+__all__ = [
+    "ctc_beam_search_decoder",
+    "ctc_beam_search_decoder_with_log_probs",
+    "ctc_loss_v2",
+    "ctc_loss_with_log_probs",
+    "gelu",
+    "hard_sigmoid",
+    "multi_conv",
+    "softmax",
+    "swish",
+]
+
+
+def gelu(x: Any, approximate: bool = True, name: str | None = None) -> tf.Tensor:
+    """Returns x times the share of a normal distribution below x (Hendrycks, Gimpel, 2016).
+
+    Args:
+        x: A float tensor.
+        approximate: Whether the share is approximated with tanh.
+        name: Name of the operation.
+    """
+    return tf.nn.gelu(tf.convert_to_tensor(x), approximate=approximate, name=name)
+
+
+def hard_sigmoid(x: Any, name: str | None = None) -> tf.Tensor:
+    """Returns 0.2 x + 0.5, at least 0 and at most 1."""
+    x = tf.convert_to_tensor(x)
+    with tf.name_scope(name or "hard_sigmoid"):
+        return tf.clip_by_value(x * 0.2 + 0.5, 0, 1)
+
+
+def swish(x: Any, name: str | None = None) -> tf.Tensor:
+    """Returns x times its sigmoid."""
+    with tf.name_scope(name or "swish"):
+        return tf.nn.silu(tf.convert_to_tensor(x))
+
+
+def softmax(x: Any, stable: bool = False, name: str | None = None) -> tf.Tensor:
+    """Returns the softmax over the last axis.
+
+    Args:
+        x: A float tensor.
+        stable: Accepted; the largest value is always subtracted first, as the stable form does.
+        name: Name of the operation.
+    """
+    return tf.nn.softmax(tf.convert_to_tensor(x), name=name)
+
+
+def multi_conv(
+    func: Callable[..., Any] | None = None, options: Mapping[str, str] | None = None
+) -> Callable[..., Any]:
+    """Marks a function whose convolutions do not depend on each other; a decorator.
+
+    The machine may run them side by side. Here they run, and are charged, one after the other.
+
+    Args:
+        func: The function; None returns a decorator with the options.
+        options: Options of the convolutions, by the names of the machine's library; accepted
+            without effect.
+
+    Raises:
+        TypeError: `options` does not map strings to strings.
+    """
+    if options is not None and not (
+        isinstance(options, Mapping)
+        and all(isinstance(part, str) for item in options.items() for part in item)
+    ):
+        raise TypeError(
+            "multi_conv: `options` must map names of options to their values, both strings. "
+            f"Received: {options!r}."
+        )
+    if func is None:
+        return functools.partial(multi_conv, options=options)
+
+    @functools.wraps(func)
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        with tf.name_scope("multi_conv"):
+            return func(*args, **kwargs)
+
+    return marked
