@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,12 @@ from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.data import step_specs
+from ipu_tf.keras.data.input_shapes import Shapes
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.steps.own_steps import OwnSteps
 from ipu_tf.keras.steps.step_tracing import (
+    check_batch_axis,
     check_batch_size,
     estimated_device,
     trainable,
@@ -38,6 +41,8 @@ def estimate(
     config: IPUConfig | None = None,
     inputs: Any = None,
     targets: Any = None,
+    batch_axis: int | None = 0,
+    input_shapes: Shapes | None = None,
     insights: bool = False,
 ) -> Report:
     """Returns the report of a model's step: cycles, memory, and whether it fits.
@@ -63,17 +68,23 @@ def estimate(
             configuration stays as it is.
         inputs: `tf.TensorSpec`s of the inputs of a model that does not declare them.
         targets: `tf.TensorSpec`s of the targets if the shapes of the outputs do not give them.
+        batch_axis: The axis of inputs and outputs that counts samples: 0, or None where none does,
+            as for packed graphs. Their shapes are then those of the whole batch, and `batch_size`
+            is the number of graphs in it.
+        input_shapes: Shapes of inputs that the model leaves open, by name, or that of its only
+            input: `{"pixels": (None, 480, 640, 3)}`. They are whole, with None for the batch size.
         insights: Whether the report also holds the changes that would gain most, each checked by
             planning again (`Report.with_insights`). Other batch sizes are among them unless
-            `inputs` or `targets` are given.
+            shapes are given, or no axis counts samples.
 
     Raises:
         NotImplementedError: `model` is a subclass without a `call`.
         RuntimeError: `model` defines its own step that `fit` or `predict` would refuse.
         TypeError: `model` is not a Keras model and makes none, or `config` is not an IPUConfig.
-        ValueError: The batch size is not positive or too large, a shape is not static, the model is
-            a subclass that is not compiled, `config` is invalid, or the call is in the scope of a
-                strategy other than an IPUStrategy.
+        ValueError: The batch size is not positive or too large, `batch_axis` is neither 0 nor
+            None, a shape is not static or contradicts the model's, the model is a subclass that is
+            not compiled, `config` is invalid, or the call is in the scope of a strategy other than
+            an IPUStrategy.
         UnsupportedOpcodeError: An operation has no cost and `cfg.simulator.unsupported` is
             "raise".
 
@@ -82,6 +93,8 @@ def estimate(
         >>> print(report.summary())
     """
     check_batch_size(batch_size)
+    check_batch_axis(batch_axis)
+    batched = batch_axis is not None
     with configuration.borrowed_device(estimated_device(config)):
         strategy = _strategy()
         with contextlib.ExitStack() as stack:
@@ -92,7 +105,12 @@ def estimate(
             function = "train_step" if training else "predict_step"
             if isinstance(made, OwnSteps):
                 made._check_step(function)
-            specs = step_specs.input_specs(made, batch_size, inputs)
+            specs_of = functools.partial(
+                step_specs.input_specs, made, batched=batched, shapes=input_shapes
+            )
+            specs = specs_of(batch_size, inputs)
+            if not batched:
+                stack.enter_context(device_programs.samples_a_run(batch_size))
             # Looked up here: an uncompiled model is replaced by one without options.
             stages = deployments.deployment_of(made, function)
             accumulation = _accumulation(made)
@@ -103,19 +121,20 @@ def estimate(
 
             def trace(samples: int, specs: Any) -> None:
                 if training:
-                    data = training_data(made, specs, targets, samples)
+                    data = training_data(made, specs, targets, samples if batched else None)
                     DeviceStep(strategy, made, accumulation).trace(data)
                 else:
                     # In a tuple, as in `predict`: the second item of a list would be the targets.
                     _trace(strategy, made.predict_step, (specs,))
 
             def retrace(samples: int) -> None:
-                trace(samples, step_specs.input_specs(made, samples, None))
+                trace(samples, specs_of(samples))
 
             trace(batch_size, specs)
             report = strategy.report()
+            resizable = batched and inputs is targets is input_shapes is None
             if insights:
-                report = _with_insights(report, retrace if inputs is targets is None else None)
+                report = _with_insights(report, retrace if resizable else None)
     return dataclasses.replace(report, notes=notes)
 
 

@@ -247,6 +247,82 @@ class TestInference:
         assert [op.shape.k for op in report.tile_ops] == [4, 4]
 
 
+def packed_graphs():
+    """A graph network: inputs of different leading sizes."""
+    nodes = keras.Input(batch_shape=(9, 4), name="nodes")
+    senders = keras.Input(batch_shape=(12,), dtype="int32", name="senders")
+    picked = keras.ops.take(keras.layers.Dense(8)(nodes), senders, axis=0)
+    return keras.Model([nodes, senders], keras.layers.Dense(2, name="out")(picked), name="graphs")
+
+
+def of_any_size():
+    """Takes images of any height and width."""
+    pixels = keras.Input((None, None, 3), name="pixels")
+    x = keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(4, 3)(pixels))
+    return keras.Model(pixels, keras.layers.Dense(2)(x), name="open")
+
+
+class TestShapes:
+    @pytest.mark.parametrize("training", [True, False])
+    def test_without_a_batch_axis_inputs_keep_their_sizes(self, training):
+        report = ipu_tf.estimate(packed_graphs, batch_size=3, batch_axis=None, training=training)
+        (program,) = report.programs
+        assert [op.shape.m for op in program.tile_ops][:2] == [9, 12]
+        assert program.device.samples_per_run == 3  # Graphs, whatever the rows of inputs.
+
+    def test_inputs_of_different_leading_sizes_may_be_given(self):
+        def model():
+            nodes = keras.Input((4,), name="nodes")
+            senders = keras.Input((), dtype="int32", name="senders")
+            picked = keras.ops.take(nodes, senders, axis=0)
+            return keras.Model([nodes, senders], keras.layers.Dense(2)(picked))
+
+        shapes = {"nodes": (9, 4)}
+        report = ipu_tf.estimate(model, batch_size=12, input_shapes=shapes, training=False)
+        assert [op.shape.m for op in report.tile_ops] == [12]
+
+    @pytest.mark.parametrize("training", [True, False])
+    @pytest.mark.parametrize("named", [True, False])
+    def test_free_height_and_width_are_given(self, training, named):
+        shape = (None, 20, 30, 3)
+        report = ipu_tf.estimate(
+            of_any_size,
+            batch_size=2,
+            training=training,
+            input_shapes={"pixels": shape} if named else shape,
+        )
+        first = report.tile_ops[0].shape
+        assert (first.batch, first.in_rows, first.in_columns) == (2, 20, 30)
+
+    @pytest.mark.parametrize(
+        ("shapes", "message"),
+        [
+            ({"image": (2, 8, 8, 3)}, "'open' has no input 'image'. Its inputs are pixels"),
+            ((2, 8, 8), r"'pixels': .* contradicts the declared \(None, None, None, 3\)"),
+            ((2, 8, 8, 4), r"contradicts the declared .*Received: \(2, 8, 8, 4\)"),
+            ((2, None, 8, 3), r"has no static shape.*pass its shape in `input_shapes`"),
+            ((2, 0, 8, 3), "a sequence of positive ints.*Received: \\(2, 0, 8, 3\\)"),
+            ("wide", "a sequence of positive ints.*Received: 'wide'"),
+        ],
+    )
+    def test_shapes_that_are_refused(self, shapes, message):
+        with pytest.raises(ValueError, match=message):
+            ipu_tf.estimate(of_any_size, batch_size=2, input_shapes=shapes)
+
+    def test_shapes_of_several_inputs_are_given_by_name(self):
+        with pytest.raises(ValueError, match="'graphs' has 2 inputs: give `input_shapes` by name"):
+            ipu_tf.estimate(packed_graphs, batch_size=2, input_shapes=(9, 4))
+
+    @pytest.mark.parametrize("axis", [1, False, "nodes"])
+    def test_other_batch_axes_are_refused(self, axis):
+        with pytest.raises(ValueError, match=f"`batch_axis` must be 0, or None .*: {axis!r}"):
+            ipu_tf.estimate(packed_graphs, batch_size=2, batch_axis=axis)
+
+    def test_leading_sizes_without_leave_say_what_to_do(self):
+        with pytest.raises(ValueError, match="pass `batch_axis=None`, or its shape in `input_sha"):
+            ipu_tf.estimate(packed_graphs, batch_size=2)
+
+
 class TestLargeModels:
     @pytest.mark.parametrize("training", [True, False])
     def test_weights_may_be_larger_than_the_host(self, training):
@@ -330,7 +406,7 @@ class TestErrors:
             ipu_tf.estimate(model, batch_size=1)
 
     def test_shapes_must_be_static(self):
-        message = r"Model 'open': input 'tokens' has no static shape.*\(None, None, 8\)"
+        message = r"Model 'open': input 'tokens' has no static shape.*\(1, None, 8\)"
         with pytest.raises(ValueError, match=message):
             ipu_tf.estimate(sample_models.without_static_shape, batch_size=1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import written
 from ipu_tf.cli.machines import add_machine, machine_of
-from ipu_tf.cli.models import model_named
+from ipu_tf.cli.models import is_packed, model_named
 from ipu_tf.cli.output import figures_of, print_json, print_text
 from ipu_tf.machine import system_of
 from ipu_tf.user_objects import UsageError
@@ -26,6 +26,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_machine(parser)
     parser.add_argument("--batch-size", type=int, default=1, help="samples a step; default: 1")
+    parser.add_argument(
+        "--packed",
+        action="store_true",
+        help="no axis of the inputs counts samples, as of packed graphs; --batch-size is the "
+        "number of graphs",
+    )
     parser.add_argument(
         "--inference", action="store_true", help="a prediction instead of a training step"
     )
@@ -53,7 +59,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    (machine, ipus), model = machine_of(options), model_named(options.model)
+    (machine, ipus), model = machine_of(options), model_named(options.model, options.batch_size)
     # Here, because Keras takes seconds to load.
     from ipu_tf import IPUConfig, UnsupportedOpcodeError, estimate
     from ipu_tf.profile.progress import showing_progress
@@ -68,6 +74,7 @@ def _run(options: argparse.Namespace) -> int:
             report = estimate(
                 model,
                 batch_size=options.batch_size,
+                batch_axis=None if options.packed or is_packed(options.model) else 0,
                 training=not options.inference,
                 config=config,
                 insights=options.insights,

@@ -14,8 +14,21 @@ _ZOO = "zoo"
 """Stands for a module in names of the zoo's networks, as in "zoo:resnet50"."""
 
 
-def model_named(path: str) -> Any:
+def is_packed(path: str) -> bool:
+    """Returns whether a path names a network of the zoo whose inputs have no batch axis."""
+    if not path.startswith(f"{_ZOO}:"):
+        return False
+    from ipu_tf import zoo
+
+    return bool(zoo.network(path.removeprefix(f"{_ZOO}:")).items)
+
+
+def model_named(path: str, batch_size: int = 1) -> Any:
     """Returns the function, class or model named "module:function", or "zoo:network".
+
+    Args:
+        path: The name.
+        batch_size: Items of a batch of networks that are made for their number.
 
     Raises:
         UsageError: There is no such module, function or network, or it needs arguments.
@@ -26,7 +39,7 @@ def model_named(path: str) -> Any:
             f"Received: {path!r}."
         )
     if path.startswith(f"{_ZOO}:"):
-        return _network(path.removeprefix(f"{_ZOO}:"))
+        return _network(path.removeprefix(f"{_ZOO}:"), batch_size)
     found, (source, _, attribute) = named(path, "function"), path.rpartition(":")
     if _is_model(found):
         return found
@@ -45,15 +58,16 @@ def model_named(path: str) -> Any:
     return _marking_errors(found)
 
 
-def _network(name: str) -> Callable[[], Any]:
+def _network(name: str, batch_size: int) -> Callable[[], Any]:
     """Returns the function that makes a network of the zoo, compiled."""
     from ipu_tf import zoo  # Keras takes seconds to load.
 
     try:
-        zoo.network(name)
+        items = zoo.network(name).items
     except ValueError as error:
         raise UsageError(error) from error
-    return _marking_errors(functools.partial(zoo.compiled, name))
+    sizes: dict[str, Any] = {items: batch_size} if items else {}
+    return _marking_errors(functools.partial(zoo.compiled, name, **sizes))
 
 
 def _is_model(found: Any) -> bool:

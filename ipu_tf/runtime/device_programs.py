@@ -64,6 +64,7 @@ class TracedFunction:
 
 _CAPTURED: ContextVar[list[TracedStep] | None] = ContextVar("ipu_tf.captured", default=None)
 _ON_HOST: ContextVar[bool] = ContextVar("ipu_tf.on_host", default=False)
+_SAMPLES: ContextVar[int | None] = ContextVar("ipu_tf.samples", default=None)
 _ACCUMULATORS: ContextVar[Sequence[tf.Variable]] = ContextVar("ipu_tf.accumulators", default=())
 
 
@@ -86,6 +87,16 @@ def on_host() -> Iterator[None]:
         yield
     finally:
         _ON_HOST.reset(token)
+
+
+@contextlib.contextmanager
+def samples_a_run(samples: int) -> Iterator[None]:
+    """Sets the samples of a run of the functions traced inside, whatever their arguments."""
+    token = _SAMPLES.set(samples)
+    try:
+        yield
+    finally:
+        _SAMPLES.reset(token)
 
 
 @contextlib.contextmanager
@@ -143,7 +154,7 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
         program.refusal = str(error)
         return None
     wide_values.check_sources(module)
-    options, samples = compiler_options(configuration), _samples(tensors)
+    options, samples = compiler_options(configuration), _SAMPLES.get() or _samples(tensors)
     plans = _plans(module, program.tile_ops)
     step = TracedStep(module=module, options=options, plans=plans, samples_per_run=samples)
     captured = _CAPTURED.get()

@@ -41,6 +41,7 @@ def model(record: MeasuredPoint, target: Target) -> Outcome:
         report = estimate(
             made,
             batch_size=params.micro_batch,
+            batch_axis=None if zoo.network(name).items else 0,
             training=params.training,
             config=_config(params, target),
         )
@@ -59,18 +60,19 @@ def _outcome(program: DeviceProgram, classes: dict[str, str]) -> Outcome:
 
 
 def _made(params: ModelParams) -> keras.Model:
-    built: Any = zoo.compiled(
-        params.network,
-        optimizer=params.optimizer,
-        placement=params.placement,
-        **params.options,
-    )
+    common: Any = {"optimizer": params.optimizer, **params.options}
+    if items := zoo.network(params.network).items:
+        common[items] = params.micro_batch
     if params.placement.stages:
-        built.set_pipelining_options(
-            gradient_accumulation_steps_per_replica=params.accumulation,
-            recomputation_mode=_recomputation_mode(params),
+        built: Any = zoo.pipelined(
+            params.network,
+            params.placement,
+            micro_batches=params.accumulation,
+            pipelining={"recomputation_mode": _recomputation_mode(params)},
+            **common,
         )
     else:
+        built = zoo.compiled(params.network, placement=params.placement, **common)
         built.set_gradient_accumulation_options(
             gradient_accumulation_steps_per_replica=params.accumulation
         )

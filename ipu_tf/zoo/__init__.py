@@ -23,7 +23,7 @@ from ipu_tf.zoo.language import (
     gpt2_medium,
     gpt3_175b,
 )
-from ipu_tf.zoo.networks import NETWORKS, OPTIMIZERS, Network, compiled, network
+from ipu_tf.zoo.networks import NETWORKS, OPTIMIZERS, Network, compiled, network, pipelined
 from ipu_tf.zoo.placement import StagePlacement
 from ipu_tf.zoo.resnet import resnet50, resnext101_32x4d
 from ipu_tf.zoo.science import braggnn, cookienetae, uno, weather_mlp
@@ -56,6 +56,7 @@ __all__ = [
     "mobilenet_v3_small",
     "mpnn",
     "network",
+    "pipelined",
     "resnet50",
     "resnext101_32x4d",
     "schnet",

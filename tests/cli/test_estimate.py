@@ -48,6 +48,20 @@ def test_estimate_of_a_network_of_the_zoo(capsys):
     assert "assumed" not in printed
 
 
+@pytest.mark.slow
+def test_estimate_of_packed_graphs_of_the_zoo(capsys):
+    assert cli.main(["estimate", "zoo:mpnn", "--batch-size", "32"]) == 0
+    assert "32 samples" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_estimate_of_175_billion_weights(capsys):
+    assert cli.main(["estimate", "zoo:gpt3_175b", "--system", "bow-pod256"]) == 0
+    printed = capsys.readouterr().out
+    assert "4 replicas of 64 bow IPUs" in printed
+    assert "OUT OF MEMORY" in printed
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -80,7 +80,7 @@ def test_a_model_on_one_ipu_is_predicted_as_estimated(record):
 def test_a_pipeline_is_predicted_with_its_parts(record):
     found = predicted(record())
     assert found.figure > 0
-    for part in ("host", "recomputation", "Dropout", "fullest tile", "of 624 KiB"):
+    for part in ("host", "other stages", "Dense", "fullest tile", "of 624 KiB"):
         assert part in found.explanation
     assert keras.config.dtype_policy().name == "float32"
 

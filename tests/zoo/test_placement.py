@@ -1,5 +1,7 @@
 """Blocks run in the stages that a placement gives them."""
 
+import dataclasses
+
 import keras
 import pytest
 
@@ -8,6 +10,7 @@ from ipu_tf.keras.layers import RecomputationCheckpoint
 from ipu_tf.zoo.placement import chain
 from tests.zoo import tiny
 
+TEXT = {**tiny.LANGUAGE, "depth": 2, "sequence_length": 6}
 SMALL = {"image_size": 32, "classes": 4, "depth": 3, "width": 8, "heads": 2}
 
 
@@ -33,6 +36,29 @@ def test_the_last_relu_of_a_unit_begins_a_stage(strategy):
     stages = {one.layer.name: one.pipeline_stage for one in model.get_pipeline_stage_assignment()}
     assert (stages["1.1_sum"], stages["1.1_relu"]) == (0, 1)
     assert isinstance(model.get_layer("checkpoint_1.2"), RecomputationCheckpoint)
+
+
+def test_a_head_that_reads_the_embeddings_is_on_their_ipu(strategy):
+    model = zoo.pipelined("gpt2", zoo.StagePlacement(stages=("1",)), micro_batches=8, **TEXT)
+    stages = {one.layer.name: one.pipeline_stage for one in model.get_pipeline_stage_assignment()}
+    assert (stages["0_attention"], stages["1_attention"], stages["head_norm"]) == (0, 1, 2)
+    assert model._pipeline().ipus == (0, 1, 0)
+
+
+@pytest.mark.usefixtures("strategy")
+def test_a_network_that_no_ipu_holds_is_a_pipeline_in_the_scope(monkeypatch):
+    def small(*, placement):
+        stages = ("1", *placement.stages[-1:])
+        return zoo.gpt2(placement=zoo.StagePlacement(stages=stages), **TEXT)
+
+    gpt3 = zoo.network("gpt3_175b")
+    monkeypatch.setitem(zoo.NETWORKS, "gpt3_175b", dataclasses.replace(gpt3, make=small))
+    model = zoo.compiled("gpt3_175b")
+    assert len(gpt3.pipeline.placement.stages) == 63
+    assert model.get_pipeline_stage_assignment()[-1].pipeline_stage == 2
+    options = model._pipelining_options
+    assert (options.steps_per_replica, options.offload_weights) == (390, True)
+    assert options.device_mapping == (*range(64), 0)
 
 
 def test_a_network_without_stages_has_none():

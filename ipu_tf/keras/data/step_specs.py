@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ipu_tf.keras.data.input_shapes import Shapes, with_shapes
 from ipu_tf.keras.data.narrowing import NARROWER
 
 
-def input_specs(model: keras.Model, batch_size: int, inputs: Any = None) -> Any:
+def input_specs(
+    model: keras.Model,
+    batch_size: int,
+    inputs: Any = None,
+    *,
+    batched: bool = True,
+    shapes: Shapes | None = None,
+) -> Any:
     """Returns the specs of one batch of a model's inputs, in the model's structure.
 
     Args:
@@ -19,9 +27,12 @@ def input_specs(model: keras.Model, batch_size: int, inputs: Any = None) -> Any:
         batch_size: Samples of the batch.
         inputs: Specs of the inputs where the model does not declare them, `tf.TensorSpec`s with or
             without the batch size.
+        batched: Whether the first axis of every input counts samples.
+        shapes: Shapes of inputs by name, or that of the only input; see `with_shapes`.
 
     Raises:
-        ValueError: The model declares no inputs and none are given, or a shape is not static.
+        ValueError: The model declares no inputs and none are given, or a shape is not static, or
+            contradicts the declared one.
     """
     declared = _declared_inputs(model) if inputs is None else inputs
     if declared is None:
@@ -31,14 +42,19 @@ def input_specs(model: keras.Model, batch_size: int, inputs: Any = None) -> Any:
             "`keras.Model(x, model(x))`), or pass `inputs=tf.TensorSpec(...)`."
         )
 
+    given = with_shapes(model, declared, batch_size, shapes) if shapes is not None else {}
+
     def spec(declaration: Any) -> tf.TensorSpec:
-        what = f"input '{getattr(declaration, 'name', None) or 'input'}'"
-        return _batched(declaration, batch_size, f"Model '{model.name}': {what}")
+        name = getattr(declaration, "name", None) or "input"
+        what = f"Model '{model.name}': input '{name}'"
+        if name in given:
+            return _static(given[name], declaration.dtype, what)
+        return _batched(declaration, batch_size if batched else None, what)
 
     return keras.tree.map_structure(spec, declared)
 
 
-def target_specs(model: keras.Model, outputs: Any, batch_size: int) -> Any:
+def target_specs(model: keras.Model, outputs: Any, batch_size: int | None) -> Any:
     """Returns the specs of the targets that a compiled model's loss compares to the outputs.
 
     Losses named "sparse" take integer class numbers; all others take targets like the output.
@@ -46,7 +62,7 @@ def target_specs(model: keras.Model, outputs: Any, batch_size: int) -> Any:
     Args:
         model: A compiled model.
         outputs: Its outputs, symbolic.
-        batch_size: Samples of the batch.
+        batch_size: Samples of the batch; None where the first axis of outputs does not count them.
 
     Raises:
         ValueError: The shape of an output is not static.
@@ -89,20 +105,27 @@ def _declared_inputs(model: keras.Model) -> Any:
     return model.input
 
 
-def _batched(declaration: Any, batch_size: int, what: str) -> tf.TensorSpec:
+def _batched(declaration: Any, batch_size: int | None, what: str) -> tf.TensorSpec:
     sizes = list(declaration.shape)
-    if not sizes or sizes[0] not in (None, batch_size):
+    if batch_size is not None:
+        if not sizes or sizes[0] not in (None, batch_size):
+            raise ValueError(
+                f"{what} has a batch of fixed size, which differs from batch_size={batch_size}. "
+                "Without a batch axis, as for graphs, pass `batch_axis=None`, or its shape in "
+                f"`input_shapes`. Received: shape {tuple(sizes)}."
+            )
+        sizes[0] = batch_size
+    return _static(sizes, declaration.dtype, what)
+
+
+def _static(sizes: Sequence[int | None], dtype: Any, what: str) -> tf.TensorSpec:
+    if None in sizes:
         raise ValueError(
-            f"{what} has a batch of fixed size, which differs from batch_size={batch_size}. "
-            f"Received: shape {tuple(sizes)}."
+            f"{what} has no static shape. Shapes are static on the IPU: give every axis a size in "
+            f"the model, or pass its shape in `input_shapes`. Received: shape {tuple(sizes)}."
         )
-    if None in sizes[1:]:
-        raise ValueError(
-            f"{what} has no static shape. Shapes are static on the IPU: give every axis but the "
-            f"batch a size. Received: shape {tuple(sizes)}."
-        )
-    dtype = tf.as_dtype(declaration.dtype)
-    return tf.TensorSpec((batch_size, *sizes[1:]), NARROWER.get(dtype.name, dtype.name))
+    name = tf.as_dtype(dtype).name
+    return tf.TensorSpec(sizes, NARROWER.get(name, name))
 
 
 def _map_losses(function: Callable[[Any, Any], tf.TensorSpec], outputs: Any, losses: Any) -> Any:

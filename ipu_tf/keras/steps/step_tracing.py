@@ -77,6 +77,15 @@ def check_batch_size(batch_size: Any) -> None:
         )
 
 
+def check_batch_axis(batch_axis: Any) -> None:
+    """Raises a ValueError unless a batch axis is 0 or None."""
+    if batch_axis is not None and (isinstance(batch_axis, bool) or batch_axis != 0):
+        raise ValueError(
+            "`batch_axis` must be 0, or None where no axis counts samples. "
+            f"Received: {batch_axis!r}."
+        )
+
+
 def estimated_device(config: IPUConfig | None) -> DeviceConfiguration:
     """Returns the machine of an estimate; it refuses nothing for lack of memory."""
     device = configuration.device_configuration() if config is None else resolve(config)
@@ -116,10 +125,11 @@ def _compiled(model: keras.Model) -> tuple[keras.Model, tuple[str, ...]]:
     return compiled, (assumed,)
 
 
-def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int) -> Any:
+def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int | None) -> Any:
     """Builds the parts of a model that a train step needs; returns the specs of its batch.
 
     A model's own step gets the inputs alone if the model has no `call` to infer the targets from.
+    `batch_size` is None where the first axis of outputs does not count samples.
     """
     own = isinstance(model, OwnSteps) and model._has_own("train_step")
     if targets is None and own and not overrides.has_call(model):
