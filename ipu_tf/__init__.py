@@ -37,7 +37,7 @@ __all__ = [
     "zoo",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "IPUConfig": "ipu_tf.config",
