@@ -12,7 +12,7 @@ class CannotPredict(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PredictionOutcome:
     """A predicted run, or a predicted rate or count.
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ipu_tf.calibration.measured_units import parse_unit
-from ipu_tf.calibration.outcome import CannotPredict, Outcome
+from ipu_tf.calibration.outcome import CannotPredict, PredictionOutcome
 from ipu_tf.calibration.params import target_of
 from ipu_tf.calibration.predict_contractions import (
     amp_vertex,
@@ -32,7 +32,7 @@ from ipu_tf.machine.target import Target
 
 __all__ = ["KINDS", "CannotPredict", "Prediction", "Predictor", "predict", "prediction"]
 
-Predictor: TypeAlias = Callable[[MeasuredPoint, Target], Outcome]
+Predictor: TypeAlias = Callable[[MeasuredPoint, Target], PredictionOutcome]
 
 KINDS: Mapping[str, Predictor] = {
     "amp_vertex": amp_vertex,

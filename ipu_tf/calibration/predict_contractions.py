@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count, takewhile
 
-from ipu_tf.calibration.outcome import CannotPredict, Outcome
+from ipu_tf.calibration.outcome import CannotPredict, PredictionOutcome
 from ipu_tf.calibration.params import input_dtype, partials_dtype, says, whole
 from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.compiler.planner.plan import Plan, PlanDoesNotFit
@@ -23,7 +23,7 @@ _SQUARE_STEP = 128
 multiples of it."""
 
 
-def amp_vertex(record: MeasuredPoint, target: Target) -> Outcome:
+def amp_vertex(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts one AMP vertex on every tile: no exchange, no sync."""
     rows = whole(record, "rows_per_tile", "rows", "m")
     in_channels = whole(record, "in_chans", "k", default=16)
@@ -38,12 +38,12 @@ def amp_vertex(record: MeasuredPoint, target: Target) -> Outcome:
         partials=partials_dtype(record),
     )
     cycles = int(amp_1x1_cycles(work, target))
-    return Outcome(
+    return PredictionOutcome(
         seconds=target.seconds(cycles), flops=2 * rows * in_channels * out_channels * tiles
     )
 
 
-def dense_matmul(record: MeasuredPoint, target: Target) -> Outcome:
+def dense_matmul(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts a planned matmul, in the cycles that the record counts."""
     shape = MatMulShape(
         batch=whole(record, "batch", default=1),
@@ -60,10 +60,10 @@ def dense_matmul(record: MeasuredPoint, target: Target) -> Outcome:
         if not says(record, "no sync"):
             cycles += sum(step.sync_cycles for step in steps)
     flops = 2 * shape.batch * shape.m * shape.k * shape.n
-    return Outcome(seconds=target.seconds(cycles), flops=flops)
+    return PredictionOutcome(seconds=target.seconds(cycles), flops=flops)
 
 
-def conv_forward(record: MeasuredPoint, target: Target) -> Outcome:
+def conv_forward(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts a planned convolution.
 
     Images are padded so that an output covers the image ("same"), and the operations counted are
@@ -94,10 +94,10 @@ def conv_forward(record: MeasuredPoint, target: Target) -> Outcome:
     plan = _planned(shape, target, partials_dtype(record))
     macs = shape.batch * out * out * kernel * kernel * groups
     macs *= shape.in_channels * shape.out_channels
-    return Outcome(seconds=target.seconds(_cycles(shape, plan, target)), flops=2 * macs)
+    return PredictionOutcome(seconds=target.seconds(_cycles(shape, plan, target)), flops=2 * macs)
 
 
-def gemm_peak(record: MeasuredPoint, target: Target) -> Outcome:
+def gemm_peak(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts the fastest of all square matmuls that fit.
 
     Raises:
@@ -110,10 +110,10 @@ def gemm_peak(record: MeasuredPoint, target: Target) -> Outcome:
     rates = [*_square_rates(largest, dtype, partials, target)]
     if not rates:
         raise CannotPredict(f"no square matmul from {_SQUARE_STEP} to {largest} fits")
-    return Outcome(flops_per_second=max(rates))
+    return PredictionOutcome(flops_per_second=max(rates))
 
 
-def gemm_largest_square(record: MeasuredPoint, target: Target) -> Outcome:
+def gemm_largest_square(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts the largest square matmul whose matrices and plan fit the tiles.
 
     Raises:
@@ -122,7 +122,7 @@ def gemm_largest_square(record: MeasuredPoint, target: Target) -> Outcome:
     size = _largest_square(input_dtype(record), partials_dtype(record), target)
     if size == 0:
         raise CannotPredict(f"no square matmul of {_SQUARE_STEP} rows fits")
-    return Outcome(count=size)
+    return PredictionOutcome(count=size)
 
 
 def _square_rates(largest: int, dtype: str, partials: str, target: Target) -> Iterator[float]:

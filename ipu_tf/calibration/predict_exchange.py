@@ -6,7 +6,7 @@ Times include the sync in front of the exchange, as the measurements do unless t
 from __future__ import annotations
 
 from ipu_tf.calibration.measured_units import parse_unit
-from ipu_tf.calibration.outcome import Outcome
+from ipu_tf.calibration.outcome import PredictionOutcome
 from ipu_tf.calibration.params import says, whole
 from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.calibration.routes import route_of
@@ -20,10 +20,10 @@ LARGE_MESSAGE_BYTES = 100 * 1024
 which the source calls "sufficiently large" (CIT 4.2.2)."""
 
 
-def point_to_point(record: MeasuredPoint, target: Target) -> Outcome:
+def point_to_point(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts messages between pairs of tiles: concurrent random ones, or one over a given way."""
     if says(record, "per island", "island away", "every island", "island step"):
-        return Outcome(seconds=target.seconds(target.exchange.island_cycles))
+        return PredictionOutcome(seconds=target.seconds(target.exchange.island_cycles))
     message_bytes = _message_bytes(record)
     transfers = whole(record, "transfers", "pairs", "tiles", default=1)
     moved = message_bytes * transfers
@@ -31,16 +31,16 @@ def point_to_point(record: MeasuredPoint, target: Target) -> Outcome:
     if way is not None:
         words = -(-message_bytes // target.exchange_bytes_per_cycle)
         cycles = way + words - 1 + (0 if says(record, "sync excluded") else target.sync_cycles)
-        return Outcome(seconds=target.seconds(cycles), bytes=moved)
+        return PredictionOutcome(seconds=target.seconds(cycles), bytes=moved)
     cycles = exchange.point_to_point_cycles(message_bytes, target, transfers=transfers)
     if record.n_ipus > 1:
         return _across(record, target, cycles, moved, messages=transfers)
     if says(record, "sync excluded"):
-        return Outcome(seconds=target.seconds(cycles), bytes=moved)
+        return PredictionOutcome(seconds=target.seconds(cycles), bytes=moved)
     return _on_chip(cycles, moved, target)
 
 
-def broadcast(record: MeasuredPoint, target: Target) -> Outcome:
+def broadcast(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts one tile sending the same message to many, on its own IPU or on others.
 
     Tiles of other IPUs listen to the link, all at once; those of the own IPU come before them.
@@ -57,7 +57,7 @@ def broadcast(record: MeasuredPoint, target: Target) -> Outcome:
     return _across(record, target, start, moved, sent_bytes=message_bytes)
 
 
-def gather(record: MeasuredPoint, target: Target) -> Outcome:
+def gather(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts one tile receiving a message from each of many, on its own IPU or on another."""
     tiles = whole(record, "source_tiles", "tiles")
     message_bytes = _message_bytes(record)
@@ -68,7 +68,7 @@ def gather(record: MeasuredPoint, target: Target) -> Outcome:
     return _across(record, target, cycles, moved, messages=tiles)
 
 
-def scatter(record: MeasuredPoint, target: Target) -> Outcome:
+def scatter(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts one tile sending a message of its own to each of many, here or on another IPU."""
     tiles = whole(record, "dest_tiles", "destination_tiles", "tiles")
     message_bytes = _message_bytes(record)
@@ -79,7 +79,7 @@ def scatter(record: MeasuredPoint, target: Target) -> Outcome:
     return _across(record, target, start, moved, sent_bytes=moved)
 
 
-def all_to_all(record: MeasuredPoint, target: Target) -> Outcome:
+def all_to_all(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts each of some tiles sending a message of its own to each other."""
     tiles = whole(record, "tiles", "total_tiles")
     message_bytes = _message_bytes(record)
@@ -87,8 +87,10 @@ def all_to_all(record: MeasuredPoint, target: Target) -> Outcome:
     return _on_chip(cycles, message_bytes * tiles * tiles, target)
 
 
-def _on_chip(cycles: int, moved: int, target: Target) -> Outcome:
-    return Outcome(seconds=target.seconds(cycles + sync.on_chip_cycles(target)), bytes=moved)
+def _on_chip(cycles: int, moved: int, target: Target) -> PredictionOutcome:
+    return PredictionOutcome(
+        seconds=target.seconds(cycles + sync.on_chip_cycles(target)), bytes=moved
+    )
 
 
 def _across(
@@ -99,7 +101,7 @@ def _across(
     *,
     messages: int = 1,
     sent_bytes: int = 0,
-) -> Outcome:
+) -> PredictionOutcome:
     """Adds the way over IPU-Links.
 
     Args:
@@ -117,7 +119,7 @@ def _across(
     over_links = links.transfer_seconds(system, way, crossing, messages)
     over_links = max(over_links, links.latency_seconds(system, way) + streamed)
     cycles = chip_cycles + sync.on_chip_cycles(target)
-    return Outcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
+    return PredictionOutcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
 
 
 def _message_bytes(record: MeasuredPoint) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipu_tf.calibration.measured_units import parse_unit
-from ipu_tf.calibration.outcome import Outcome
+from ipu_tf.calibration.outcome import PredictionOutcome
 from ipu_tf.calibration.params import says, whole
 from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.calibration.routes import route_of
@@ -18,7 +18,7 @@ _HOST_BYTES_A_TILE = 40_000
 _DIRECTIONS = ("bidir", "bidirectional")
 
 
-def link(record: MeasuredPoint, target: Target) -> Outcome:
+def link(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts messages between tiles of different IPUs: a time, or the rate of large ones."""
     system = system_of(target.chip, max(record.n_ipus, 2))
     both_ways = 2 if says(record, *_DIRECTIONS) else 1
@@ -27,21 +27,21 @@ def link(record: MeasuredPoint, target: Target) -> Outcome:
         parse_unit(record.unit).dimension == "bytes_per_second"
         and "bytes_each" not in record.params
     ):
-        return Outcome(bytes_per_second=_large_rate(record, system, transfers, both_ways))
+        return PredictionOutcome(bytes_per_second=_large_rate(record, system, transfers, both_ways))
     message_bytes = whole(record, "bytes_each", "bytes", default=4)
     moved = transfers * message_bytes
     cycles = exchange.point_to_point_cycles(message_bytes, target) + sync.on_chip_cycles(target)
     if record.n_ipus > 2 and says(record, "random", "entire system", "system wide"):
         over_links = links.random_traffic_seconds(system, record.n_ipus, message_bytes, transfers)
-        return Outcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
+        return PredictionOutcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
     one_way = -(-transfers // both_ways)
     seconds = target.seconds(cycles) + links.transfer_seconds(
         system, route_of(record), moved / both_ways, one_way
     )
-    return Outcome(seconds=seconds, bytes=moved)
+    return PredictionOutcome(seconds=seconds, bytes=moved)
 
 
-def host(record: MeasuredPoint, target: Target) -> Outcome:
+def host(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts transfers from the host to some tiles of each IPU."""
     tiles = whole(record, "tiles", "dest_tiles", default=record.n_ipus)
     is_rate = parse_unit(record.unit).dimension == "bytes_per_second"
@@ -55,7 +55,7 @@ def host(record: MeasuredPoint, target: Target) -> Outcome:
     system = system_of(target.chip, record.n_ipus)
     ipus = 1 << (record.n_ipus - 1).bit_length()
     seconds = host_transfers.transfer_seconds(system, each * tiles, ipus)
-    return Outcome(seconds=seconds, bytes=each * tiles)
+    return PredictionOutcome(seconds=seconds, bytes=each * tiles)
 
 
 def _large_rate(record: MeasuredPoint, system: System, transfers: int, both_ways: int) -> float:

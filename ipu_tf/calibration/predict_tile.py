@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipu_tf.calibration.library_reduction import library_reduction_cycles
 from ipu_tf.calibration.measured_units import parse_unit
-from ipu_tf.calibration.outcome import Outcome
+from ipu_tf.calibration.outcome import PredictionOutcome
 from ipu_tf.calibration.params import input_dtype, says, whole
 from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.calibration.routes import route_of
@@ -19,31 +19,33 @@ _NEXT_BOARD = links.Route(rail_hops=1, crosses_board=True)
 _HLO_TYPES = {"float32": "f32", "float16": "f16"}
 
 
-def tile_memory(record: MeasuredPoint, target: Target) -> Outcome:
+def tile_memory(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts the size of a memory, the latency of loads, or the rate of loops of them."""
     dimension = parse_unit(record.unit).dimension
     if dimension in ("cycles", "seconds"):
-        return Outcome(seconds=target.seconds(target.load_latency_cycles))
+        return PredictionOutcome(seconds=target.seconds(target.load_latency_cycles))
     if dimension == "bytes":
         of_programs = says(record, "user", "available", "usable", "programs")
         one = target.tile_bytes - (target.system_bytes if of_programs else 0)
-        return Outcome(bytes=one * (target.tiles if says(record, "chip", "whole ipu") else 1))
+        return PredictionOutcome(
+            bytes=one * (target.tiles if says(record, "chip", "whole ipu") else 1)
+        )
     if says(record, "write", "store"):
         bits = whole(record, "store_bits", "bits", default=64)
-        return Outcome(bytes_per_second=memory.write_bytes_per_second(target, bits))
+        return PredictionOutcome(bytes_per_second=memory.write_bytes_per_second(target, bits))
     reads = "load_bits" in record.params or says(record, "read", "load")
     if says(record, "triad", "stream") or not reads:
         # A bandwidth of neither loads nor stores counts both at once.
         dtype = "float32" if record.dtype == "-" else input_dtype(record)
-        return Outcome(
+        return PredictionOutcome(
             bytes_per_second=memory.stream_bytes_per_second(target),
             flops_per_second=memory.stream_flops_per_second(target, dtype),
         )
     bits = whole(record, "load_bits", "bits", default=128 if says(record, "asm") else 32)
-    return Outcome(bytes_per_second=memory.read_bytes_per_second(target, bits))
+    return PredictionOutcome(bytes_per_second=memory.read_bytes_per_second(target, bits))
 
 
-def reduction(record: MeasuredPoint, target: Target) -> Outcome:
+def reduction(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts a call of the library's reduction of f32 or f16 operands to one value."""
     tiles = whole(record, "tiles", default=1)
     operands = whole(record, "operands", "operands_per_tile")
@@ -56,4 +58,4 @@ def reduction(record: MeasuredPoint, target: Target) -> Outcome:
         way = route_of(record) if record.n_ipus == 2 else _NEXT_BOARD
         seconds += links.transfer_seconds(system, way, 4 * on_each, on_each)
     element_bytes = 2 if dtype == "float16" else 4
-    return Outcome(seconds=seconds, bytes=operands * tiles * element_bytes)
+    return PredictionOutcome(seconds=seconds, bytes=operands * tiles * element_bytes)

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from ipu_tf import zoo
-from ipu_tf.calibration.outcome import CannotPredict, Outcome
+from ipu_tf.calibration.outcome import CannotPredict, PredictionOutcome
 from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.config import IPUConfig
@@ -19,7 +19,7 @@ from ipu_tf.validation.model_params import ModelParams, model_params
 from ipu_tf.zoo.policies import dtype_policy
 
 
-def model(record: MeasuredPoint, target: Target) -> Outcome:
+def model(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     """Predicts the items a second that a model trains on, or predicts for.
 
     Raises:
@@ -51,12 +51,12 @@ def model(record: MeasuredPoint, target: Target) -> Outcome:
     return _outcome(program.device, classes)
 
 
-def _outcome(program: DeviceProgram, classes: dict[str, str]) -> Outcome:
+def _outcome(program: DeviceProgram, classes: dict[str, str]) -> PredictionOutcome:
     rate = program.samples_per_second
     if rate is None:
         raise CannotPredict("the program has no number of items")
     dominant = ", ".join(f"{part.name} {part.share:.0%}" for part in parts_of(program, classes)[:6])
-    return Outcome(items_per_second=rate, explanation=f"{dominant}; {memory_of(program)}")
+    return PredictionOutcome(items_per_second=rate, explanation=f"{dominant}; {memory_of(program)}")
 
 
 def _made(params: ModelParams) -> keras.Model:
