@@ -81,11 +81,11 @@ def breaks(found):
                 yield f"{module} imports {other}"
 
 
-def foreign_imports(paths, strangers):
+def imports_of_packages(paths, packages):
     """The imports of modules that are, or are part of, one of some others."""
     for path in paths:
         for name in imports(path):
-            if any(name == other or name.startswith(f"{other}.") for other in strangers):
+            if any(name == other or name.startswith(f"{other}.") for other in packages):
                 yield f"{path} imports {name}"
 
 
@@ -108,7 +108,7 @@ def test_rooms_without_tensorflow_import_none():
         or name.split("/")[0].removesuffix(".py") in TENSORFLOW_FREE
     ]
     assert len(paths) > 100
-    assert list(foreign_imports(paths, ("tensorflow", "keras"))) == []
+    assert list(imports_of_packages(paths, ("tensorflow", "keras"))) == []
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from typing import Any
 
 from ipu_tf import __version__
 from ipu_tf.sweep.point import Machine, Outcome, Point, Streaming
+from ipu_tf.sweep.processes import cores, importable, is_worker, outcomes_of
 from ipu_tf.sweep.progress import Progress
 from ipu_tf.sweep.result import Estimate, SweepResult
 from ipu_tf.sweep.space import Space
 from ipu_tf.sweep.store import Store
-from ipu_tf.sweep.workers import cores, importable, is_worker, outcomes_of
 
 
 def sweep(

@@ -9,7 +9,7 @@ from typing import Any
 from ipu_tf.calibration.outcome import CannotPredict
 from ipu_tf.calibration.params import number, whole
 from ipu_tf.calibration.records import MeasuredPoint
-from ipu_tf.zoo.placement import StagePlacement
+from ipu_tf.zoo.stage_placement import StagePlacement
 
 _POLICIES = {
     "float16": "float16", "fp16": "float16", "f16": "float16", "half": "float16",

@@ -24,9 +24,9 @@ from ipu_tf.zoo.language import (
     gpt3_175b,
 )
 from ipu_tf.zoo.networks import NETWORKS, OPTIMIZERS, Network, compiled, network, pipelined
-from ipu_tf.zoo.placement import StagePlacement
 from ipu_tf.zoo.resnet import resnet50, resnext101_32x4d
 from ipu_tf.zoo.science import braggnn, cookienetae, uno, weather_mlp
+from ipu_tf.zoo.stage_placement import StagePlacement
 from ipu_tf.zoo.temporal_graph import tgn
 from ipu_tf.zoo.tlr_mvm import tlr_mvm
 from ipu_tf.zoo.unet import unet_572

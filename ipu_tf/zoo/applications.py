@@ -14,7 +14,7 @@ import keras
 from keras import layers
 
 from ipu_tf.zoo.images import pixels
-from ipu_tf.zoo.placement import WHOLE, StagePlacement
+from ipu_tf.zoo.stage_placement import WHOLE, StagePlacement
 
 
 def efficientnet_b0(

@@ -17,7 +17,7 @@ import keras
 from keras import layers
 
 from ipu_tf.zoo.layers import Rows, RowSums
-from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
+from ipu_tf.zoo.stage_placement import WHOLE, Block, StagePlacement, chain
 
 _NODE_FEATURES = 13
 _EDGE_FEATURES = 5

@@ -14,8 +14,8 @@ import keras
 from keras import layers
 
 from ipu_tf.zoo.layers import Gelu, Position
-from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
 from ipu_tf.zoo.policies import dtype_policy
+from ipu_tf.zoo.stage_placement import WHOLE, Block, StagePlacement, chain
 from ipu_tf.zoo.transformer import Transformer
 
 _BERT_VOCABULARY = 30522

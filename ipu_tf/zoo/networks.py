@@ -26,7 +26,7 @@ from ipu_tf.zoo import (
     vit,
 )
 from ipu_tf.zoo.pipelines import PublishedPipeline, with_head_on_first_ipu
-from ipu_tf.zoo.placement import WHOLE, StagePlacement
+from ipu_tf.zoo.stage_placement import WHOLE, StagePlacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipu_tf.zoo.placement import StagePlacement
+from ipu_tf.zoo.stage_placement import StagePlacement
 
 HEAD = "head"
 """The block that reads the weights of the first one, in networks that say so."""

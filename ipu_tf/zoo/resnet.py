@@ -18,7 +18,7 @@ import keras
 from keras import layers
 
 from ipu_tf.zoo.images import Norm, normalized, pixels, standardized
-from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
+from ipu_tf.zoo.stage_placement import WHOLE, Block, StagePlacement, chain
 
 _NORM_GROUPS = 32
 

@@ -16,7 +16,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
+from ipu_tf.zoo.stage_placement import WHOLE, Block, StagePlacement, chain
 
 _LEAK = 0.01
 _COOKIE_CHANNELS = (32, 64, 128, 128, 64, 32, 32)

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
+from ipu_tf.zoo.stage_placement import WHOLE, Block, StagePlacement, chain
 
 _ENDS = 3
 """Nodes of an event: source, destination, and a random node that tells nothing happened."""

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from ipu_tf.zoo.placement import WHOLE, StagePlacement, chain
+from ipu_tf.zoo.stage_placement import WHOLE, StagePlacement, chain
 
 
 def tlr_mvm(

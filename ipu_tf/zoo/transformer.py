@@ -13,7 +13,7 @@ from typing import Any
 from keras import layers
 
 from ipu_tf.zoo.layers import Gelu
-from ipu_tf.zoo.placement import Block
+from ipu_tf.zoo.stage_placement import Block
 
 _MLP_FACTOR = 4
 

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
+from ipu_tf.zoo.stage_placement import WHOLE, Block, StagePlacement, chain
 
 _LEVELS = 4
 _DROPOUT = 0.5

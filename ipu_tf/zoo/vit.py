@@ -13,7 +13,7 @@ from keras import layers
 
 from ipu_tf.zoo.images import pixels, standardized
 from ipu_tf.zoo.layers import Position
-from ipu_tf.zoo.placement import WHOLE, Block, StagePlacement, chain
+from ipu_tf.zoo.stage_placement import WHOLE, Block, StagePlacement, chain
 from ipu_tf.zoo.transformer import Transformer
 
 _PATCH = 16

@@ -13,7 +13,7 @@ from ipu_tf.calibration.predict import prediction
 from ipu_tf.validation import PREDICTORS
 from ipu_tf.validation.document import POINTS
 from ipu_tf.validation.model_params import model_params
-from ipu_tf.zoo.placement import WHOLE, chain
+from ipu_tf.zoo.stage_placement import WHOLE, chain
 
 PARAMS = {
     "network": "perceptron",

@@ -22,9 +22,9 @@ from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.data.lengths import DataUse
 from ipu_tf.keras.data.preparation import Data
 from ipu_tf.keras.loop import cost_line, execution
-from ipu_tf.keras.loop.callbacks import StepwiseCallbackList
 from ipu_tf.keras.loop.device_functions import DeviceFunctions
 from ipu_tf.keras.loop.host_marks import marked_callbacks
+from ipu_tf.keras.loop.stepwise_callbacks import StepwiseCallbackList
 from ipu_tf.keras.pipeline.pipeline import Pipeline
 from ipu_tf.keras.saving.checkpoint_marks import MarkedFiles
 from ipu_tf.keras.steps import overrides, own_steps

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ipu_tf.profile.traces.slices import TraceSlice
+from ipu_tf.profile.traces.trace_slices import TraceSlice
 from ipu_tf.profile.traces.tracks import Track
 from ipu_tf.profile.traces.wire import integer, message, text
 

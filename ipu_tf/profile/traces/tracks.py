@@ -14,7 +14,7 @@ from typing import Literal
 
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.profile.host_timeline import HostTimeline
-from ipu_tf.profile.traces.slices import Slices, TraceSlice, device_slices
+from ipu_tf.profile.traces.trace_slices import Slices, TraceSlice, device_slices
 from ipu_tf.programs.program import Program
 
 _PS_PER_S = 10**12

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ipu_tf.profile.traces.slices import TraceSlice
+from ipu_tf.profile.traces.trace_slices import TraceSlice
 from ipu_tf.profile.traces.tracks import Track
 from ipu_tf.profile.traces.wire import integer, message, text
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ipu_tf.profile.report import Report
-from ipu_tf.profile.traces.slices import device_slices
+from ipu_tf.profile.traces.trace_slices import device_slices
 from ipu_tf.programs.program import Program
 from tests.profile import programs
 from tests.profile.traces.test_slices import check_nesting, deployed, host_timeline

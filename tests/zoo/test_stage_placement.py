@@ -7,7 +7,7 @@ import pytest
 
 from ipu_tf import IPUStrategy, zoo
 from ipu_tf.keras.layers import RecomputationCheckpoint
-from ipu_tf.zoo.placement import chain
+from ipu_tf.zoo.stage_placement import chain
 from tests.zoo import tiny
 
 TEXT = {**tiny.LANGUAGE, "depth": 2, "sequence_length": 6}

@@ -13,7 +13,7 @@ from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.machine.target import target
 from ipu_tf.profile.host_timeline import timeline_of
 from ipu_tf.profile.report import Report
-from ipu_tf.profile.traces.slices import device_slices
+from ipu_tf.profile.traces.trace_slices import device_slices
 from ipu_tf.profile.traces.tracks import tracks
 from ipu_tf.programs.program import Program
 from tests.compiler import modules
