@@ -13,6 +13,7 @@ from ipu_tf.keras.pipeline import (
     SequentialNestedModelPipelineStageAssignment,
 )
 from ipu_tf.keras.pipeline.auto_pipeline import PipelineDecision, auto_pipeline
+from ipu_tf.keras.steps import rebatching as _rebatching  # noqa: F401  # It registers itself.
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",

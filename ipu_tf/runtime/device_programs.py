@@ -27,7 +27,7 @@ from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.programs.op_names import LayerScopes, own_name
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.programs.source import Source
-from ipu_tf.runtime import wide_values
+from ipu_tf.runtime import rebatching, wide_values
 from ipu_tf.runtime.hlo import extract
 from ipu_tf.runtime.hlo_parameters import VariableRoles
 from ipu_tf.runtime.tracer import Tracer
@@ -161,7 +161,13 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
     if captured is not None:
         captured.append(step)
         return None
-    program.source = Source(step=step, deployment=trace.deployment, io_tiles=configuration.io_tiles)
+    (batch, *_), _ = trace.arguments if trace.arguments[0] else ((None,), {})
+    program.source = Source(
+        step=step,
+        deployment=trace.deployment,
+        io_tiles=configuration.io_tiles,
+        at_batch_size=rebatching.retracer(trace.owner, program.name.rpartition(".")[2], batch),
+    )
     wide = wide_values.notes(module)
     for note in wide:
         _LOG.warning("Program '%s': %s.", program.name, note)

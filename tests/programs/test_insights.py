@@ -1,6 +1,8 @@
 """Insights: every gain is that of an estimate with the change made."""
 
 import dataclasses
+import gc
+import weakref
 
 import keras
 import numpy as np
@@ -125,18 +127,58 @@ def test_an_estimate_has_none_unless_asked():
     assert estimated().insights == ()
 
 
-def test_a_strategy_plans_its_programs_again():
+@pytest.fixture
+def configured():
+    config_of().configure_ipu_system()
+    yield
+    ipu_tf.config.reset_ipu_configuration()
+
+
+def trained():
+    """A strategy with the program of a model that has trained, and the model."""
     strategy = ipu_tf.IPUStrategy()
-    ipu_tf.IPUConfig().configure_ipu_system()
     with strategy.scope():
         model = network()
-        model.compile("sgd", "mse")
-        x, y = np.zeros((4, 16, 16, 8), "float32"), np.zeros((4, 10), "float32")
-        model.fit(x, y, batch_size=4, verbose=0)
+        model.compile(keras.optimizers.SGD(0.01), "mse")
+        x, y = np.zeros((8, 16, 16, 8), "float32"), np.zeros((8, 10), "float32")
+        model.fit(x, y, batch_size=8, verbose=0)
+    return strategy, model
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("configured")
+def test_a_strategy_plans_the_programs_of_its_models_again():
+    strategy, model = trained()
+    weights, optimizer = model.get_weights(), model.optimizer
     (program,) = strategy.report(insights=True).programs
-    assert {"partials", "steps_per_execution"} <= set(by_change(program))
-    assert "micro_batch" not in by_change(program)
+    found = by_change(program)
+    assert {"partials", "steps_per_execution", "micro_batch"} <= set(found)
+    samples = int(found["micro_batch"].advice.split()[2])
+    with strategy.scope():
+        bigger = network()
+        bigger.compile(keras.optimizers.SGD(0.01), "mse")
+    changed = ipu_tf.estimate(bigger, batch_size=samples).programs[0]
+    assert found["micro_batch"].cycles == changed.device.cycles
+    # Neither the strategy nor the model notices.
+    assert len(strategy.report().programs) == 1
     assert strategy.report().programs[0].insights == ()
+    assert model.optimizer is optimizer
+    assert all(np.array_equal(a, b) for a, b in zip(weights, model.get_weights(), strict=True))
+
+
+@pytest.mark.usefixtures("configured")
+def test_what_insights_need_does_not_keep_a_model_alive():
+    strategy, model = trained()
+    alive = weakref.ref(model)
+    source = strategy.report().programs[0].source
+    assert source.at_batch_size is not None
+    del model
+    gc.collect()
+    assert alive() is None
+    assert strategy.report().programs[0].source is None
+    assert strategy.report(insights=True).programs[0].insights == ()
+    with pytest.raises(RuntimeError, match="the model of the program no longer exists"):
+        source.at_batch_size(16)
 
 
 def badly_split():

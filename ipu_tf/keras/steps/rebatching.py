@@ -1,0 +1,60 @@
+"""Traces the train step of a Keras model for other batch sizes than that of its data."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.compiler.traced_step import TracedStep
+from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.keras.steps.own_steps import OwnSteps
+from ipu_tf.keras.steps.step_tracing import trace_training
+from ipu_tf.runtime import rebatching
+
+
+@rebatching.register
+def retracer(
+    model: PipelineExtensions, function: str, batch: Any
+) -> Callable[[int], TracedStep] | None:
+    """Returns a function that traces a model's train step for another number of samples.
+
+    None for other steps, for a model's own step, and for batches with weights of samples.
+
+    Args:
+        model: The model; it is not kept alive.
+        function: Name of the step.
+        batch: The batch that it was traced for.
+    """
+    own = isinstance(model, OwnSteps) and model._has_own("train_step")
+    if function != "train_step" or own or not isinstance(batch, tuple) or len(batch) != 2:
+        return None
+    alive = weakref.ref(model)
+    shapes = keras.tree.map_structure(_without_samples, batch)
+
+    def traced(samples: int) -> TracedStep:
+        model = alive()
+        if model is None:
+            raise RuntimeError("the model of the program no longer exists")
+        inputs, targets = keras.tree.map_structure(lambda spec: _with(samples, spec), shapes)
+        step, _ = trace_training(
+            model,
+            batch_size=samples,
+            inputs=inputs,
+            targets=targets,
+            accumulation=model._accumulation(),
+        )
+        return step
+
+    return traced
+
+
+def _without_samples(tensor: tf.Tensor) -> tf.TensorSpec:
+    return tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
+
+
+def _with(samples: int, spec: tf.TensorSpec) -> tf.TensorSpec:
+    return tf.TensorSpec([samples, *spec.shape[1:]], spec.dtype)
