@@ -9,8 +9,9 @@ from pathlib import Path
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import written
 from ipu_tf.cli.machines import add_machine, machine_of
-from ipu_tf.cli.models import is_packed, model_named
+from ipu_tf.cli.models import model_named
 from ipu_tf.cli.output import figures_of, print_json, print_text
+from ipu_tf.cli.step_options import add_step_options, estimated, ipus_of
 from ipu_tf.machine import system_of
 from ipu_tf.user_objects import UsageError
 
@@ -25,6 +26,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "or, for a published network, zoo",
     )
     add_machine(parser)
+    add_step_options(parser)
     parser.add_argument("--batch-size", type=int, default=1, help="samples a step; default: 1")
     parser.add_argument(
         "--packed",
@@ -59,9 +61,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    (machine, ipus), model = machine_of(options), model_named(options.model, options.batch_size)
+    machine, ipus = machine_of(options)
+    ipus, model = ipus_of(options, ipus), model_named(options.model, options.batch_size)
     # Here, because Keras takes seconds to load.
-    from ipu_tf import IPUConfig, UnsupportedOpcodeError, estimate
+    from ipu_tf import IPUConfig, UnsupportedOpcodeError
     from ipu_tf.profile.progress import showing_progress
 
     config = IPUConfig()
@@ -71,14 +74,7 @@ def _run(options: argparse.Namespace) -> int:
         config.simulator.chip = machine
         system_of(machine, ipus).check_ipus(ipus)
         with showing_progress(sys.stderr):
-            report = estimate(
-                model,
-                batch_size=options.batch_size,
-                batch_axis=None if options.packed or is_packed(options.model) else 0,
-                training=not options.inference,
-                config=config,
-                insights=options.insights,
-            )
+            report = estimated(options, model, config, ipus)
     except UnsupportedOpcodeError as error:
         raise UsageError(f"{error}\nOn the command line: --unsupported warn") from error
     except (TypeError, ValueError) as error:

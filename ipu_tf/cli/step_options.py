@@ -1,0 +1,193 @@
+"""The options of `ipu-tf estimate` that change how a model trains: precision, replicas, stages."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ipu_tf.cli.models import is_packed
+from ipu_tf.user_objects import UsageError
+
+if TYPE_CHECKING:
+    from ipu_tf.profile.report import Report
+
+_OF_MODEL = ("precision", "accumulation", "stages", "optimizer")
+"""The options that need a function that makes the model."""
+
+PRECISIONS = ("float32", "mixed_float16", "float16")
+
+
+def add_step_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options."""
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, help="the dtype policy with which the model is made"
+    )
+    parser.add_argument(
+        "--replicas", type=int, help="copies of the model; with --stages, of the pipeline"
+    )
+    parser.add_argument(
+        "--accumulation", type=int, help="micro-batches of a weight update on each replica"
+    )
+    parser.add_argument(
+        "--stages", type=int, help="stages of a pipeline, as `auto_pipeline` cuts the model"
+    )
+    parser.add_argument("--optimizer", help="a Keras optimizer by its name, such as adam")
+    parser.add_argument("--recompute", action="store_true", help="stages compute activations again")
+
+
+def ipus_of(options: argparse.Namespace, ipus: int) -> int:
+    """Returns the number of IPUs that the options need.
+
+    Args:
+        options: The command line.
+        ipus: The number of the machine's arguments.
+
+    Raises:
+        UsageError: The options contradict each other.
+    """
+    _check(options)
+    if options.replicas is None and options.stages is None:
+        return ipus
+    replicas, stages = options.replicas or 1, options.stages or 1
+    if options.ipus is None and options.system is None:
+        return replicas * stages
+    if options.replicas is None and ipus % stages == 0:
+        return ipus
+    if replicas * stages != ipus:
+        raise UsageError(
+            f"{replicas} replicas of {stages} stages need {replicas * stages} IPUs: leave out "
+            f"--ipus, or make them agree. Received: {ipus} IPUs."
+        )
+    return ipus
+
+
+def _check(options: argparse.Namespace) -> None:
+    for name in ("replicas", "accumulation", "stages"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name} must be at least 1. Received: {value}.")
+    if options.recompute and (options.stages or 1) < 2:
+        raise UsageError(
+            "--recompute is for the stages of a pipeline: add --stages of at least 2. "
+            f"Received: --stages {options.stages or 1}."
+        )
+    if options.inference:
+        for name in ("accumulation", "stages", "optimizer"):
+            if getattr(options, name) is not None:
+                raise UsageError(f"--{name} is about training: leave out --inference.")
+
+
+def estimated(options: argparse.Namespace, model: Any, config: Any, ipus: int) -> Report:
+    """Returns the report of a model with these options.
+
+    Args:
+        options: The command line.
+        model: The model, or the function that makes it.
+        config: The machine.
+        ipus: Its number of IPUs.
+
+    Raises:
+        UsageError: The model is already made, or there is no such optimizer.
+    """
+    import keras
+
+    from ipu_tf import estimate
+
+    changed = [name for name in _OF_MODEL if getattr(options, name) is not None]
+    if changed and isinstance(model, keras.Model):
+        raise UsageError(
+            f"--{changed[0]} changes how the model is made: name a function that makes it. "
+            f"Received: the model '{model.name}'."
+        )
+    step = {
+        "batch_size": options.batch_size,
+        "batch_axis": None if options.packed or is_packed(options.model) else 0,
+        "training": not options.inference,
+        "config": config,
+        "insights": options.insights,
+    }
+    if not changed:
+        return estimate(model, **step)
+    notes: list[str] = []
+
+    def made() -> Any:
+        return _changed(model(), options, notes)
+
+    with _policy(options.precision):
+        report = _pipelined(made, options, step, ipus) if options.stages else estimate(made, **step)
+    return dataclasses.replace(report, notes=(*report.notes, *notes))
+
+
+def _changed(model: Any, options: argparse.Namespace, notes: list[str]) -> Any:
+    """Returns a model with the optimizer and the accumulation of the options."""
+    import keras
+
+    from ipu_tf.keras.data import step_specs
+
+    if options.optimizer is not None:
+        try:
+            optimizer = keras.optimizers.get(options.optimizer)
+        except ValueError as error:
+            raise UsageError(
+                f"--optimizer takes the name of a Keras optimizer, such as sgd, adam or lamb. "
+                f"Received: {options.optimizer!r}."
+            ) from error
+        if model.compiled:
+            model.optimizer = optimizer
+        else:
+            loss = step_specs.default_loss(model)
+            model.compile(optimizer=optimizer, loss=loss)
+            notes.append(f"model '{model.name}' is not compiled: {loss} is assumed")
+    if options.accumulation is not None and not options.stages:
+        model.set_gradient_accumulation_options(
+            gradient_accumulation_steps_per_replica=options.accumulation
+        )
+    return model
+
+
+def _pipelined(
+    made: Callable[[], Any], options: argparse.Namespace, step: dict[str, Any], ipus: int
+) -> Report:
+    """Returns the report of a model that `auto_pipeline` cuts into stages."""
+    from ipu_tf import IPUOutOfMemoryError, IPUStrategy, Report, estimate
+    from ipu_tf.keras import auto_pipeline
+    from ipu_tf.programs.program import Program
+    from ipu_tf.runtime.untouched import untouched_variables
+
+    with IPUStrategy().scope(), untouched_variables():
+        model = made()
+        try:
+            auto_pipeline(
+                model,
+                ipus,
+                batch_size=step["batch_size"],
+                replicas=ipus // options.stages,
+                gradient_accumulation_steps=options.accumulation or (1, 64),
+                recompute=options.recompute or None,
+                config=step["config"],
+            )
+        except IPUOutOfMemoryError as error:
+            if error.compiled is None:
+                raise UsageError(error) from error
+            # The closest candidate: its report says what fills memory.
+            program = Program(name=f"{model.name}.train_step", device=error.compiled)
+            return Report(programs=(program,))
+        report: Report = estimate(model, **step)
+        return report
+
+
+@contextlib.contextmanager
+def _policy(name: str | None) -> Iterator[None]:
+    """Sets the dtype policy of layers that are made inside; None leaves it."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    if name is not None:
+        keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
