@@ -17,7 +17,7 @@ from ipu_tf.profile.table import table, without_zeros
 from ipu_tf.profile.verdict import limit_of, verdict
 from ipu_tf.programs.program import Program
 from tests.profile.programs import device_program, overflowing, program
-from tests.profile.traces.test_slices import deployed
+from tests.profile.traces.test_trace_slices import deployed
 
 SAMPLER = "mcmc_sample_chain/trace_scan/while/body/leapfrog_{}/mh_one_step/inner_kernel_results"
 

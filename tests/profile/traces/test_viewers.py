@@ -18,7 +18,7 @@ from ipu_tf.profile.report import Report
 from ipu_tf.profile.traces.trace_slices import device_slices
 from ipu_tf.programs.program import Program
 from tests.profile import programs
-from tests.profile.traces.test_slices import check_nesting, deployed, host_timeline
+from tests.profile.traces.test_trace_slices import check_nesting, deployed, host_timeline
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = ROOT / "build" / "viewers"
