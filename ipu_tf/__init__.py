@@ -57,6 +57,7 @@ _MODULES = frozenset(
         "compiler",
         "config",
         "default_graph",
+        "distributed",
         "estimation",
         "gradient_accumulation",
         "infeed_iterator",

@@ -13,7 +13,7 @@ FLOORS = (
     ("cli",),
     ("compat",),
     ("validation", "sweep"),
-    ("user_objects", "estimation", "zoo"),
+    ("user_objects", "estimation", "zoo", "distributed"),
     ("ipu_strategy",),
     ("keras",),
     ("strategy",),

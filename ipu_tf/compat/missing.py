@@ -47,7 +47,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.data.ops": _NOT_SIMULATED,
         "ipu.dataset_benchmark": _NOT_SIMULATED,
         "ipu.dataset_extractor": _DATASETS,
-        "ipu.distributed": _WORKERS,
+        "ipu.distributed.popdist_strategy": _WORKERS,
         "ipu.eager.backprop": "Use tf.GradientTape, and ipu_tf.ops.grad_util_ops",
         "ipu.ipu_compiler": "Use a tf.function that strategy.run runs",
         "ipu.ipu_estimator": _ESTIMATORS,

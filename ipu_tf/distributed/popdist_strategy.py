@@ -1,0 +1,48 @@
+"""The strategy of jobs of several processes, for a job of one."""
+
+from __future__ import annotations
+
+from ipu_tf.config import IPUConfig
+from ipu_tf.ipu_strategy import IPUStrategyV1
+
+
+class PopDistStrategy(IPUStrategyV1):
+    """An `IPUStrategy` for scripts that are written for several processes.
+
+    There is one process. It drives all IPUs of its device; Keras models add up the gradients of
+    their replicas in any case.
+
+    Args:
+        ipu_device: Name of the IPU device, "/device:IPU:<n>".
+        add_ipu_cross_replica_reductions: Whether gradients are added up over the replicas. Must be
+            True: without it the replicas of a model would train apart.
+        enable_dataset_iterators: See `IPUStrategy`.
+        enable_keras_extensions: See `IPUStrategy`.
+
+    Raises:
+        NotImplementedError: `add_ipu_cross_replica_reductions` is False.
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        add_ipu_cross_replica_reductions: bool = True,
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        if not add_ipu_cross_replica_reductions:
+            raise NotImplementedError(
+                "PopDistStrategy: gradients are always added up over the replicas. Leave "
+                "`add_ipu_cross_replica_reductions` out."
+            )
+        super().__init__(
+            ipu_device,
+            enable_dataset_iterators=enable_dataset_iterators,
+            enable_keras_extensions=enable_keras_extensions,
+        )
+
+    def update_ipu_config(self, config: IPUConfig) -> None:
+        """Sets the options of a configuration that number the processes: there is only this one."""
+        distribution = config.experimental.multi_replica_distribution
+        distribution.process_count = 0
+        distribution.process_index = 0

@@ -1,0 +1,43 @@
+"""Collectives and the strategy of a job of one process."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import distributed
+from ipu_tf.config import IPUConfig
+from ipu_tf.distributed.popdist_strategy import PopDistStrategy
+
+
+def test_collectives_of_one_process_give_its_value():
+    value = np.arange(3.0)
+    for reduction in (tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN, "SUM"):
+        np.testing.assert_array_equal(distributed.allreduce(value, reduction), value)
+    np.testing.assert_array_equal(distributed.allgather(value, tensor_name="x"), value)
+    np.testing.assert_array_equal(distributed.broadcast(value), value)
+
+
+def test_other_reductions_and_processes_are_refused():
+    with pytest.raises(ValueError, match="must be tf.distribute.ReduceOp.SUM or MEAN.*'MAX'"):
+        distributed.allreduce(1.0, "MAX")
+    with pytest.raises(ValueError, match="there is one process.*root_rank=1"):
+        distributed.broadcast(1.0, root_rank=1)
+
+
+def test_the_strategy_trains_as_the_one_of_a_single_process():
+    config = IPUConfig()
+    strategy = PopDistStrategy()
+    strategy.update_ipu_config(config)
+    assert config.experimental.multi_replica_distribution.process_count == 0
+    with strategy.scope():
+        model = keras.Sequential([keras.layers.Dense(1, kernel_initializer="zeros")])
+        model.compile("sgd", "mse", steps_per_execution=2)
+        model.fit(np.ones((8, 2), "float32"), np.ones((8, 1), "float32"), batch_size=4, verbose=0)
+    assert model.get_weights()[0][0, 0] > 0
+    assert strategy.num_replicas_in_sync == 1
+
+
+def test_replicas_that_train_apart_are_refused():
+    with pytest.raises(NotImplementedError, match="gradients are always added up"):
+        PopDistStrategy(add_ipu_cross_replica_reductions=False)
