@@ -41,7 +41,7 @@ class Span:
     """Work of one thread of the host.
 
     Attributes:
-        name: What is done.
+        name: Name of the work.
         category: The kind of work.
         track: The thread that does it. Data is waited for on a track of its own.
         begin_ns: When it begins, on the clock of `time.perf_counter_ns`.

@@ -105,7 +105,7 @@ def _install(source: Path, target: Path) -> None:
 def _write_info(target: Path, toolchain: Toolchain) -> None:
     """Writes the module that records the versions the library was built for."""
     text = (
-        '"""What the tile ops were built for and with; written by the build."""\n\n'
+        '"""The versions that the tile ops were built for and with; written by the build."""\n\n'
         f"TENSORFLOW_VERSION = {toolchain.tensorflow_version!r}\n"
         f"COMPILER = {toolchain.compiler_version!r}\n"
     )

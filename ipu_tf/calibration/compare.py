@@ -22,7 +22,7 @@ class Compared:
         record: The record.
         predicted: The prediction in the record's unit; None if there is none.
         reason: The reason why there is none; "" otherwise.
-        explanation: What the prediction consists of, in words; "" for a single part.
+        explanation: The parts of the prediction, in words; "" for a single part.
     """
 
     record: MeasuredPoint

@@ -23,7 +23,7 @@ class PredictionOutcome:
         flops_per_second: The same of arithmetic.
         items_per_second: Samples that a model trains on, or predicts for.
         count: A number of things.
-        explanation: What the figure consists of, in words; "" for a single part.
+        explanation: The parts of the figure, in words; "" for a single part.
     """
 
     seconds: float | None = None

@@ -59,7 +59,7 @@ class Prediction:
 
     Attributes:
         figure: In the record's unit.
-        explanation: What the figure consists of, in words; "" for a single part.
+        explanation: The parts of the figure, in words; "" for a single part.
     """
 
     figure: float

@@ -1,4 +1,4 @@
-"""What commands print with `--json`: plain data in place of text."""
+"""The output of commands with `--json`: plain data in place of text."""
 
 from __future__ import annotations
 

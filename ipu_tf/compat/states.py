@@ -22,7 +22,7 @@ _OPTIONS = "ipu.config.IPUConfig."
 
 
 class State(enum.Enum):
-    """What a name of the interface does here."""
+    """The effect of a name of the interface here."""
 
     WORKS = "works"
     WITHOUT_EFFECT = "accepted without effect"
@@ -35,7 +35,7 @@ class NameState:
 
     Attributes:
         listed: The name in the interface.
-        state: What it does here.
+        state: Its effect here.
         why: Why it does not work, and the way out; empty where it works.
     """
 

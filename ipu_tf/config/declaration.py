@@ -18,8 +18,8 @@ class Option:
 
     Attributes:
         default: Value in a fresh configuration.
-        doc: What the option means on the machine.
-        effect: What it does here; empty when it is accepted without effect.
+        doc: The meaning of the option on the machine.
+        effect: Its effect here; empty when it is accepted without effect.
     """
 
     default: Any

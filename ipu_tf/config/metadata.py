@@ -48,7 +48,7 @@ class AttributeMetadata:
     """Name, type, default and description of one option or category.
 
     Attributes:
-        __doc__: What the option means, with a note when it is deprecated.
+        __doc__: The meaning of the option, with a note when it is deprecated.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class AttributeMetadata:
 
     @property
     def deprecated_msg(self) -> str | None:
-        """What to do instead, or None when it is not deprecated."""
+        """The advice for a deprecated option, else None."""
         return self._deprecated_msg
 
     @property

@@ -1,4 +1,4 @@
-"""Options that say which machine is simulated and how a process reaches it."""
+"""Options of the simulated machine and of its connection to a process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class IpuModel(Category):
 
 
 class Simulator(Category):
-    """What is simulated. This category is the project's own."""
+    """The simulation. This category is the project's own."""
 
     chip: str | Target | System = option(
         "bow",

@@ -38,7 +38,7 @@ class Patch:
     Attributes:
         owner: The class or module that has it.
         name: Its name there.
-        reason: What its replacement is for, as the end of "so that ...".
+        reason: The purpose of its replacement, as the end of "so that ...".
     """
 
     owner: Any
@@ -120,7 +120,7 @@ def installed(replacements: Mapping[Patch, Wrap]) -> Iterator[None]:
     """Replaces methods while the context is open; the last to close puts the stock ones back.
 
     Args:
-        replacements: What makes the replacement of each method. It has to be the same wherever the
+        replacements: The factory of each method's replacement. It has to be the same wherever the
             method is replaced: the first context that opens installs its own for all of them.
     """
     with contextlib.ExitStack() as stack:

@@ -100,7 +100,7 @@ from tensorflow.python.ops.handle_data_util import (
     get_resource_handle_data as get_resource_handle_data,
 )
 
-# What vectorised loops register and return; see `register_pfor_converter`.
+# Classes that vectorised loops register and return; see `register_pfor_converter`.
 from tensorflow.python.ops.parallel_for.pfor import _pfor_converter_registry
 from tensorflow.python.ops.parallel_for.pfor import wrap as pfor_wrap
 
@@ -127,7 +127,7 @@ def create_op(
     Args:
         graph: The graph.
         op_type: Type of the op.
-        inputs: What it reads.
+        inputs: The tensors that it reads.
         kwargs: `dtypes`, `name` and `attrs`, of `FuncGraph._create_op_internal`.
     """
     return graph._create_op_internal(op_type, inputs, **kwargs)
@@ -238,8 +238,8 @@ def variable_spec(handle: tf.Tensor) -> tf.TensorSpec:
 def uses_autograph(function: Any) -> bool:
     """Returns whether a tf.function converts its Python function by AutoGraph.
 
-    Relies on the `_autograph` that `tf.function(autograph=...)` is kept in. What is no tf.function,
-    such as a concrete function, converts nothing.
+    Relies on the `_autograph` that `tf.function(autograph=...)` is kept in. Other callables, such
+    as concrete functions, convert nothing.
     """
     return bool(getattr(function, "_autograph", False))
 

@@ -185,4 +185,4 @@ JOINED: Mapping[str, Expand] = MappingProxyType(
         "IpuMaskedScale": _masked_scale,
     }
 )
-"""What a joined op stands for, by its type."""
+"""The definition of each joined op by the ops that it stands for, by its type."""

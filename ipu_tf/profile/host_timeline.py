@@ -16,10 +16,10 @@ from ipu_tf.spans import Category, Recorder, Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What equal spans of a timeline share.
+    """The attributes that equal spans of a timeline share.
 
     Attributes:
-        name: What is done.
+        name: Name of the work.
         category: The kind of work.
         program: The name of the program that it is for, "" for none.
         steps: Steps that each span runs, one on every replica each; 0 if it runs none.

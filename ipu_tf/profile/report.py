@@ -31,7 +31,7 @@ class Report:
     Attributes:
         programs: One for every function and set of shapes, in the order of their traces.
         notes: Caveats about all of them.
-        host: What the host did meanwhile; None unless the strategy was made with `profile=True`.
+        host: The timeline of the host; None unless the strategy was made with `profile=True`.
     """
 
     programs: tuple[Program, ...] = ()

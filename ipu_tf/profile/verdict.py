@@ -1,4 +1,4 @@
-"""What limits a program most, and what to do about it, in one line."""
+"""The main limit of a program, with advice, in one line."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ADVICE: Mapping[str, str] = {
     "all-reduce": "accumulate more micro-batches between updates",
     "streaming": "offload less to streaming memory, or accumulate more micro-batches",
 }
-"""What to do about the activity that takes most of the time."""
+"""Advice for the activity that takes most of the time."""
 
 
 def verdict(program: Program) -> str:
-    """Returns what limits a compiled program most, and what to do about it.
+    """Returns the main limit of a compiled program, with advice.
 
     Args:
         program: The program.

@@ -1,4 +1,4 @@
-"""Tells of strategies as they are made, to code that collects their reports."""
+"""Passes each new strategy to code that collects the reports of strategies."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class Alternative:
     """A program with a change.
 
     Attributes:
-        change: What is changed.
-        advice: What to write for it.
+        change: The changed setting.
+        advice: The code that makes the change.
         program: The program with the change.
     """
 

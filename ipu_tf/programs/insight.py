@@ -16,8 +16,8 @@ Change: TypeAlias = Literal[
     "io_tiles",
     "steps_per_execution",
 ]
-"""What is changed. micro_batch: samples of a micro-batch. gradient_accumulation: micro-batches of a
-weight update. stages: the split of layers over IPUs."""
+"""The changed setting. micro_batch: samples of a micro-batch. gradient_accumulation: micro-batches
+of a weight update. stages: the split of layers over IPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class Insight:
     """A change that makes a program faster, or makes it fit, as planned again with the change.
 
     Attributes:
-        change: What is changed.
-        advice: What to write in the script.
+        change: The changed setting.
+        advice: The code to write in the script.
         speedup: Seconds of a sample before over those after; above 1 it is faster.
         cycles: Cycles of a run with the change.
         samples_per_second: Samples per second with the change; None if they are not known.

@@ -36,7 +36,7 @@ from ipu_tf.runtime.uncompilable import UncompilableProgram
 _LOG = logging.getLogger(__name__)
 
 _ERRORS = (IPUOutOfMemoryError, UnsupportedOpcodeError, UncompilableProgram)
-"""What a function is refused with by the compiler."""
+"""The errors with which the compiler refuses a function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,4 +132,4 @@ _RULES: Mapping[str, Callable[[JoinedGraph, tf.Operation], None]] = MappingProxy
         "Mul": dropout_fusion.fuse_selection_then_product,
     }
 )
-"""What an op may be joined with, by the type of the first op of a chain or its last."""
+"""The patterns that an op can join, by the type of the first or last op of a chain."""

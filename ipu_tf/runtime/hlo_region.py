@@ -25,7 +25,7 @@ SMALL_CAPTURE_ELEMENTS = 256
 XLA has to know are among them."""
 
 _OUTSIDE = frozenset({"Placeholder", "IteratorGetNext", "IteratorGetNextSync"})
-"""What a trace creates for values that come from outside."""
+"""The ops that a trace creates for values from outside."""
 
 _KINDS = ("input", "variable", "constant", "host")
 _HOST_DTYPES = frozenset({tf.resource, tf.variant, tf.string})

@@ -45,7 +45,7 @@ _INT32 = tf.int32.as_datatype_enum
 _CUSTOM_CALL = "XlaCustomCallV2"
 _STAND_IN = "host_tensor"
 NUMBERS = r"_stock_\d+.*$"
-"""What is added to the names of functions, by the conversion and by XLA after it."""
+"""The suffix that the conversion, and XLA after it, add to names of functions."""
 
 _APART = ("_noinline", "_XlaMustCompile")
 """Attributes of functions whose calls stay calls when the function around them is compiled."""

@@ -254,4 +254,4 @@ _REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
         patches.GRADIENT_LOOKUP: _gradient_lookup,
     }
 )
-"""What a trace replaces."""
+"""The replacements that a trace installs."""

@@ -24,7 +24,7 @@ from ipu_tf.runtime.call_ops import CONDITIONALS, LOOPS, functions_of
 
 STACK = "EmptyTensorList"
 FAKE = "FakeParam"
-"""What a branch of a conditional gives for a tensor that only another one computes."""
+"""The ops whose result stands for a tensor that only another branch of a conditional computes."""
 
 ANY_SIZE = 1
 """Of a stack in a function that is only read to count its loops."""

@@ -22,7 +22,7 @@ _INSTEAD: Mapping[str, str] = {
     "DenseBincount": _BINCOUNT,
     "Bincount": _BINCOUNT,
 }
-"""What to do instead of an op, by its type, where that depends on the op."""
+"""Advice for ops that need their own, by their type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ class Store:
 
     Args:
         path: The file; made if it does not exist.
-        head: What all its points share: model, training and release.
+        head: The settings that all its points share: model, training and release.
 
     Raises:
         SweepFileError: The file holds something else, or another process writes to it.

@@ -1,7 +1,7 @@
 """A process that estimates points: reads one a line from its input, writes an outcome a line.
 
-The first line names the model and the folders of modules. What the user's code prints goes to the
-error output.
+The first line names the model and the folders of modules. Output that the user's code prints
+goes to the error output.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ PAGE = ROOT / "docs" / "fidelity.md"
 _HEAD = """\
 # Fidelity
 
-What the simulated machine's figures are worth. This page is written by
+The accuracy of the simulated machine's figures. This page is written by
 `python -m ipu_tf.validation.document` from the comparison that `ipu-tf validate FILE.json` prints;
 do not edit it.
 
@@ -60,9 +60,9 @@ weight update on the IPU that works longest, and how full the tiles are.
 """
 
 _CORRECTIONS_TEXT = """\
-What is published of these measurements contradicts what their records infer; predictions follow
-the publication. Tables name the records' chip. A file of records says so itself, in its section
-"corrections"; records that none names are predicted as they say.
+Publications of these measurements contradict the configurations that their records infer;
+predictions follow the publications. Tables name the records' chip. A file of records says so,
+in its section "corrections"; records that no correction names are predicted as they say.
 """
 
 _VERTICES_TEXT = """\

@@ -1,4 +1,4 @@
-"""What the networks for images share: the input from the host, and norms by name."""
+"""Parts that the networks for images share: the input from the host, and norms by name."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ class HostWork:
 
     Attributes:
         tiles: Tiles of the chip.
-        operands: What goes to the host.
-        results: What comes from it.
+        operands: Tensors that go to the host.
+        results: Tensors that come from it.
     """
 
     tiles: int

@@ -32,7 +32,7 @@ class _Scaled:
         bias: Name of addends before the scale, one a channel; None without them.
         scale: Name of the factors.
         shift: Name of the addends after it.
-        result: What the shift makes, in the type of the convolution.
+        result: The result of the shift, in the type of the convolution.
     """
 
     convolution: Instruction

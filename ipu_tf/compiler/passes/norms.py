@@ -2,7 +2,7 @@
 
 A front end spells them out in float32: casts, element-wise chains, sums. The machine's library has
 vertices for them that read and write the data's own type. The pass finds the squares that a norm
-sums up, then its element x, then the gradient g that its backward pass multiplies with x. What is
+sums up, then its element x, then the gradient g that its backward pass multiplies with x. A value
 of degree one in x and g, with coefficients that repeat along axes, becomes one `norm-apply`; sums
 over such values and over products of two become a `norm-sum` each.
 """

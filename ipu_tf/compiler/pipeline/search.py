@@ -27,11 +27,11 @@ from ipu_tf.compiler.pipeline.search_bounds import Bounds, PipelineShape
 from ipu_tf.compiler.traced_step import TracedStep
 
 _FOR_LAYERS = 0.8
-"""Share of a chip's memory that layers are first cut for; code and what is live only for a moment
-take the rest. What is chosen in the end is compiled and fits, or does not."""
+"""Share of a chip's memory for which layers are first cut; code and values that are live for a
+moment take the rest. The search compiles every candidate, so its fit is known."""
 
 _ROUNDS = 3
-"""How often layers of a shape are cut, each time by what the last cut has shown."""
+"""How often layers of a shape are cut, each time by the figures of the last cut."""
 
 _ROUNDS_TO_FIT = 6
 """How often they are cut while no cut fits."""
@@ -173,8 +173,8 @@ class PipelineSearch:
                 yield known[cut]
             elif wanted.chip_bytes == self._chip_bytes(shape):
                 return
-            # From here on, the figures include what the first cuts only guess: code, values that
-            # are live for a moment, and values that are not spread evenly.
+            # From here on, the figures include the parts that the first cuts only guess: code,
+            # values that are live for a moment, and values that are not spread evenly.
             figures = corrected(figures, wanted, cut, known[cut].program)
             wanted = dataclasses.replace(wanted, chip_bytes=self._chip_bytes(shape))
 

@@ -39,7 +39,7 @@ class WaitsForData:
         leaves = [leaf for leaf in keras.tree.flatten(batch) if leaf is not None]
         with tf.control_dependencies(leaves):
             ended = tf.numpy_function(self._ended, [], [])
-        with tf.control_dependencies([ended]):  # What reads the batch does not run before.
+        with tf.control_dependencies([ended]):  # Readers of the batch run after it.
             return keras.tree.map_structure(
                 lambda leaf: None if leaf is None else tf.identity(leaf), batch
             )

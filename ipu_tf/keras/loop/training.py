@@ -43,7 +43,7 @@ _FUNCTIONS = {
     "test_on_batch": ("test_step", "make_test_function"),
     "predict_on_batch": ("predict_step", "make_predict_function"),
 }
-"""What each method runs that belongs to the IPU's loop."""
+"""The functions that each method runs as a part of the IPU's loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,4 +148,4 @@ def _record(layer_or_node: Any, what: str) -> None:
 _REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
     {patches.LAYER_CREATION: _layer_creation, patches.LAYER_CALLS: _layer_calls}
 )
-"""What a scope of a stage replaces."""
+"""The replacements that a scope of a stage installs."""

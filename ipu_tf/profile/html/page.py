@@ -36,7 +36,7 @@ def page(
 
     Args:
         title: Its title.
-        data: What the scripts show, as plain data without NaN and infinities.
+        data: The data that the scripts show, as plain data without NaN and infinities.
         scripts: Names of the scripts besides the shared ones; the last one starts.
         without_scripts: The text that mail programs and browsers without scripts show.
     """

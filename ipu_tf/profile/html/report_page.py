@@ -36,7 +36,7 @@ def report_page(
     Args:
         programs: The programs of the report.
         notes: Caveats about all of them.
-        host: What the host did, None if it was not recorded.
+        host: The timeline of the host; None if it was not recorded.
         text: The report as text, for readers without scripts.
     """
     names = ", ".join(dict.fromkeys(program.name for program in programs))
