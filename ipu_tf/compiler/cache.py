@@ -55,7 +55,7 @@ def _plain(computation: Computation) -> Iterator[tuple[Any, ...]]:
             str(instruction.type),
             instruction.operands,
             instruction.computations,
-            [(key, _plain_attribute(value)) for key, value in instruction.attributes.items()],
+            [(key, plain_attribute(value)) for key, value in instruction.attributes.items()],
             instruction.op_name,
             instruction.op_type,
             instruction.layer,
@@ -63,7 +63,8 @@ def _plain(computation: Computation) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _plain_attribute(value: Any) -> Any:
+def plain_attribute(value: Any) -> Any:
+    """Returns an attribute of an instruction as built-in values, equal for equal attributes."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     return repr(value)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ipu_tf import spans
-from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.device_program import Crossing, DeviceProgram, IpuMemory, StageProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
@@ -18,6 +17,7 @@ from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
 from ipu_tf.compiler.pipeline.conditionals import split_conditionals
 from ipu_tf.compiler.pipeline.deployment import Deployment
+from ipu_tf.compiler.pipeline.equal_stages import StageCompiler
 from ipu_tf.compiler.pipeline.fifo import Fifo, fifos, recomputes
 from ipu_tf.compiler.pipeline.off_chip import leaves_tiles, off_chip
 from ipu_tf.compiler.pipeline.split import (
@@ -59,7 +59,7 @@ def deploy(
     training = any(instruction.phase == "backward" for instruction in module.entry_computation)
     found = _cut(module, deployment)
     waiting = fifos(found.module, found.assignment, deployment, training=training)
-    stages = []
+    stages, compiler = [], StageCompiler(options, plans)
     for number in range(deployment.stages):
         with spans.span(f"stage {number}", "compile", program=module.name):
             stages.append(
@@ -67,10 +67,9 @@ def deploy(
                     found,
                     number,
                     waiting.get(number, ()),
-                    options,
+                    compiler,
                     deployment,
                     wiring,
-                    plans,
                 )
             )
     cycles: dict[tuple[int, schedule.Pass], int] = {}
@@ -139,20 +138,15 @@ def _stage(
     found: Cut,
     stage: int,
     waiting: Sequence[Fifo],
-    options: CompilerOptions,
+    compiler: StageCompiler,
     deployment: Deployment,
     wiring: Wiring,
-    plans: Mapping[str, tuple[OpShape, Plan]],
 ) -> StageProgram:
     """Returns one stage, compiled for its IPU."""
     on_tiles = [fifo for fifo in waiting if not leaves_tiles(fifo, deployment.offload)]
     module = stage_module(found, stage, on_tiles)
     try:
-        program = build_program(
-            module,
-            options=options,
-            plans=plans,
-        )
+        program = compiler.program(module)
     except IPUOutOfMemoryError as error:
         error.ipu = deployment.ipus[stage]
         error.args = (f"IPU {error.ipu}, stage {stage}: {error}",)
