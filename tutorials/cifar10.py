@@ -7,6 +7,7 @@ python tutorials/cifar10.py --data digits   handwritten digits, which need no do
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -109,7 +110,7 @@ def train(train_images: Images, test_images: Images, options: argparse.Namespace
     Args:
         train_images: Images from 0 to 255 and integer labels to learn from.
         test_images: The same to be judged by.
-        options: The command line: epochs, batch_size, num_ipus.
+        options: The command line: epochs, batch_size, num_ipus, report.
 
     Returns:
         The accuracy on the test images, from 0 to 1.
@@ -128,7 +129,7 @@ def train(train_images: Images, test_images: Images, options: argparse.Namespace
     cfg = IPUConfig()
     cfg.auto_select_ipus = options.num_ipus
     cfg.configure_ipu_system()
-    strategy = IPUStrategy()
+    strategy = IPUStrategy(profile=options.report is not None)
     with strategy.scope():
         model = make_model()
         model.compile(
@@ -141,6 +142,11 @@ def train(train_images: Images, test_images: Images, options: argparse.Namespace
         _, accuracy = model.evaluate(ds_test, verbose=0)
     print(f"Test accuracy: {accuracy:.2%} on {len(ds_test) * options.batch_size} images")
     print(strategy.report())
+    if options.report is not None:
+        # Shows what to change, too; every change is planned again, which takes some seconds.
+        options.report.parent.mkdir(parents=True, exist_ok=True)
+        strategy.report(insights=True).to_html(options.report)
+        print(f"The report with charts is {options.report}: open it in a browser.")
     return accuracy
 
 
@@ -161,6 +167,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=positive, default=40)
     parser.add_argument("--batch-size", type=positive, default=64)
     parser.add_argument("--num-ipus", type=positive, default=1)
+    parser.add_argument("--report", type=Path, help="write a report with charts as an HTML file")
     return parser.parse_args(arguments)
 
 

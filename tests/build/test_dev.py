@@ -88,7 +88,7 @@ case "$*" in
   -c*)
     ;;
   *)
-    echo "ran: $*" ;;
+    echo "ran: $*${IPU_TF_BROWSER_TESTS:+, $IPU_TF_BROWSER_TESTS}" ;;
 esac
 """
 """A Python that says what it is asked for, and makes a copy of itself as .venv."""
@@ -122,6 +122,26 @@ def test_run_says_what_it_lacks(bare):
     result = bare("run")
     assert result.returncode == 1
     assert "error: nothing to run. Name a script, or a module: ./dev run -m" in result.stderr
+
+
+def test_demo_writes_a_report(installable):
+    result = installable("demo", "--epochs", "2")
+    assert result.stdout.splitlines()[-1] == (
+        "ran: tutorials/cifar10.py --data digits --report build/demo.html --epochs 2"
+    )
+
+
+def test_ci_runs_the_tests_in_a_browser_on_request(installable, tmp_path):
+    add_tool(tmp_path, "nproc", "#!/bin/sh\necho 2\n")
+    for name in ("find", "xargs"):
+        add_tool(tmp_path, name, "#!/bin/sh\n")
+    plain, browser = installable("ci"), installable("ci", "--browser")
+    assert plain.returncode == browser.returncode == 0, browser.stderr
+    assert "tests/browser" not in plain.stdout
+    assert browser.stdout.splitlines()[-1] == "ran: -m pytest tests/browser, required"
+    refused = installable("ci", "--fast")
+    assert refused.returncode == 1
+    assert "./dev ci takes --browser, or nothing. Received: --fast" in refused.stderr
 
 
 def test_ci_runs_its_task_and_passes_on_the_verdict(tmp_path):

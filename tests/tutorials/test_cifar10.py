@@ -97,10 +97,14 @@ def test_numbers_must_be_positive(option, capsys):
     assert "must be at least 1. Received: 0" in capsys.readouterr().err
 
 
-def test_script_trains_on_tile_ops_and_prints_the_report(monkeypatch, capsys):
+def test_script_trains_on_tile_ops_and_prints_the_report(monkeypatch, capsys, tmp_path):
     images = generated(16, seed=1), generated(8, seed=2)
     monkeypatch.setattr(cifar10, "load_digits", lambda: images)
-    cifar10.main(["--data", "digits", "--epochs", "1", "--batch-size", "8"])
+    page = tmp_path / "build" / "demo.html"
+    arguments = ["--data", "digits", "--epochs", "1", "--batch-size", "8", "--report", str(page)]
+    cifar10.main(arguments)
     printed = capsys.readouterr().out
+    assert printed.endswith(f"The report with charts is {page}: open it in a browser.\n")
+    assert page.read_text().startswith("<!doctype html>")
     assert "Test accuracy: " in printed
     assert "Conv2D" in printed

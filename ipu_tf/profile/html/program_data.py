@@ -14,6 +14,7 @@ from ipu_tf.compiler.tile_program import Step
 from ipu_tf.profile import device_text, figures
 from ipu_tf.profile.html.columns import Texts, TileColumns, runs
 from ipu_tf.profile.json_figures import device_figures
+from ipu_tf.profile.verdict import verdict
 from ipu_tf.programs.op_names import own_name
 from ipu_tf.programs.program import Program, TileOp
 
@@ -23,7 +24,9 @@ def program_data(program: Program) -> dict[str, Any]:
     device = program.device
     return {
         "name": program.name,
+        "verdict": verdict(program),
         "refusal": program.refusal,
+        "insights": [dataclasses.asdict(insight) for insight in program.insights],
         "stepsPerExecution": program.steps_per_execution,
         "nativeOps": [[op.layer, op.op_type, op.reason] for op in program.native_ops],
         "tileOps": list(map(_tile_op, program.tile_ops)),
@@ -195,4 +198,9 @@ def _plan_text(plan: Plan | None) -> str:
     """Returns the splits of a plan, "" for steps without one."""
     if plan is None:
         return ""
-    return " x ".join(f"{name} {parts}" for name, parts in plan.splits.items() if parts > 1) or "1"
+    return (
+        " x ".join(
+            f"{name.replace('_', ' ')} {parts}" for name, parts in plan.splits.items() if parts > 1
+        )
+        or "1"
+    )

@@ -12,6 +12,15 @@ from ipu_tf.programs.program import Program
 from tests.profile.html.pages import SCRIPT_END, data, elements, policy, source
 from tests.profile.programs import device_program, overflowing, program
 
+NASTY = (
+    SCRIPT_END,
+    "<img src=x onerror=alert(1)>",
+    "\"quoted' & &amp;",
+    "層\u2028\u0000",
+    "a%%DATA%%b",
+)
+"""Names of layers that could do harm."""
+
 
 @pytest.fixture
 def write(tmp_path):
@@ -78,16 +87,7 @@ def test_the_page_names_the_licences_of_the_charts(write):
         assert holder in licences
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        SCRIPT_END,
-        "<img src=x onerror=alert(1)>",
-        "\"quoted' & &amp;",
-        "層\u2028\u0000",
-        "a%%DATA%%b",
-    ],
-)
+@pytest.mark.parametrize("name", NASTY)
 def test_names_do_not_become_markup(write, name):
     traced = named(name)
     page = write(traced, notes=(name,))

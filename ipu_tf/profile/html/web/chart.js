@@ -30,7 +30,7 @@ function chartTheme(color) {
     categoryAxis: { ...axis, splitLine: { show: false } },
     valueAxis: axis,
     logAxis: axis,
-    legend: { textStyle: { color: color.text }, inactiveColor: color.quiet, pageTextStyle: { color: color.text } },
+    legend: { top: 0, bottom: null, textStyle: { color: color.text }, inactiveColor: color.quiet, pageTextStyle: { color: color.text } },
     tooltip: {
       confine: true,
       backgroundColor: color.raised,
@@ -70,6 +70,23 @@ function zoomX(more = {}) {
     { type: "inside", ...shared, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, moveOnMouseMove: true },
     { type: "slider", ...shared, height: 22, bottom: 8, showDetail: false, brushSelect: true },
   ];
+}
+
+/** Returns a series of steps that lie on one another, one step for each tile. */
+function stackedSteps(name, values, style, more = {}) {
+  return {
+    name,
+    type: "line",
+    stack: "all",
+    step: "middle",
+    symbol: "none",
+    silent: true,
+    lineStyle: { width: 0 },
+    itemStyle: style,
+    areaStyle: { ...style, opacity: 1 },
+    data: values,
+    ...more,
+  };
 }
 
 /**
@@ -118,8 +135,7 @@ class ChartPanel {
   }
 
   restyle() {
-    this.instance?.dispose();
-    this.instance = null;
+    this.instance?.setTheme(chartTheme(colours()));
     this.stale = true;
     this.draw();
   }
@@ -247,6 +263,7 @@ class ChartPanel {
   }
 
   #setWindow(start, end) {
+    if (!this.cursor?.fraction) return;
     this.window = [start, end];
     this.instance.dispatchAction({ type: "dataZoom", start, end });
   }

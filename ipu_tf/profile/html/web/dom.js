@@ -68,11 +68,21 @@ function footer(data) {
   );
 }
 
-/** Starts the page with its data; a page that was cut short says so. */
+/** Starts the page when its data, which come last, are there; a file that was cut short says so. */
 function begin(start) {
-  pageData().then(start, (error) => {
-    document.getElementById("root").append(
-      h("p", { class: "note", role: "alert" }, `This file is damaged, its data cannot be read: ${error.message}. Write it once more with report.to_html(path).`),
-    );
+  addEventListener("DOMContentLoaded", async () => {
+    const loading = document.getElementById("loading");
+    let data;
+    try {
+      data = await pageData();
+    } catch (error) {
+      loading.setAttribute("role", "alert");
+      loading.textContent = `This file is damaged, its figures cannot be read (${error.message}). Write it once more with report.to_html(path).`;
+      return;
+    }
+    loading.remove();
+    start(data);
+    performance.mark("ready");
+    document.documentElement.dataset.ready = "true";
   });
 }

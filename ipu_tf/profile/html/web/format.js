@@ -7,6 +7,8 @@ const one = new Intl.NumberFormat("en-US", {
   roundingMode: "halfEven",
 });
 
+const plain = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 8 });
+
 /** Returns a number with the prefix that leaves one to three digits before the point. */
 function count(value, unit = "") {
   const prefixes = ["", "k", "M", "G", "T", "P"];
@@ -21,15 +23,14 @@ function count(value, unit = "") {
 
 /** Returns a time in the unit that leaves at least one digit before the point. */
 function duration(seconds) {
-  if (!seconds) return "0 s";
-  const units = [
-    [1, "s"],
-    [1e-3, "ms"],
-    [1e-6, "us"],
-    [1e-9, "ns"],
-  ];
-  const [scale, unit] = units.find(([size]) => seconds >= size) ?? units.at(-1);
-  return `${one.format(seconds / scale)} ${unit}`;
+  return seconds ? scaled(seconds, "s", ["", "m", "u", "n"]) : "0 s";
+}
+
+/** Returns a value with the first prefix that leaves a digit before the point, else the last one. */
+function scaled(value, unit, prefixes) {
+  const power = prefixes.findIndex((_, index) => value >= 1000 ** -index);
+  const index = power < 0 ? prefixes.length - 1 : power;
+  return `${one.format(value / 1000 ** -index)} ${prefixes[index]}${unit}`;
 }
 
 const kib = (bytes) => one.format(bytes / 1024);
@@ -37,12 +38,14 @@ const percent = (share) => `${one.format(100 * share)}%`;
 
 /** Writers of numbers by unit; a number without a unit keeps its digits. */
 const units = {
-  "": (value) => (typeof value === "number" ? new Intl.NumberFormat("en-US").format(value) : String(value)),
+  "": (value) => (typeof value === "number" ? plain.format(value) : String(value)),
   cycles: (value) => whole.format(value),
   count: (value) => count(value),
   bytes: (value) => count(value, "B"),
   KiB: (value) => kib(value),
   percent,
+  joules: (value) => scaled(value, "J", ["", "m", "u", "n", "p"]),
+  ratio: (value) => value.toFixed(2),
   seconds: duration,
   "samples/s": (value) => one.format(value),
 };

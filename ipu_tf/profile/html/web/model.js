@@ -110,6 +110,11 @@ class Stage {
     };
   }
 
+  /** Returns the bytes of a tensor on all tiles, padding and copies included. */
+  heldBytes(tensor) {
+    return this.tensors.tiles[tensor] * this.tensors.tileBytes[tensor];
+  }
+
   /** Returns the bytes of a tensor on a tile. */
   bytesOn(tensor, tile) {
     const { firstTile, tiles, tileBytes } = this.tensors;
@@ -161,6 +166,31 @@ class Ipu {
   get verdict() {
     const over = this.maxBytes - this.limit;
     return over > 0 ? `OUT OF MEMORY by ${kib(over)} KiB` : "fits";
+  }
+
+  /**
+   * Whether the tensors are listed one by one. Models that no longer exist leave one tensor for each
+   * layer and category behind, of those that are live at the peak.
+   */
+  get hasTensors() {
+    this.known ??= this.liveBytes.length === 0 || (this.#listsEveryStep() && this.#listsEveryTile());
+    return this.known;
+  }
+
+  #listsEveryStep() {
+    const { firstStep, lastStep, alwaysLive } = this.stage.tensors;
+    const changes = new Float64Array(this.liveBytes.length + 1);
+    for (let tensor = 0; tensor < firstStep.length; tensor += 1) {
+      if (alwaysLive[tensor]) continue;
+      changes[firstStep[tensor]] += this.stage.heldBytes(tensor);
+      changes[lastStep[tensor] + 1] -= this.stage.heldBytes(tensor);
+    }
+    let now = this.alwaysBytes;
+    return this.liveBytes.every((live, step) => (now += changes[step]) === live);
+  }
+
+  #listsEveryTile() {
+    return this.tileBytesAt(this.peakStep).every((bytes, tile) => bytes === this.tileBytes[tile]);
   }
 
   /** Returns the bytes of every tile at a step. */

@@ -49,7 +49,6 @@ function start(data) {
   applyTheme();
   if (data.programs.length) show(0);
   else place.main.append(...caveats(["No program has been traced: call `strategy.run`, or `fit` a model in the scope.", ...data.notes]));
-  document.documentElement.dataset.ready = "true";
 }
 
 begin(start);

@@ -60,7 +60,11 @@ function section({ title, text, charts: drawn, tables }) {
     {},
     h("h2", {}, title),
     text.map((paragraph) => h("p", {}, paragraph)),
-    drawn.map((chart) => sectionChart(chart)).map((panel) => h("div", {}, panel.element, h("p", { class: "hint" }, panel.describe()))),
+    drawn.map((chart) => {
+      const panel = sectionChart(chart);
+      panel.caption.after(h("p", { class: "hint" }, chart.description));
+      return panel.element;
+    }),
     tables.map((table) =>
       dataTable({
         caption: table.title,
@@ -89,7 +93,6 @@ function start(data) {
       applyTheme();
     });
   }
-  document.documentElement.dataset.ready = "true";
 }
 
 begin(start);

@@ -61,7 +61,7 @@ function dataTable({ caption, columns, rows, total = null, search = null, sorted
     });
     more.hidden = found.length <= state.shown;
     more.textContent = `Show more of ${whole.format(found.length)} rows`;
-    status.textContent = state.text ? `${whole.format(found.length)} of ${whole.format(rows.length)} rows match` : `${whole.format(rows.length)} rows`;
+    status.textContent = state.text ? `${whole.format(found.length)} of ${whole.format(rows.length)} rows match` : `${whole.format(rows.length)} row${rows.length === 1 ? "" : "s"}`;
   }
 
   const foot = total

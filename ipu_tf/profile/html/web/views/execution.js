@@ -52,7 +52,7 @@ function executionChart(state, open) {
         xAxis: { type: "value", min: 0, max: Math.max(1, cycles), name: "cycles", nameLocation: "middle", nameGap: 24, axisLabel: { formatter: shortCycles } },
         yAxis: { type: "category", inverse: true, data: rows, axisTick: { show: false }, axisLabel: { interval: 0 } },
         dataZoom: zoomX(),
-        series: [{ type: "custom", renderItem: drawBars(shown, rows.length, color), encode: { x: [1, 2], y: 0 }, data: shown.map((bar) => [bar.row, bar.start, bar.end]), clip: true }],
+        series: [{ type: "custom", progressive: 0, renderItem: drawBars(shown, rows.length, color), encode: { x: [1, 2], y: 0 }, data: shown.map((bar) => [bar.row, bar.start, bar.end]), clip: true }],
       };
     },
     activate: open,

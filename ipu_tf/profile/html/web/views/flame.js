@@ -24,10 +24,7 @@ function flame(ipu) {
     builder.close();
     for (const [label, kind, cycles] of extras(stage)) builder.addExtra(label, kind, cycles);
   }
-  if (ipu === ipu.device.ipus[0]) {
-    const { figures } = ipu.device;
-    builder.addExtra("all-reduce", "link", figures.all_reduce_cycles);
-  }
+  for (const [label, cycles] of linkTimes(ipu.device)) builder.addExtra(label, "link", cycles);
   const bars = builder.bars.sort((a, b) => a.row - b.row || a.start - b.start);
   return { rows, bars, cycles: builder.now };
 }
@@ -46,6 +43,23 @@ function extras(stage) {
     ...PHASES.map((phase) => [`streaming memory, ${phase}`, "host", streamed[phase]]),
     ...PHASES.map((phase) => [`gathering of weights, ${phase}`, "link", gathered[phase]]),
   ];
+}
+
+/** Returns the time in which IPUs send to each other: of a mean micro-batch, and of the update. */
+function linkTimes({ figures }) {
+  const slowest = Math.max(...updatesOfIpus(figures.stages).values());
+  return [
+    ["links between stages (mean of the micro-batches)", Math.round(figures.link_cycles / figures.micro_batches)],
+    ["all-reduce", figures.all_reduce_cycles],
+    ["links between stages in the update", figures.update_cycles - slowest],
+  ];
+}
+
+/** Returns the cycles in which each IPU updates the weights of its stages. */
+function updatesOfIpus(stages) {
+  const found = new Map();
+  for (const { ipu, update_cycles: cycles } of stages) found.set(ipu, (found.get(ipu) ?? 0) + cycles);
+  return found;
 }
 
 class FlameBuilder {

@@ -74,7 +74,7 @@ function hostChart(bars, labels) {
       xAxis: { type: "value", min: 0, max: end, axisLabel: { formatter: (value) => duration(value), showMaxLabel: false } },
       yAxis: { type: "category", inverse: true, data: labels, axisTick: { show: false }, axisLabel: { interval: 0, formatter: (label) => cut(label, 18) } },
       dataZoom: zoomX(),
-      series: [{ type: "custom", encode: { x: [1, 2], y: 0 }, clip: true, data: bars.map((bar) => [bar.row, bar.start, bar.end]), renderItem: drawBars(bars, labels.length, color, (bar) => (bar.modelled ? color.compute : color.palette[CATEGORY_TONES[bar.category] ?? 8])) }],
+      series: [{ type: "custom", progressive: 0, encode: { x: [1, 2], y: 0 }, clip: true, data: bars.map((bar) => [bar.row, bar.start, bar.end]), renderItem: drawBars(bars, labels.length, color, (bar) => (bar.modelled ? color.compute : color.palette[CATEGORY_TONES[bar.category] ?? 8])) }],
     }),
     cursor: {
       count: () => bars.length,

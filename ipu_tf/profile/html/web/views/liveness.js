@@ -16,7 +16,7 @@ function livenessView(program) {
   const controls = device.ipus.length > 1
     ? h("div", { class: "controls" }, select("IPU", device.ipus.map((ipu, index) => [index, ipu.label]), device.ipus.indexOf(state.ipu), choose))
     : null;
-  return [controls, chart.element, detail].filter(Boolean);
+  return [controls, ...tensorCaveats(device), chart.element, detail].filter(Boolean);
 }
 
 function stepName(ipu, step) {
@@ -66,7 +66,7 @@ function livenessOption(ipu, color) {
       { left: 80, right: 30, top: 50, height: 200 },
       { left: 80, right: 30, top: 290, height: 95 },
     ],
-    legend: { top: 0 },
+    legend: { top: 0, icon: "roundRect" },
     axisPointer: { link: [{ xAxisIndex: "all" }] },
     tooltip: {
       trigger: "axis",
@@ -120,11 +120,11 @@ function stepCard(ipu, step) {
     const layer = stage.text(stage.tensors.layer[index]);
     if (!layers.has(layer)) layers.set(layer, [layerName(layer), 0, 0, 0]);
     const row = layers.get(layer);
-    row[stage.tensors.alwaysLive[index] ? 1 : 2] += stage.tensors.bytes[index];
+    row[stage.tensors.alwaysLive[index] ? 1 : 2] += stage.heldBytes(index);
   }
   const rows = [...layers.values()];
   const ofTensors = sum(rows.map((row) => row[1]));
-  if (ipu.alwaysBytes > ofTensors) rows.push([ipu.stages.length > 1 ? "(code, stack, other stages)" : "(code, stack, workspace)", ipu.alwaysBytes - ofTensors, 0, 0]);
+  if (ipu.alwaysBytes > ofTensors) rows.push([ipu.stages.length > 1 ? "(code, stack, other stages)" : "(code, stack)", ipu.alwaysBytes - ofTensors, 0, 0]);
   for (const row of rows) row[3] = row[1] + row[2];
   rows.sort((a, b) => b[3] - a[3]);
   const columns = ["always live", "not always live", "all"].map((name) => ({ name: `${name}, KiB`, unit: "KiB" }));

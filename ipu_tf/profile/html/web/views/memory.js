@@ -2,10 +2,9 @@
 
 function memoryView(program) {
   const { device } = program;
-  const state = { ipu: device.ipus.reduce((best, ipu) => (ipu.maxBytes > best.maxBytes ? ipu : best)), tile: null };
+  const state = { ipu: device.ipus.reduce((best, ipu) => (ipu.maxBytes > best.maxBytes ? ipu : best)), withLimit: true };
   const detail = h("div", { "aria-live": "polite" });
   const chart = memoryChart(state, (tile) => {
-    state.tile = tile;
     detail.replaceChildren(tileCard(state.ipu, tile));
   });
   const choose = (index) => {
@@ -23,9 +22,20 @@ function memoryView(program) {
     "div",
     { class: "controls" },
     device.ipus.length > 1 ? select("IPU", device.ipus.map((ipu, index) => [index, `${ipu.label}: ${ipu.verdict}`]), device.ipus.indexOf(state.ipu), choose) : null,
+    select("Scale", [["limit", "up to the limit"], ["fullest", "up to the fullest tile"]], "limit", (scale) => {
+      state.withLimit = scale === "limit";
+      chart.update();
+    }),
     h("label", { class: "choice" }, h("span", {}, "Tile"), field),
   );
-  return [controls, chart.element, detail];
+  return [controls, ...tensorCaveats(device), chart.element, detail];
+}
+
+/** Returns a caveat about models that no longer exist. */
+function tensorCaveats(device) {
+  return device.ipus.every((ipu) => ipu.hasTensors)
+    ? []
+    : caveats(["The model no longer existed when this report was written: it has the bytes of every tile and step, but not the single tensors."]);
 }
 
 function memoryChart(state, open) {
@@ -36,7 +46,7 @@ function memoryChart(state, open) {
       const { ipu } = state;
       return `${ipu.label}: tile ${ipu.fullest} is fullest with ${kib(ipu.maxBytes)} KiB, the mean tile has ${kib(ipu.meanBytes)} KiB of ${kib(ipu.limit)} KiB: ${ipu.verdict}`;
     },
-    option: (color) => memoryOption(state.ipu, color),
+    option: (color) => memoryOption(state, color),
     activate: open,
     at: (point, instance) => {
       if (!instance.containPixel("grid", point)) return null;
@@ -54,12 +64,12 @@ function memoryChart(state, open) {
   });
 }
 
-function memoryOption(ipu, color) {
+function memoryOption({ ipu, withLimit }, color) {
   const { categories, device } = ipu;
   const top = Math.max(ipu.limit, ipu.maxBytes);
   return {
     grid: { left: 70, right: 90, top: 56, bottom: 70 },
-    legend: { type: "scroll", top: 0 },
+    legend: { type: "scroll", top: 0, icon: "roundRect" },
     tooltip: {
       trigger: "axis",
       axisPointer: { type: "line" },
@@ -68,27 +78,25 @@ function memoryOption(ipu, color) {
           ...categories.map(({ category, bytes }) => [words(category), `${kib(bytes[tile])} KiB`, categoryFill(category, color).color]).reverse(),
         ]),
     },
-    xAxis: { type: "category", name: "tile", data: Array.from({ length: device.tiles }, (_, tile) => tile), axisTick: { show: false } },
-    yAxis: { type: "value", name: "KiB", max: (1.04 * top) / 1024, axisLabel: { formatter: (value) => whole.format(value) } },
+    xAxis: { type: "category", name: "tile", boundaryGap: false, data: Array.from({ length: device.tiles }, (_, tile) => tile), axisTick: { show: false } },
+    yAxis: { type: "value", name: "KiB", max: withLimit ? (1.04 * top) / 1024 : undefined, axisLabel: { formatter: (value) => whole.format(value), showMaxLabel: !withLimit } },
     dataZoom: zoomX(),
-    series: categories.map(({ category, bytes }, index) => ({
-      name: words(category),
-      type: "bar",
-      stack: "memory",
-      barCategoryGap: "0%",
-      barGap: "0%",
-      itemStyle: categoryFill(category, color),
-      data: Array.from(bytes, (value) => value / 1024),
-      markLine: index
-        ? undefined
-        : {
-            silent: true,
-            symbol: "none",
-            lineStyle: { color: color.limit, type: "dashed", width: 2 },
-            label: { color: color.limit, formatter: `limit ${kib(ipu.limit)} KiB`, position: "insideEndTop" },
-            data: [{ yAxis: ipu.limit / 1024 }],
-          },
-    })),
+    series: categories.map(({ category, bytes }, index) =>
+      stackedSteps(words(category), Array.from(bytes, (value) => value / 1024), categoryFill(category, color), {
+        markLine: index || !withLimit ? undefined : limitLine(ipu, color),
+      }),
+    ),
+  };
+}
+
+/** Returns the line at the bytes that a tile has. */
+function limitLine(ipu, color) {
+  return {
+    silent: true,
+    symbol: "none",
+    lineStyle: { color: color.limit, type: "dashed", width: 2 },
+    label: { color: color.limit, formatter: `limit ${kib(ipu.limit)} KiB`, position: "insideEndTop" },
+    data: [{ yAxis: ipu.limit / 1024 }],
   };
 }
 
@@ -114,17 +122,18 @@ function categoryTable(ipu) {
 /** Returns the tensors on a tile at the peak; what belongs to no tensor is listed by category. */
 function tileCard(ipu, tile) {
   const { stage, categories } = ipu;
+  const listed = ipu.hasTensors ? stage.tensors.name.length : 0;
   const rest = new Map(categories.map(({ category, bytes }) => [category, bytes[tile]]));
   const rows = [];
-  for (let index = 0; index < stage.tensors.name.length; index += 1) {
+  for (let index = 0; index < listed; index += 1) {
     const bytes = stage.isLive(index, ipu.peakStep) ? stage.bytesOn(index, tile) : 0;
     if (!bytes) continue;
     const tensor = stage.tensor(index);
     rest.set(tensor.category, (rest.get(tensor.category) ?? 0) - bytes);
     rows.push([tensor.name, layerName(tensor.layer), words(tensor.category), tensor.alwaysLive ? "always" : `steps ${tensor.firstStep} to ${tensor.lastStep}`, bytes]);
   }
-  const place = ipu.stages.length > 1 ? "(other stages)" : "(code, stack, workspace)";
-  for (const [category, bytes] of rest) if (bytes > 0) rows.push([place, "–", words(category), "always", bytes]);
+  const place = !ipu.hasTensors ? "(tensors are not kept)" : ipu.stages.length > 1 ? "(code, stack, other stages)" : "(code, stack)";
+  for (const [category, bytes] of rest) if (bytes > 0) rows.push([place, "–", words(category), ipu.hasTensors ? "always" : "–", bytes]);
   rows.sort((a, b) => b[4] - a[4]);
   return dataTable({
     caption: `Tile ${tile} of ${ipu.label}: ${kib(ipu.tileBytes[tile])} of ${kib(ipu.limit)} KiB at the peak (step ${ipu.peakStep})`,

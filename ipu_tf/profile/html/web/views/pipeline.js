@@ -68,7 +68,7 @@ function scheduleChart(device) {
       xAxis: { type: "value", min: 0, max: Math.max(1, cycles), name: "cycles", nameLocation: "middle", nameGap: 24, axisLabel: { formatter: shortCycles } },
       yAxis: { type: "category", inverse: true, data: rows, axisTick: { show: false } },
       dataZoom: zoomX(),
-      series: [{ type: "custom", encode: { x: [1, 2], y: 0 }, data: bars.map((bar) => [bar.stage, bar.start, bar.end]), renderItem: drawBars(bars.map((bar) => ({ ...bar, row: bar.stage })), rows.length, { ...color, link: color.link }), clip: true }],
+      series: [{ type: "custom", progressive: 0, encode: { x: [1, 2], y: 0 }, data: bars.map((bar) => [bar.stage, bar.start, bar.end]), renderItem: drawBars(bars.map((bar) => ({ ...bar, row: bar.stage })), rows.length, { ...color, link: color.link }), clip: true }],
     }),
     cursor: {
       count: () => bars.length,
@@ -100,7 +100,7 @@ function stageChart(device) {
     describe: () => stages.map((stage) => `stage ${stage.stage}: ${kinds.map(([name, of]) => `${name} ${units.cycles(of(stage))}`).join(", ")}`).join("; "),
     option: (color) => ({
       grid: { left: 10, right: 30, top: 40, bottom: 30, containLabel: true },
-      legend: { top: 0 },
+      legend: { top: 0, icon: "roundRect" },
       tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: ([{ dataIndex }]) => tip(`stage ${dataIndex}`, kinds.map(([name, of, , tone]) => [name, units.cycles(of(stages[dataIndex])), color[tone]])) },
       xAxis: { type: "value", axisLabel: { formatter: shortCycles } },
       yAxis: { type: "category", inverse: true, data: stages.map(({ stage, ipu }) => `stage ${stage}, IPU ${ipu}`) },
@@ -129,7 +129,7 @@ function ipuMemoryChart(device) {
     describe: () => ipus.map((ipu) => `${ipu.label}: mean ${kib(ipu.meanBytes)}, fullest tile ${kib(ipu.maxBytes)} KiB, ${ipu.verdict}`).join("; "),
     option: (color) => ({
       grid: { left: 10, right: 40, top: 40, bottom: 40, containLabel: true },
-      legend: { type: "scroll", top: 0 },
+      legend: { type: "scroll", top: 0, icon: "roundRect" },
       tooltip: {
         trigger: "axis",
         axisPointer: { type: "shadow" },

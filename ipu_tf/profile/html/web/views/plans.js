@@ -65,7 +65,7 @@ function planChart(state) {
       const shown = planes(state.op);
       return {
         tooltip: { formatter: ({ dataIndex }) => tip(shown[dataIndex].title, [shown[dataIndex].x, shown[dataIndex].y].map(({ name, size, parts: number }) => [name || "–", `${size} in ${number} parts of at most ${Math.ceil(size / number)}`])) },
-        series: [{ type: "custom", coordinateSystem: "none", data: shown.map((_, index) => [index]), renderItem: (params, api) => drawPlane(shown[params.dataIndex], params.dataIndex, shown.length, api, color) }],
+        series: [{ type: "custom", progressive: 0, coordinateSystem: "none", data: shown.map((_, index) => [index]), renderItem: (params, api) => drawPlane(shown[params.dataIndex], params.dataIndex, shown.length, api, color) }],
       };
     },
     cursor: { count: () => planes(state.op).length, target: (index) => ({ seriesIndex: 0, dataIndex: index }), describe: (index) => line(planes(state.op)[index]) },

@@ -39,7 +39,7 @@ function stepTilesChart(stage, step, state) {
     describe: () => `${stage.text(stage.supersteps.name[state.index])}: ${whole.format(working())} of ${whole.format(tiles)} tiles compute; waits are ${percent(sum([...times().wait]) / Math.max(1, sum(kinds.map((kind) => sum([...times()[kind]])))))} of the tiles' time`,
     option: (color) => ({
       grid: { left: 80, right: 40, top: 44, bottom: 75 },
-      legend: { top: 0 },
+      legend: { top: 0, icon: "roundRect" },
       tooltip: {
         trigger: "axis",
         axisPointer: { type: "line" },
@@ -50,17 +50,10 @@ function stepTilesChart(stage, step, state) {
             ["sends", count(times().sent[tile], "B")],
           ]),
       },
-      xAxis: { type: "category", name: "tile", nameLocation: "middle", nameGap: 24, data: Array.from({ length: tiles }, (_, tile) => tile), axisTick: { show: false } },
+      xAxis: { type: "category", name: "tile", nameLocation: "middle", nameGap: 24, boundaryGap: false, data: Array.from({ length: tiles }, (_, tile) => tile), axisTick: { show: false } },
       yAxis: { type: "value", name: "cycles", axisLabel: { formatter: shortCycles } },
       dataZoom: zoomX(),
-      series: shown().map((kind) => ({
-        name: kind,
-        type: "bar",
-        stack: "cycles",
-        barCategoryGap: "0%",
-        itemStyle: kind === "wait" ? fill(color.line, 8) : kindFill(kind, color),
-        data: [...times()[kind]],
-      })),
+      series: shown().map((kind) => stackedSteps(kind, [...times()[kind]], kind === "wait" ? fill(color.line, 8) : kindFill(kind, color))),
     }),
     cursor: {
       count: () => tiles,

@@ -4,18 +4,49 @@ function summaryView(program, context) {
   const { device } = program;
   const { figures } = device;
   const parts = [
-    h("div", { class: "card" }, facts(machineFacts(device)), verdicts(device)),
+    h("div", { class: "card" }, h("p", { class: "limit" }, program.verdict), facts(machineFacts(device)), verdicts(device)),
     ...caveats(device.ipus.flatMap((ipu) => (ipu.advice.length ? [`To make room: ${ipu.advice.join("; ")}.`] : []))),
     ...caveats(Object.entries(device.unsupported).map(([opcode, layers]) => `Incomplete: '${opcode}' has no cost, in ${layers.map(layerName).join(", ")}.`)),
     ...caveats([...device.notes, ...context.notes]),
   ];
-  if (device.insights?.length) parts.push(insightList(device.insights));
+  if (program.insights.length) parts.push(insightCard(program.insights));
   const { element: kinds } = kindChart(device);
   const { element: layers } = layerChart(device);
   parts.push(h("div", { class: "columns" }, kinds, layers));
   if (program.nativeOps.length) parts.push(nativeTable(program.nativeOps));
   if (!figures.cycles) parts.unshift(...caveats(["The program has no steps on the machine."]));
   return parts;
+}
+
+/** Returns the changes that would gain most, as planned again with each. */
+function insightCard(insights) {
+  return h(
+    "div",
+    { class: "card" },
+    h("h3", {}, "What would gain most"),
+    h(
+      "ol",
+      { class: "insights" },
+      insights.map((insight) =>
+        h(
+          "li",
+          {},
+          h("strong", {}, insight.makes_fit ? "makes it fit: " : `${units.ratio(insight.speedup)} times as fast: `),
+          insight.advice,
+          h(
+            "span",
+            { class: "more" },
+            [
+              insight.samples_per_second === null ? null : `${one.format(insight.samples_per_second)} samples/s`,
+              `${units.cycles(insight.cycles)} cycles a run`,
+              `fullest tile ${kib(insight.max_tile_bytes)} KiB`,
+            ].filter(Boolean).join(", "),
+          ),
+        ),
+      ),
+    ),
+    h("p", { class: "hint" }, "Each change was planned again, one by one; they do not add up."),
+  );
 }
 
 function machineFacts(device) {
@@ -35,11 +66,19 @@ function machineFacts(device) {
     ],
     ["Arithmetic", percent(figures.flop_utilisation) + " of the peak", `${count(figures.flops, "FLOP")} ${run}`],
     ["Tile balance", percent(figures.tile_balance), "of the tiles are busy while any computes"],
+    ...energyFact(figures),
     device.stages.length > 1
       ? ["Pipeline", `${device.stages.length} stages, ${figures.schedule}`, `bubble ${percent(figures.bubble_share)}, ${figures.micro_batches} micro-batches${figures.recompute ? ", activations recomputed" : ""}`]
-      : ["Micro-batches", whole.format(figures.micro_batches), null],
+      : ["Micro-batches", figures.micro_batches > 1 ? `${whole.format(figures.micro_batches)} an update` : null],
     figures.streaming_bytes ? ["Streaming memory", count(figures.streaming_bytes, "B"), null] : ["", null],
   ];
+}
+
+/** Returns the bound of the energy, none where it is not known. */
+function energyFact({ joules, joules_per_sample: each }) {
+  if (typeof joules !== "number") return [];
+  const amount = each === null ? `${units.joules(joules)} a run` : `${units.joules(each)} a sample`;
+  return [["Energy", `at most ${amount}`, "for arithmetic; exchange, links, idle chips excluded"]];
 }
 
 function verdicts(device) {

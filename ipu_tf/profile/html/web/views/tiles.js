@@ -1,7 +1,7 @@
 // Tiles: the chip as a grid, in numerical order of the tiles.
 
 const TILE_METRICS = {
-  memory: { unit: "KiB", write: (value) => `${kib(value)} KiB`, values: (ipu, step) => (step === null ? ipu.tileBytes : ipu.tileBytesAt(step)), scale: (ipu, most) => Math.max(ipu.limit, most) },
+  memory: { unit: "KiB", write: (value) => `${kib(value)} KiB`, values: (ipu, step) => (step === null || !ipu.hasTensors ? ipu.tileBytes : ipu.tileBytesAt(step)), scale: (ipu, most) => Math.max(ipu.limit, most) },
   utilisation: { unit: "percent", write: percent, values: (ipu, step) => shareOf(ipu, step, "compute"), scale: () => 1 },
   "waits for other tiles": { unit: "percent", write: percent, values: (ipu, step) => shareOf(ipu, step, "wait"), scale: () => 1 },
 };
@@ -18,7 +18,7 @@ function shareOf(ipu, step, figure) {
 function tilesView(program) {
   const { device } = program;
   const start = device.ipus.reduce((best, ipu) => (ipu.maxBytes > best.maxBytes ? ipu : best));
-  const state = { device, ipu: start, metric: "memory", step: null };
+  const state = { device, ipu: start, metric: "memory", step: null, own: false };
   const chart = tilesChart(state);
   const field = h("input", { type: "number", min: "0", placeholder: "whole run", "aria-label": "Step, empty for the whole run" });
   field.addEventListener("change", () => {
@@ -44,9 +44,13 @@ function tilesView(program) {
       state.metric = name;
       chart.update();
     }),
+    select("Scale", [["whole", "from none to the limit"], ["own", "from the least to the most"]], "whole", (scale) => {
+      state.own = scale === "own";
+      chart.update();
+    }),
     h("label", { class: "choice" }, h("span", {}, "Step"), field),
   );
-  return [controls, chart.element];
+  return [controls, ...tensorCaveats(device), chart.element];
 }
 
 /** Returns what tiles can be coloured by. */
@@ -68,7 +72,7 @@ function tilesChart(state) {
   const { tiles } = state.device;
   const columns = gridColumns(tiles);
   const rows = Math.ceil(tiles / columns);
-  const place = () => (state.step === null ? (state.metric === "memory" ? "at the peak" : "in the whole run") : `at step ${state.step}`);
+  const place = () => (state.step === null || (state.metric === "memory" && !state.ipu.hasTensors) ? (state.metric === "memory" ? "at the peak" : "in the whole run") : `at step ${state.step}`);
   const write = (value) => TILE_METRICS[state.metric].write(value);
   const shown = () => TILE_METRICS[state.metric].values(state.ipu, state.step);
   return new ChartPanel({
@@ -81,7 +85,9 @@ function tilesChart(state) {
     },
     option: (color) => {
       const values = (state.values = shown());
-      const scale = [0, TILE_METRICS[state.metric].scale(state.ipu, values.reduce((best, value) => Math.max(best, value), 0))];
+      const most = values.reduce((best, value) => Math.max(best, value), 0);
+      const least = values.reduce((best, value) => Math.min(best, value), most);
+      const scale = state.own ? [least, most] : [0, TILE_METRICS[state.metric].scale(state.ipu, most)];
       return {
         grid: { left: 50, right: 20, top: 10, bottom: 80 },
         tooltip: { formatter: ({ dataIndex: tile }) => tip(`tile ${tile}`, [[state.metric, write(values[tile])]]) },
@@ -101,6 +107,7 @@ function tilesChart(state) {
         series: [
           {
             type: "heatmap",
+            progressive: 0,
             data: Array.from(values, (value, tile) => [tile % columns, Math.floor(tile / columns), value]),
             itemStyle: { borderColor: color.back, borderWidth: 1 },
             emphasis: { itemStyle: { borderColor: color.limit, borderWidth: 2 } },
