@@ -36,6 +36,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a format of the report: json, text, html, perfetto, xplane or csv; may be given "
         f"several times; default: {' and '.join(_FORMATS)}",
     )
+    parser.add_argument(
+        "--insights",
+        action="store_true",
+        help="also find the changes that would gain most, each checked by planning again",
+    )
     add_json(parser)
     parser.add_argument(
         "--offline",
@@ -77,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
         stack.enter_context(vendor_script(offline=options.offline))
         code, kept = _run_script(options.script, options.arguments, options.is_module)
     if is_reported:
-        report = _report_of(strategies)
+        report = _report_of(strategies, insights=options.insights)
         if options.report is not None:
             with written(options.report):
                 for path in write_formats(report, options.report, formats):
@@ -164,11 +169,11 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
-def _report_of(strategies: Sequence[Any]) -> Report:
+def _report_of(strategies: Sequence[Any], *, insights: bool) -> Report:
     """Returns the report of all strategies, with the host timeline of the first."""
     from ipu_tf.profile.report import Report
 
-    reports = [strategy.report() for strategy in strategies]
+    reports = [strategy.report(insights=insights) for strategy in strategies]
     return Report(
         programs=tuple(program for report in reports for program in report.programs),
         host=reports[0].host if reports else None,

@@ -44,6 +44,13 @@ def test_a_script_runs_as_under_python_and_its_report_is_written(script, capsys)
     assert "scripted.train_step" in Path("out/report.txt").read_text()
 
 
+def test_insights_are_in_the_report_on_request(script):
+    assert cli.main(["run", "--report", "out", "--insights", script]) == 0
+    (program,) = Report.from_json("out/report.json").programs
+    assert program.insights
+    assert f"to gain: {program.insights[0].speedup:.2f} x" in Path("out/report.txt").read_text()
+
+
 def test_without_a_report_nothing_is_written_or_recorded(script, capsys):
     assert cli.main(["run", script, "three"]) == 3
     printed = capsys.readouterr()
