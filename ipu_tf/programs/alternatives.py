@@ -216,6 +216,8 @@ def _batches(now: DeviceProgram, source: Source) -> Iterator[Alternative]:
         if not other:
             return
         tried = _with_batch(other, source, source.at_batch_size)
+        if tried is None:
+            return
         yield tried
         if tried.program.fits != now.fits:
             break
@@ -226,14 +228,20 @@ def _batches(now: DeviceProgram, source: Source) -> Iterator[Alternative]:
         if between == fitting:
             return
         tried = _with_batch(between, source, source.at_batch_size)
+        if tried is None:
+            return
         yield tried
         fitting, too_large = (between, too_large) if tried.program.fits else (fitting, between)
 
 
 def _with_batch(
-    samples: int, source: Source, at_batch_size: Callable[[int], TracedStep]
-) -> Alternative:
-    program = source.compiled(step=at_batch_size(samples))
+    samples: int, source: Source, at_batch_size: Callable[[int], TracedStep | None]
+) -> Alternative | None:
+    """Returns the program with other micro-batches; None if its model no longer exists."""
+    step = at_batch_size(samples)
+    if step is None:
+        return None
+    program = source.compiled(step=step)
     advice = f"batches of {samples} samples"
     return Alternative(change="micro_batch", advice=advice, program=program)
 

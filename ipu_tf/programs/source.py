@@ -21,14 +21,14 @@ class Source:
         step: The traced step.
         deployment: Its stages, and how they run; None for the whole on one IPU.
         io_tiles: Tiles that are set aside for input and output.
-        at_batch_size: Maps the samples of a micro-batch to the step traced for them; None if only
-            the step at hand is known.
+        at_batch_size: Maps the samples of a micro-batch to the step traced for them, or to None if
+            its model is gone; None if only the step at hand is known.
     """
 
     step: TracedStep
     deployment: Deployment | None = None
     io_tiles: int = 0
-    at_batch_size: Callable[[int], TracedStep] | None = None
+    at_batch_size: Callable[[int], TracedStep | None] | None = None
 
     def compiled(
         self,

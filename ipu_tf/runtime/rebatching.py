@@ -10,7 +10,7 @@ from ipu_tf.compiler.traced_step import TracedStep
 
 
 @functools.singledispatch
-def _of_class(owner: Any, function: str, batch: Any) -> Callable[[int], TracedStep] | None:
+def _of_class(owner: Any, function: str, batch: Any) -> Callable[[int], TracedStep | None] | None:
     """Returns None: no class is registered for the owner."""
     del owner, function, batch
     return None
@@ -19,10 +19,11 @@ def _of_class(owner: Any, function: str, batch: Any) -> Callable[[int], TracedSt
 register = _of_class.register
 """Registers a function for the class in its first parameter's annotation. The function maps an
 object, the name of its method and the batch that it was traced for to a function from other numbers
-of samples to the step traced for them, or to None. It must not keep the object alive."""
+of samples to the step traced for them, or to None. The function must not keep the object alive, and
+returns None once it is gone."""
 
 
-def retracer(owner: Any, function: str, batch: Any) -> Callable[[int], TracedStep] | None:
+def retracer(owner: Any, function: str, batch: Any) -> Callable[[int], TracedStep | None] | None:
     """Returns a function from a number of samples to the step traced for them, None if unknown.
 
     Args:

@@ -14,8 +14,8 @@ from ipu_tf.compiler.planner.plan import MatMulPlan, MatMulShape
 from ipu_tf.compiler.planner.plan_steps import plan_supersteps
 from ipu_tf.machine.target import target
 from tests.compiler import modules
-from tests.compiler.lowering.programs import ADD, TILES, run
-from tests.compiler.lowering.test_opcodes import CASES, LESS, SQUARE
+from tests.compiler.lowering.programs import TILES, run
+from tests.compiler.lowering.test_opcodes import BEFORE, CASES
 
 
 def check_sums(superstep, tiles):
@@ -39,7 +39,7 @@ def check_sums(superstep, tiles):
 
 @pytest.mark.parametrize("opcode", CASES)
 def test_sums_of_every_opcode(opcode):
-    made = run(CASES[opcode], before=ADD + LESS + SQUARE).lowered["r"]
+    made = run(CASES[opcode], before=BEFORE).lowered["r"]
     assert made.supersteps
     for superstep in made.supersteps:
         check_sums(superstep, TILES)

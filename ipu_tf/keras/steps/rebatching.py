@@ -19,10 +19,11 @@ from ipu_tf.runtime import rebatching
 @rebatching.register
 def retracer(
     model: PipelineExtensions, function: str, batch: Any
-) -> Callable[[int], TracedStep] | None:
+) -> Callable[[int], TracedStep | None] | None:
     """Returns a function that traces a model's train step for another number of samples.
 
-    None for other steps, for a model's own step, and for batches with weights of samples.
+    The function returns None once the model is gone. There is none for other steps, for a model's
+    own step, and for batches with weights of samples.
 
     Args:
         model: The model; it is not kept alive.
@@ -35,10 +36,10 @@ def retracer(
     alive = weakref.ref(model)
     shapes = keras.tree.map_structure(_without_samples, batch)
 
-    def traced(samples: int) -> TracedStep:
+    def traced(samples: int) -> TracedStep | None:
         model = alive()
         if model is None:
-            raise RuntimeError("the model of the program no longer exists")
+            return None
         inputs, targets = keras.tree.map_structure(lambda spec: _with(samples, spec), shapes)
         step, _ = trace_training(
             model,

@@ -195,12 +195,15 @@ def elementwise_text(opcode):
     return "\n".join([*lines, f"r = {dtype}[8,64] {opcode}({', '.join(names)})"])
 
 
+BEFORE = ADD + LESS + SQUARE + NORM
+"""The computations that the cases call."""
+
 CASES = {opcode: elementwise_text(opcode) for opcode in sorted(vertices.OPCODES)} | COSTLY
 
 
 @pytest.mark.parametrize("opcode", CASES)
 def test_costs_something(opcode):
-    program = run(CASES[opcode], before=ADD + LESS + SQUARE + NORM)
+    program = run(CASES[opcode], before=BEFORE)
     made = program.lowered["r"]
     assert program.cycles("r") > 0
     assert all(
