@@ -1,19 +1,24 @@
-"""`ipu-tf estimate MODULE:FUNCTION`: what a step of a Keras model costs."""
+"""`ipu-tf estimate`: what a step of a Keras model, or a module in HLO text, costs."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import written
+from ipu_tf.cli.hlo_files import add_hlo_options, estimated_hlo, is_hlo
 from ipu_tf.cli.machines import add_machine, machine_of
 from ipu_tf.cli.models import model_named
 from ipu_tf.cli.output import figures_of, print_json, print_text
 from ipu_tf.cli.step_options import add_step_options, estimated, ipus_of
 from ipu_tf.machine import system_of
 from ipu_tf.user_objects import UsageError
+
+if TYPE_CHECKING:
+    from ipu_tf.profile.report import Report
 
 _STANDARD_OUTPUT = Path("-")
 
@@ -23,10 +28,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODULE:FUNCTION",
         help="a function without arguments that makes a model, or a model; MODULE may be a FILE.py "
-        "or, for a published network, zoo",
+        "or, for a published network, zoo; or FILE.hlo, a module in HLO text, as XLA and JAX dump "
+        "it",
     )
     add_machine(parser)
     add_step_options(parser)
+    add_hlo_options(parser)
     parser.add_argument("--batch-size", type=int, default=1, help="samples a step; default: 1")
     parser.add_argument(
         "--packed",
@@ -61,24 +68,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    machine, ipus = machine_of(options)
-    ipus, model = ipus_of(options, ipus), model_named(options.model, options.batch_size)
-    # Here, because Keras takes seconds to load.
-    from ipu_tf import IPUConfig, UnsupportedOpcodeError
-    from ipu_tf.profile.progress import showing_progress
-
-    config = IPUConfig()
-    config.simulator.unsupported = options.unsupported
-    config.auto_select_ipus = ipus
-    try:
-        config.simulator.chip = machine
-        system_of(machine, ipus).check_ipus(ipus)
-        with showing_progress(sys.stderr):
-            report = estimated(options, model, config, ipus)
-    except UnsupportedOpcodeError as error:
-        raise UsageError(f"{error}\nOn the command line: --unsupported warn") from error
-    except (TypeError, ValueError) as error:
-        raise UsageError(error) from error
+    report = _report(options)
     if options.json == _STANDARD_OUTPUT:
         print_json(figures_of(report))
         return 0
@@ -89,10 +79,51 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _report(options: argparse.Namespace) -> Report:
+    """Returns the report of the model, or of the module in HLO text, that is named.
+
+    Raises:
+        UsageError: The input is bad.
+    """
+    from ipu_tf.compiler.errors import UnsupportedOpcodeError
+    from ipu_tf.profile.progress import showing_progress
+
+    machine, ipus = machine_of(options)
+    try:
+        if is_hlo(options.model):
+            with showing_progress(sys.stderr):
+                return estimated_hlo(options, machine, ipus)
+        return _report_of_model(options, machine, ipus_of(options, ipus))
+    except UnsupportedOpcodeError as error:
+        raise UsageError(f"{error}\nOn the command line: --unsupported warn") from error
+    except (TypeError, ValueError) as error:
+        raise UsageError(error) from error
+
+
+def _report_of_model(options: argparse.Namespace, machine: Any, ipus: int) -> Report:
+    from ipu_tf.config import IPUConfig
+    from ipu_tf.profile.progress import showing_progress
+
+    if options.weights is not None:
+        raise UsageError(
+            "--weights is about modules in HLO text: name an .hlo file. "
+            f"Received: {options.model!r}."
+        )
+    model = model_named(options.model, options.batch_size)
+    config = IPUConfig()
+    config.simulator.unsupported = options.unsupported
+    config.auto_select_ipus = ipus
+    config.simulator.chip = machine
+    system_of(machine, ipus).check_ipus(ipus)
+    with showing_progress(sys.stderr):
+        return estimated(options, model, config, ipus)
+
+
 ESTIMATE = Command(
     name="estimate",
-    summary="print the cost of a step of a Keras model",
-    description="Prints the modelled cost of a step of a Keras model. Runs nothing.",
+    summary="print the cost of a step of a Keras model, or of a module in HLO text",
+    description="Prints the modelled cost of a step of a Keras model, or of a run of a module in "
+    "HLO text. Runs nothing.",
     add_arguments=_add_arguments,
     run=_run,
 )
