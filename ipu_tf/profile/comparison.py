@@ -138,6 +138,7 @@ def _programs(before: Program, after: Program) -> ProgramComparison:
         layers=tuple(by_change),
         categories=_differences(_categories(one), _categories(other)),
         ipus=_differences(_ipus(one), _ipus(other)),
+        work=_differences(_work(one), _work(other)),
         fits=(one.fits, other.fits),
     )
 
@@ -212,6 +213,11 @@ def _categories(device: DeviceProgram) -> dict[str, float]:
 
 def _ipus(device: DeviceProgram) -> dict[str, float]:
     return {f"IPU {ipu.ipu}": _fullest(figures.tile_bytes(ipu.memory)) for ipu in device.ipus}
+
+
+def _work(device: DeviceProgram) -> dict[str, float]:
+    busy = zip(device.ipus, device.timeline.busy_cycles, strict=True)
+    return {f"IPU {ipu.ipu}": cycles for ipu, cycles in busy}
 
 
 def _fullest(tile_bytes: Iterable[Any]) -> int:

@@ -19,6 +19,7 @@ _UNITS: Mapping[str, Any] = {
     "layers": "cycles",
     "categories": "bytes",
     "ipus": "bytes",
+    "work": "cycles",
 }
 _NO_LAYER = "(no layer)"
 
@@ -75,7 +76,7 @@ def _charts(program: ProgramComparison) -> Sequence[Chart]:
     return (
         Chart(
             title="Cycles of the layers that changed most",
-            description=f"Bars of the cycles before and after, for {len(changed)} layers. "
+            description="Bars of the cycles before and after, layer by layer. "
             f"{most} changed most, by {saved:+,.0f} cycles.",
             option={
                 "legend": {},

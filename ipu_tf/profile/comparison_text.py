@@ -16,6 +16,7 @@ TITLES: Mapping[str, str] = {
     "layers": "cycles by layer",
     "categories": "bytes on all tiles",
     "ipus": "bytes of the fullest tile",
+    "work": "cycles in which an IPU works on micro-batches",
 }
 """Titles of the tables of a program."""
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["better", "worse", "same", "new", "gone"]
 
-TABLES = ("totals", "phases", "activities", "layers", "categories", "ipus")
+TABLES = ("totals", "phases", "activities", "layers", "categories", "ipus", "work")
 """The tables of a comparison, in the order of its text."""
 
 TIME = "seconds a sample"
@@ -79,6 +79,7 @@ class ProgramComparison:
         layers: Cycles of every layer, the largest change first.
         categories: Bytes on all tiles of all IPUs at the peak, by category of memory.
         ipus: Bytes of the fullest tile of every IPU.
+        work: Cycles of a run in which every IPU works on micro-batches.
         fits: Whether the programs fit, in both reports.
     """
 
@@ -89,6 +90,7 @@ class ProgramComparison:
     layers: Differences
     categories: Differences
     ipus: Differences
+    work: Differences
     fits: tuple[bool, bool]
 
     def regressions(self, limit: float) -> Iterator[str]:

@@ -82,7 +82,13 @@ def _chart(estimates: Sequence[Estimate]) -> Chart:
             "legend": {},
             "tooltip": {"trigger": "item"},
             "grid": {"left": 20, "right": 30, "bottom": 50, "containLabel": True},
-            "xAxis": {"type": "value", "name": "memory on tiles", "nameLocation": "middle"},
+            "xAxis": {
+                "type": "value",
+                "scale": True,
+                "name": "memory on tiles",
+                "nameLocation": "middle",
+                "nameGap": 32,
+            },
             "yAxis": {"type": "value", "name": "samples/s"},
             "series": series,
         },
@@ -101,7 +107,8 @@ def _dot(each: Estimate, names: Sequence[str]) -> dict[str, Any]:
 
 def _name(each: Estimate, names: Sequence[str]) -> str:
     labels = each.point.labels()
-    return ", ".join(f"{name.replace('_', ' ')} {labels[name]}" for name in names)
+    known = (name for name in names if labels[name] != "")
+    return ", ".join(f"{name.replace('_', ' ')} {labels[name]}" for name in known)
 
 
 def _table(estimates: Sequence[Estimate]) -> Table:

@@ -64,6 +64,8 @@ def test_by_layer_phase_activity_category_and_ipu(found):
     assert by_name(program.activities)["compute"].growth == pytest.approx(-100 / 700)
     assert by_name(program.categories)["weights"].after == 192
     assert by_name(program.ipus)["IPU 0"].after == 93
+    work = by_name(program.work)["IPU 0"]
+    assert (work.before, work.after) == (900, 800)
 
 
 def test_a_report_is_the_same_as_itself():

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import ipu_tf
 from ipu_tf import IPUConfig
 from ipu_tf.machine import target
 from ipu_tf.sweep import Estimate, Outcome, Point, Streaming, SweepFileError, SweepResult
-from ipu_tf.sweep.progress import Lines
+from ipu_tf.sweep.progress import Lines, progress_on
 from ipu_tf.sweep.space import Space
 from ipu_tf.sweep.store import Store
 from tests.profile.html.pages import data
@@ -157,10 +158,9 @@ def test_a_point_that_fails_has_its_reason():
 def test_the_table_and_files(found, tmp_path):
     text = str(found)
     assert text.startswith("8 estimates of training steps of tests.sweep.sweep_models:dense")
-    header = text.splitlines()[2].split()
-    assert header[:2] == ["chip", "batch"]
-    assert "replicas" not in header
-    assert "on the front" in text
+    assert all(word in text for word in ("chip", "batch", "precision", "samples/s", "energy"))
+    assert "replicas" not in text
+    assert text.count("on the front") == len(found.front)
     found.to_csv(tmp_path / "sweep.csv")
     rows = list(csv.DictReader((tmp_path / "sweep.csv").read_text().splitlines()))
     assert len(rows) == 8
@@ -200,6 +200,25 @@ def test_results_are_kept_and_not_estimated_again(tmp_path, capsys):
     assert len(out) == 2
     assert out[1].startswith("2 of 2, about 0 s left: fits, chip bow, batch_size 4")
     assert path.read_bytes() == b"".join(lines)
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_a_bar_with_the_time_left():
+    terminal = Terminal()
+    ipu_tf.sweep(
+        dense, chip=[SMALL], batch_size=[2, 4], processes=1, progress=progress_on(terminal)
+    )
+    drawn = terminal.getvalue()
+    assert "estimates" in drawn
+    assert "2/2" in drawn
+    assert "time left" in drawn
+    assert isinstance(progress_on(io.StringIO()), Lines)
 
 
 def test_failed_points_are_tried_again(tmp_path):
