@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ipu_tf.profile import csv_tables, json_format, text, timeline_text
+from ipu_tf.profile import csv_tables, host_text, json_format, text, timeline_text
 from ipu_tf.profile.host_timeline import HostTimeline
 from ipu_tf.profile.html import report_page
 from ipu_tf.profile.rendering import Rendering, rendering
@@ -81,6 +81,8 @@ class Report:
         overview = "\n".join(text.overview_lines(self.programs))
         blocks = [overview] if overview else []
         blocks += ["\n".join(text.program_lines(each, plans=plans)) for each in self.programs]
+        if self.host is not None:
+            blocks.append("\n".join(host_text.host_lines(self.host, self.programs)))
         if self.notes:
             blocks.append("\n".join(f"note: {note}" for note in self.notes))
         return "\n\n".join(blocks)

@@ -46,6 +46,7 @@ def test_other_parameters_stay_on_request(path, capsys):
     assert found["cycles_by_kind"]["host"] < before["cycles_by_kind"]["host"]
 
 
+@pytest.mark.slow
 def test_it_loads_no_tensorflow(path):
     script = (
         "import sys; from ipu_tf.cli import main; main(sys.argv[1:]);"

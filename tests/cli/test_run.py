@@ -68,6 +68,7 @@ def test_a_failing_script_has_its_own_traceback_and_still_a_report(script, capsy
     assert sorted(path.name for path in Path("out").iterdir()) == ["report.json", "tables"]
 
 
+@pytest.mark.slow
 def test_it_prints_figures_as_json_after_the_script(script, capsys):
     assert cli.main(["run", "--json", script]) == 0
     printed = capsys.readouterr().out

@@ -25,6 +25,7 @@ def expected(model=sample_models.mlp, ipus=1):
     return program.device
 
 
+@pytest.mark.slow
 def test_precision_is_the_policy_of_the_layers(capsys):
     before = keras.config.dtype_policy()
     half, _ = figures(capsys, "--precision", "float16")
@@ -43,6 +44,7 @@ def test_replicas_are_ipus(capsys):
     assert found["cycles"] == expected(ipus=4).cycles
 
 
+@pytest.mark.slow
 def test_accumulation_has_micro_batches(capsys):
     def accumulating():
         model = sample_models.mlp()
@@ -54,6 +56,7 @@ def test_accumulation_has_micro_batches(capsys):
     assert found["cycles"] == expected(accumulating).cycles
 
 
+@pytest.mark.slow
 def test_an_optimizer_replaces_the_assumed_one(capsys):
     def with_adam():
         model = sample_models.mlp()

@@ -55,6 +55,7 @@ def test_it_writes_the_report_of_the_strategy(tmp_path):
     assert "execution" in {span.category for span in report.host.spans}
 
 
+@pytest.mark.slow
 def test_evaluation_and_prediction_write_it_too(tmp_path):
     strategy = ipu_tf.IPUStrategy()
     with strategy.scope():
@@ -138,6 +139,7 @@ def test_on_a_terminal_fit_prints_one_line_after_the_first_step(capsys, tmp_path
     assert line not in capsys.readouterr().out  # It has not changed.
 
 
+@pytest.mark.slow
 def test_elsewhere_and_in_silence_it_prints_none(capsys):
     fit(ipu_tf.IPUStrategy(), verbose=2)
     assert "modelled" not in capsys.readouterr().out

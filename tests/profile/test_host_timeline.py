@@ -3,6 +3,7 @@
 import dataclasses
 import gc
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from ipu_tf import spans
 from ipu_tf.profile.host_timeline import timeline_of
 from ipu_tf.profile.json_format import ReportFileError
 from ipu_tf.profile.report import Report
+from ipu_tf.programs.program import Program
+from tests.profile import programs
 
 
 def recorded(*rows):
@@ -155,3 +158,52 @@ def test_a_damaged_timeline_is_refused(changes, message, tmp_path):
         Report.from_json(path)
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(report.host, **{k: np.array(v) for k, v in changes.items()})
+
+
+def test_the_text_has_the_hosts_time_beside_the_devices():
+    recorder = spans.Recorder()
+    rows = [
+        ("execute", "execution", 0, 1000, 6),
+        ("wait", "infeed", 100, 400, 0),
+        ("on_epoch_end", "callback", 1000, 1500, 0),
+    ]
+    for name, category, begin, end, steps in rows:
+        recorder.ended(
+            spans.Span(
+                name=name,
+                category=category,
+                track="t",
+                begin_ns=recorder.began_ns + begin,
+                end_ns=recorder.began_ns + end,
+                program="net.train_step" if steps else "",
+                steps=steps,
+            )
+        )
+    one = Program(name="net.train_step", device=programs.device_program())
+    report = Report(programs=(one,), host=timeline_of(recorder))
+    text = report.summary()
+    assert re.search(r"^infeed +1  300.0 ns +20.0%", text, re.MULTILINE)
+    assert re.search(r"^execution +1  700.0 ns +46.7%", text, re.MULTILINE)
+    assert re.search(r"^callback +1  500.0 ns +33.3%", text, re.MULTILINE)
+    # 6 steps of 1,000 cycles at 1.33 GHz.
+    assert "the device takes 4.5 us for these executions, modelled" in text
+
+
+def test_the_text_says_what_is_missing():
+    recorder = spans.Recorder(capacity=1)
+    for _ in range(3):
+        recorder.ended(
+            spans.Span(
+                name="a",
+                category="user",
+                track="t",
+                begin_ns=recorder.began_ns,
+                end_ns=recorder.began_ns + 1,
+            )
+        )
+    one = Program(name="p", device=programs.device_program())
+    text = Report(programs=(one,), host=timeline_of(recorder)).summary()
+    assert "the oldest 2 spans are missing: there was no room for them" in text
+    recorder.clear()
+    text = Report(programs=(one,), host=timeline_of(recorder)).summary()
+    assert "The host timeline is empty." in text

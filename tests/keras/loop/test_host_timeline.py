@@ -106,6 +106,7 @@ def test_profiling_changes_neither_numbers_nor_callbacks(profiled):
     assert counted.count == counted_alone.count == 6
 
 
+@pytest.mark.slow
 def test_callbacks_of_every_step_are_spans_of_their_thread():
     strategy = ipu_tf.IPUStrategy(profile=True)
     counted = Counted()
