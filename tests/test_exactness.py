@@ -49,7 +49,7 @@ class Training:
     """A compiled model that is trained again and again from the same weights.
 
     Args:
-        network: What to train.
+        network: The network to train.
         weights: Where every training starts.
     """
 

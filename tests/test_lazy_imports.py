@@ -1,4 +1,4 @@
-"""What may be used without TensorFlow does not load it, in processes of their own."""
+"""Modules for use without TensorFlow do not load it, in processes of their own."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""What an installation takes along."""
+"""The packages and files of an installation."""
 
 from pathlib import Path
 

@@ -52,5 +52,5 @@ def test_a_wheel_is_installed_and_trains(tmp_path):
     assert {name for name in pages if "__pycache__" not in name} <= names
     assert not [name for name in names if name.startswith(("tests/", "ops/", "benchmarks/"))]
     run(*pip, "install", "--no-deps", "--no-index", "--target", str(target), str(wheel))
-    # What lies in front of the path wins over an editable install.
+    # The front of the path wins over an editable install.
     run(sys.executable, "-c", USE.format(target=str(target)), PYTHONPATH=str(target), cwd=tmp_path)

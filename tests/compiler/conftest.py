@@ -1,4 +1,4 @@
-"""What tests of the compiler share."""
+"""Fixtures that tests of the compiler share."""
 
 import pytest
 

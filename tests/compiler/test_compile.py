@@ -73,7 +73,7 @@ def modules(draw):
 
 
 def symbols_of(module):
-    """What every instruction computes, as the name of the instruction that makes it."""
+    """The value of every instruction, as the name of the instruction that makes it."""
     found = {}
     for instruction in module.entry_computation:
         is_view = instruction.opcode == "reshape"

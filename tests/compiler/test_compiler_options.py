@@ -1,4 +1,4 @@
-"""What the compiler is told about the machine."""
+"""The compiler's options, and their checks."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What lowering rules may ask, and what brings a tensor to another placement."""
+"""The context of lowering rules, and moves of a tensor to another placement."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the errors say."""
+"""The messages of errors."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What is in memory at a step."""
+"""The tensors in memory at a step."""
 
 import dataclasses
 

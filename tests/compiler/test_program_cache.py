@@ -110,7 +110,7 @@ def test_errors_are_not_kept():
 
 
 def test_a_hit_costs_less_than_a_millisecond():
-    """What a caller with a key of its own pays, and per thousand instructions one without."""
+    """Seconds of a call with its own key, and of one without per thousand instructions."""
     cache = ProgramCache(2)
     cache.get("a", object)
     begin = time.process_time()

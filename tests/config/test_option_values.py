@@ -107,7 +107,7 @@ def test_dict_and_json_round_trips():
     from_json.from_json(config.to_json())
     assert from_dict.to_dict() == from_json.to_dict() == config.to_dict()
     assert from_json.selection_order is SelectionOrder.HOOF
-    # What was left at its default counts as not set.
+    # Options at their defaults count as not set.
     assert from_json.is_assigned("selection_order")
     assert not from_json.is_assigned("simulator.chip")
 

@@ -1,4 +1,4 @@
-"""What a configuration resolves to, and the checks that refuse one."""
+"""The device configuration of an `IPUConfig`, and the checks that refuse one."""
 
 import math
 import re

@@ -24,7 +24,7 @@ def small_model():
 
 
 def keras_page():
-    """What the page on Keras speaks of: a strategy, and a model made in its scope."""
+    """The objects of the page on Keras: a strategy, and a model made in its scope."""
     IPUConfig().configure_ipu_system()
     strategy = IPUStrategy()
     with strategy.scope():
@@ -33,7 +33,7 @@ def keras_page():
 
 
 def pipelining_page():
-    """What the page on pipelining speaks of: a model of two stages on four IPUs."""
+    """The objects of the page on pipelining: a model of two stages on four IPUs."""
     cfg = IPUConfig()
     cfg.auto_select_ipus = 4
     cfg.ipu_model.tiles_per_ipu = 16

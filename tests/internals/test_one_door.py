@@ -60,7 +60,7 @@ def attributes_of_classes(tree):
 
 
 def private_attributes(text):
-    """What reads, sets or fetches a private attribute of an object of another module's class."""
+    """The expressions that use a private attribute of an object of another module's class."""
     tree = ast.parse(text)
     own = attributes_of_classes(tree)
     found = []

@@ -70,7 +70,7 @@ def test_methods_are_replaced_while_they_are_needed_and_put_back(stock):
 
 
 def test_what_is_stock_is_not_ours_after_a_run(stock):
-    """What the fixture saw may have been left behind by another test."""
+    """Another test may have left behind the methods that the fixture saw."""
 
     def module(method):
         function = getattr(method, "__func__", method)

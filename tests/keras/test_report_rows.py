@@ -1,4 +1,4 @@
-"""What reports call the work of a step: layers, operations of Keras, loss, metrics, optimizer."""
+"""The names of a step's work in reports: layers, operations of Keras, loss, metrics, optimizer."""
 
 import keras
 import pytest

@@ -34,7 +34,7 @@ def test_the_loss_of_every_sequence(blank, loss, data):
     others = [label for label in range(CLASSES) if label != blank]
     for length in range(STEPS + 1):
         for sequence in itertools.product(others, repeat=length):
-            # What is beyond the length is not looked at, even if it is no class.
+            # Labels beyond the length are ignored, even if they are not classes.
             labels = np.full((BATCH, STEPS), -7)
             labels[:, :length] = sequence
             losses = loss(labels, data, np.full(BATCH, length), LENGTHS, blank)

@@ -174,7 +174,7 @@ def device_of(envelope):
 
 
 def tiles_of(envelope):
-    """What the first stage of the first program runs on its tiles."""
+    """The tile program of the first stage of the first program."""
     return device_of(envelope)["stages"][0]["program"]
 
 

@@ -76,7 +76,7 @@ def test_arrays_of_every_ipu_are_checked(report, tmp_path):
 
 
 class TestOffChip:
-    """What is in streaming memory, or shared out, is told with its cycles."""
+    """The text lists tensors in streaming memory and shared tensors with their cycles."""
 
     OFFLOAD = Offload(optimizer_state=True, shard_weights=True)
 

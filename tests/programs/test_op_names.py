@@ -1,4 +1,4 @@
-"""What the names of ops tell: their scope, and the calls that lead to them."""
+"""Names of ops: they contain the scope, and the calls that lead to the op."""
 
 import pytest
 

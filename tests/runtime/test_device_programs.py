@@ -1,4 +1,4 @@
-"""What a strategy traces is compiled for the machine: once, and before it runs."""
+"""A strategy compiles the functions that it traces: once, and before they run."""
 
 import logging
 import types
@@ -285,7 +285,7 @@ def test_samples_are_the_shared_leading_dimension(configured):
 
 
 class TestParts:
-    """What runs apart on the host and together on the device."""
+    """Parts that the host runs apart and the device runs together."""
 
     def test_what_is_on_the_host_is_no_program(self, configured):
         strategy = configured()

@@ -1,4 +1,4 @@
-"""What stands for slow ops: XLA makes the same of it."""
+"""Stand-ins for slow ops: XLA makes the same HLO of them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is said about shapes that are not static."""
+"""Messages about shapes that are not static."""
 
 import pytest
 import tensorflow as tf

@@ -34,7 +34,7 @@ def _no_configuration_is_left():
 
 
 def last_lines(tutorial, capsys):
-    """What a tutorial prints at its end, of which each has learned to tell digits apart."""
+    """The last line of a tutorial, whose model has learned to tell digits apart."""
     tutorial.main(["--epochs", "4"])
     printed = capsys.readouterr().out.splitlines()
     accuracies = [

@@ -1,4 +1,4 @@
-"""What is not well formed is found, and said."""
+"""Modules that are not well formed are refused with the fault."""
 
 import dataclasses
 

@@ -16,7 +16,7 @@ ADD = "add {\na = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] a
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Program:
-    """What became of a program.
+    """The result of lowering a program.
 
     Attributes:
         lowered: By instruction.

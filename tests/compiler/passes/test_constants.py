@@ -1,4 +1,4 @@
-"""What small constants make is computed as XLA would."""
+"""The pass computes values of small constants as XLA does."""
 
 import numpy as np
 import pytest

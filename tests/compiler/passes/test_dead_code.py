@@ -1,4 +1,4 @@
-"""What nothing needs goes; what has an effect stays."""
+"""The pass removes instructions without readers and keeps those with effects."""
 
 from ipu_tf.compiler.passes import dead_code
 from tests.compiler.passes.before_after import check

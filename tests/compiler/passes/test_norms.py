@@ -130,7 +130,7 @@ def test_rows_have_statistics_of_their_own():
     [
         # Without a root it is no norm.
         'ROOT result = f32[16] negate(ssq), layer="n"',
-        # What another layer does with its element stays with that layer.
+        # The work of another layer on its element stays with that layer.
         'deviation = f32[16] rsqrt(ssq), layer="n"\n'
         'scales = f32[4,9,16] broadcast(deviation), dimensions={2}, layer="other"\n'
         'ROOT result = f32[4,9,16] multiply(x, scales), layer="other"',

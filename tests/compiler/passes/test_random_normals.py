@@ -1,4 +1,4 @@
-"""What ops compute of random bits to get normal numbers becomes one draw."""
+"""Instructions that turn random bits into normal numbers become one draw."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What is not whole on the tiles all the time: less memory, more cycles, by as much as it takes."""
+"""Tensors that are not whole on the tiles all the time: less memory, more cycles."""
 
 import dataclasses
 

@@ -167,7 +167,7 @@ def test_the_best_of_all_plans_of_a_small_machine_is_found():
         for method in methods_for(shape)
         for rows, columns, reduction in itertools.product((1, 2, 3, 4), repeat=3)
         if rows * columns * reduction <= machine.tiles
-        # What waits in the AMP units is no narrower than their 16 columns.
+        # The operand in the AMP units is at least as wide as their 16 columns.
         and (rows if METHODS[method].swapped else columns) <= 48 // 16
     ]
     assert cycles(shape, found, machine) == min(cycles(shape, p, machine) for p in everything)

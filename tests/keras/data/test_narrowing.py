@@ -81,7 +81,7 @@ def test_types_that_no_ipu_has(dtype):
 
 
 class Column:
-    """What a column of a table has of an array."""
+    """The attributes of an array that a column of a table has."""
 
     def __init__(self, values):
         self.values = values

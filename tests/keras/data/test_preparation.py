@@ -1,4 +1,4 @@
-"""What data the methods of a model in the scope refuse, and in which words."""
+"""The data that methods of a model in the scope refuse, and their messages."""
 
 import contextlib
 import logging
@@ -361,7 +361,7 @@ def test_elements_that_are_no_numbers_are_refused(model, as_dataset):
 
 
 class Table:
-    """What a table with a type for every column has of an array."""
+    """The attributes of an array that a table with a type for every column has."""
 
     dtypes = ("int64", "float32")
     shape = (8, FEATURES)

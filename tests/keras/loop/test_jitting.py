@@ -77,7 +77,7 @@ def test_steps_of_single_batches_are_added_up(model, engines):
 
 
 def test_one_pass_over_data_has_one_engine(model, engines):
-    """What else is asked for meanwhile changes neither the engine nor the batches that are read."""
+    """Other calls meanwhile change neither the engine nor the batches that are read."""
     seen = []
 
     class TrainsToo(keras.callbacks.Callback):

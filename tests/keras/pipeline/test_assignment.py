@@ -500,7 +500,7 @@ def test_a_narrow_summary_goes_on_in_the_next_line(strategy, length):
     rows = lines[lines.index("=" * length) + 1 : -1]
 
     def column(begin, end):
-        """What is in a column, without the spaces between words and lines."""
+        """The text of a column, without the spaces between words and lines."""
         return "".join(row[begin:end] for row in rows).replace(" ", "")
 
     assert column(0, inputs_begin) == f"{long}(Dense)(0)short(Dense)(0)add(Add)(0)"

@@ -49,7 +49,7 @@ def encoder(layers=12, size=768, heads=12, length=128, vocabulary=30522):
 
 
 def check(decision):
-    """What is chosen fits, and no candidate that fits trains more samples a second."""
+    """The chosen candidate fits, and no candidate that fits trains more samples a second."""
     chosen = decision.chosen
     assert chosen.fits
     assert decision.program.fits

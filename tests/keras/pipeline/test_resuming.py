@@ -37,7 +37,7 @@ def strategy():
 
 
 class Stopped(Exception):
-    """What stops a run."""
+    """Stops a run."""
 
 
 class StopIn(resumable.Killed):

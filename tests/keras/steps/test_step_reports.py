@@ -1,4 +1,4 @@
-"""What a weight update of several batches costs: one program, in reports and in estimates."""
+"""The cost of a weight update of several batches: one program, in reports and in estimates."""
 
 import keras
 import numpy as np

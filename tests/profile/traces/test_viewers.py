@@ -50,7 +50,7 @@ def report(request):
 
 @pytest.fixture(scope="module")
 def read(report, viewers, tmp_path_factory):
-    """What the viewers read of a report."""
+    """The content that the viewers read from a report."""
     folder = tmp_path_factory.mktemp("traces")
     report.to_perfetto(folder / "a.pftrace")
     profile = report.to_xplane(folder, run="a")
