@@ -64,7 +64,7 @@ def _share(text: str) -> float:
 COMPARE = Command(
     name="compare",
     summary="compare two reports",
-    description="Prints what is better and what is worse in the second of two reports, by layer, "
+    description="Prints the improvements and regressions in the second of two reports, by layer, "
     "category of memory, phase and IPU. Exits with 0; with 1 if --max-regression is exceeded; with "
     "2 if a file holds no report.",
     add_arguments=_add_arguments,

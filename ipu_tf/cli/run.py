@@ -182,7 +182,7 @@ def _report_of(strategies: Sequence[Any], *, insights: bool) -> Report:
 
 RUN = Command(
     name="run",
-    summary="run a script, and write a report of what it ran",
+    summary="run a script and write a report of its programs",
     description="Runs a script, or with -m a module, as `python` does, with the module names of "
     "the vendor's TensorFlow. With --report it writes a report of the "
     "programs of all its strategies, with a timeline of the host, also if the script fails.",

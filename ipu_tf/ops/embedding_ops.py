@@ -59,7 +59,7 @@ def check_serialization(owner: str, factor: Any, rows: int) -> None:
     """
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1 or rows % factor:
         raise ValueError(
-            f"{owner}: serialization_factor has to be a whole number of at least 1 that divides "
+            f"{owner}: serialization_factor must be a whole number of at least 1 that divides "
             f"the number of rows. Received: serialization_factor={factor!r}, {rows} rows."
         )
 

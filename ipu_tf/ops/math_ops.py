@@ -98,7 +98,7 @@ def check_serialization(
     """
     if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
         raise ValueError(
-            f"{owner}: serialization_factor has to be a whole number of at least 1. "
+            f"{owner}: serialization_factor must be a whole number of at least 1. "
             f"Received: serialization_factor={factor!r}."
         )
     if dimension not in dimensions:
@@ -115,7 +115,7 @@ def _pieces(tensor: tf.Tensor, axis: int | None, factor: int, dimension: str) ->
     length = tensor.shape[axis]
     if length is None or length % factor:
         raise ValueError(
-            f"serialized_matmul: serialization_factor ({factor}) has to divide the static extent "
+            f"serialized_matmul: serialization_factor ({factor}) must divide the static extent "
             f"that '{dimension}' splits. Received: extent {length}, axis {axis} of shape "
             f"{tensor.shape}."
         )

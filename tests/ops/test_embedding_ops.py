@@ -49,7 +49,7 @@ def test_each_part_is_a_lookup():
 
 @pytest.mark.parametrize("factor", [0, 4, 1.0, True])
 def test_the_factor_is_checked(factor):
-    message = f"has to be a whole number .* divides the number of rows.*factor={factor}, 6 rows"
+    message = f"must be a whole number .* divides the number of rows.*factor={factor}, 6 rows"
     with pytest.raises(ValueError, match=message):
         embedding_ops.embedding_lookup(table(2), [0], serialization_factor=factor)
 

@@ -74,7 +74,7 @@ def test_the_gradients_are_in_pieces_too():
 
 @pytest.mark.parametrize("factor", [0, -1, 1.5, True])
 def test_the_factor_is_checked(factor):
-    message = f"serialization_factor has to be .* at least 1.*serialization_factor={factor}"
+    message = f"serialization_factor must be .* at least 1.*serialization_factor={factor}"
     with pytest.raises(ValueError, match=message):
         math_ops.serialized_matmul(*operands(False, False), factor, "b_rows")
 
@@ -89,7 +89,7 @@ def test_the_dimension_is_checked():
     ("dimension", "extent"), [("a_columns", M), ("a_rows_b_columns", K), ("b_rows", N)]
 )
 def test_the_factor_divides_the_extent(dimension, extent):
-    message = rf"\(5\) has to divide .* '{dimension}' splits. Received: extent {extent}, axis -"
+    message = rf"\(5\) must divide .* '{dimension}' splits. Received: extent {extent}, axis -"
     with pytest.raises(ValueError, match=message):
         math_ops.serialized_matmul(*operands(False, False), 5, dimension)
 
@@ -99,7 +99,7 @@ def test_the_extent_is_static():
     def product(a):
         return math_ops.serialized_matmul(a, tf.ones([K, N]), 2, "a_columns")
 
-    with pytest.raises(ValueError, match="has to divide the static extent .* extent None"):
+    with pytest.raises(ValueError, match="must divide the static extent .* extent None"):
         product.get_concrete_function()
 
 

@@ -21,9 +21,7 @@ A rule is a pure function of these, except that it asks the context for the empt
 def array_of(instruction: Instruction) -> Array:
     """Returns the type of an instruction's result, which must be an array."""
     if not isinstance(instruction.type, Array):
-        raise LoweringError(
-            instruction, f"its result has to be one array, it is {instruction.type}."
-        )
+        raise LoweringError(instruction, f"its result must be one array, not {instruction.type}.")
     return instruction.type
 
 
@@ -31,7 +29,7 @@ def operand_array(instruction: Instruction, index: int, context: LoweringContext
     """Returns the type of an operand, which must be an array."""
     type_ = context.operand(instruction, index).type
     if not isinstance(type_, Array):
-        raise LoweringError(instruction, f"operand {index} has to be an array, it is {type_}.")
+        raise LoweringError(instruction, f"operand {index} must be an array, not {type_}.")
     return type_
 
 

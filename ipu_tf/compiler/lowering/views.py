@@ -202,7 +202,7 @@ def get_tuple_element(
     """Lowers the choice of one part of a tuple."""
     type_ = context.operand(instruction, 0).type
     if not isinstance(type_, TupleType):
-        raise LoweringError(instruction, f"its operand has to be a tuple, it is {type_}.")
+        raise LoweringError(instruction, f"its operand must be a tuple, not {type_}.")
     index = instruction.attributes["tuple_index"]
     first = sum(1 for part in type_.parts[:index] for _ in arrays(part))
     count = sum(1 for _ in arrays(type_.parts[index]))

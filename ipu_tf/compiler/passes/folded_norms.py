@@ -168,7 +168,7 @@ class _Rewriter:
     def _named(self, name: str) -> _Channels:
         type_ = self._defined[name].type
         if not isinstance(type_, Array):
-            raise TypeError(f"'{name}' has to be an array. Received: {type_}.")
+            raise TypeError(f"'{name}' must be an array. Received: {type_}.")
         return _Channels(name=name, type=type_)
 
 

@@ -89,7 +89,7 @@ class SerialDense(keras.layers.Dense):
         extent = extents[self.serialization_dimension]
         if extent is not None and extent % self.serialization_factor:
             raise ValueError(
-                f"SerialDense layer '{self.name}': serialization_factor has to divide the extent "
+                f"SerialDense layer '{self.name}': serialization_factor must divide the extent "
                 f"that serialization_dimension='{self.serialization_dimension}' splits. Received: "
                 f"serialization_factor={self.serialization_factor}, extent {extent}."
             )

@@ -70,7 +70,7 @@ class SavedExtensions(PipelineExtensions):
         unkept = saved_options.unkept_options(self)
         if not self._said_unkept.issuperset(unkept):
             logger.warning(
-                "Model '%s': its files do not keep these options, which have to be set again after "
+                "Model '%s': its files do not keep these options, which you must set again after "
                 "loading: %s.",
                 self.name,
                 ", ".join(unkept),

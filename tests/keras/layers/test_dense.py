@@ -59,7 +59,7 @@ def test_shapes_of_symbolic_inputs():
 
 @pytest.mark.parametrize("factor", [0, -2, 2.0])
 def test_the_factor_is_checked(factor):
-    message = f"SerialDense: serialization_factor has to be.*Received: .*={factor}"
+    message = f"SerialDense: serialization_factor must be.*Received: .*={factor}"
     with pytest.raises(ValueError, match=message):
         SerialDense(6, factor, "kernel_rows")
 
@@ -82,5 +82,5 @@ def test_the_factor_divides_the_extent(dimension, extent):
 def test_a_later_batch_has_to_fit_too():
     layer = SerialDense(6, 2, "input_columns")
     layer(np.ones((4, 8), "float32"))
-    with pytest.raises(ValueError, match=r"serialization_factor \(2\) has to divide .* extent 3"):
+    with pytest.raises(ValueError, match=r"serialization_factor \(2\) must divide .* extent 3"):
         layer(np.ones((3, 8), "float32"))
