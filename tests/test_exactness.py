@@ -78,7 +78,9 @@ def float64_policy():
     keras.config.set_floatx(floatx)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", mostly_slow(list(NETWORKS), fast=["mlp", "cifar10", "transformer", "lstm"])
+)
 def test_gradients_of_one_step(name):
     network = NETWORKS[name]
     weights = initial_weights(network)

@@ -139,8 +139,10 @@ def test_type_checkers_read_the_same_homes():
     "first",
     [
         "import keras, ipu_tf",
-        "import ipu_tf.keras",
-        "from ipu_tf import IPUStrategy; strategy = IPUStrategy()",
+        pytest.param("import ipu_tf.keras", marks=pytest.mark.slow),
+        pytest.param(
+            "from ipu_tf import IPUStrategy; strategy = IPUStrategy()", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_files_of_models_find_the_classes_they_name(first, model_file):

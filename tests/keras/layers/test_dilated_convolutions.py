@@ -49,13 +49,7 @@ LAYERS = {
     ),
 }
 
-FAST = [
-    "grouped_conv2d_same",
-    "grouped_conv1d_causal",
-    "depthwise_conv2d",
-    "separable_conv1d",
-    "conv2d_transpose",
-]
+FAST = ["grouped_conv2d_same", "depthwise_conv2d", "conv2d_transpose"]
 
 
 def trained(make_layer, shape):

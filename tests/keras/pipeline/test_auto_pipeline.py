@@ -11,12 +11,16 @@ from ipu_tf.keras import auto_pipeline
 from ipu_tf.profile.rendering import Rendering, rendering
 
 
-@pytest.fixture
-def strategy():
+def four_ipus():
     cfg = IPUConfig()
     cfg.auto_select_ipus = 4
     cfg.configure_ipu_system()
-    yield IPUStrategy()
+    return IPUStrategy()
+
+
+@pytest.fixture
+def strategy():
+    yield four_ipus()
     config.reset_ipu_configuration()
 
 
@@ -66,14 +70,30 @@ def within(strategy, num_ipus=4, **bounds):
         return auto_pipeline(model, num_ipus, batch_size=16, **bounds), model
 
 
+@pytest.fixture(scope="module")
+def unbound():
+    """The decision without bounds, which tests only read."""
+    decision, model = within(four_ipus())
+    config.reset_ipu_configuration()
+    return decision, model
+
+
+@pytest.fixture(scope="module")
+def pipelined():
+    """The decision for one replica, which tests only read."""
+    decision, _ = within(four_ipus(), replicas=1)
+    config.reset_ipu_configuration()
+    return decision
+
+
 def estimated(model):
     (program,) = ipu_tf.estimate(model, batch_size=16).programs
     return program.device
 
 
 class TestPipelines:
-    def test_the_cut_is_better_than_the_even_one(self, strategy):
-        decision, _ = within(strategy, replicas=1)
+    def test_the_cut_is_better_than_the_even_one(self, pipelined):
+        decision = pipelined
         check(decision)
         assert decision.program.cycles < decision.even.cycles
         assert decision.stages == tuple(sorted(decision.stages))
@@ -179,8 +199,8 @@ class TestDataParallelism:
 
 
 class TestReasons:
-    def test_the_reason_names_what_was_chosen_and_what_comes_next(self, strategy):
-        decision, _ = within(strategy)
+    def test_the_reason_names_what_was_chosen_and_what_comes_next(self, unbound):
+        decision, _ = unbound
         assert decision.reason.startswith(
             "Model 'mlp': 4 x 1 IPUs, the whole model on each, 64 micro-batches an update: "
         )
@@ -188,15 +208,15 @@ class TestReasons:
         assert "Next is 2 x 2 IPUs, balanced split, " in decision.reason
         assert "more cycles a sample." in decision.reason
 
-    def test_a_pipeline_says_where_stages_begin_and_what_limits(self, strategy):
-        decision, _ = within(strategy, replicas=1)
+    def test_a_pipeline_says_where_stages_begin_and_what_limits(self, pipelined):
+        decision = pipelined
         limit = decision.program.limiting_stage.index
         assert f"Stage {limit} limits it; bubble" in decision.reason
         assert re.search(r"Stages begin at mlp/dense\w*, mlp/dense_\w+, ", decision.reason)
         assert "The best even split is 1 x 4 IPUs, even split" in decision.reason
 
-    def test_every_candidate_has_a_row(self, strategy):
-        decision, _ = within(strategy)
+    def test_every_candidate_has_a_row(self, unbound):
+        decision, _ = unbound
         with rendering(Rendering(width=300)):
             _, _, table = str(decision).partition("\n\n")
         header, *rows = table.split("\n")
@@ -221,8 +241,8 @@ class TestReasons:
         decision, _ = within(strategy, 2)
         assert "Note: the device has 4 IPUs: set `auto_select_ipus` to 2" in decision.reason
 
-    def test_nothing_is_left_in_the_report(self, strategy):
-        _, model = within(strategy, 2)
+    def test_nothing_is_left_in_the_report(self, unbound):
+        _, model = unbound
         assert model.distribute_strategy.report().programs == ()
 
 

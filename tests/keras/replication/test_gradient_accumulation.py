@@ -1,5 +1,7 @@
 """Gradient accumulation: its options, its dtypes, loss scaling, and what it refuses."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -35,6 +37,7 @@ def fit(model, micro_batches=2 * G, **kwargs):
     return model.fit(data, shuffle=False, verbose=0, **kwargs)
 
 
+@functools.cache
 def stock_after(factor=1.0, updates=2, build=sequential, optimizer=None):
     keras.utils.set_random_seed(7)
     stock = compile_model(
