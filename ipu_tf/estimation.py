@@ -17,9 +17,9 @@ from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.data.input_shapes import Shapes
+from ipu_tf.keras.loop.step_checks import check_step
 from ipu_tf.keras.options import GradientAccumulationOptions
-from ipu_tf.keras.pipeline.extension import PipelineExtensions
-from ipu_tf.keras.steps.own_steps import OwnSteps
+from ipu_tf.keras.pipeline.model_pipeline import accumulation_of_model
 from ipu_tf.keras.steps.step_tracing import (
     check_batch_axis,
     check_batch_size,
@@ -28,6 +28,7 @@ from ipu_tf.keras.steps.step_tracing import (
     training_data,
 )
 from ipu_tf.keras.steps.training_steps import DeviceStep
+from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.profile.report import Report
 from ipu_tf.runtime import deployments, device_programs
 from ipu_tf.runtime.untouched import untouched_variables
@@ -103,8 +104,8 @@ def estimate(
             stack.enter_context(untouched_variables())
             made = _made(model)
             function = "train_step" if training else "predict_step"
-            if isinstance(made, OwnSteps):
-                made._check_step(function)
+            if isinstance(made, StatefulModel):
+                check_step(made, function)
             specs_of = functools.partial(
                 step_specs.input_specs, made, batched=batched, shapes=input_shapes
             )
@@ -197,8 +198,8 @@ def _made(model: Any) -> keras.Model:
 
 def _accumulation(model: keras.Model) -> GradientAccumulationOptions:
     """Returns how training accumulates gradients."""
-    if isinstance(model, PipelineExtensions):
-        return model._accumulation()
+    if isinstance(model, StatefulModel):
+        return accumulation_of_model(model)
     return GradientAccumulationOptions()
 
 

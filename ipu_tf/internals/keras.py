@@ -128,6 +128,18 @@ def build_for_training(model: keras.Model, batch: Any) -> None:
     model._symbolic_build(data_batch=batch)
 
 
+def build_missing_parts(model: keras.Model, batch: Any) -> None:
+    """Builds what `fit` would build of a model for a batch, unless it is built already.
+
+    No public method builds loss and metrics. Relies on `Trainer._maybe_symbolic_build`.
+
+    Args:
+        model: A model.
+        batch: A structure of data or of its specs.
+    """
+    model._maybe_symbolic_build(data_batch=batch)
+
+
 def element_spec_of(epoch_iterator: Any) -> Any:
     """Returns the specification of the batches of the iterator that `fit` reads.
 

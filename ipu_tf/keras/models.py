@@ -3,7 +3,7 @@
 Inside `IPUStrategy.scope()` Keras models become these; scripts may also use them by name.
 A model whose strategy is not an `IPUStrategy` behaves as the stock class does.
 
-`IPUTrainer` holds the IPU's additions to Keras' training loop.
+`KerasHooks` has what Keras calls on them; `TrainingState` holds their options.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import keras
 
 from ipu_tf.internals.keras import KerasFunctional, all_layers_of, is_functional_call
 from ipu_tf.keras.identity import KerasIdentity, add_functional_base
-from ipu_tf.keras.loop.training import IPUTrainer
+from ipu_tf.keras.keras_hooks import KerasHooks
+from ipu_tf.keras.pipeline.model_pipeline import check_recorded_stages, remove_assigned_stages
 from ipu_tf.keras.steps.scoped_steps import in_own_scope
 
 _BUILDING_SEQUENTIAL: ContextVar[bool] = ContextVar("ipu_tf.keras.models", default=False)
 """Whether a functional model that is made is the graph of a Sequential."""
 
 
-class Model(KerasIdentity, IPUTrainer):
+class Model(KerasIdentity, KerasHooks):
     """A `keras.Model` that trains on the IPU of the strategy in whose scope it was made.
 
     Use it as `keras.Model`: `Model(inputs, outputs)` is a functional model, and subclasses
@@ -55,7 +56,7 @@ class Functional(Model, KerasFunctional):
     def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
         KerasFunctional.__init__(self, inputs, outputs, name=name, **kwargs)
         if not _BUILDING_SEQUENTIAL.get():
-            self._check_recorded_stages()
+            check_recorded_stages(self)
 
     def _run_through_graph(
         self,
@@ -106,12 +107,12 @@ class Sequential(Model, keras.Sequential):
 
     def add(self, layer: Any, rebuild: bool = True) -> None:
         """See `keras.Sequential.add`; drops assigned stages."""
-        self._drop_set_stages()
+        remove_assigned_stages(self)
         super().add(layer, rebuild)
 
     def pop(self, rebuild: bool = True) -> keras.Layer:
         """See `keras.Sequential.pop`; drops assigned stages."""
-        self._drop_set_stages()
+        remove_assigned_stages(self)
         return super().pop(rebuild)
 
 

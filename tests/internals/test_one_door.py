@@ -11,16 +11,6 @@ PRIVATE_PACKAGES = ("tensorflow.python", "tensorflow.core", "tensorflow.compiler
 ACCESSORS = ("getattr", "setattr", "hasattr", "delattr")
 PUBLIC_OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
-# These read private attributes of our own models in other modules, which have no public names yet.
-# Whoever makes one of them clean takes it off the list.
-NOT_YET = {
-    "estimation.py",
-    "keras/pipeline/auto_pipeline.py",
-    "keras/pipeline/device_pipeline.py",
-    "keras/saving/saved_options.py",
-    "keras/steps/step_tracing.py",
-}
-
 
 def modules():
     """The modules outside of the door, by their paths in the package."""
@@ -92,7 +82,7 @@ def test_private_modules_are_imported_by_the_door_alone():
 
 def test_private_attributes_are_used_by_the_door_alone():
     found = {path: private_attributes(text) for path, text in modules().items()}
-    assert {path: uses for path, uses in found.items() if uses and path not in NOT_YET} == {}
+    assert {path: uses for path, uses in found.items() if uses} == {}
 
 
 def test_private_attributes_of_foreign_base_classes_are_used_by_the_door_alone():
@@ -100,11 +90,6 @@ def test_private_attributes_of_foreign_base_classes_are_used_by_the_door_alone()
     known = set().union(*(attributes_of_classes(ast.parse(text)) for text in texts.values()))
     found = {path: inherited_attributes(text, known) for path, text in texts.items()}
     assert {path: uses for path, uses in found.items() if uses} == {}
-
-
-def test_the_list_of_what_is_not_yet_clean_is_as_short_as_it_can_be():
-    texts = modules()
-    assert [path for path in sorted(NOT_YET) if not private_attributes(texts[path])] == []
 
 
 @pytest.mark.parametrize("name", ["tensorflow.py", "keras.py"])

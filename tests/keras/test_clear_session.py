@@ -108,7 +108,8 @@ def test_the_options_in_h5_files_are_read_after_clearing(strategy, tmp_path):
         model.set_asynchronous_callbacks(True)
         model.save(tmp_path / "model.h5")
         keras.utils.clear_session()
-        assert keras.models.load_model(tmp_path / "model.h5")._asynchronous_callbacks
+        loaded = keras.models.load_model(tmp_path / "model.h5")
+        assert loaded.ipu_training_state.asynchronous_callbacks
 
 
 def test_custom_objects_are_those_from_before_once_the_scope_is_left(strategy):

@@ -7,6 +7,7 @@ import pytest
 
 from ipu_tf import IPUStrategy, zoo
 from ipu_tf.keras.layers import RecomputationCheckpoint
+from ipu_tf.keras.pipeline.model_pipeline import pipeline_of_model
 from ipu_tf.zoo.stage_placement import chain
 from tests.zoo import tiny
 
@@ -42,7 +43,7 @@ def test_a_head_that_reads_the_embeddings_is_on_their_ipu(strategy):
     model = zoo.pipelined("gpt2", zoo.StagePlacement(stages=("1",)), micro_batches=8, **TEXT)
     stages = {one.layer.name: one.pipeline_stage for one in model.get_pipeline_stage_assignment()}
     assert (stages["0_attention"], stages["1_attention"], stages["head_norm"]) == (0, 1, 2)
-    assert model._pipeline().ipus == (0, 1, 0)
+    assert pipeline_of_model(model).ipus == (0, 1, 0)
 
 
 @pytest.mark.usefixtures("strategy")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import keras
 
 from ipu_tf.keras.data.lengths import positive_integer
 from ipu_tf.keras.options import (
@@ -15,25 +14,27 @@ from ipu_tf.keras.options import (
     ReplicatedMetricReductionMethod,
     ReplicationOptions,
 )
+from ipu_tf.keras.pipeline import stages as stage_rules
+from ipu_tf.keras.pipeline import summary
+from ipu_tf.keras.pipeline.model_pipeline import (
+    assign_stages,
+    layer_graph,
+    pipeline_of_model,
+    remove_stages,
+)
+from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
+from ipu_tf.keras.training_state import StatefulModel
 
 __all__ = ["IPUExtensions", "ReplicatedMetricReductionMethod"]
 
 
-class IPUExtensions(keras.Model):
-    """Options of the training loop; each is a frozen value that its setter replaces.
+class IPUExtensions(StatefulModel):
+    """Sets the options of a model's training loop, and assigns its layers to pipeline stages.
 
-    A change of an option drops the model's functions, which are made again when needed.
+    Stages come from `PipelineStage` scopes until they are set or reset here.
     """
 
-    train_function: Callable[[Any], Any] | None
-    test_function: Callable[[Any], Any] | None
-    predict_function: Callable[[list[Any]], Any] | None
     _steps_per_execution = 1
-    _gradient_accumulation_options = GradientAccumulationOptions()
-    _replication_options = ReplicationOptions()
-    _infeed_options = InfeedOptions()
-    _outfeed_options = OutfeedOptions()
-    _asynchronous_callbacks = False
 
     @property
     def steps_per_execution(self) -> int:
@@ -77,12 +78,12 @@ class IPUExtensions(keras.Model):
             ValueError: An argument is out of its range, or belongs to another method.
         """
         del use_v2_gradient_accumulation_optimizer
-        self._gradient_accumulation_options = GradientAccumulationOptions.of(
+        options = GradientAccumulationOptions.of(
             gradient_accumulation_steps_per_replica,
             gradient_accumulation_reduction_method,
             gradient_accumulation_optimizer_kwargs,
         )
-        self._drop_functions()
+        self._replace_in_state(accumulation=options)
 
     def set_replication_options(self, replicated_metric_reduction_method: Any = "NONE") -> None:
         """Sets how the logs combine the values of several replicas.
@@ -95,8 +96,7 @@ class IPUExtensions(keras.Model):
             ValueError: There is no such method.
         """
         method = ReplicatedMetricReductionMethod.parse(replicated_metric_reduction_method)
-        self._replication_options = ReplicationOptions(metric_reduction=method)
-        self._drop_functions()
+        self._replace_in_state(replication=ReplicationOptions(metric_reduction=method))
 
     def set_asynchronous_callbacks(self, asynchronous: bool = False) -> None:
         """Sets whether callbacks are called once a step instead of once an execution.
@@ -113,8 +113,7 @@ class IPUExtensions(keras.Model):
         """
         if not isinstance(asynchronous, bool):
             raise TypeError(f"`asynchronous` must be True or False. Received: {asynchronous!r}.")
-        self._asynchronous_callbacks = asynchronous
-        self._drop_functions()
+        self._replace_in_state(asynchronous_callbacks=asynchronous)
 
     def set_infeed_queue_options(self, **kwargs: Any) -> None:
         """Sets the options of the transfer of data to the device.
@@ -127,8 +126,7 @@ class IPUExtensions(keras.Model):
             TypeError: There is no such option.
             ValueError: An option is out of its range, or Keras itself sets it.
         """
-        self._infeed_options = InfeedOptions.of(kwargs)
-        self._drop_functions()
+        self._replace_in_state(infeed=InfeedOptions.of(kwargs))
 
     def set_outfeed_queue_options(self, **kwargs: Any) -> None:
         """Sets the options of the transfer of results from the device.
@@ -140,9 +138,98 @@ class IPUExtensions(keras.Model):
             TypeError: There is no such option.
             ValueError: An option is out of its range, or Keras itself sets it.
         """
-        self._outfeed_options = OutfeedOptions.of(kwargs)
-        self._drop_functions()
+        self._replace_in_state(outfeed=OutfeedOptions.of(kwargs))
 
-    def _drop_functions(self) -> None:
-        """Drops the functions of the training loop; they are made again when needed."""
-        self.train_function = self.test_function = self.predict_function = None
+    def set_pipelining_options(
+        self,
+        gradient_accumulation_steps_per_replica: int | None = None,
+        device_mapping: list[int] | None = None,
+        accumulate_outfeed: bool | None = None,
+        gradient_accumulation_reduction_method: Any = "sum",
+        **pipelining_kwargs: Any,
+    ) -> None:
+        """Sets how the stages of the model run as a pipeline.
+
+        Args:
+            gradient_accumulation_steps_per_replica: Micro-batches of a weight update on each
+                replica. Training needs it; `steps_per_execution` is a multiple of it.
+            device_mapping: IPU of each stage; by default stage i is on IPU i.
+            accumulate_outfeed: Whether metrics come once a weight update instead of once a
+                micro-batch; both cover all micro-batches so far.
+            gradient_accumulation_reduction_method: A `GradientAccumulationReductionMethod` or
+                its name: "sum", "mean" or "running_mean".
+            **pipelining_kwargs: The further options of `PipeliningOptions`, such as
+                `pipeline_schedule` and `recomputation_mode`.
+
+        Raises:
+            NotImplementedError: An option is not supported.
+            TypeError: There is no such option, or it is of another type.
+            ValueError: An argument is out of its range, or belongs to another method.
+        """
+        options = PipeliningOptions.of(
+            gradient_accumulation_steps_per_replica,
+            device_mapping,
+            accumulate_outfeed,
+            gradient_accumulation_reduction_method,
+            pipelining_kwargs,
+        )
+        self._replace_in_state(pipelining=options)
+
+    def get_pipeline_stage_assignment(self) -> list[Any]:
+        """Returns the stage assignment of every layer, None for a layer without a stage.
+
+        Returns:
+            For a Sequential one per layer, otherwise one per call of a layer, in post-order. They
+            are copies: pass them to `set_pipeline_stage_assignment` to apply changes.
+
+        Raises:
+            RuntimeError: The model is not built, or its layers changed since stages were set.
+            ValueError: The layers of a subclassed model cannot be seen.
+        """
+        graph = layer_graph(self)
+        return stage_rules.assignments_of(graph, self.ipu_training_state.stages_of(graph))
+
+    def set_pipeline_stage_assignment(self, pipeline_stage_assignment: list[Any]) -> None:
+        """Assigns a pipeline stage to every layer.
+
+        Args:
+            pipeline_stage_assignment: The result of `get_pipeline_stage_assignment`, with stages
+                set; for a Sequential also a list of the stage numbers of its layers.
+
+        Raises:
+            RuntimeError: The model is not built.
+            ValueError: The assignment does not fit the model, or data would flow backwards.
+        """
+        graph = layer_graph(self)
+        stages = stage_rules.stages_of(graph, pipeline_stage_assignment)
+        assign_stages(self, graph, stages)
+
+    def reset_pipeline_stage_assignment(self) -> None:
+        """Removes the stages of all layers: the model is no longer pipelined."""
+        remove_stages(self)
+
+    def print_pipeline_stage_assignment_summary(
+        self, line_length: int | None = None, print_fn: Callable[[str], Any] | None = None
+    ) -> None:
+        """Prints the stage of every layer as a table.
+
+        Args:
+            line_length: Characters of a line.
+            print_fn: Takes each line; `print` by default.
+        """
+        assignments = self.get_pipeline_stage_assignment()
+        for line in summary.lines(self, assignments, line_length):
+            (print_fn or print)(line)
+
+    def pipeline_stages(self) -> Mapping[str, int]:
+        """Returns the stage of each layer by its path, empty for a model without stages.
+
+        A path includes all layers below it. A layer that is called in several stages belongs to
+        the first of them; these stages share an IPU.
+        """
+        pipeline = pipeline_of_model(self)
+        return {} if pipeline is None else pipeline.stage_of_layers
+
+    def _replace_in_state(self, **options: Any) -> None:
+        """Replaces the training state by one with other options."""
+        self.ipu_training_state = dataclasses.replace(self.ipu_training_state, **options)

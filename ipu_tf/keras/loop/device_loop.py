@@ -12,7 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.keras.replication.replicas import Replicas, Step
+from ipu_tf.keras.replication.replicas import Replicas
+from ipu_tf.keras.steps.device_function import Step
 from ipu_tf.keras.steps.training_steps import TrainingSteps
 
 Read = Callable[[tf.Tensor], Any]

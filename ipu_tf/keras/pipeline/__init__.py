@@ -14,8 +14,9 @@ from ipu_tf.keras.pipeline.assignments import (
     SequentialLayerPipelineStageAssignment,
     SequentialNestedModelPipelineStageAssignment,
 )
-from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.keras.pipeline.model_pipeline import pipeline_of_model
 from ipu_tf.keras.pipeline.scope import PipelineStage
+from ipu_tf.keras.training_state import StatefulModel
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",
@@ -40,4 +41,5 @@ def stage_of_layers(model: keras.Model) -> Mapping[str, int]:
         RuntimeError: A stage has no layer.
         ValueError: A layer has no stage, or the options of the pipeline do not fit its stages.
     """
-    return model.pipeline_stages() if isinstance(model, PipelineExtensions) else {}
+    pipeline = pipeline_of_model(model) if isinstance(model, StatefulModel) else None
+    return {} if pipeline is None else pipeline.stage_of_layers

@@ -22,10 +22,11 @@ from ipu_tf.config.resolve import resolve
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline import reasons
 from ipu_tf.keras.pipeline.device_pipeline import offload_of, offload_without_stages
-from ipu_tf.keras.pipeline.extension import PipelineExtensions
 from ipu_tf.keras.pipeline.layer_graph import Invocation
+from ipu_tf.keras.pipeline.model_pipeline import assign_stages, layer_graph, remove_stages
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.steps.step_tracing import trace_training
+from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.ops.pipelining_ops import SCHEDULES, RecomputationMode
 
 
@@ -132,7 +133,7 @@ def auto_pipeline(
         >>> decision = ipu_tf.keras.auto_pipeline(model, 4, batch_size=8)
         >>> print(decision)
     """
-    if not isinstance(model, PipelineExtensions):
+    if not isinstance(model, StatefulModel):
         raise TypeError(
             "`auto_pipeline` takes a Keras model that was made in the scope of an IPUStrategy. "
             f"Received: {type(model).__name__}."
@@ -146,7 +147,7 @@ def auto_pipeline(
         schedules=_schedules(schedules),
         recompute=_recompute(recompute, device),
     )
-    calls, keeps = model._layer_graph().layer_invocations, accumulation_to_keep(model)
+    calls, keeps = layer_graph(model).layer_invocations, accumulation_to_keep(model)
     notes: list[str] = []
 
     def trace(micro_batches: int) -> TracedStep:
@@ -160,7 +161,7 @@ def auto_pipeline(
         model.name,
         [_layer_call(call) for call in calls],
         trace,
-        offload=offload_of(_with_accumulation(model._pipelining_options, keeps)),
+        offload=offload_of(_with_accumulation(model.ipu_training_state.pipelining, keeps)),
         offload_whole=offload_without_stages(keeps),
     ).run(bounds)
     if found is None:
@@ -252,7 +253,7 @@ def _recompute(wanted: bool | None, device: DeviceConfiguration) -> tuple[bool, 
     return (True,)
 
 
-def _about_device(model: PipelineExtensions, num_ipus: int) -> tuple[str, ...]:
+def _about_device(model: StatefulModel, num_ipus: int) -> tuple[str, ...]:
     """Returns a note where the model's device has another number of IPUs."""
     device = model.distribute_strategy.extended.worker_devices[0]
     ipus = utils.get_num_of_ipus_in_device(device)
@@ -264,24 +265,26 @@ def _about_device(model: PipelineExtensions, num_ipus: int) -> tuple[str, ...]:
     )
 
 
-def _apply(model: PipelineExtensions, chosen: PipelineCandidate) -> None:
+def _apply(model: StatefulModel, chosen: PipelineCandidate) -> None:
     """Sets the chosen stages and options of a model; its other options stay."""
     options = chosen.options
     accumulation = dataclasses.replace(
         accumulation_to_keep(model), steps_per_replica=options.micro_batches
     )
+    state = model.ipu_training_state
     if chosen.split == "whole":
-        model.reset_pipeline_stage_assignment()
-        model._gradient_accumulation_options = accumulation
+        model.ipu_training_state = dataclasses.replace(state, accumulation=accumulation)
+        remove_stages(model)
         return
     mode = RecomputationMode.RecomputeAndBackpropagateInterleaved
-    model._pipelining_options = dataclasses.replace(
-        _with_accumulation(model._pipelining_options, accumulation),
+    pipelining = dataclasses.replace(
+        _with_accumulation(state.pipelining, accumulation),
         device_mapping=None,
         pipeline_schedule=SCHEDULES[options.schedule],
         recomputation_mode=mode if options.recompute else RecomputationMode.Auto,
     )
-    model._keep_stages(model._layer_graph(), chosen.stages)
+    model.ipu_training_state = dataclasses.replace(state, pipelining=pipelining)
+    assign_stages(model, layer_graph(model), chosen.stages)
 
 
 def _with_accumulation(
@@ -298,17 +301,17 @@ def _with_accumulation(
     )
 
 
-def accumulation_to_keep(model: PipelineExtensions) -> GradientAccumulationOptions:
+def accumulation_to_keep(model: StatefulModel) -> GradientAccumulationOptions:
     """Returns the model's accumulation options: its pipeline's if it may be pipelined or has no
     others, so that the numbers of training do not depend on the choice."""
-    alone = model._gradient_accumulation_options
-    if model._may_be_pipelined() or alone == GradientAccumulationOptions():
-        return model._pipelining_options.accumulation
-    return alone
+    state = model.ipu_training_state
+    if state.may_pipeline(model) or state.accumulation == GradientAccumulationOptions():
+        return state.pipelining.accumulation
+    return state.accumulation
 
 
 def _reason(
-    model: PipelineExtensions,
+    model: StatefulModel,
     found: SearchResult,
     calls: Sequence[Invocation],
     notes: Sequence[str],

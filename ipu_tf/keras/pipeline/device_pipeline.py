@@ -5,15 +5,20 @@ from __future__ import annotations
 from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Deployment, Offload, with_short_paths
 from ipu_tf.config import device_configuration
 from ipu_tf.keras.options import GradientAccumulationOptions
-from ipu_tf.keras.pipeline.extension import PipelineExtensions
+from ipu_tf.keras.pipeline.model_pipeline import (
+    accumulation_of_model,
+    pipeline_of_model,
+    replicas_on_device,
+)
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
+from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name
 from ipu_tf.runtime import deployments
 from ipu_tf.strategy import IPUStrategy
 
 
 @deployments.register
-def device_pipeline(model: PipelineExtensions, function: str) -> Deployment | None:
+def device_pipeline(model: StatefulModel, function: str) -> Deployment | None:
     """Returns how a step of a model runs on its IPUs, None for a single batch on one IPU.
 
     A model without stages is a pipeline of one stage if it accumulates gradients or has replicas.
@@ -27,7 +32,7 @@ def device_pipeline(model: PipelineExtensions, function: str) -> Deployment | No
     """
     if not isinstance(model.distribute_strategy, IPUStrategy):
         return None
-    pipeline = model._pipeline()
+    pipeline = pipeline_of_model(model)
     training = function == "train_step"
     if pipeline is None:
         return _one_stage(model, training=training)
@@ -40,7 +45,7 @@ def device_pipeline(model: PipelineExtensions, function: str) -> Deployment | No
         micro_batches=steps or 1,
         recompute=options.recomputation_mode is not RecomputationMode.Auto
         or device_configuration().allow_recompute,
-        replicas=model._replication_factor(),
+        replicas=replicas_on_device(model),
         offload=offload_of(options),
     )
 
@@ -69,13 +74,13 @@ def offload_without_stages(options: GradientAccumulationOptions) -> Offload:
     )
 
 
-def _one_stage(model: PipelineExtensions, *, training: bool) -> Deployment | None:
+def _one_stage(model: StatefulModel, *, training: bool) -> Deployment | None:
     """Returns how a step of a model without stages runs, None for a single batch on one IPU."""
-    accumulation = model._accumulation() if training else GradientAccumulationOptions()
+    accumulation = accumulation_of_model(model) if training else GradientAccumulationOptions()
     options = Deployment(
         stage_of_layers={model.name: 0},
         micro_batches=accumulation.steps_per_replica,
-        replicas=model._replication_factor(),
+        replicas=replicas_on_device(model),
         offload=offload_without_stages(accumulation),
     )
     alone = options.micro_batches == options.replicas == 1

@@ -45,6 +45,24 @@ def call_graph(model: keras.Model, seen: Any, known: CallGraph | None) -> CallGr
     return CallGraph(inputs=inputs, graph=graph)
 
 
+class LayerCalls:
+    """The layer graph of a subclassed model, found again only for other inputs.
+
+    Attributes:
+        seen_inputs: Shapes and types of the last inputs that the model was built for, None where
+            only shapes are known.
+    """
+
+    def __init__(self) -> None:
+        self.seen_inputs: Any = None
+        self._known: CallGraph | None = None
+
+    def graph(self, model: keras.Model) -> LayerGraph:
+        """Returns the layer graph of the built subclassed model; see `call_graph`."""
+        self._known = call_graph(model, self.seen_inputs, self._known)
+        return self._known.graph
+
+
 def has_tensors(structure: Any) -> bool:
     """Returns whether there are symbolic tensors in a structure."""
     return any(isinstance(leaf, keras.KerasTensor) for leaf in keras.tree.flatten(structure))

@@ -1,23 +1,12 @@
-"""The program that a model runs on the device in a step, and the model's replication.
-
-The steps of evaluation and prediction, and that of training without accumulation and replicas,
-are methods of the model: those of `scoped_steps`, or of the user's class (`own_steps`).
-`training_steps` has the other steps of training.
-"""
+"""The replication of a model: the number of replicas, their groups, and the state of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import keras
-import tensorflow as tf
 
 from ipu_tf.keras.replication.replica_state import ReplicaState, seed_states
-
-Step = Callable[..., Any]
-"""A batch of data to the logs of a step, or to the predictions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +56,3 @@ def replicas_of(model: keras.Model, count: int, group: int) -> Replicas:
         group_state=ReplicaState(state, seed_states(model), groups) if groups > 1 else None,
         metrics=ReplicaState(metrics, (), count),
     )
-
-
-def run_with(strategy: tf.distribute.Strategy, step: Step) -> Step:
-    """Returns a function that runs `step` on a batch as a program of the device."""
-
-    @tf.autograph.experimental.do_not_convert
-    def run_step(batch: Any) -> Any:
-        return strategy.run(step, args=(batch,))
-
-    return run_step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -17,40 +17,42 @@ from ipu_tf.keras.options import (
     ReplicatedMetricReductionMethod,
     ReplicationOptions,
 )
-from ipu_tf.keras.pipeline.extension import NO_STAGES, PipelineExtensions
+from ipu_tf.keras.pipeline.model_pipeline import assign_stages, layer_graph, remove_stages
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
+from ipu_tf.keras.training_state import NO_STAGES, StatefulModel, TrainingState
 
 _ACCUMULATION = ("steps_per_replica", "reduction_method")
 _PIPELINING = (*_ACCUMULATION, "device_mapping", "accumulate_outfeed")
 
 
-def options_of(model: PipelineExtensions) -> dict[str, Any]:
+def options_of(model: StatefulModel) -> dict[str, Any]:
     """Returns the options of a model that files keep, as plain values by name, without defaults.
 
     Args:
         model: The model.
     """
+    state = model.ipu_training_state
     kept = {
-        "gradient_accumulation": _changed(model._gradient_accumulation_options, _ACCUMULATION),
-        "pipelining": _changed(model._pipelining_options, _PIPELINING),
-        "replication": _changed(model._replication_options),
-        "infeed": _changed(model._infeed_options),
-        "outfeed": _changed(model._outfeed_options),
-        "asynchronous_callbacks": model._asynchronous_callbacks,
+        "gradient_accumulation": _changed(state.accumulation, _ACCUMULATION),
+        "pipelining": _changed(state.pipelining, _PIPELINING),
+        "replication": _changed(state.replication),
+        "infeed": _changed(state.infeed),
+        "outfeed": _changed(state.outfeed),
+        "asynchronous_callbacks": state.asynchronous_callbacks,
         "pipeline_stages": _stages(model),
     }
     return {name: value for name, value in kept.items() if value or value == []}
 
 
-def unkept_options(model: PipelineExtensions) -> tuple[str, ...]:
-    """Returns the names of the options of a model that are set but that files do not keep."""
+def unkept_options(state: TrainingState) -> tuple[str, ...]:
+    """Returns the names of the options of a state that are set but that files do not keep."""
     return (
-        *_unkept(model._gradient_accumulation_options, _ACCUMULATION),
-        *_unkept(model._pipelining_options, _PIPELINING),
+        *_unkept(state.accumulation, _ACCUMULATION),
+        *_unkept(state.pipelining, _PIPELINING),
     )
 
 
-def set_options(model: PipelineExtensions, options: Mapping[str, Any]) -> None:
+def set_options(model: StatefulModel, options: Mapping[str, Any]) -> None:
     """Sets the options of a loaded model.
 
     Args:
@@ -60,26 +62,33 @@ def set_options(model: PipelineExtensions, options: Mapping[str, Any]) -> None:
     Raises:
         ValueError: The stages do not match the model's layers.
     """
-    if "gradient_accumulation" in options:
-        model._gradient_accumulation_options = GradientAccumulationOptions(
-            **_accumulation(options["gradient_accumulation"])
-        )
-    if "pipelining" in options:
-        given = _accumulation(options["pipelining"])
-        mapping = given.pop("device_mapping", None)
-        model._pipelining_options = PipeliningOptions(
-            **given, device_mapping=None if mapping is None else tuple(mapping)
-        )
-    if "replication" in options:
-        method = ReplicatedMetricReductionMethod.parse(options["replication"]["metric_reduction"])
-        model._replication_options = ReplicationOptions(metric_reduction=method)
-    if "infeed" in options:
-        model._infeed_options = InfeedOptions.of(options["infeed"])
-    if "outfeed" in options:
-        model._outfeed_options = OutfeedOptions.of(options["outfeed"])
-    model._asynchronous_callbacks = options.get("asynchronous_callbacks", False)
+    model.ipu_training_state = _with_options(model.ipu_training_state, options)
     if "pipeline_stages" in options:
         _set_stages(model, tuple(options["pipeline_stages"]))
+
+
+def _with_options(state: TrainingState, options: Mapping[str, Any]) -> TrainingState:
+    """Returns a state with the options of a file; the others stay."""
+    read: dict[str, Callable[[Any], Any]] = {
+        "gradient_accumulation": lambda kept: GradientAccumulationOptions(**_accumulation(kept)),
+        "pipelining": _pipelining,
+        "replication": lambda kept: ReplicationOptions(
+            metric_reduction=ReplicatedMetricReductionMethod.parse(kept["metric_reduction"])
+        ),
+        "infeed": InfeedOptions.of,
+        "outfeed": OutfeedOptions.of,
+    }
+    fields = {name: of(options[name]) for name, of in read.items() if name in options}
+    if "gradient_accumulation" in fields:
+        fields["accumulation"] = fields.pop("gradient_accumulation")
+    asynchronous = options.get("asynchronous_callbacks", False)
+    return dataclasses.replace(state, **fields, asynchronous_callbacks=asynchronous)
+
+
+def _pipelining(options: Mapping[str, Any]) -> PipeliningOptions:
+    given = _accumulation(options)
+    mapping = given.pop("device_mapping", None)
+    return PipeliningOptions(**given, device_mapping=None if mapping is None else tuple(mapping))
 
 
 def _changed(options: Any, names: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -108,30 +117,32 @@ def _accumulation(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _stages(model: PipelineExtensions) -> list[int | None] | None:
+def _stages(model: StatefulModel) -> list[int | None] | None:
     """Returns the stages of a model's layers, in order; None if there are none to keep.
 
     The list is empty if the stages were reset. The stages of `PipelineStage` scopes in a
     subclass are in its code.
     """
-    if model._set_stages == NO_STAGES:
+    state = model.ipu_training_state
+    assigned = state.assigned_stages
+    if assigned == NO_STAGES:
         return []
     of_layers = isinstance(model, keras.Sequential | KerasFunctional)
-    if not model._may_be_pipelined() or not (model._set_stages is not None or of_layers):
+    if not state.may_pipeline(model) or not (assigned is not None or of_layers):
         return None
-    stages = model._stages(model._layer_graph())
+    stages = state.stages_of(layer_graph(model))
     return None if all(stage is None for stage in stages) else list(stages)
 
 
-def _set_stages(model: PipelineExtensions, stages: tuple[int | None, ...]) -> None:
+def _set_stages(model: StatefulModel, stages: tuple[int | None, ...]) -> None:
     if not stages:
-        model.reset_pipeline_stage_assignment()
+        remove_stages(model)
         return
-    graph = model._layer_graph()
+    graph = layer_graph(model)
     if len(graph.layer_invocations) != len(stages):
         raise ValueError(
             f"The pipeline stages of model '{model.name}' cannot be loaded: the file has stages "
             f"of {len(stages)} layers. Received: a model of {len(graph.layer_invocations)} layers. "
             "Load it with the class that it was saved with."
         )
-    model._keep_stages(graph, stages)
+    assign_stages(model, graph, stages)

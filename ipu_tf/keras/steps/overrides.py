@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import keras
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _SWITCH_OFF = (
     "To use the function of the model, set `enable_keras_extensions=False` when the strategy is "
@@ -13,33 +16,40 @@ _SWITCH_OFF = (
 )
 
 
-def is_overridden(model: keras.Model, loop: type[keras.Model], name: str) -> bool:
+_OF_LOOP: set[Any] = {inspect.getattr_static(keras.Model, "predict_step")}
+"""What the IPU's loop runs unless a model overrides it; the step of prediction is Keras' own."""
+
+
+def of_loop(function: Function) -> Function:
+    """Marks a function as the IPU loop's own: a model with another one overrides it."""
+    _OF_LOOP.add(function)
+    return function
+
+
+def is_overridden(model: keras.Model, name: str) -> bool:
     """Returns whether a model, its class or a user's base class defines its own function.
 
     Args:
         model: The model.
-        loop: The class that defines the IPU's functions.
-        name: Name of the function.
+        name: Name of a method of Keras' training loop.
     """
-    expected = inspect.getattr_static(loop, name)
-    return name in vars(model) or inspect.getattr_static(type(model), name) is not expected
+    if name in vars(model):
+        return True
+    return inspect.getattr_static(type(model), name) not in _OF_LOOP
 
 
-def check_not_overridden(
-    model: keras.Model, loop: type[keras.Model], name: str, *, why: str
-) -> None:
+def check_not_overridden(model: keras.Model, name: str, *, why: str) -> None:
     """Checks that Keras or the IPU defines a function of the training loop.
 
     Args:
         model: The model.
-        loop: The class that defines the IPU's functions.
         name: The function that is about to run.
         why: Sentence with the reason.
 
     Raises:
         RuntimeError: The model defines its own function.
     """
-    if is_overridden(model, loop, name):
+    if is_overridden(model, name):
         raise RuntimeError(
             f"The function `{name}` for the model {model.name} has been overridden. {why} "
             f"{_SWITCH_OFF}"

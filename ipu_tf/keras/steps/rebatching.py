@@ -10,15 +10,16 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compiler.traced_step import TracedStep
-from ipu_tf.keras.pipeline.extension import PipelineExtensions
-from ipu_tf.keras.steps.own_steps import OwnSteps
+from ipu_tf.keras.pipeline.model_pipeline import accumulation_of_model
+from ipu_tf.keras.steps.own_steps import has_own
 from ipu_tf.keras.steps.step_tracing import trace_training
+from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.runtime import rebatching
 
 
 @rebatching.register
 def retracer(
-    model: PipelineExtensions, function: str, batch: Any
+    model: StatefulModel, function: str, batch: Any
 ) -> Callable[[int], TracedStep | None] | None:
     """Returns a function that traces a model's train step for another number of samples.
 
@@ -30,7 +31,7 @@ def retracer(
         function: Name of the step.
         batch: The batch that it was traced for.
     """
-    own = isinstance(model, OwnSteps) and model._has_own("train_step")
+    own = has_own(model, "train_step")
     if function != "train_step" or own or not isinstance(batch, tuple) or len(batch) != 2:
         return None
     alive = weakref.ref(model)
@@ -46,7 +47,7 @@ def retracer(
             batch_size=samples,
             inputs=inputs,
             targets=targets,
-            accumulation=model._accumulation(),
+            accumulation=accumulation_of_model(model),
         )
         return step
 

@@ -17,7 +17,6 @@ import tensorflow as tf
 
 from ipu_tf.internals.keras import compute_loss, loss_tracker_of, takes_training
 from ipu_tf.programs.op_names import LOSS, METRICS
-from ipu_tf.strategy import IPUStrategy
 
 
 def loss_of(model: keras.Model, *, training: bool, **batch: Any) -> tf.Tensor:
@@ -83,33 +82,27 @@ def in_own_scope(operation: Any, call: Callable[..., Any]) -> Callable[..., Any]
     return call_in_scope
 
 
-class ScopedSteps(keras.Model):
-    """The steps of the IPU's loop: Keras' own steps, with scopes."""
-
-    def train_step(self, data: Any) -> Any:
-        """Returns the logs of a training step; see `keras.Model.train_step`."""
-        if not isinstance(self.distribute_strategy, IPUStrategy):
-            return super().train_step(data)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        with tf.GradientTape() as tape:
-            y_pred = self(x, training=True) if takes_training(self) else self(x)
-            batch = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
-            loss = loss_of(self, training=True, **batch)
-            track_loss(self, loss, x)
-            loss = scaled(self, loss)
-        weights = self.trainable_weights
-        if weights:
-            apply_gradients(self, zip(tape.gradient(loss, weights), weights, strict=True))
-        else:
-            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
-        return metrics_of(self, **batch)
-
-    def test_step(self, data: Any) -> Any:
-        """Returns the logs of a step of evaluation; see `keras.Model.test_step`."""
-        if not isinstance(self.distribute_strategy, IPUStrategy):
-            return super().test_step(data)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        y_pred = self(x, training=False) if takes_training(self) else self(x)
+def train_step(model: keras.Model, data: Any) -> Any:
+    """Returns the logs of a training step; see `keras.Model.train_step`."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    with tf.GradientTape() as tape:
+        y_pred = model(x, training=True) if takes_training(model) else model(x)
         batch = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
-        track_loss(self, loss_of(self, training=False, **batch), x)
-        return metrics_of(self, **batch)
+        loss = loss_of(model, training=True, **batch)
+        track_loss(model, loss, x)
+        loss = scaled(model, loss)
+    weights = model.trainable_weights
+    if weights:
+        apply_gradients(model, zip(tape.gradient(loss, weights), weights, strict=True))
+    else:
+        warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+    return metrics_of(model, **batch)
+
+
+def test_step(model: keras.Model, data: Any) -> Any:
+    """Returns the logs of a step of evaluation; see `keras.Model.test_step`."""
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    y_pred = model(x, training=False) if takes_training(model) else model(x)
+    batch = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
+    track_loss(model, loss_of(model, training=False, **batch), x)
+    return metrics_of(model, **batch)

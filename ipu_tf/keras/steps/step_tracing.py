@@ -17,8 +17,9 @@ from ipu_tf.internals.keras import build_for_training
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.steps import overrides
-from ipu_tf.keras.steps.own_steps import OwnSteps, build_by_tracing
+from ipu_tf.keras.steps.own_steps import build_by_tracing, has_own
 from ipu_tf.keras.steps.training_steps import DeviceStep
+from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.runtime import device_programs
 from ipu_tf.runtime.untouched import untouched_variables
 
@@ -43,10 +44,9 @@ def trace_training(
     The model was made in the scope of a strategy. `accumulation` is the model's gradient
     accumulation; the other arguments and errors are those of `estimate`.
     """
-    if isinstance(model, OwnSteps):
+    if isinstance(model, StatefulModel):
         overrides.check_not_overridden(
             model,
-            OwnSteps,
             "train_step",
             why="The stages of a pipeline compute gradients apart, and the weights are updated "
             "once for many micro-batches.",
@@ -131,7 +131,7 @@ def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int 
     A model's own step gets the inputs alone if the model has no `call` to infer the targets from.
     `batch_size` is None where the first axis of outputs does not count samples.
     """
-    own = isinstance(model, OwnSteps) and model._has_own("train_step")
+    own = isinstance(model, StatefulModel) and has_own(model, "train_step")
     if targets is None and own and not overrides.has_call(model):
         build_by_tracing(model, "train_step", specs)
         return specs

@@ -19,8 +19,9 @@ import tensorflow as tf
 from ipu_tf.internals.keras import takes_training
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, GradientAccumulator
-from ipu_tf.keras.replication.replicas import Replicas, run_with
+from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps import scoped_steps
+from ipu_tf.keras.steps.device_function import run_with
 from ipu_tf.runtime import device_programs
 from ipu_tf.runtime.untouched import untouched_variables
 

@@ -445,7 +445,7 @@ def test_layers_behind_tensorflow_functions_cannot_be_seen(strategy):
     with strategy.scope():
         model = WithTensorFlow()
         model(np.zeros((2, 4), "float32"))
-    with pytest.raises(ValueError, match="does not run on symbolic inputs. Use keras.ops and"):
+    with pytest.raises(ValueError, match="does not run on symbolic inputs. In `call`, use"):
         model.get_pipeline_stage_assignment()
     assert stage_of_layers(model) == {}
 

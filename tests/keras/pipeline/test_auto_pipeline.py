@@ -8,6 +8,11 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config
 from ipu_tf.keras import auto_pipeline
+from ipu_tf.keras.pipeline.model_pipeline import (
+    accumulation_of_model,
+    pipeline_of_model,
+    replicas_on_device,
+)
 from ipu_tf.profile.rendering import Rendering, rendering
 
 
@@ -158,9 +163,9 @@ class TestDataParallelism:
         assert decision.replicas == 4
         assert decision.program.all_reduce_cycles > 0
         assert decision.gradient_accumulation_steps == 64
-        assert model._pipeline() is None
-        assert model._accumulation().steps_per_replica == 64
-        assert model._replication_factor() == 4
+        assert pipeline_of_model(model) is None
+        assert accumulation_of_model(model).steps_per_replica == 64
+        assert replicas_on_device(model) == 4
         assert estimated(model).cycles == decision.program.cycles
 
     def test_a_single_micro_batch_needs_no_accumulators(self, strategy):
@@ -183,10 +188,10 @@ class TestDataParallelism:
                 gradient_accumulation_reduction_method="mean", gradient_accumulation_dtype="float32"
             )
             auto_pipeline(model, 4, batch_size=16, replicas=4)
-            assert model._accumulation().reduction_method.name == "MEAN"
-            assert model._accumulation().dtype == "float32"
+            assert accumulation_of_model(model).reduction_method.name == "MEAN"
+            assert accumulation_of_model(model).dtype == "float32"
             auto_pipeline(model, 4, batch_size=16, replicas=2)
-            assert model._accumulation().reduction_method.name == "MEAN"
+            assert accumulation_of_model(model).reduction_method.name == "MEAN"
 
     def test_what_was_set_for_accumulation_holds_in_a_pipeline(self, strategy):
         with strategy.scope():
@@ -195,7 +200,7 @@ class TestDataParallelism:
                 gradient_accumulation_reduction_method="running_mean"
             )
             auto_pipeline(model, 4, batch_size=16, replicas=2)
-        assert model._accumulation().reduction_method.name == "RUNNING_MEAN"
+        assert accumulation_of_model(model).reduction_method.name == "RUNNING_MEAN"
 
 
 class TestReasons:

@@ -187,7 +187,7 @@ def test_stages_in_a_nested_subclass_that_cannot_be_seen_are_an_error(strategy):
     with strategy.scope():
         inputs = keras.Input((FEATURES,))
         x = Hidden(name="hidden")(inputs)
-        expected = "layers of model 'hidden' cannot be assigned .* Use keras.ops and layers in it"
+        expected = "layers of model 'hidden' cannot be assigned .* use layers and keras.ops instead"
         with pytest.raises(ValueError, match=expected):
             keras.Model(inputs, x)
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.keras.pipeline.model_pipeline import pipeline_of_model
 from ipu_tf.ops.pipelining_ops import (
     PipelineSchedule,
     PipelineStageOptions,
@@ -25,7 +26,7 @@ def model(strategy):
 
 def options_after(model, *args, **kwargs):
     model.set_pipelining_options(*args, **kwargs)
-    return model._pipelining_options
+    return model.ipu_training_state.pipelining
 
 
 def test_defaults(model):
@@ -160,14 +161,14 @@ def test_stage_options_are_strings():
 def test_each_stage_has_an_ipu(model):
     model.set_pipelining_options(4, device_mapping=[0, 1, 2])
     with pytest.raises(ValueError, match=r"Each stage must be mapped to an IPU: there are 2 stag"):
-        model._pipeline()
+        pipeline_of_model(model)
 
 
 def test_each_stage_has_options(model):
     options = [PipelineStageOptions()]
     model.set_pipelining_options(4, backward_propagation_stages_poplar_options=options)
     with pytest.raises(ValueError, match="an entry for each of the 2 stages. Received: 1 entries"):
-        model._pipeline()
+        pipeline_of_model(model)
 
 
 def test_one_stage_is_no_pipeline(strategy):
@@ -175,7 +176,7 @@ def test_one_stage_is_no_pipeline(strategy):
         model = sequential()
     model.set_pipeline_stage_assignment([0, 0])
     with pytest.raises(ValueError, match="Pipeline requires at least two computational stages"):
-        model._pipeline()
+        pipeline_of_model(model)
 
 
 @pytest.mark.parametrize("kind", [keras.Sequential, keras.Model])
@@ -195,4 +196,4 @@ def test_an_overridden_call(strategy, kind):
         of_layer.pipeline_stage = stage
     model.set_pipeline_stage_assignment(assignment)
     with pytest.raises(RuntimeError, match="function `call` for the model .* has been overridden"):
-        model._pipeline()
+        pipeline_of_model(model)

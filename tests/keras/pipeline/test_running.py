@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import config
+from ipu_tf.keras.pipeline.model_pipeline import replicas_on_device
 from ipu_tf.ops.pipelining_ops import PipelineSchedule
 from tests.grids import mostly_slow
 from tests.keras.equivalence import BATCH, batches, samples, strategy_of
@@ -76,9 +77,9 @@ def test_the_device_mapping_says_how_many_ipus_a_replica_takes(strategy):
     with strategy.scope():
         model = compile_model(functional(2))
     model.set_pipelining_options(4, device_mapping=[0, 0])
-    assert model._replication_factor() == 2
+    assert replicas_on_device(model) == 2
     model.set_pipelining_options(4, device_mapping=[1, 0])
-    assert model._replication_factor() == 1
+    assert replicas_on_device(model) == 1
 
 
 def test_too_few_ipus(strategy):

@@ -10,6 +10,7 @@ import tensorflow as tf
 from ipu_tf import config
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.pipeline.model_pipeline import accumulation_of_model
 from ipu_tf.keras.replication.accumulation import GradientAccumulator
 from tests.grids import mostly_slow
 from tests.keras.equivalence import (
@@ -62,7 +63,7 @@ def test_methods_go_by_any_of_their_names(model, method):
 @pytest.mark.parametrize("method", ["mean", "MEAN", Method.MEAN])
 def test_names_of_a_method_are_equal(model, method):
     model.set_gradient_accumulation_options(G, method)
-    assert model._accumulation().reduction_method is Method.MEAN
+    assert accumulation_of_model(model).reduction_method is Method.MEAN
 
 
 def test_gradients_are_summed_by_default(model):

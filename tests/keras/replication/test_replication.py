@@ -446,7 +446,8 @@ def test_single_batches():
 def test_trainable_weights_are_not_copied():
     model = replicated(4, steps_per_execution=2)
     fit(model, 8)
-    state = model._replicas.group_state, model._replicas.metrics
+    replicas = model.ipu_training_loop.functions.replicas
+    state = replicas.group_state, replicas.metrics
     copied = sum(values.shape.num_elements() for part in state for values in part._values)
     of_metrics = sum(variable.value.shape.num_elements() for variable in model.metrics_variables)
     assert copied == 4 * of_metrics

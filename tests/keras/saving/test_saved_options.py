@@ -68,17 +68,17 @@ def configured(model):
 def test_every_option_comes_back(strategy, through, kind):
     with strategy.scope():
         loaded = through(configured(pipelined_models.KINDS[kind](2)))
-    accumulation = loaded._gradient_accumulation_options
+    accumulation = loaded.ipu_training_state.accumulation
     assert (accumulation.steps_per_replica, accumulation.reduction_method) == (4, Method.MEAN)
-    pipelining = loaded._pipelining_options
+    pipelining = loaded.ipu_training_state.pipelining
     assert pipelining.steps_per_replica == 8
     assert pipelining.device_mapping == (1, 0)
     assert pipelining.accumulate_outfeed is True
     assert pipelining.reduction_method is Method.RUNNING_MEAN
-    assert loaded._replication_options.metric_reduction is Reduction.LIST
-    assert loaded._asynchronous_callbacks is True
-    assert loaded._infeed_options.prefetch_depth == 7
-    assert loaded._outfeed_options.buffer_depth == 5
+    assert loaded.ipu_training_state.replication.metric_reduction is Reduction.LIST
+    assert loaded.ipu_training_state.asynchronous_callbacks is True
+    assert loaded.ipu_training_state.infeed.prefetch_depth == 7
+    assert loaded.ipu_training_state.outfeed.buffer_depth == 5
     assert list(stage_of_layers(loaded).values()) == [0, 0, 1, 1]
 
 
@@ -92,7 +92,7 @@ def test_a_subclass_keeps_options_and_set_stages(strategy, tmp_path):
             of_layer.pipeline_stage = number // 2
         model.set_pipeline_stage_assignment(assignment)
         loaded = in_file(tmp_path, ".keras")(model)
-    assert loaded._pipelining_options == model._pipelining_options
+    assert loaded.ipu_training_state.pipelining == model.ipu_training_state.pipelining
     assert list(stage_of_layers(loaded).values()) == [0, 0, 1, 1]
 
 
@@ -186,7 +186,7 @@ def test_a_configuration_of_the_users_own_loses_nothing(strategy, tmp_path):
         model(np.zeros((2, FEATURES), "float32"))
         model.set_gradient_accumulation_options(4)
         loaded = in_file(tmp_path, ".keras")(model)
-    assert loaded._gradient_accumulation_options.steps_per_replica == 4
+    assert loaded.ipu_training_state.accumulation.steps_per_replica == 4
 
 
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])

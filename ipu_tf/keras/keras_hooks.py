@@ -1,0 +1,219 @@
+"""The methods that Keras calls on a model, which the IPU's loop and files replace.
+
+Each delegates: to `loop`, `steps` and `saving` for an IPU strategy, to Keras for any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from ipu_tf import spans
+from ipu_tf.internals.keras import KerasFunctional, keras_layer_path
+from ipu_tf.keras.extensions import IPUExtensions
+from ipu_tf.keras.loop.step_checks import runs_on_ipu
+from ipu_tf.keras.loop.training_loop import TrainingLoop, seen_batch
+from ipu_tf.keras.pipeline import symbolic
+from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
+from ipu_tf.keras.pipeline.model_pipeline import check_recorded_stages
+from ipu_tf.keras.saving.model_files import OptionFiles, read_options, take_options
+from ipu_tf.keras.saving.random_states import RandomStates
+from ipu_tf.keras.saving.saved_options import set_options
+from ipu_tf.keras.steps import scoped_steps
+from ipu_tf.keras.steps.overrides import of_loop
+from ipu_tf.keras.steps.own_steps import adopt_optimizers
+from ipu_tf.strategy import IPUStrategy
+
+
+def _on_ipu(name: str) -> Callable[..., Any]:
+    """Returns Keras' method of that name with data and model prepared for the IPU."""
+
+    @functools.wraps(getattr(keras.Model, name))
+    def call(self: KerasHooks, *args: Any, **kwargs: Any) -> Any:
+        stock = getattr(super(KerasHooks, self), name)
+        if not runs_on_ipu(self, made_in_scope=self._made_in_scope):
+            return stock(*args, **kwargs)
+        with self.ipu_training_loop.prepared(self, name, args, kwargs) as arguments:
+            return stock(**arguments)
+
+    return call
+
+
+def _marked(name: str) -> Callable[..., Any]:
+    """Returns Keras' method of that name as a span of the host timeline."""
+
+    @functools.wraps(getattr(keras.Model, name))
+    def call(self: KerasHooks, *args: Any, **kwargs: Any) -> Any:
+        with spans.span(f"{self.name}.{name}", "checkpoint"):
+            return getattr(super(KerasHooks, self), name)(*args, **kwargs)
+
+    return call
+
+
+class KerasHooks(IPUExtensions):
+    """A Keras model whose loop runs on the IPU and whose files keep its options."""
+
+    _made_in_scope = False
+    _build_shapes_dict: dict[str, Any] | None
+
+    fit = _on_ipu("fit")
+    evaluate = _on_ipu("evaluate")
+    predict = _on_ipu("predict")
+    train_on_batch = _on_ipu("train_on_batch")
+    test_on_batch = _on_ipu("test_on_batch")
+    predict_on_batch = _on_ipu("predict_on_batch")
+
+    save = _marked("save")
+    save_weights = _marked("save_weights")
+    load_weights = _marked("load_weights")
+    export = _marked("export")
+
+    @functools.cached_property
+    def ipu_training_loop(self) -> TrainingLoop:
+        """Runs Keras' methods of the model on the IPU."""
+        return TrainingLoop()
+
+    @of_loop
+    def make_train_function(self, force: bool = False) -> Callable[[Any], Any]:
+        """Returns the function that runs one execution of training, made if needed or forced."""
+        if not self._runs_functions_on_ipu():
+            return super().make_train_function(force)
+        if self.train_function is None or force:
+            self.train_function = self.ipu_training_loop.functions.train_function(self)
+        return self.train_function
+
+    @of_loop
+    def make_test_function(self, force: bool = False) -> Callable[[Any], Any]:
+        """Returns the function that runs one execution of evaluation, made if needed or forced."""
+        if not self._runs_functions_on_ipu():
+            return super().make_test_function(force)
+        if self.test_function is None or force:
+            self.test_function = self.ipu_training_loop.functions.test_function(self)
+        return self.test_function
+
+    @of_loop
+    def make_predict_function(self, force: bool = False) -> Callable[[list[Any]], Any]:
+        """Returns the function that runs one execution of prediction, made if needed or forced."""
+        if not self._runs_functions_on_ipu():
+            return super().make_predict_function(force)
+        if self.predict_function is None or force:
+            self.predict_function = self.ipu_training_loop.functions.predict_function(self)
+        return self.predict_function
+
+    @of_loop
+    def train_step(self, data: Any) -> Any:
+        """Returns the logs of a training step; see `keras.Model.train_step`."""
+        if not isinstance(self.distribute_strategy, IPUStrategy):
+            return super().train_step(data)
+        return scoped_steps.train_step(self, data)
+
+    @of_loop
+    def test_step(self, data: Any) -> Any:
+        """Returns the logs of a step of evaluation; see `keras.Model.test_step`."""
+        if not isinstance(self.distribute_strategy, IPUStrategy):
+            return super().test_step(data)
+        return scoped_steps.test_step(self, data)
+
+    def reset_metrics(self) -> None:
+        """Resets the metrics of every replica."""
+        super().reset_metrics()
+        self.ipu_training_loop.functions.reset_metrics()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the model; see `keras.Layer.__call__`."""
+        if self.ipu_training_loop.building_for_training:
+            kwargs["training"] = True
+        return super().__call__(*args, **kwargs)
+
+    def save_assets(self, dir_path: str) -> None:
+        """Writes the options to a file of the folder if any option is set."""
+        self._files.write_options(self, dir_path)
+
+    def load_assets(self, dir_path: str | None) -> None:
+        """Sets the options that are in the folder; it is None for a file without assets.
+
+        Raises:
+            ValueError: The options do not fit the model.
+        """
+        read_options(self, dir_path)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns Keras' configuration; for an `.h5` file it includes the options."""
+        config: dict[str, Any] = super().get_config()
+        self._files.add_options(self, config)
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Returns a model from Keras' configuration, with the options in it."""
+        options = take_options(config)
+        model = super().from_config(config, custom_objects=custom_objects)
+        if options and isinstance(model, KerasHooks):
+            set_options(model, options)
+        return model
+
+    @functools.cached_property
+    def _files(self) -> OptionFiles:
+        return OptionFiles()
+
+    @functools.cached_property
+    def _ipu_tf_random_states(self) -> RandomStates:
+        """The states of random generators, an attribute that Keras finds when it saves a model."""
+        return RandomStates(self)
+
+    def __dir__(self) -> list[str]:
+        # By default these are the names of `__class__`, which is the stock class for our models.
+        return [*super().__dir__(), "_ipu_tf_random_states"]
+
+    def _post_build(self) -> None:
+        """Stores the dtypes and shapes of inputs that `build` was given as `keras.Input`.
+
+        Raises:
+            ValueError: A user has built a subclassed model, and only some of its layers are in
+                `PipelineStage` scopes.
+        """
+        super()._post_build()
+        given = self._build_shapes_dict or {}
+        if len(given) == 1 and symbolic.has_tensors(given):
+            (self.ipu_layer_calls.seen_inputs,) = given.values()
+            self._build_shapes_dict = symbolic.shapes_of(given)
+        by_user = not keras_layer_path()  # Otherwise a call builds it, or a model around it.
+        is_subclass = not isinstance(self, keras.Sequential | KerasFunctional)
+        if by_user and is_subclass and self.ipu_training_state.assigned_stages is None:
+            with contextlib.suppress(SymbolicCallError):  # Raised again when stages are needed.
+                check_recorded_stages(self)
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Builds the parts of the model that are not built yet."""
+        if isinstance(self.distribute_strategy, IPUStrategy):
+            adopt_optimizers(self)
+            if not self.ipu_training_loop.builds(self):
+                return
+            data_batch = seen_batch(self, iterator, data_batch)
+            iterator = None
+        super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+    def _symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Builds the loss and the metrics on a symbolic call of the model."""
+        with self.ipu_training_loop.building():
+            super()._symbolic_build(iterator=iterator, data_batch=data_batch)
+
+    def _get_metrics_result_or_logs(self, logs: Any) -> Any:
+        """Returns the logs of an epoch.
+
+        With replicas these are the reduced logs: the model's own metrics are the last replica's.
+        """
+        if self.ipu_training_loop.functions.are_replicated:
+            return logs
+        return super()._get_metrics_result_or_logs(logs)
+
+    def _runs_functions_on_ipu(self) -> bool:
+        """Returns whether the IPU runs the functions of the loop; drops those that are stale."""
+        if not runs_on_ipu(self, made_in_scope=self._made_in_scope):
+            return False
+        self.ipu_training_loop.functions.drop_stale(self)
+        return True

@@ -1,0 +1,116 @@
+"""Checks that the loop can run the step that a user's model defines.
+
+The loop runs such a step as a whole. Pipelines split a step. So do gradient accumulation and
+replicas with the step of training: they compute gradients and update the weights in separate
+programs.
+"""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.internals.keras import layers_within
+from ipu_tf.keras.pipeline.model_pipeline import pipeline_of_model
+from ipu_tf.keras.replication.replica_state import replication_factor
+from ipu_tf.keras.steps import overrides
+from ipu_tf.keras.steps.own_steps import has_own
+from ipu_tf.keras.training_state import StatefulModel
+from ipu_tf.strategy import IPUStrategy
+
+_FUNCTION_OF = {
+    "train_step": "train_function",
+    "test_step": "test_function",
+    "predict_step": "predict_function",
+}
+"""The attribute that has the function which runs a step."""
+
+
+def check_step(model: StatefulModel, step: str) -> None:
+    """Checks that a step of a model can run on the device.
+
+    Args:
+        model: The model.
+        step: Name of the step.
+
+    Raises:
+        NotImplementedError: The model has neither such a step nor a `call`.
+        RuntimeError: It defines its own step, which would have to be split.
+    """
+    if not has_own(model, step):
+        overrides.check_call(model)
+        return
+    obstacle = _obstacle_to_own(model, step)
+    if obstacle is not None:
+        overrides.check_not_overridden(
+            model,
+            step,
+            why="The IPU runs the step of a model as it is, unless it has to compute gradients "
+            "and update weights apart, or stage by stage. Here it has to: the model "
+            f"{obstacle}.",
+        )
+
+
+def is_built_for(model: StatefulModel, step: str) -> bool:
+    """Returns whether the variables that a step uses exist."""
+    if not has_own(model, step):
+        return bool(model.built)
+    if getattr(model, _FUNCTION_OF[step]) is not None:
+        return True
+    # Variables that a step creates later, such as those of metrics, would not be replicated.
+    alone = replication_factor(model.distribute_strategy, 1) == 1
+    return alone and all(layer.built for layer in layers_within(model))
+
+
+def runs_on_ipu(model: StatefulModel, *, made_in_scope: bool) -> bool:
+    """Returns whether the strategy of a model is an IPU strategy.
+
+    Args:
+        model: The model.
+        made_in_scope: Whether the model was made in the scope of an IPU strategy.
+
+    Raises:
+        RuntimeError: It is, but functions are to run eagerly; or it is not, but the model was
+            made in the scope of an IPU strategy.
+    """
+    if not isinstance(model.distribute_strategy, IPUStrategy):
+        if made_in_scope:
+            raise RuntimeError(
+                f"Model '{model.name}' was made in the scope of an IPUStrategy, but another "
+                "default graph was in force there, which has no strategy: the model would not run "
+                "on the IPU. Make the model in the scope, outside of any `tf.Graph().as_default()`."
+                f" Received: strategy {type(model.distribute_strategy).__name__}."
+            )
+        return False
+    for cause, eager in (
+        ("`run_eagerly` is True", model.run_eagerly),
+        ("`tf.config.run_functions_eagerly(True)` is set", tf.config.functions_run_eagerly()),
+    ):
+        if eager:
+            raise RuntimeError(
+                "Keras models cannot run eagerly when using `IPUStrategy`: the IPU runs "
+                f"compiled programs. For model '{model.name}', {cause}. To debug a step, use "
+                "`tf.print`, or make the model outside of the strategy's scope."
+            )
+    return True
+
+
+def _obstacle_to_own(model: StatefulModel, step: str) -> str | None:
+    """Returns why the model's own step cannot run, None if it can."""
+    if _is_pipelined(model):
+        return "is a pipeline"
+    if step != "train_step":
+        return None
+    accumulated = model.ipu_training_state.accumulation.steps_per_replica
+    if accumulated > 1:
+        return f"accumulates the gradients of {accumulated} micro-batches"
+    replicas = replication_factor(model.distribute_strategy, 1)
+    return f"has {replicas} replicas" if replicas > 1 else None
+
+
+def _is_pipelined(model: StatefulModel) -> bool:
+    """Returns whether the model has stages, as far as its layers show before it is built."""
+    if not model.ipu_training_state.may_pipeline(model):
+        return False
+    known = model.built or isinstance(model, keras.Sequential)
+    return not known or pipeline_of_model(model) is not None

@@ -1,0 +1,140 @@
+"""The training state of a model: its options and assigned pipeline stages, as one frozen value."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+
+from ipu_tf.internals.keras import inbound_nodes, layers_within
+from ipu_tf.keras.options import (
+    GradientAccumulationOptions,
+    InfeedOptions,
+    OutfeedOptions,
+    ReplicationOptions,
+)
+from ipu_tf.keras.pipeline import stages as stage_rules
+from ipu_tf.keras.pipeline.layer_graph import LayerGraph
+from ipu_tf.keras.pipeline.pipeline import Pipeline, pipeline_of
+from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
+from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
+from ipu_tf.keras.pipeline.stages import Stages
+from ipu_tf.keras.pipeline.symbolic import LayerCalls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedStages:
+    """Assigned stages, which override those of scopes.
+
+    Not a plain tuple: Keras would find the layers in it once more when it saves a model.
+
+    Attributes:
+        stages: The stage of each call of a layer.
+        layers: The layers that are called.
+    """
+
+    stages: Stages = ()
+    layers: tuple[keras.Layer, ...] = ()
+
+
+NO_STAGES = AssignedStages()
+"""The model is not pipelined, whatever scopes its layers were made in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingState:
+    """The options that set how a model trains, evaluates and predicts.
+
+    Attributes:
+        accumulation: Micro-batches of a weight update of a model without stages.
+        pipelining: How the stages of a pipelined model run.
+        replication: How logs combine the values of replicas.
+        infeed: How data gets to the device.
+        outfeed: How results get to the host.
+        asynchronous_callbacks: Whether callbacks are called once a step.
+        assigned_stages: The assigned stages, None while those of `PipelineStage` scopes apply.
+    """
+
+    accumulation: GradientAccumulationOptions = field(default_factory=GradientAccumulationOptions)
+    pipelining: PipeliningOptions = field(default_factory=PipeliningOptions)
+    replication: ReplicationOptions = field(default_factory=ReplicationOptions)
+    infeed: InfeedOptions = field(default_factory=InfeedOptions)
+    outfeed: OutfeedOptions = field(default_factory=OutfeedOptions)
+    asynchronous_callbacks: bool = False
+    assigned_stages: AssignedStages | None = None
+
+    def may_pipeline(self, model: keras.Model) -> bool:
+        """Returns whether any stage was assigned or recorded, without reading the model's calls."""
+        if self.assigned_stages is not None:
+            return self.assigned_stages != NO_STAGES
+        return any(
+            recorded_stage(layer) is not None
+            or was_called_in_stage(layer)
+            or any(recorded_stage(node) is not None for node in inbound_nodes(layer))
+            for layer in layers_within(model)
+        )
+
+    def stages_of(self, graph: LayerGraph) -> Stages:
+        """Returns the stage of each layer invocation of a model's graph.
+
+        Raises:
+            RuntimeError: The layers have changed since stages were assigned to them.
+        """
+        if self.assigned_stages is None:
+            return graph.recorded_stages()
+        if self.assigned_stages == NO_STAGES:
+            return (None,) * len(graph.layer_invocations)
+        if tuple(call.layer for call in graph.layer_invocations) != self.assigned_stages.layers:
+            stage_rules.raise_no_longer_valid(graph.model)
+        return self.assigned_stages.stages
+
+    def pipeline_of(self, graph: LayerGraph) -> Pipeline | None:
+        """Returns the pipeline that a model's graph makes, None if no layer has a stage.
+
+        Raises:
+            RuntimeError: A stage has no layer, or the model overrides `call`.
+            ValueError: A layer has no stage, or the options do not fit the stages.
+        """
+        stages = self.stages_of(graph)
+        if all(stage is None for stage in stages):
+            return None
+        return pipeline_of(graph, stages, self.pipelining)
+
+    def accumulation_in(self, pipeline: Pipeline | None) -> GradientAccumulationOptions:
+        """Returns how training accumulates gradients in a pipeline, or without one."""
+        return self.accumulation if pipeline is None else pipeline.options.accumulation
+
+
+class StatefulModel(keras.Model):
+    """A Keras model that holds a training state. Setters replace the state as a whole."""
+
+    train_function: Callable[[Any], Any] | None
+    test_function: Callable[[Any], Any] | None
+    predict_function: Callable[[list[Any]], Any] | None
+    _training_state = TrainingState()
+
+    @property
+    def ipu_training_state(self) -> TrainingState:
+        """The options of the training loop.
+
+        Setting it drops the functions of Keras' loop, which are made again when needed.
+        """
+        return self._training_state
+
+    @ipu_training_state.setter
+    def ipu_training_state(self, state: TrainingState) -> None:
+        self._training_state = state
+        drop_functions(self)
+
+    @functools.cached_property
+    def ipu_layer_calls(self) -> LayerCalls:
+        """The calls of the layers of a subclassed model."""
+        return LayerCalls()
+
+
+def drop_functions(model: keras.Model) -> None:
+    """Drops the functions of a model's training loop; they are made again when needed."""
+    model.train_function = model.test_function = model.predict_function = None
