@@ -15,6 +15,7 @@ from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import KerasFunctional, is_functional_call
 from ipu_tf.keras.identity import class_stood_for
+from ipu_tf.keras.keras_hooks import mark_as_made_in_scope
 from ipu_tf.keras.models import Functional, Model, Sequential
 from ipu_tf.strategy import IPUStrategyV1, extend_scopes
 
@@ -53,7 +54,7 @@ def _model_creation(stock: Callable[..., keras.Model]) -> Callable[..., keras.Mo
             model = stock(Functional if is_functional_call(args, kwargs) else Model)
         else:
             model = stock(cls if issubclass(cls, Model) else ipu_class(cls), *args, **kwargs)
-        object.__setattr__(model, "_made_in_scope", True)  # Keras' __setattr__ is not ready yet.
+        mark_as_made_in_scope(model)
         return model
 
     return new

@@ -217,3 +217,8 @@ class KerasHooks(IPUExtensions):
             return False
         self.ipu_training_loop.functions.drop_stale(self)
         return True
+
+
+def mark_as_made_in_scope(model: KerasHooks) -> None:
+    """Marks a model as made in the scope of an IPU strategy, before its constructor runs."""
+    object.__setattr__(model, "_made_in_scope", True)  # Keras' __setattr__ is not ready yet.

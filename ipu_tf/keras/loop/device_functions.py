@@ -33,8 +33,7 @@ class DeviceFunctions:
 
     `jit_compile=True` is accepted and has no effect: the step is a program of the device anyway.
 
-    An object makes the functions of one model, which its methods get as an argument: it must not
-    keep the model alive.
+    An object makes the functions of one model, which its methods get as an argument.
 
     Attributes:
         results: The results of steps, for callbacks that are called once a step.

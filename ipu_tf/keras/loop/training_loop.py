@@ -45,7 +45,7 @@ class TrainingLoop:
     The data of `fit`, `evaluate`, `predict` and the `*_on_batch` methods is checked and converted
     before Keras sees it; the device reads it from an infeed.
 
-    Methods get the model as an argument: the loop must not keep the model alive.
+    A loop belongs to one model, which its methods get as an argument.
 
     Attributes:
         functions: Makes the functions that run executions on the device.
