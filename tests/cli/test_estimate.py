@@ -29,6 +29,16 @@ def test_estimate_of_a_prediction_on_another_chip(capsys, tmp_path):
     assert report.programs[0].name == "mlp.predict_step"
 
 
+@pytest.mark.slow
+def test_estimate_with_insights(capsys, tmp_path):
+    path = tmp_path / "report.json"
+    arguments = ["estimate", f"{MODELS}:mlp", "--batch-size", "8", "--json", str(path)]
+    assert cli.main([*arguments, "--insights"]) == 0
+    (program,) = Report.from_json(path).programs
+    assert program.insights[0].change == "micro_batch"
+    assert f"to gain: {program.insights[0].speedup:.2f} x" in capsys.readouterr().out
+
+
 def test_estimate_on_a_machine_of_ones_own(capsys):
     arguments = ["estimate", f"{MODELS}:mlp", "--chip", f"{MACHINES}:PAIR", "--ipus", "2"]
     assert cli.main(arguments) == 0
