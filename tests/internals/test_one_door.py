@@ -85,7 +85,7 @@ def test_private_attributes_are_used_by_the_door_alone():
     assert {path: uses for path, uses in found.items() if uses} == {}
 
 
-def test_private_attributes_of_foreign_base_classes_are_used_by_the_door_alone():
+def test_private_attributes_of_base_classes_elsewhere_are_used_by_the_door_alone():
     texts = modules()
     known = set().union(*(attributes_of_classes(ast.parse(text)) for text in texts.values()))
     found = {path: inherited_attributes(text, known) for path, text in texts.items()}
@@ -133,7 +133,7 @@ def test_the_check_sees_a_private_attribute(text):
     assert private_attributes(text) != []
 
 
-def test_the_check_sees_an_attribute_of_a_foreign_base_class():
+def test_the_check_sees_an_attribute_of_a_base_class_elsewhere():
     text = "class A(B):\n    def f(self):\n        return self._of_a, self._of_b"
     assert inherited_attributes(text, {"_of_a"}) == ["self._of_b"]
 
