@@ -56,7 +56,7 @@ def lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
         yield f"note: {note}"
     if flop_energies(program.target) is None:
         chip = program.target.chip
-        yield f"note: no energies of the {chip} are known: there is no line of energy"
+        yield f"note: the energy is unknown: nothing is published for the {chip}"
 
 
 def _stages_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
@@ -166,7 +166,7 @@ def _energy_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterato
 
 def _stages_overview(program: DeviceProgram) -> Iterator[str]:
     timeline = program.timeline
-    again = ", activations computed again" if program.recompute else ""
+    again = ", activations recomputed" if program.recompute else ""
     yield (
         f"pipeline      {len(program.stages)} stages, {program.schedule} schedule, "
         f"{program.micro_batches} micro-batches an update{again}"

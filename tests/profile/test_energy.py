@@ -44,6 +44,6 @@ def test_a_chip_without_energies_has_a_note_in_place_of_the_line(tmp_path):
     report = Report(programs=(program(dataclasses.replace(device_program(), target=chip)),))
     text = report.summary()
     assert "energy   " not in text
-    assert "note: no energies of the gc2 are known: there is no line of energy" in text
+    assert "note: the energy is unknown: nothing is published for the gc2" in text
     report.to_json(tmp_path / "report.json")
     assert json.loads((tmp_path / "report.json").read_text())["figures"][0]["joules"] is None

@@ -33,9 +33,7 @@ def report(program):
 def test_the_text_has_the_schedule_the_stages_and_the_ipus(report, program):
     text = report.summary()
     assert "on bow-2000, 2 replicas of 2 bow IPUs, 64 tiles at 1.85 GHz each" in text
-    assert (
-        "2 stages, grouped schedule, 4 micro-batches an update, activations computed again" in text
-    )
+    assert "2 stages, grouped schedule, 4 micro-batches an update, activations recomputed" in text
     assert f"{program.cycles:,} cycles a weight update" in text
     assert "32 samples an update" in text
     assert f"limited by    stage {program.limiting_stage.index} on IPU" in text
