@@ -10,7 +10,7 @@ from ipu_tf.compiler.compiler_options import CompilerOptions, PlannerOptions
 from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
-from ipu_tf.compiler.pipeline.search import LayerCall, PipelineSearch
+from ipu_tf.compiler.pipeline.search import PipelinedCall, PipelineSearch
 from ipu_tf.compiler.pipeline.search_bounds import Bounds
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.programs.insight import Change
@@ -159,7 +159,7 @@ def _splits(now: DeviceProgram, source: Source, deployment: Deployment) -> Itera
         return
     search = PipelineSearch(
         now.name.partition(".")[0],
-        [LayerCall(path=path) for path in _layers(now, deployment)],
+        [PipelinedCall(path=path) for path in _layers(now, deployment)],
         lambda micro_batches: source.step,
         offload=deployment.offload,
         offload_whole=deployment.offload,

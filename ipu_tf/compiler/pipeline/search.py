@@ -38,7 +38,7 @@ _ROUNDS_TO_FIT = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCall:
+class PipelinedCall:
     """A call of a layer, which one stage runs whole.
 
     Attributes:
@@ -124,7 +124,7 @@ class PipelineSearch:
     def __init__(
         self,
         model: str,
-        calls: Sequence[LayerCall],
+        calls: Sequence[PipelinedCall],
         trace: Callable[[int], TracedStep],
         *,
         offload: Offload,
@@ -228,7 +228,7 @@ class PipelineSearch:
         return with_short_paths(of_paths, self._model)
 
 
-def sharing(calls: Sequence[LayerCall]) -> frozenset[int]:
+def sharing(calls: Sequence[PipelinedCall]) -> frozenset[int]:
     """Returns the calls before which no stage may begin. Weights are on one IPU, so all calls from
     the first to the last use of a weight are in one stage."""
     used: dict[int, list[int]] = {}

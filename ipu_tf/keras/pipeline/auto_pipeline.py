@@ -14,7 +14,7 @@ from ipu_tf import utils
 from ipu_tf.compiler.compile import check_memory
 from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.compiler.pipeline.candidate import PipelineCandidate
-from ipu_tf.compiler.pipeline.search import LayerCall, PipelineSearch, SearchResult
+from ipu_tf.compiler.pipeline.search import PipelinedCall, PipelineSearch, SearchResult
 from ipu_tf.compiler.pipeline.search_bounds import Bounds
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
@@ -182,9 +182,9 @@ def auto_pipeline(
     )
 
 
-def _layer_call(call: Invocation) -> LayerCall:
+def _layer_call(call: Invocation) -> PipelinedCall:
     """Returns a call of a layer as the search takes it."""
-    return LayerCall(path=call.path, weights=frozenset(map(id, call.layer.variables)))
+    return PipelinedCall(path=call.path, weights=frozenset(map(id, call.layer.variables)))
 
 
 def _steps(steps: int | tuple[int, int]) -> tuple[int, int]:

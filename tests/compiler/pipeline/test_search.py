@@ -3,13 +3,13 @@
 import pytest
 
 from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, with_short_paths
-from ipu_tf.compiler.pipeline.search import LayerCall, PipelineSearch, sharing
+from ipu_tf.compiler.pipeline.search import PipelinedCall, PipelineSearch, sharing
 from ipu_tf.compiler.pipeline.search_bounds import Bounds
 from ipu_tf.compiler.traced_step import TracedStep
 from tests.compiler import modules
 from tests.compiler.pipeline.cifar10_pipeline import LAYERS, OPTIONS
 
-CALLS = [LayerCall(path=f"sequential/{layer}") for layer in LAYERS]
+CALLS = [PipelinedCall(path=f"sequential/{layer}") for layer in LAYERS]
 
 
 def bounds(**changes):
@@ -53,7 +53,7 @@ def test_candidates_have_the_figures_of_their_programs(found):
 
 def test_calls_that_share_weights_stay_in_one_stage():
     tied = [
-        LayerCall(path=call.path, weights=frozenset({7} if 2 <= place <= 6 else {place + 100}))
+        PipelinedCall(path=call.path, weights=frozenset({7} if 2 <= place <= 6 else {place + 100}))
         for place, call in enumerate(CALLS)
     ]
     assert sharing(tied) == {3, 4, 5, 6}
