@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import spans
-from ipu_tf.keras.loop import host_marks
+from ipu_tf.keras.loop import host_marks, jitting
 
 # Keras writes weights in a way that NumPy 2 deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -145,3 +145,20 @@ def test_without_a_profiled_strategy_nothing_is_marked(monkeypatch):
     with ipu_tf.IPUStrategy().scope():
         model = compiled(steps_per_execution=2)
         model.fit(X, Y, batch_size=4, callbacks=[Counted()], verbose=0)
+
+
+def test_loops_that_xla_compiles_have_the_same_spans(monkeypatch):
+    monkeypatch.setattr(jitting, "JITTED_STEPS", 0)
+    monkeypatch.setattr(jitting, "STEPS_PER_OPERATION", 0)
+    strategy = ipu_tf.IPUStrategy(profile=True)
+    with strategy.scope():
+        model = compiled(steps_per_execution=3)
+        model.set_asynchronous_callbacks(True)
+        model.fit(X, Y, batch_size=4, verbose=0)
+    found = by_category(strategy.report().host)
+    executions = [(span.program, span.steps) for span in found["execution"]]
+    assert executions == [("small.train_step", 3)] * 2
+    waits = [span for span in found["infeed"] if span.name == "wait for data"]
+    assert len(waits) == 2
+    # The results for the logs, and those of every step for callbacks.
+    assert len(found["outfeed"]) == 4
