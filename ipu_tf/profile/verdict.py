@@ -33,7 +33,8 @@ def verdict(program: Program) -> str:
     if device is None:
         return f"'{program.name}' is not compiled for the machine"
     if not device.fits:
-        return _overflow(device)
+        helps = next((i.advice for i in program.insights if i.makes_fit), None)
+        return _overflow(device, helps)
     if not device.complete:
         opcodes = ", ".join(f"'{opcode}'" for opcode in device.unsupported)
         return f"incomplete: {opcodes} have no cost, so the figures are too low"
@@ -41,8 +42,10 @@ def verdict(program: Program) -> str:
     if not share:
         return "it does no work that takes time"
     line = f"{bound}-bound, {percent(share)} of the time"
-    for insight in program.insights:
-        return f"{line}: {insight.advice} ({insight.speedup:.2f} x)"
+    faster = [insight for insight in program.insights if insight.speedup > 1]
+    if faster:
+        best = max(faster, key=lambda insight: insight.speedup)
+        return f"{line}: {best.advice} ({best.speedup:.2f} x)"
     advice = _ADVICE.get(bound) or _about_computation(device, program.tile_ops)
     return f"{line}: {advice}"
 
@@ -66,7 +69,13 @@ def limit_of(device: DeviceProgram) -> tuple[str, float]:
     return bound, min(1.0, spent[bound] / max(1, device.cycles * ipus))
 
 
-def _overflow(device: DeviceProgram) -> str:
+def _overflow(device: DeviceProgram, helps: str | None) -> str:
+    """Returns by how much a program does not fit, and what helps.
+
+    Args:
+        device: The program.
+        helps: The change with which it fits, as planned again; None if none is known.
+    """
     if device.streaming_bytes > device.streaming_limit_bytes:
         return "does not fit into streaming memory: offload less, or use more machines"
     over = int(device.memory.peak_tile_bytes.max(initial=0)) - device.memory.limit_bytes
@@ -75,7 +84,7 @@ def _overflow(device: DeviceProgram) -> str:
         (device.stages[stage].program for stage in ipu.stages),
         key=lambda stage: int(stage.memory.peak_tile_bytes.max(initial=0)),
     )
-    advice = next(iter(errors.advice(fullest)), "use a machine with more memory")
+    advice = helps or next(iter(errors.advice(fullest)), "use a machine with more memory")
     return f"does not fit by {kib(over)} KiB on IPU {ipu.ipu}: {advice}"
 
 

@@ -8,6 +8,7 @@ import pytest
 import ipu_tf
 from ipu_tf import cli
 from tests import sample_models
+from tests.profile.programs import device_program
 
 MODELS = "tests.sample_models"
 
@@ -111,3 +112,22 @@ def test_the_parser_refuses_other_precisions(capsys):
         cli.main(["estimate", f"{MODELS}:mlp", "--precision", "int8"])
     assert exit_.value.code == 2
     assert "argument --precision: invalid choice: 'int8'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_pipeline_that_does_not_fit_has_the_report_of_the_closest(
+    is_compiled, monkeypatch, capsys
+):
+    def refuse(*args, **kwargs):
+        error = ipu_tf.IPUOutOfMemoryError("IPU 0 is too small", program="p", chip="bow")
+        error.compiled = device_program() if is_compiled else None
+        raise error
+
+    monkeypatch.setattr(ipu_tf.keras, "auto_pipeline", refuse)
+    code = cli.main(["estimate", f"{MODELS}:mlp", "--stages", "2"])
+    printed = capsys.readouterr()
+    if is_compiled:
+        assert code == 0
+        assert "Program 'mlp.train_step'" in printed.out
+    else:
+        assert (code, printed.err) == (2, "error: IPU 0 is too small\n")

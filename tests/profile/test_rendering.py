@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ipu_tf.compiler.device_program import Moves
 from ipu_tf.profile import rendering
 from ipu_tf.profile.names import cut_apart, cut_middle
 from ipu_tf.profile.rendering import Rendering
 from ipu_tf.profile.report import Report
 from ipu_tf.profile.table import table, without_zeros
 from ipu_tf.profile.verdict import limit_of, verdict
+from ipu_tf.programs.insight import Insight
 from ipu_tf.programs.program import Program
 from tests.profile.programs import device_program, overflowing, program
 from tests.profile.traces.test_trace_slices import deployed
@@ -72,6 +74,47 @@ def test_the_first_line_says_what_limits_a_program_and_what_to_do(device, line):
     made = Program(name="net", device=device)
     assert verdict(made).startswith(line)
     assert Report(programs=(made,)).summary().splitlines()[0].startswith(line)
+
+
+def insight(advice, **figures):
+    return Insight(change="batch_size", advice=advice, cycles=1, **figures)
+
+
+def test_a_checked_change_is_advised_before_others():
+    insights = (insight("slower", speedup=0.9), insight("`batch_size=8`", speedup=1.5))
+    line = verdict(Program(name="net", device=device_program(), insights=insights))
+    assert line == "compute-bound, 70.0% of the time: `batch_size=8` (1.50 x)"
+    line = verdict(Program(name="net", device=device_program(), insights=insights[:1]))
+    assert "slower" not in line
+    fits = (insight("half of it", speedup=0.5, makes_fit=True),)
+    line = verdict(Program(name="net", device=overflowing(), insights=fits))
+    assert line == "does not fit by 0.0 KiB on IPU 0: half of it"
+
+
+def test_streaming_memory_that_is_too_small_is_said():
+    device = device_program()
+    ipus = (dataclasses.replace(device.ipus[0], streaming_bytes=5),)
+    line = verdict(Program(name="net", device=dataclasses.replace(device, ipus=ipus)))
+    assert line == "does not fit into streaming memory: offload less, or use more machines"
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"all_reduce_cycles": 9_000},
+            "all-reduce-bound, 90.0% of the time: accumulate more",
+        ),
+        ({"streamed": 950}, "streaming-bound, 95.0% of the time: offload less to streaming memory"),
+    ],
+)
+def test_transfers_may_limit_a_program(changes, line):
+    device = device_program()
+    if "streamed" in changes:
+        moves = Moves(forward=changes["streamed"])
+        changes = {"stages": (dataclasses.replace(device.stages[0], streamed=moves),)}
+    made = Program(name="net", device=dataclasses.replace(device, **changes))
+    assert verdict(made).startswith(line)
 
 
 def test_float32_contractions_are_advised_to_be_float16():

@@ -153,6 +153,8 @@ def test_a_dump_of_jax_is_read_and_costed():
     [
         ("", "A module in HLO text begins with 'HloModule' and has a computation marked ENTRY."),
         ("HloModule a\n", "as_text"),
+        ("HloModule \n", "Line 1 is no line of a module in HLO text: A module has a name"),
+        ("HloModule a\nf {\n}\n", "Line 3 is no line .*: Computation 'f' is empty"),
         (
             JAX[: JAX.index("  f = ")],
             "ends at line 20, inside of computation 'main.9'. It is incom",
