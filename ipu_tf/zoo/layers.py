@@ -89,3 +89,20 @@ class Rows(layers.Layer):
         """Returns the rows; inputs are the table and the numbers."""
         table, numbers = inputs
         return keras.ops.take(table, numbers, axis=0)
+
+
+@keras.saving.register_keras_serializable("ipu_tf.zoo")
+class CausalMask(layers.Layer):
+    """The mask with which tokens [batch, n, width] see only earlier ones: bool[1, n, n]."""
+
+    def call(self, tokens: Any) -> Any:
+        """Returns the mask for so many tokens."""
+        length = tokens.shape[1]
+        places = keras.ops.arange(length)
+        # Whole rows: TensorFlow folds what is smaller, and each reader has its copy of a constant.
+        rows = keras.ops.broadcast_to(places[:, None], (length, length))
+        return (rows >= places)[None]
+
+    def compute_output_spec(self, tokens: Any) -> Any:
+        """Returns the shape and dtype of the mask."""
+        return keras.KerasTensor((1, tokens.shape[1], tokens.shape[1]), dtype="bool")

@@ -12,7 +12,7 @@ from typing import Any
 
 from keras import layers
 
-from ipu_tf.zoo.layers import Gelu
+from ipu_tf.zoo.layers import CausalMask, Gelu
 from ipu_tf.zoo.stage_placement import Block
 
 _MLP_FACTOR = 4
@@ -47,11 +47,12 @@ class Transformer:
             depth: Their number.
             mask: Symbolic int32[batch, n], 1 for tokens that others see; None if all are seen.
         """
-        return [(str(number), self._layer(str(number), mask)) for number in range(depth)]
+        seen = (lambda tokens: mask) if not self.causal else _once(CausalMask(name="causal_mask"))
+        return [(str(number), self._layer(str(number), seen)) for number in range(depth)]
 
-    def _layer(self, name: str, mask: Any) -> Callable[[Any], Any]:
+    def _layer(self, name: str, seen: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def call(tokens: Any) -> Any:
-            attention = f"{name}_attention"
+            attention, mask = f"{name}_attention", seen(tokens)
             tokens = self._residual(tokens, attention, lambda x: self._attended(x, name, mask))
             return self._residual(tokens, f"{name}_mlp", lambda x: self._perceptron(x, name))
 
@@ -69,10 +70,26 @@ class Transformer:
         attention = layers.MultiHeadAttention(
             self.heads, self.width // self.heads, dropout=self.dropout, name=f"{name}_attention"
         )
-        rows = None if mask is None else layers.Reshape((1, -1), name=f"{name}_mask")(mask)
-        return attention(x, x, attention_mask=rows, use_causal_mask=self.causal)
+        if mask is not None and len(mask.shape) == 2:
+            mask = layers.Reshape((1, -1), name=f"{name}_mask")(mask)
+        return attention(x, x, attention_mask=mask)
 
     def _perceptron(self, x: Any, name: str) -> Any:
         hidden = layers.Dense(_MLP_FACTOR * self.width, name=f"{name}_mlp_1")(x)
         hidden = Gelu(self.approximate_gelu, name=f"{name}_gelu")(hidden)
         return layers.Dense(self.width, name=f"{name}_mlp_2")(hidden)
+
+
+def _once(layer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns a function that calls a layer on its first argument, and later gives that result.
+
+    A mask of each layer's own would be a constant of each, of megabytes for long sequences.
+    """
+    results: list[Any] = []
+
+    def call(tokens: Any) -> Any:
+        if not results:
+            results.append(layer(tokens))
+        return results[0]
+
+    return call
