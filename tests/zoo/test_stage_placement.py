@@ -57,7 +57,7 @@ def test_a_network_that_no_ipu_holds_is_a_pipeline_in_the_scope(monkeypatch):
     model = zoo.compiled("gpt3_175b")
     assert len(gpt3.pipeline.placement.stages) == 63
     assert model.get_pipeline_stage_assignment()[-1].pipeline_stage == 2
-    options = model._pipelining_options
+    options = model.ipu_training_state.pipelining
     assert (options.steps_per_replica, options.offload_weights) == (390, True)
     assert options.device_mapping == (*range(64), 0)
 
