@@ -211,7 +211,7 @@ async function screenshots(page, { folder, name, views }) {
       const frame = page.locator("#panel-execution .frame").first();
       await frame.focus();
       await page.keyboard.press("Home");
-      for (let row = 0; row < 3; row += 1) await page.keyboard.press("ArrowDown");
+      for (let row = 0; row < 2; row += 1) await page.keyboard.press("ArrowDown");
       for (let step = 0; step < 60 && !(await page.locator("#announcer").textContent()).startsWith("convolution.5"); step += 1) await page.keyboard.press("ArrowRight");
       for (const key of ["Enter", "Escape"]) await page.keyboard.press(key);
       await page.locator("#panel-execution h3").waitFor();

@@ -1,12 +1,14 @@
 """Pages of reports in a browser: used with mouse and keyboard, checked, compared with the text."""
 
 import re
+import threading
 import time
 
 import pytest
 
-from ipu_tf.profile import figures
+from ipu_tf.profile import figures, units
 from ipu_tf.profile.html import Chart, Section, Table, sections_page
+from ipu_tf.profile.html.serving import server
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from tests.profile.html.pages import SCRIPT_END
@@ -104,6 +106,18 @@ def test_the_page_reaches_no_network(browser, reports):
     assert all(
         "Content Security Policy" in fault or "Refused" in fault for fault in answer["faults"]
     )
+
+
+def test_a_served_page_is_the_same(browser, tmp_path):
+    page = tmp_path / "page.html"
+    Report(programs=(program(device_program()),)).to_html(page)
+    with server(page.read_text()) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        served = browser("text", serving.address)
+        serving.shutdown()
+        thread.join()
+    assert served == browser("text", page)
 
 
 def number(text):
@@ -233,6 +247,21 @@ class TestFigures:
         for row in ipus["rows"]:
             assert f"{row[1]}" in text
             assert f"{row[2]}" in text
+
+
+def test_the_host_is_beside_the_modelled_time(browser, reports):
+    report, page = reports["host"]
+    spans = [span for span in report.host.spans if span.category == "execution"]
+    rows = table(browser("figures", page)["host"][0], "Kinds of spans")["rows"]
+    assert sum(number(row[3]) for row in rows) == len([*report.host.spans])
+    for traced in report.programs:
+        own = [span for span in spans if span.program == traced.name]
+        steps = sum(span.steps for span in own)
+        (row,) = [row for row in rows if row[1:3] == ["execution", traced.name]]
+        assert number(row[3]) == len(own)
+        runs = steps / traced.device.micro_batches
+        assert row[5] == units.duration(runs * figures.seconds(traced.device))
+        assert row[4] == units.duration(sum(span.end_ns - span.begin_ns for span in own) / 1e9)
 
 
 class TestBadInput:

@@ -31,7 +31,7 @@ function hostSpans(host) {
 /** Returns the modelled seconds of the steps of an execution; null if its program is not known. */
 function modelledSeconds(programs, name, steps) {
   const figures = programs.find((program) => program.name === name && program.device)?.device.figures;
-  return figures && steps ? (steps / figures.micro_batches / figures.replicas) * figures.seconds : null;
+  return figures && steps ? (steps / figures.micro_batches) * figures.seconds : null;
 }
 
 function hostView(program, { data }) {

@@ -56,7 +56,7 @@ function planes(op) {
 }
 
 function planChart(state) {
-  const line = ({ title, x, y }) => `${title}: ${[x, y].filter(({ size }) => size > 1).map(({ name, size, parts: number }) => `${name} ${size} in ${number} part${number > 1 ? "s" : ""}`).join(", ")}`;
+  const line = ({ title, x, y }) => `${title}: ${[x, y].filter(({ size }) => size > 1).map(({ name, size, parts: number }) => `${name} ${size}${number > 1 ? ` in ${number} parts` : ", not split"}`).join(", ")}`;
   return new ChartPanel({
     title: "The split over tiles",
     height: 330,
@@ -64,7 +64,7 @@ function planChart(state) {
     option: (color) => {
       const shown = planes(state.op);
       return {
-        tooltip: { formatter: ({ dataIndex }) => tip(shown[dataIndex].title, [shown[dataIndex].x, shown[dataIndex].y].map(({ name, size, parts: number }) => [name || "–", `${size} in ${number} parts of at most ${Math.ceil(size / number)}`])) },
+        tooltip: { formatter: ({ dataIndex }) => tip(shown[dataIndex].title, [shown[dataIndex].x, shown[dataIndex].y].map(({ name, size, parts: number }) => [name || "–", number > 1 ? `${size} in ${number} parts of at most ${Math.ceil(size / number)}` : `${size}, not split`])) },
         series: [{ type: "custom", progressive: 0, coordinateSystem: "none", data: shown.map((_, index) => [index]), renderItem: (params, api) => drawPlane(shown[params.dataIndex], params.dataIndex, shown.length, api, color) }],
       };
     },
