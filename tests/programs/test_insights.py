@@ -7,10 +7,12 @@ import weakref
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import IPUConfig
 from ipu_tf.profile.report import Report
+from ipu_tf.runtime import rebatching
 
 
 def network():
@@ -178,6 +180,39 @@ def test_what_insights_need_does_not_keep_a_model_alive():
     assert strategy.report().programs[0].source is None
     assert strategy.report(insights=True).programs[0].insights == ()
     assert source.at_batch_size(16) is None
+
+
+@pytest.mark.usefixtures("configured")
+def test_data_with_weights_of_samples_has_no_other_batches():
+    strategy = ipu_tf.IPUStrategy()
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])
+        model.compile("sgd", "mse")
+        x, y = np.zeros((8, 8), "float32"), np.zeros((8, 4), "float32")
+        model.fit(x, y, sample_weight=np.ones(8, "float32"), batch_size=8, verbose=0)
+    (program,) = strategy.report().programs
+    assert program.source.at_batch_size is None
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        (None, None),
+        (tf.zeros((8, 8)), None),
+        (tf.zeros((8, 8)), tf.constant(1.0)),
+        (tf.zeros((8, 8)),),
+        (tf.zeros((8, 8)), 3),
+        None,
+    ],
+)
+def test_only_batches_of_tensors_are_traced_again(batch):
+    with ipu_tf.IPUStrategy().scope():
+        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])
+    assert rebatching.retracer(model, "train_step", batch) is None
+    tensors = (tf.zeros((8, 8)), tf.zeros((8, 4)))
+    assert rebatching.retracer(model, "train_step", tensors) is not None
+    assert rebatching.retracer(model, "test_step", tensors) is None
+    assert rebatching.retracer(None, "train_step", tensors) is None
 
 
 def badly_split():

@@ -24,7 +24,7 @@ def retracer(
     """Returns a function that traces a model's train step for another number of samples.
 
     The function returns None once the model is gone. There is none for other steps, for a model's
-    own step, and for batches with weights of samples.
+    own step, and for batches of other things than tensors of inputs and targets.
 
     Args:
         model: The model; it is not kept alive.
@@ -33,6 +33,8 @@ def retracer(
     """
     own = has_own(model, "train_step")
     if function != "train_step" or own or not isinstance(batch, tuple) or len(batch) != 2:
+        return None
+    if not all(map(_has_samples, keras.tree.flatten(batch))):
         return None
     alive = weakref.ref(model)
     shapes = keras.tree.map_structure(_without_samples, batch)
@@ -52,6 +54,10 @@ def retracer(
         return step
 
     return traced
+
+
+def _has_samples(leaf: Any) -> bool:
+    return isinstance(leaf, tf.Tensor) and bool(leaf.shape.rank)
 
 
 def _without_samples(tensor: tf.Tensor) -> tf.TensorSpec:
