@@ -21,7 +21,7 @@ from ipu_tf.user_objects import UsageError
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
 
-_FORMATS = ("json", "text")
+_FORMATS = ("json", "text", "html")
 _FAILED = 1
 
 
@@ -34,7 +34,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME",
         help="a format of the report: json, text, html, perfetto, xplane or csv; may be given "
-        f"several times; default: {' and '.join(_FORMATS)}",
+        f"several times; default: {', '.join(_FORMATS)}",
     )
     parser.add_argument(
         "--insights",
