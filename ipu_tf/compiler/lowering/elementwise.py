@@ -39,6 +39,9 @@ _PASSED = frozenset(
 _FUSED_AS = {"convert": "abs", "iota": "add", "copy": "abs"}
 """Cost of other opcodes within a fusion. Modelled: one instruction on values in registers."""
 
+_LIKE_ACTIVATIONS = frozenset({"gate", "gelu-grad", "gelu-tanh-grad"})
+"""Opcodes of gradients that lie like the activation, the first operand, as in popnn."""
+
 _FLOATS = frozenset({"f32", "f16", "bf16", "f8e4m3", "f8e5m2"})
 
 
@@ -101,6 +104,8 @@ def result_placement(
 ) -> Placement:
     """Returns the placement of the result of an element-wise operation."""
     result = array_of(instruction)
+    if instruction.opcode in _LIKE_ACTIVATIONS and operands[0].repeats is None:
+        return like(operands[0], result)
     best: tuple[tuple[bool, int, int], Placement] | None = None
     for index, operand in enumerate(operands):
         if operand.elements != result.elements or operand.repeats is not None:

@@ -70,6 +70,38 @@ def unknown_met(tiles: int) -> int:
     return math.isqrt(max(0, tiles - 1)) + 1
 
 
+def common_run(source: Placement, destination: Placement) -> int:
+    """Returns the elements that lie side by side on tiles of both placements of a tensor.
+
+    Of layouts that only have a name nothing is known; all elements of a tile then count as a run.
+    """
+    one, other = source.cut, destination.cut
+    if one is None or other is None:
+        return destination.tile_elements
+    dims = common_dims(one, other)
+    parts = None if dims is None else (split(one, dims), split(other, dims))
+    if dims is None or parts is None or parts[0] is None or parts[1] is None:
+        return min(_own_run(one), _own_run(other))
+    run = 1
+    pairs = zip(parts[0][0].axes, parts[1][0].axes, strict=True)
+    for axis, along in reversed(list(pairs)):
+        held = min(axis.part_elements, along.part_elements)
+        run *= held
+        if held < axis.extent:
+            break
+    return run
+
+
+def _own_run(layout: BlockLayout) -> int:
+    """Returns the elements of a layout that lie side by side on a tile."""
+    run = 1
+    for axis in reversed(layout.axes):
+        run *= axis.part_elements
+        if axis.part_elements < axis.extent:
+            break
+    return run
+
+
 def held_extents(placement: Placement, dims: tuple[int, ...]) -> tuple[int, ...]:
     """Returns the extents of the block that covers the elements of the fullest tile.
 

@@ -84,8 +84,9 @@ def supersteps(stages: Sequence[ComputeStage], target: Target) -> tuple[Superste
 
 @lru_cache(maxsize=1 << 14)
 def exchange_cycles(traffic: Traffic, target: Target) -> int:
-    """Returns the cycles of an exchange, without the sync before it."""
-    return int(exchange.phase_cycles(traffic.received_bytes, target, sent_bytes=traffic.sent_bytes))
+    """Returns the cycles of an exchange and of the copies around it, without the sync before it."""
+    moving = exchange.phase_cycles(traffic.received_bytes, target, sent_bytes=traffic.sent_bytes)
+    return int(moving) + traffic.rearranged_cycles
 
 
 def _superstep(stage: ComputeStage, target: Target) -> Superstep:

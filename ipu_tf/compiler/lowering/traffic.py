@@ -1,8 +1,8 @@
 """The traffic of an exchange between two placements.
 
 Models the tile that receives most and the tile that sends most. A tile sends a word once however
-many tiles listen, and packs words for the same tiles into one message. Does not model the cost of
-packing.
+many tiles listen, and packs words for the same tiles into one message. A tensor that changes its
+layout is packed and unpacked on the tiles; few elements that many tiles read are not.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ from functools import lru_cache
 
 from ipu_tf.compiler.layouts.layout import BlockLayout
 from ipu_tf.compiler.layouts.placement import Placement
-from ipu_tf.compiler.lowering.messages import held_extents, pieces_met, runs_met, unknown_met
+from ipu_tf.compiler.lowering.messages import (
+    common_run,
+    held_extents,
+    pieces_met,
+    runs_met,
+    unknown_met,
+)
 from ipu_tf.compiler.lowering.tile_work import TensorRoute
-from ipu_tf.machine import exchange
+from ipu_tf.machine import exchange, vertices
 from ipu_tf.machine.cost import ceil_div
 
 
@@ -29,6 +35,7 @@ class Traffic:
         total_bytes: Bytes received by all tiles together.
         received: The most messages that one tile receives.
         sent: The most messages that one tile sends.
+        rearranged_cycles: Cycles in which a tile packs and unpacks what it moves.
         routes: Where its bytes come from and go to, as far as known.
     """
 
@@ -37,6 +44,7 @@ class Traffic:
     total_bytes: int = 0
     received: int = 0
     sent: int = 0
+    rearranged_cycles: int = 0
     routes: tuple[TensorRoute, ...] = field(default=(), compare=False, repr=False)
 
     def __add__(self, other: Traffic) -> Traffic:
@@ -46,6 +54,7 @@ class Traffic:
             total_bytes=self.total_bytes + other.total_bytes,
             received=self.received + other.received,
             sent=self.sent + other.sent,
+            rearranged_cycles=self.rearranged_cycles + other.rearranged_cycles,
             routes=self.routes + other.routes,
         )
 
@@ -84,8 +93,18 @@ def move(source: Placement, destination: Placement) -> Traffic:
         total_bytes=source.bytes,
         received=received,
         sent=sent,
+        rearranged_cycles=_rearranged_cycles(source, destination),
         routes=(_route(source, source.bytes, source.bytes, destination),),
     )
+
+
+def _rearranged_cycles(source: Placement, destination: Placement) -> int:
+    """Returns the cycles in which tiles pack and unpack a tensor, unless it moves in one piece."""
+    run, whole = common_run(source, destination), destination.tile_elements
+    if run >= whole:
+        return 0
+    size = source.element_bytes
+    return vertices.rearranged_cycles(whole * size, run * size)
 
 
 def to_all(source: Placement, tiles: int) -> Traffic:

@@ -19,6 +19,7 @@ from ipu_tf.machine.vertices.movement import (
     dynamic_update,
     multi_slice,
     multi_update,
+    rearranged_cycles,
     transpose,
 )
 from ipu_tf.machine.vertices.random import (
@@ -56,6 +57,7 @@ __all__ = [
     "random_normal",
     "random_truncated_normal",
     "random_uniform",
+    "rearranged_cycles",
     "reduce",
     "reduce_passes",
     "scan",

@@ -19,14 +19,15 @@ _SUPERVISOR_CYCLES = 8
 _START_SLOTS = {"add": {2: 35, 4: 19}, "multiply": {2: 29, 4: 19}}
 """Slots of a worker before its first channel, by operation and the bytes of an element."""
 
-_GROUP_SLOTS = {"add": {2: 13, 4: 8}, "multiply": {2: 7, 4: 8}}
+_GROUP_SLOTS = {"add": {2: 13, 4: 8}, "multiply": {2: 9, 4: 8}}
 """Slots of a worker to start on a group of channels, and to leave it."""
 
 _GROUP_CHANNELS = {"add": {2: 8, 4: 1}, "multiply": {2: 4, 4: 1}}
 """Channels that a loop covers at a time."""
 
-_SLOTS_PER_GROUP = 2
-"""Slots of a loop: for all channels of a group, at one position."""
+_SLOTS_PER_GROUP = {"add": {2: 2, 4: 2}, "multiply": {2: 1, 4: 2}}
+"""Slots of a loop: for all channels of a group, at one position. Products are out of place, so that
+halves are loaded and stored in one slot; sums are in place."""
 
 _ROW_START_SLOTS = 15
 _ROW_SLOTS = 7
@@ -50,7 +51,7 @@ def by_channels(
     groups = ceil_div(channels, _GROUP_CHANNELS[opcode][size])
     positions = slowest_share(ceil_div(elements, channels), target)
     slots = _START_SLOTS[opcode][size] + groups * (
-        _GROUP_SLOTS[opcode][size] + _SLOTS_PER_GROUP * positions
+        _GROUP_SLOTS[opcode][size] + _SLOTS_PER_GROUP[opcode][size] * positions
     )
     cycles = _SUPERVISOR_CYCLES + barrel_cycles(slots, target)
     return vertex(f"{opcode}_by_channels", dtype, elements, cycles, pointers=4, bundles=40)

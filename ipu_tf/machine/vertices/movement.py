@@ -37,6 +37,23 @@ _SLOTS_PER_VECTOR = 2
 _UPDATE_SLOTS_PER_VECTOR = 3  # modelled: two loads beside an addition, a store
 _MULTI_UPDATE_SLOTS = 31  # modelled: a slice's slots, and a check that the row is the worker's
 
+_REARRANGED_CYCLES_PER_BYTE = 0.44
+"""The same regression for pieces of whole vectors."""
+
+
+def rearranged_cycles(moved_bytes: int, piece_bytes: int) -> int:
+    """Returns the cycles in which a tile packs and unpacks a tensor that changes its layout.
+
+    poplibs' regression over random changes of layout; its intercept is the exchange's own start.
+
+    Args:
+        moved_bytes: Bytes of the tile.
+        piece_bytes: Bytes that lie side by side both before and after.
+    """
+    piece = np.asarray(max(1, piece_bytes))
+    rate = np.maximum(_copy_cycles_per_byte(piece), _REARRANGED_CYCLES_PER_BYTE)
+    return int(np.ceil(moved_bytes * rate))
+
 
 def copy(elements: Count, dtype: str, target: Target, *, piece_elements: Count = 0) -> Vertex:
     """Returns the cost of a copy or rearrangement within a tile.

@@ -1,0 +1,56 @@
+"""Tensors that change their layout are packed and unpacked on the tiles, in pieces."""
+
+import pytest
+
+from ipu_tf.compiler.layouts.layout import Axis, BlockLayout
+from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.lowering.messages import common_run
+from ipu_tf.compiler.lowering.traffic import NOTHING, move
+from tests.compiler.lowering.programs import run
+
+
+def lying(*axes, first_tile=0):
+    layout = BlockLayout(axes=axes, order=tuple(range(len(axes))))
+    return Placement(
+        elements=layout.elements,
+        element_bytes=2,
+        first_tile=first_tile,
+        tiles=layout.tiles,
+        layout=layout,
+    )
+
+
+BY_ROWS = lying(Axis(extent=64, parts=8), Axis(extent=64))
+
+
+@pytest.mark.parametrize(
+    ("other", "run_elements", "rate"),
+    [
+        (lying(Axis(extent=64), Axis(extent=64, parts=8)), 8, 0.44),
+        (lying(Axis(extent=64), Axis(extent=64, parts=32)), 2, 3.1),
+        (lying(Axis(extent=64), Axis(extent=64, parts=64)), 1, 5.1),
+    ],
+)
+def test_shorter_pieces_take_longer(other, run_elements, rate):
+    assert common_run(BY_ROWS, other) == run_elements
+    expected = rate * other.tile_elements * 2
+    assert move(BY_ROWS, other).rearranged_cycles == pytest.approx(expected, abs=1)
+
+
+def test_what_moves_in_one_piece_is_not_rearranged():
+    elsewhere = lying(Axis(extent=64, parts=8), Axis(extent=64), first_tile=8)
+    moved = move(BY_ROWS, elsewhere)
+    assert moved != NOTHING
+    assert moved.rearranged_cycles == 0
+    assert move(BY_ROWS, BY_ROWS) == NOTHING
+
+
+def test_a_gradient_behind_a_gate_lies_like_the_activation():
+    other = lying(Axis(extent=64), Axis(extent=64, parts=8))
+    program = run(
+        "y = f16[64,64] parameter(0)\ng = f16[64,64] parameter(1)\n"
+        'r = f16[64,64] gate(y, g), comparison_direction="GT", threshold=0.0',
+        placed={"y": (BY_ROWS,), "g": (other,)},
+    )
+    assert program.placements["r"] == (BY_ROWS,)
+    assert program.exchange_bytes("r") == other.bytes
