@@ -218,7 +218,9 @@ def test_the_text_says_what_an_update_is_made_of():
     assert f"{step.cycles:,} cycles a weight update" in text
     assert "32 samples an update (4 x 4 x 2)" in text
     assert "a call from the host runs 12 steps in" in text
-    assert "accumulators, always live" in text
+    # Of less than 0.05 KiB on a tile: the table leaves out rows of zeros.
+    assert step.memory.always_live["accumulators"].any()
+    assert "accumulators, always live" not in text
     row = next(line for line in text.splitlines() if line.startswith(f"  {model.layers[0].path}"))
     _, cycles, share, forward, backward, update = row.split()
     numbers = [int(number.replace(",", "")) for number in (cycles, forward, backward, update)]
