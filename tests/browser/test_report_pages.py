@@ -1,11 +1,14 @@
 """Pages of reports in a browser: used with mouse and keyboard, checked, compared with the text."""
 
+import dataclasses
 import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from ipu_tf.compiler.condensed import condensed
 from ipu_tf.profile import figures, units
 from ipu_tf.profile.html import Chart, Section, Table, sections_page
 from ipu_tf.profile.html.serving import server
@@ -17,6 +20,7 @@ from tests.profile.programs import device_program, overflowing, program
 
 pytestmark = pytest.mark.slow
 
+PROFILE = Path(__file__).resolve().parents[1] / "profile"
 NETWORKS = ("cifar10", "resnet50", "pipeline", "host")
 VIEWS = ["summary", "memory", "liveness", "execution", "tiles", "operations", "plans"]
 VIEWS_OF = {"cifar10": VIEWS, "resnet50": VIEWS, "pipeline": [*VIEWS, "pipeline"]}
@@ -321,6 +325,22 @@ class TestBadInput:
         assert "OUT OF MEMORY by 0.0 KiB" in shown
         assert "To make room: split the model over several IPUs" in shown
         assert "Incomplete: 'fft' has no cost, in net/dense, (no layer)." in shown
+
+    @pytest.mark.parametrize("version", [2, 3])
+    def test_reports_of_earlier_versions(self, browser, tmp_path, version):
+        page = tmp_path / "page.html"
+        Report.from_json(PROFILE / f"version{version}.json").to_html(page)
+        shown = browser("text", page)
+        assert "Tile memory at the peak" in " ".join(shown["texts"])
+        assert "What would gain most" not in shown["root"]
+
+    def test_a_model_that_no_longer_exists(self, browser, reports, write):
+        report, page = reports["cifar10"]
+        (traced,) = report.programs
+        gone = dataclasses.replace(traced, device=condensed(traced.device))
+        caveat = "it has the bytes of every tile and step, but not the single tensors"
+        assert caveat in " ".join(browser("text", write(gone))["texts"])
+        assert caveat not in " ".join(browser("text", page)["texts"])
 
     @pytest.mark.parametrize("part", [0.1, 0.5, 0.97, 0.999])
     def test_a_page_that_was_cut_short_says_so(self, browser, write, part):
