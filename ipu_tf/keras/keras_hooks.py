@@ -131,7 +131,7 @@ class KerasHooks(IPUExtensions):
 
     def save_assets(self, dir_path: str) -> None:
         """Writes the options to a file of the folder if any option is set."""
-        self._files.write_options(self, dir_path)
+        self._ipu_tf_option_files.write_options(self, dir_path)
 
     def load_assets(self, dir_path: str | None) -> None:
         """Sets the options that are in the folder; it is None for a file without assets.
@@ -144,7 +144,7 @@ class KerasHooks(IPUExtensions):
     def get_config(self) -> dict[str, Any]:
         """Returns Keras' configuration; for an `.h5` file it includes the options."""
         config: dict[str, Any] = super().get_config()
-        self._files.add_options(self, config)
+        self._ipu_tf_option_files.add_options(self, config)
         return config
 
     @classmethod
@@ -157,7 +157,7 @@ class KerasHooks(IPUExtensions):
         return model
 
     @functools.cached_property
-    def _files(self) -> OptionFiles:
+    def _ipu_tf_option_files(self) -> OptionFiles:
         return OptionFiles()
 
     @functools.cached_property

@@ -114,7 +114,7 @@ class StatefulModel(keras.Model):
     train_function: Callable[[Any], Any] | None
     test_function: Callable[[Any], Any] | None
     predict_function: Callable[[list[Any]], Any] | None
-    _training_state = TrainingState()
+    _ipu_tf_training_state = TrainingState()
 
     @property
     def ipu_training_state(self) -> TrainingState:
@@ -122,11 +122,11 @@ class StatefulModel(keras.Model):
 
         Setting it drops the functions of Keras' loop, which are made again when needed.
         """
-        return self._training_state
+        return self._ipu_tf_training_state
 
     @ipu_training_state.setter
     def ipu_training_state(self, state: TrainingState) -> None:
-        self._training_state = state
+        self._ipu_tf_training_state = state
         drop_functions(self)
 
     @functools.cached_property

@@ -37,7 +37,6 @@ class ExecutionFunction:
             summary that is returned beside them; it becomes a part of the program.
         results: Gets the results of each step while later steps run or, if XLA compiles the loop,
             when the execution ends.
-            compile the loop: then it gets them when the execution ends.
     """
 
     def __init__(
