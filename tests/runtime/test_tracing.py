@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config, ops
 from ipu_tf.ops.twins import STOCK_OF, TWINS
+from tests.grids import mostly_slow
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +96,7 @@ def batched_version_1(x, w):
 
 FUNCTIONS = [straight, conditional, looped, nested, einsum, batched, jitted, mapped]
 FUNCTIONS += [batched_version_1, batched_version_3]
+FAST = ["straight", "conditional", "looped", "einsum"]
 
 
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
@@ -121,7 +123,7 @@ def test_gradient_inside_of_the_run(strategy, fn):
         np.testing.assert_allclose(ours, stock, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("fn", mostly_slow({fn.__name__: fn for fn in FUNCTIONS}, FAST))
 def test_eager_tape_outside_of_the_run_also_on_a_cache_hit(strategy, fn):
     x, w = random(4, 4, seed=1), random(4, 4, seed=2)
     step = tf.function(fn)
@@ -140,7 +142,7 @@ def test_eager_tape_outside_of_the_run_also_on_a_cache_hit(strategy, fn):
             np.testing.assert_allclose(ours, reference, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("fn", mostly_slow({fn.__name__: fn for fn in FUNCTIONS}, FAST))
 def test_tape_of_an_outer_tf_function(strategy, fn):
     def gradient(run, x, w):
         with tf.GradientTape() as tape:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.grids import mostly_slow
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
 
@@ -247,7 +248,7 @@ def test_a_dataset_as_long_as_an_epoch_is_read_again_in_each(model):
     assert int(model.optimizer.iterations) == 3 * 4
 
 
-@pytest.mark.parametrize("as_dataset", [True, False])
+@pytest.mark.parametrize("as_dataset", mostly_slow([True, False], fast=["True"]))
 def test_each_evaluation_reads_validation_data_from_its_beginning(strategy, as_dataset):
     x, y = np.random.default_rng(5).normal(size=(40, FEATURES)), arrays(40)[1]
     data = (x.astype("float32"), y)
@@ -430,7 +431,10 @@ def test_batches_are_narrowed(model):
     assert model.predict_on_batch(tf.constant(x)).dtype == np.float32
 
 
-@pytest.mark.parametrize("asked", [{}, {"shuffle": False}, {"shuffle": True}])
+ASKED = {"default": {}, "no": {"shuffle": False}, "yes": {"shuffle": True}}
+
+
+@pytest.mark.parametrize("asked", mostly_slow(ASKED, fast=["default", "yes"]))
 def test_shuffling_of_a_dataset_is_warned_about_where_it_is_asked_for(model, asked):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -439,7 +443,7 @@ def test_shuffling_of_a_dataset_is_warned_about_where_it_is_asked_for(model, ask
     assert len(ignored) == (asked == {"shuffle": True})
 
 
-@pytest.mark.parametrize("asked", [{}, {"shuffle": False}, {"shuffle": True}])
+@pytest.mark.parametrize("asked", mostly_slow(ASKED, fast=["default"]))
 def test_arrays_are_shuffled_as_stock_does(strategy, asked):
     x = np.random.default_rng(0).normal(size=(32, FEATURES)).astype("float32")
     y = np.arange(32) % CLASSES

@@ -68,7 +68,7 @@ NETWORKS = {
 }
 
 
-def fitted(strategy, network, steps_per_execution, optimizer="adam", **options):
+def fitted(strategy, network, steps_per_execution, optimizer="adam", validated=True, **options):
     """Returns a model, the dataset that it was trained on, and its logs."""
     keras.utils.set_random_seed(7)
     with strategy.scope():
@@ -78,7 +78,8 @@ def fitted(strategy, network, steps_per_execution, optimizer="adam", **options):
     if options:
         model.set_gradient_accumulation_options(**options)
     dataset = batches(samples(96), 4)
-    history = model.fit(dataset, epochs=2, shuffle=False, verbose=0, validation_data=dataset)
+    validation = {"validation_data": dataset} if validated else {}
+    history = model.fit(dataset, epochs=2, shuffle=False, verbose=0, **validation)
     return model, dataset, history.history
 
 
@@ -104,7 +105,7 @@ def test_the_loop_equals_single_steps_to_the_bit(strategy, network):
 @pytest.mark.usefixtures("worth_compiling")
 @pytest.mark.parametrize("network", mostly_slow(list(NETWORKS), fast=["with dropout"]))
 def test_accumulating_loops_of_any_length_are_equal_to_the_bit(strategy, network):
-    accumulation = {"gradient_accumulation_steps_per_replica": 4}
+    accumulation = {"gradient_accumulation_steps_per_replica": 4, "validated": False}
     long, _, long_logs = fitted(strategy, network, 24, **accumulation)
     short, _, short_logs = fitted(strategy, network, 4, **accumulation)
     for long_weight, short_weight in zip(long.get_weights(), short.get_weights(), strict=True):
@@ -447,6 +448,7 @@ def test_an_exception_in_an_asynchronous_callback_comes_up(strategy):
     assert model.steps_per_execution == 3
 
 
+@pytest.mark.usefixtures("worth_compiling")
 def test_an_exception_of_the_device_ends_the_thread(strategy):
     seen = []
 

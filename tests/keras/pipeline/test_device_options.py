@@ -6,7 +6,7 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
-from tests.grids import covering
+from tests.grids import covering, mostly_slow
 from tests.keras.small_models import CLASSES, FEATURES
 
 BATCH = 16
@@ -195,7 +195,9 @@ class TestSchedules:
         for program in (grouped, interleaved):
             assert program.timeline.bubble_share < sequential.timeline.bubble_share
 
-    @pytest.mark.parametrize("schedule", PipelineSchedule)
+    @pytest.mark.parametrize(
+        "schedule", mostly_slow({each.name: each for each in PipelineSchedule}, fast=["Grouped"])
+    )
     def test_more_micro_batches_cost_less_each(self, strategy, schedule):
         few = pipelined(strategy, 2, 4, pipeline_schedule=schedule)
         many = pipelined(strategy, 2, 32, pipeline_schedule=schedule)

@@ -10,6 +10,7 @@ import pytest
 
 from ipu_tf import config
 from ipu_tf.keras.pipeline import stage_of_layers
+from tests.grids import mostly_slow
 from tests.keras.equivalence import strategy_of
 from tests.keras.pipeline import resumable
 
@@ -56,7 +57,7 @@ def test_backup_and_restore(strategy, tmp_path, uninterrupted):
     assert resumable.train(resumable.make_model(strategy), EPOCHS, [backup]) == uninterrupted[2:]
 
 
-@pytest.mark.parametrize("weights_only", [False, True])
+@pytest.mark.parametrize("weights_only", mostly_slow([False, True], fast=["False"]))
 def test_model_checkpoint(strategy, tmp_path, uninterrupted, weights_only):
     suffix = ".weights.h5" if weights_only else ".keras"
     path = tmp_path / f"checkpoint{suffix}"

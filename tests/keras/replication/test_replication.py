@@ -96,7 +96,7 @@ def test_steps_per_epoch_count_the_batches_of_all_replicas():
     check_weights(ours, stock)
 
 
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("given", mostly_slow([True, False], fast=["True"]))
 def test_steps_of_inference_count_the_batches_of_all_replicas(given, caplog):
     model = replicated(2)
     x, y = samples(BATCH * (12 if given else 5))
