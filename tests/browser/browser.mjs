@@ -11,7 +11,11 @@ export async function open(address, { theme = "light", width = 1400, height = 10
     // Chromium has no sandbox for the user root, as in containers.
     args: process.getuid() === 0 ? ["--no-sandbox"] : [],
   });
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, serviceWorkers: "block" });
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme: theme,
+    serviceWorkers: "block",
+  });
   const faults = [];
   await context.route("**/*", (route) => {
     const asked = route.request().url();

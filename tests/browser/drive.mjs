@@ -16,7 +16,10 @@ async function mouse(page) {
       await page.mouse.move(place[0] + 2, place[1] + 1);
       await frames(page, 3);
       const tip = frame.locator(".tip");
-      seen[view].charts.push({ label: await frame.getAttribute("aria-label"), tip: (await tip.count()) ? await tip.first().innerText() : "" });
+      seen[view].charts.push({
+        label: await frame.getAttribute("aria-label"),
+        tip: (await tip.count()) ? await tip.first().innerText() : "",
+      });
       await page.mouse.click(...place);
       await frames(page, 2);
     }
@@ -43,7 +46,20 @@ async function keyboard(page) {
     for (const frame of await page.locator(`#panel-${view} .frame:visible`).all()) {
       await frame.focus();
       const spoken = [];
-      for (const key of ["Home", "ArrowRight", "ArrowDown", "ArrowUp", "ArrowLeft", "+", "+", "End", "PageUp", "-", "0", "Home"]) {
+      for (const key of [
+        "Home",
+        "ArrowRight",
+        "ArrowDown",
+        "ArrowUp",
+        "ArrowLeft",
+        "+",
+        "+",
+        "End",
+        "PageUp",
+        "-",
+        "0",
+        "Home",
+      ]) {
         await page.keyboard.press(key);
         spoken.push(await said());
       }
@@ -61,7 +77,9 @@ async function keyboard(page) {
       await field.focus();
       await page.keyboard.type("conv");
     }
-    seen[view].captions = await page.locator(`#panel-${view} caption:visible, #panel-${view} h3:visible`).allTextContents();
+    seen[view].captions = await page
+      .locator(`#panel-${view} caption:visible, #panel-${view} h3:visible`)
+      .allTextContents();
     await page.locator(`#tab-${view}`).focus();
   }
   return { skip, views: seen };
@@ -96,9 +114,13 @@ async function axe(page) {
   const found = [];
   for (const view of await viewsOf(page)) {
     await show(page, view);
-    for (const details of await page.locator(`#panel-${view} details.figures > summary:visible`).all()) await details.click();
-    const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-    for (const { id, impact, nodes } of violations) found.push({ view, id, impact, where: nodes.slice(0, 3).map(({ html }) => html.slice(0, 200)) });
+    for (const details of await page.locator(`#panel-${view} details.figures > summary:visible`).all())
+      await details.click();
+    const { violations } = await page.evaluate(() =>
+      globalThis.axe.run(document, { resultTypes: ["violations"] }),
+    );
+    for (const { id, impact, nodes } of violations)
+      found.push({ view, id, impact, where: nodes.slice(0, 3).map(({ html }) => html.slice(0, 200)) });
   }
   return found;
 }
@@ -124,7 +146,9 @@ async function tiles(page) {
     for (const step of ["", "1"]) {
       await page.locator("#panel-tiles input[type=number]").fill(step);
       await page.keyboard.press("Tab");
-      figuresShown[`${name} ${step}`.trim()] = await page.locator("#panel-tiles .frame").getAttribute("aria-label");
+      figuresShown[`${name} ${step}`.trim()] = await page
+        .locator("#panel-tiles .frame")
+        .getAttribute("aria-label");
     }
   }
   return { steps, figuresShown };
@@ -146,10 +170,21 @@ async function looks(page) {
   await choice.selectOption("dark");
   await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   await frames(page, 2);
-  const printed = { theme: await theme(), views: await page.locator('[role="tabpanel"]:visible').count(), canvases: await page.locator("canvas:visible").count() };
+  const printed = {
+    theme: await theme(),
+    views: await page.locator('[role="tabpanel"]:visible').count(),
+    canvases: await page.locator("canvas:visible").count(),
+  };
   await page.evaluate(() => dispatchEvent(new Event("afterprint")));
   const pages = (await page.pdf({ format: "A4" })).length;
-  return { themes: found, pressed, printed, pages, after: await theme(), views: await page.locator('[role="tabpanel"]:visible').count() };
+  return {
+    themes: found,
+    pressed,
+    printed,
+    pages,
+    after: await theme(),
+    views: await page.locator('[role="tabpanel"]:visible').count(),
+  };
 }
 
 /** Tries to reach the network from the page. */
@@ -161,7 +196,10 @@ async function network(page) {
       element.onerror = () => resolve("refused");
       element.src = "https://example.org/x.png";
     });
-    const fetched = await fetch("https://example.org/").then(() => "loaded", () => "refused");
+    const fetched = await fetch("https://example.org/").then(
+      () => "loaded",
+      () => "refused",
+    );
     const script = document.createElement("script");
     script.textContent = "globalThis.intruder = true";
     document.body.append(script);
@@ -183,7 +221,12 @@ async function text(page) {
       texts.push(await page.locator(`#panel-${view}`).innerText());
     }
   }
-  return { body: await page.locator("body").innerText(), root: await page.locator("#root").innerText(), texts, intruder: await page.evaluate(() => globalThis.intruder ?? false) };
+  return {
+    body: await page.locator("body").innerText(),
+    root: await page.locator("#root").innerText(),
+    texts,
+    intruder: await page.evaluate(() => globalThis.intruder ?? false),
+  };
 }
 
 /** Uses the charts of a page of sections. */
@@ -195,8 +238,14 @@ async function sections(page) {
     spoken.push(await page.locator("#announcer").textContent());
   }
   await page.evaluate(axeSource);
-  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  return { spoken, text: await page.locator("body").innerText(), axe: violations.map(({ id, impact }) => ({ id, impact })) };
+  const { violations } = await page.evaluate(() =>
+    globalThis.axe.run(document, { resultTypes: ["violations"] }),
+  );
+  return {
+    spoken,
+    text: await page.locator("body").innerText(),
+    axe: violations.map(({ id, impact }) => ({ id, impact })),
+  };
 }
 
 /** Returns the milliseconds from the request to the first view that takes keys. */
@@ -212,7 +261,12 @@ async function screenshots(page, { folder, name, views }) {
       await frame.focus();
       await page.keyboard.press("Home");
       for (let row = 0; row < 2; row += 1) await page.keyboard.press("ArrowDown");
-      for (let step = 0; step < 60 && !(await page.locator("#announcer").textContent()).startsWith("convolution.5"); step += 1) await page.keyboard.press("ArrowRight");
+      for (
+        let step = 0;
+        step < 60 && !(await page.locator("#announcer").textContent()).startsWith("convolution.5");
+        step += 1
+      )
+        await page.keyboard.press("ArrowRight");
       for (const key of ["Enter", "Escape"]) await page.keyboard.press(key);
       await page.locator("#panel-execution h3").waitFor();
       await frame.blur();

@@ -30,7 +30,13 @@ function chartTheme(color) {
     categoryAxis: { ...axis, splitLine: { show: false } },
     valueAxis: axis,
     logAxis: axis,
-    legend: { top: 0, bottom: null, textStyle: { color: color.text }, inactiveColor: color.quiet, pageTextStyle: { color: color.text } },
+    legend: {
+      top: 0,
+      bottom: null,
+      textStyle: { color: color.text },
+      inactiveColor: color.quiet,
+      pageTextStyle: { color: color.text },
+    },
     tooltip: {
       confine: true,
       backgroundColor: color.raised,
@@ -205,16 +211,18 @@ class ChartPanel {
     const jump = row || Math.max(1, Math.round(count / 20));
     const first = this.index === null ? 0 : 1;
     const moved = this.index === null ? null : (this.cursor.move?.(now, event.key) ?? null);
-    const to = moved ?? {
-      ArrowRight: now + first,
-      ArrowLeft: now - first,
-      ArrowDown: now + jump * first,
-      ArrowUp: now - jump * first,
-      PageDown: now + 10 * jump,
-      PageUp: now - 10 * jump,
-      Home: 0,
-      End: count - 1,
-    }[event.key];
+    const to =
+      moved ??
+      {
+        ArrowRight: now + first,
+        ArrowLeft: now - first,
+        ArrowDown: now + jump * first,
+        ArrowUp: now - jump * first,
+        PageDown: now + 10 * jump,
+        PageUp: now - 10 * jump,
+        Home: 0,
+        End: count - 1,
+      }[event.key];
     if (to !== undefined) this.point(Math.min(count - 1, Math.max(0, to)));
     else if ((event.key === "Enter" || event.key === " ") && this.activate) {
       this.point(now);

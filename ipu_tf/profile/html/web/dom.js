@@ -43,12 +43,7 @@ function facts(entries) {
     entries
       .filter(([, value]) => value !== null)
       .map(([name, value, more]) =>
-        h(
-          "div",
-          {},
-          h("dt", {}, name),
-          h("dd", {}, value, more ? h("span", { class: "more" }, more) : null),
-        ),
+        h("div", {}, h("dt", {}, name), h("dd", {}, value, more ? h("span", { class: "more" }, more) : null)),
       ),
   );
 }

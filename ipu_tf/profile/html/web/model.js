@@ -47,7 +47,8 @@ class Stage {
   total(step, column) {
     const values = this.supersteps[column];
     let found = 0;
-    for (let index = this.firstSuperstep[step]; index < this.firstSuperstep[step + 1]; index += 1) found += values[index];
+    for (let index = this.firstSuperstep[step]; index < this.firstSuperstep[step + 1]; index += 1)
+      found += values[index];
     return found * this.steps.repeats[step];
   }
 
@@ -133,7 +134,10 @@ class Ipu {
     // The stage that is fullest: the one whose steps the memory of the IPU is listed for.
     this.stage = own.find((stage) => stage.count === plain.liveBytes.length) ?? own[0];
     const categories = new Map();
-    for (const [list, isLive] of [[plain.alwaysLive, true], [plain.atPeak, false]]) {
+    for (const [list, isLive] of [
+      [plain.alwaysLive, true],
+      [plain.atPeak, false],
+    ]) {
       for (const [category, pairs] of list) {
         const entry = categories.get(category) ?? { category, always: null, peak: null };
         entry[isLive ? "always" : "peak"] = unrolled(pairs, device.tiles);
@@ -142,12 +146,18 @@ class Ipu {
     }
     this.categories = [...categories.values()].map((entry) => ({
       ...entry,
-      bytes: Float64Array.from({ length: device.tiles }, (_, tile) => (entry.always?.[tile] ?? 0) + (entry.peak?.[tile] ?? 0)),
+      bytes: Float64Array.from(
+        { length: device.tiles },
+        (_, tile) => (entry.always?.[tile] ?? 0) + (entry.peak?.[tile] ?? 0),
+      ),
     }));
     this.tileBytes = new Float64Array(device.tiles);
     for (const { bytes } of this.categories) bytes.forEach((value, tile) => (this.tileBytes[tile] += value));
     this.alwaysBytes = sum(this.categories.map((entry) => (entry.always ? sum([...entry.always]) : 0)));
-    this.fullest = this.tileBytes.reduce((best, value, tile) => (value > this.tileBytes[best] ? tile : best), 0);
+    this.fullest = this.tileBytes.reduce(
+      (best, value, tile) => (value > this.tileBytes[best] ? tile : best),
+      0,
+    );
   }
 
   get label() {
@@ -201,7 +211,8 @@ class Ipu {
     const { firstTile, tiles, tileBytes, alwaysLive } = stage.tensors;
     for (let tensor = 0; tensor < firstTile.length; tensor += 1) {
       if (alwaysLive[tensor] || !stage.isLive(tensor, step)) continue;
-      for (let offset = 0; offset < tiles[tensor]; offset += 1) values[(firstTile[tensor] + offset) % values.length] += tileBytes[tensor];
+      for (let offset = 0; offset < tiles[tensor]; offset += 1)
+        values[(firstTile[tensor] + offset) % values.length] += tileBytes[tensor];
     }
     return values;
   }
@@ -223,7 +234,8 @@ class Device {
     for (const stage of this.stages) {
       for (let step = 0; step < stage.count; step += 1) {
         const layer = stage.layer(step);
-        if (!found.has(layer)) found.set(layer, { layer, cycles: [0, 0, 0], flops: 0, peak: 0, bytes: 0, plans: new Set() });
+        if (!found.has(layer))
+          found.set(layer, { layer, cycles: [0, 0, 0], flops: 0, peak: 0, bytes: 0, plans: new Set() });
         addStep(found.get(layer), stage, step, this.times);
       }
     }

@@ -20,7 +20,10 @@ const CATEGORIES = [
 /** Returns the fill of a category: its colour, and its pattern if patterns are on. */
 function categoryFill(category, color) {
   const index = Math.max(0, CATEGORIES.indexOf(category));
-  return { color: color.palette[index % color.palette.length], decal: theme.patterns ? decals()[index % 14] : null };
+  return {
+    color: color.palette[index % color.palette.length],
+    decal: theme.patterns ? decals()[index % 14] : null,
+  };
 }
 
 /** Returns a fill with the pattern of a number. */

@@ -7,13 +7,33 @@ function withUnits(option, axisUnits) {
     if (!unit || !entry) return entry;
     return { ...entry, axisLabel: { formatter: units[unit], ...entry.axisLabel } };
   };
-  const all = (name, entry) => (Array.isArray(entry) ? entry.map((one) => axis(name, one)) : axis(name, entry));
+  const all = (name, entry) =>
+    Array.isArray(entry) ? entry.map((one) => axis(name, one)) : axis(name, entry);
   const write = units[axisUnits.y ?? axisUnits.x ?? ""];
-  const text = (value) => (Array.isArray(value) ? value.map((one, index) => (typeof one === "number" ? units[axisUnits[["x", "y"][index]] ?? ""](one) : one)).join(", ") : typeof value === "number" ? write(value) : String(value ?? "–"));
-  const lines = (params) => [params].flat().map(({ seriesName, name, value, color }) => [seriesName?.startsWith("series") ? name : seriesName, text(value), typeof color === "string" ? color : undefined]);
+  const text = (value) =>
+    Array.isArray(value)
+      ? value
+          .map((one, index) =>
+            typeof one === "number" ? units[axisUnits[["x", "y"][index]] ?? ""](one) : one,
+          )
+          .join(", ")
+      : typeof value === "number"
+        ? write(value)
+        : String(value ?? "–");
+  const lines = (params) =>
+    [params]
+      .flat()
+      .map(({ seriesName, name, value, color }) => [
+        seriesName?.startsWith("series") ? name : seriesName,
+        text(value),
+        typeof color === "string" ? color : undefined,
+      ]);
   return {
     ...option,
-    tooltip: { ...option.tooltip, formatter: (params) => tip([params].flat()[0].name || [params].flat()[0].seriesName, lines(params)) },
+    tooltip: {
+      ...option.tooltip,
+      formatter: (params) => tip([params].flat()[0].name || [params].flat()[0].seriesName, lines(params)),
+    },
     xAxis: all("x", option.xAxis),
     yAxis: all("y", option.yAxis),
   };
@@ -21,7 +41,11 @@ function withUnits(option, axisUnits) {
 
 /** Returns the entries of a chart, to move through with the keyboard. */
 function entriesOf(option) {
-  return [option.series ?? []].flat().flatMap((series, seriesIndex) => (series.data ?? []).map((entry, dataIndex) => ({ series, seriesIndex, dataIndex, entry })));
+  return [option.series ?? []]
+    .flat()
+    .flatMap((series, seriesIndex) =>
+      (series.data ?? []).map((entry, dataIndex) => ({ series, seriesIndex, dataIndex, entry })),
+    );
 }
 
 function sectionChart(chart) {
@@ -29,9 +53,14 @@ function sectionChart(chart) {
   const axes = [chart.option.xAxis, chart.option.yAxis].flat().filter((axis) => axis?.type === "category");
   const text = ({ series, dataIndex, entry }) => {
     const value = entry?.value ?? entry;
-    const write = (one, index) => (typeof one === "number" ? units[chart.units[["x", "y"][index]] ?? chart.units.y ?? chart.units.x ?? ""](one) : one);
+    const write = (one, index) =>
+      typeof one === "number"
+        ? units[chart.units[["x", "y"][index]] ?? chart.units.y ?? chart.units.x ?? ""](one)
+        : one;
     const label = entry?.name ?? axes[0]?.data?.[dataIndex] ?? "";
-    return [series.name, label, Array.isArray(value) ? value.map(write).join(", ") : write(value, 1)].filter((part) => part !== "" && part !== undefined).join(": ");
+    return [series.name, label, Array.isArray(value) ? value.map(write).join(", ") : write(value, 1)]
+      .filter((part) => part !== "" && part !== undefined)
+      .join(": ");
   };
   return new ChartPanel({
     title: chart.title,
@@ -80,14 +109,29 @@ function section({ title, text, charts: drawn, tables }) {
 }
 
 function start(data) {
-  document.getElementById("root").append(
-    h("header", {}, h("div", { class: "head" }, h("h1", {}, data.title), h("div", { class: "switches" }, themeSwitches())), h("p")),
-    h("main", {}, data.sections.map(section)),
-    footer(data),
-    h("div", { id: "announcer", class: "announcer", role: "status", "aria-live": "polite" }),
-  );
+  document
+    .getElementById("root")
+    .append(
+      h(
+        "header",
+        {},
+        h(
+          "div",
+          { class: "head" },
+          h("h1", {}, data.title),
+          h("div", { class: "switches" }, themeSwitches()),
+        ),
+        h("p"),
+      ),
+      h("main", {}, data.sections.map(section)),
+      footer(data),
+      h("div", { id: "announcer", class: "announcer", role: "status", "aria-live": "polite" }),
+    );
   applyTheme();
-  for (const [name, printing] of [["beforeprint", true], ["afterprint", false]]) {
+  for (const [name, printing] of [
+    ["beforeprint", true],
+    ["afterprint", false],
+  ]) {
     addEventListener(name, () => {
       theme.printing = printing;
       applyTheme();

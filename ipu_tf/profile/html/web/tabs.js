@@ -6,7 +6,13 @@
  */
 function tabs(label, views) {
   const panels = views.map((view) =>
-    h("section", { id: `panel-${view.id}`, role: "tabpanel", "aria-labelledby": `tab-${view.id}`, tabindex: "-1", hidden: true }),
+    h("section", {
+      id: `panel-${view.id}`,
+      role: "tabpanel",
+      "aria-labelledby": `tab-${view.id}`,
+      tabindex: "-1",
+      hidden: true,
+    }),
   );
   const buttons = views.map((view, index) =>
     h(
@@ -77,5 +83,10 @@ function tabs(label, views) {
 
   const wanted = views.findIndex((view) => `#${view.id}` === location.hash);
   const list = h("div", { role: "tablist", "aria-label": label }, buttons);
-  return { list, panels, show: (id) => show(views.findIndex((view) => view.id === id)), start: () => show(Math.max(0, wanted), false) };
+  return {
+    list,
+    panels,
+    show: (id) => show(views.findIndex((view) => view.id === id)),
+    start: () => show(Math.max(0, wanted), false),
+  };
 }

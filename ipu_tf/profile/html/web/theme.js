@@ -16,8 +16,38 @@ function applyTheme() {
 
 /** Colours that differ in lightness as well as in hue. */
 const palettes = {
-  light: ["#0b5cad", "#e08214", "#1b7f4b", "#b3367a", "#6b4fa0", "#00838f", "#9c6500", "#c62828", "#5d6d7e", "#7cb342", "#3949ab", "#ad7fc4", "#8d6e63", "#4a90a4"],
-  dark: ["#6cb2ff", "#ffb155", "#5fd39a", "#ff8ac2", "#b9a1ff", "#4dd0e1", "#e6b85c", "#ff8a80", "#a9b7c6", "#aed581", "#9fa8da", "#d7b3e8", "#bcaaa4", "#80cbc4"],
+  light: [
+    "#0b5cad",
+    "#e08214",
+    "#1b7f4b",
+    "#b3367a",
+    "#6b4fa0",
+    "#00838f",
+    "#9c6500",
+    "#c62828",
+    "#5d6d7e",
+    "#7cb342",
+    "#3949ab",
+    "#ad7fc4",
+    "#8d6e63",
+    "#4a90a4",
+  ],
+  dark: [
+    "#6cb2ff",
+    "#ffb155",
+    "#5fd39a",
+    "#ff8ac2",
+    "#b9a1ff",
+    "#4dd0e1",
+    "#e6b85c",
+    "#ff8a80",
+    "#a9b7c6",
+    "#aed581",
+    "#9fa8da",
+    "#d7b3e8",
+    "#bcaaa4",
+    "#80cbc4",
+  ],
 };
 
 /** The names of the colours of the page, as the charts need them. */
@@ -49,8 +79,23 @@ function colours() {
 function decals() {
   const color = isDark() ? "rgba(0,0,0,0.45)" : "rgba(255,255,255,0.55)";
   const plain = { symbol: "none" };
-  const strokes = (rotation, gap, width = 1) => ({ symbol: "rect", color, dashArrayX: [1, 0], dashArrayY: [width, gap], rotation });
-  const dots = (size, gap, symbol = "circle") => ({ symbol, color, symbolSize: size, dashArrayX: [[gap, gap], [0, gap, gap, 0]], dashArrayY: [gap, 0] });
+  const strokes = (rotation, gap, width = 1) => ({
+    symbol: "rect",
+    color,
+    dashArrayX: [1, 0],
+    dashArrayY: [width, gap],
+    rotation,
+  });
+  const dots = (size, gap, symbol = "circle") => ({
+    symbol,
+    color,
+    symbolSize: size,
+    dashArrayX: [
+      [gap, gap],
+      [0, gap, gap, 0],
+    ],
+    dashArrayY: [gap, 0],
+  });
   return [
     plain,
     strokes(Math.PI / 4, 5, 2),

@@ -21,22 +21,45 @@ function executionView(program) {
     chart.update();
     detail.replaceChildren();
   };
-  const note = device.stages.length > 1 || device.figures.micro_batches > 1
-    ? [h("p", {}, `One micro-batch of an IPU and its weight update. A run has ${device.figures.micro_batches} micro-batches; the view of the pipeline shows when stages run, wait and send.`)]
-    : [];
-  const controls = device.ipus.length > 1
-    ? [h("div", { class: "controls" }, select("IPU", device.ipus.map((ipu, index) => [index, ipu.label]), 0, choose))]
-    : [];
+  const note =
+    device.stages.length > 1 || device.figures.micro_batches > 1
+      ? [
+          h(
+            "p",
+            {},
+            `One micro-batch of an IPU and its weight update. A run has ${device.figures.micro_batches} micro-batches; the view of the pipeline shows when stages run, wait and send.`,
+          ),
+        ]
+      : [];
+  const controls =
+    device.ipus.length > 1
+      ? [
+          h(
+            "div",
+            { class: "controls" },
+            select(
+              "IPU",
+              device.ipus.map((ipu, index) => [index, ipu.label]),
+              0,
+              choose,
+            ),
+          ),
+        ]
+      : [];
   return [...note, ...controls, chart.element, detail];
 }
 
 function executionChart(state, open) {
   const { bars } = state.flame();
-  const line = (bar) => `${bar.label}${bar.stage && bar.label !== bar.stage.name(bar.step) ? ` of ${bar.stage.name(bar.step)}` : ""}: ${units.cycles(bar.end - bar.start)} cycles from ${units.cycles(bar.start)}`;
+  const line = (bar) =>
+    `${bar.label}${bar.stage && bar.label !== bar.stage.name(bar.step) ? ` of ${bar.stage.name(bar.step)}` : ""}: ${units.cycles(bar.end - bar.start)} cycles from ${units.cycles(bar.start)}`;
   return new ChartPanel({
     title: "Cycles of layers, steps and supersteps",
     height: 110 + 30 * state.flame().rows.length,
-    describe: () => `${state.ipu.label}: ${units.cycles(state.flame().cycles)} cycles; ${kindsOf(state.ipu).map(([kind, cycles]) => `${kind} ${units.cycles(cycles)}`).join(", ")}`,
+    describe: () =>
+      `${state.ipu.label}: ${units.cycles(state.flame().cycles)} cycles; ${kindsOf(state.ipu)
+        .map(([kind, cycles]) => `${kind} ${units.cycles(cycles)}`)
+        .join(", ")}`,
     option: (color) => {
       const { bars: shown, rows, cycles } = state.flame();
       return {
@@ -45,20 +68,56 @@ function executionChart(state, open) {
           formatter: ({ dataIndex }) => {
             const bar = shown[dataIndex];
             const share = (bar.end - bar.start) / Math.max(1, cycles);
-            const where = bar.stage ? [["step", bar.stage.name(bar.step)], ["layer", cut(layerName(bar.stage.layer(bar.step)), 50)]] : [];
-            return tip(bar.label, [...where, ["cycles", units.cycles(bar.end - bar.start)], ["time", duration((bar.end - bar.start) / state.ipu.device.clockHz)], ["share", percent(share)]]);
+            const where = bar.stage
+              ? [
+                  ["step", bar.stage.name(bar.step)],
+                  ["layer", cut(layerName(bar.stage.layer(bar.step)), 50)],
+                ]
+              : [];
+            return tip(bar.label, [
+              ...where,
+              ["cycles", units.cycles(bar.end - bar.start)],
+              ["time", duration((bar.end - bar.start) / state.ipu.device.clockHz)],
+              ["share", percent(share)],
+            ]);
           },
         },
-        xAxis: { type: "value", min: 0, max: Math.max(1, cycles), name: "cycles", nameLocation: "middle", nameGap: 24, axisLabel: { formatter: shortCycles } },
-        yAxis: { type: "category", inverse: true, data: rows, axisTick: { show: false }, axisLabel: { interval: 0 } },
+        xAxis: {
+          type: "value",
+          min: 0,
+          max: Math.max(1, cycles),
+          name: "cycles",
+          nameLocation: "middle",
+          nameGap: 24,
+          axisLabel: { formatter: shortCycles },
+        },
+        yAxis: {
+          type: "category",
+          inverse: true,
+          data: rows,
+          axisTick: { show: false },
+          axisLabel: { interval: 0 },
+        },
         dataZoom: zoomX(),
-        series: [{ type: "custom", progressive: 0, renderItem: drawBars(shown, rows.length, color), encode: { x: [1, 2], y: 0 }, data: shown.map((bar) => [bar.row, bar.start, bar.end]), clip: true }],
+        series: [
+          {
+            type: "custom",
+            progressive: 0,
+            renderItem: drawBars(shown, rows.length, color),
+            encode: { x: [1, 2], y: 0 },
+            data: shown.map((bar) => [bar.row, bar.start, bar.end]),
+            clip: true,
+          },
+        ],
       };
     },
     activate: open,
     cursor: {
       count: () => state.flame().bars.length,
-      fraction: (index) => (state.flame().bars[index].start + state.flame().bars[index].end) / 2 / Math.max(1, state.flame().cycles),
+      fraction: (index) =>
+        (state.flame().bars[index].start + state.flame().bars[index].end) /
+        2 /
+        Math.max(1, state.flame().cycles),
       target: (index) => ({ seriesIndex: 0, dataIndex: index }),
       describe: (index) => line(state.flame().bars[index]),
       move: (index, key) => besides(state.flame().bars, index, key),
@@ -80,20 +139,33 @@ function besides(bars, index, key) {
 
 /** Returns the cycles of an IPU by kind: of one micro-batch and the update. */
 function kindsOf(ipu) {
-  return KINDS.map((kind) => [kind, sum(ipu.stagesThere.map((stage) => sum(Array.from({ length: stage.count }, (_, step) => stage.total(step, kind)))))]);
+  return KINDS.map((kind) => [
+    kind,
+    sum(
+      ipu.stagesThere.map((stage) =>
+        sum(Array.from({ length: stage.count }, (_, step) => stage.total(step, kind))),
+      ),
+    ),
+  ]);
 }
 
 function kindTable(ipu) {
   const rows = ipu.stagesThere.flatMap((stage) =>
     PHASES.map((phase, number) => {
-      const steps = Array.from({ length: stage.count }, (_, step) => step).filter((step) => stage.steps.phase[step] === number);
+      const steps = Array.from({ length: stage.count }, (_, step) => step).filter(
+        (step) => stage.steps.phase[step] === number,
+      );
       const kinds = KINDS.map((kind) => sum(steps.map((step) => stage.total(step, kind))));
       return [`stage ${stage.index}, ${phase}`, ipu.device.times[number], ...kinds, sum(kinds)];
     }),
   );
   return dataTable({
     caption: `Cycles of ${ipu.label} by phase: one micro-batch, and the update`,
-    columns: [{ name: "phase" }, { name: "times a run", unit: "cycles" }, ...[...KINDS, "all"].map((name) => ({ name, unit: "cycles" }))],
+    columns: [
+      { name: "phase" },
+      { name: "times a run", unit: "cycles" },
+      ...[...KINDS, "all"].map((name) => ({ name, unit: "cycles" })),
+    ],
     rows,
     total: ["all", null, ...[2, 3, 4, 5, 6].map((column) => sum(rows.map((row) => row[column])))],
   });
@@ -107,7 +179,12 @@ function executionCard(stage, step) {
   const rows = stage.supersteps_of(step).map((index) => {
     const compute = supersteps.compute[index];
     const balance = compute ? supersteps.busy[index] / (compute * device.tiles) : null;
-    return [stage.text(supersteps.name[index]), ...["sync", "exchange", "compute", "host"].map((kind) => supersteps[kind][index]), balance, supersteps.bytes[index]];
+    return [
+      stage.text(supersteps.name[index]),
+      ...["sync", "exchange", "compute", "host"].map((kind) => supersteps[kind][index]),
+      balance,
+      supersteps.bytes[index],
+    ];
   });
   const flops = stage.steps.flops[step] * repeats;
   return [
@@ -118,8 +195,20 @@ function executionCard(stage, step) {
       facts([
         ["Layer", layerName(stage.layer(step)), stage.text(stage.steps.opName[step]) || null],
         ["Phase", stage.phase(step), `opcode ${stage.text(stage.steps.opcode[step])}`],
-        ["Cycles", units.cycles(stage.cycles[step]), repeats > 1 ? `${whole.format(repeats)} repetitions` : duration(stage.cycles[step] / device.clockHz)],
-        ["Arithmetic", count(flops, "FLOP"), stage.cycles[step] ? `${percent(stage.steps.peakCycles[step] / stage.cycles[step])} of the peak` : null],
+        [
+          "Cycles",
+          units.cycles(stage.cycles[step]),
+          repeats > 1
+            ? `${whole.format(repeats)} repetitions`
+            : duration(stage.cycles[step] / device.clockHz),
+        ],
+        [
+          "Arithmetic",
+          count(flops, "FLOP"),
+          stage.cycles[step]
+            ? `${percent(stage.steps.peakCycles[step] / stage.cycles[step])} of the peak`
+            : null,
+        ],
         ["Plan", stage.text(stage.steps.plan[step]) || "–", null],
       ]),
       dataTable({
@@ -131,10 +220,14 @@ function executionCard(stage, step) {
           { name: "exchanged bytes", unit: "cycles" },
         ],
         rows,
-        total: ["all", ...[1, 2, 3, 4].map((column) => sum(rows.map((row) => row[column]))), null, sum(rows.map((row) => row[6]))],
+        total: [
+          "all",
+          ...[1, 2, 3, 4].map((column) => sum(rows.map((row) => row[column]))),
+          null,
+          sum(rows.map((row) => row[6])),
+        ],
       }),
     ),
     ...stepTiles(stage, step),
   ];
 }
-

@@ -10,7 +10,15 @@ const LAYER_ROWS = 4;
  * it belongs to a step.
  */
 function flame(ipu) {
-  const depth = Math.min(LAYER_ROWS, Math.max(1, ...ipu.stagesThere.flatMap((stage) => Array.from({ length: stage.count }, (_, step) => parts(stage, step).length))));
+  const depth = Math.min(
+    LAYER_ROWS,
+    Math.max(
+      1,
+      ...ipu.stagesThere.flatMap((stage) =>
+        Array.from({ length: stage.count }, (_, step) => parts(stage, step).length),
+      ),
+    ),
+  );
   const rows = [
     "phase",
     ...Array.from({ length: depth }, (_, level) => (level ? "" : "layer")),
@@ -32,7 +40,9 @@ function flame(ipu) {
 /** Returns the names of a layer's path; deeper levels than the chart has rows stay together. */
 function parts(stage, step) {
   const names = layerName(stage.layer(step)).split("/");
-  return names.length <= LAYER_ROWS ? names : [...names.slice(0, LAYER_ROWS - 1), names.slice(LAYER_ROWS - 1).join("/")];
+  return names.length <= LAYER_ROWS
+    ? names
+    : [...names.slice(0, LAYER_ROWS - 1), names.slice(LAYER_ROWS - 1).join("/")];
 }
 
 /** Returns the time of a stage besides its steps: name, kind and cycles. */
@@ -49,7 +59,10 @@ function extras(stage) {
 function linkTimes({ figures }) {
   const slowest = Math.max(...updatesOfIpus(figures.stages).values());
   return [
-    ["links between stages (mean of the micro-batches)", Math.round(figures.link_cycles / figures.micro_batches)],
+    [
+      "links between stages (mean of the micro-batches)",
+      Math.round(figures.link_cycles / figures.micro_batches),
+    ],
     ["all-reduce", figures.all_reduce_cycles],
     ["links between stages in the update", figures.update_cycles - slowest],
   ];
@@ -102,7 +115,16 @@ class FlameBuilder {
         at += cycles;
       }
       const times = repeats > 1 ? `${whole.format(repeats)} x ` : "";
-      if (at > begin) this.bars.push({ row: this.stepRow + 1, start: begin, end: at, label: times + stage.text(stage.supersteps.name[index]), phase, stage, step });
+      if (at > begin)
+        this.bars.push({
+          row: this.stepRow + 1,
+          start: begin,
+          end: at,
+          label: times + stage.text(stage.supersteps.name[index]),
+          phase,
+          stage,
+          step,
+        });
     }
     this.now = end;
   }
@@ -130,12 +152,16 @@ function onBar({ kind, phase }) {
  * colour of the palette for bars without a kind or a phase.
  */
 function drawBars(bars, rowCount, color, tone = null) {
-  const fills = { ...Object.fromEntries(LANES.map((kind) => [kind, color[kind]])), ...Object.fromEntries(PHASES.map((phase) => [phase, color[phase]])) };
+  const fills = {
+    ...Object.fromEntries(LANES.map((kind) => [kind, color[kind]])),
+    ...Object.fromEntries(PHASES.map((phase) => [phase, color[phase]])),
+  };
   return (params, api) => {
     const bar = bars[params.dataIndex];
     const area = params.coordSys;
     const context = params.context;
-    if (!context.drawn || context.width !== area.width || params.dataIndexInside === 0) Object.assign(context, { drawn: [], width: area.width });
+    if (!context.drawn || context.width !== area.width || params.dataIndexInside === 0)
+      Object.assign(context, { drawn: [], width: area.width });
     const [from, top] = api.coord([bar.start, bar.row]);
     const [to] = api.coord([bar.end, bar.row]);
     if (to < area.x || from > area.x + area.width) return undefined;
@@ -147,11 +173,24 @@ function drawBars(bars, rowCount, color, tone = null) {
     return {
       type: "rect",
       shape: { x: left, y: top - height / 2, width, height },
-      style: { fill: tone?.(bar) ?? fills[bar.kind ?? bar.phase], stroke: color.back, lineWidth: width > 4 ? 1 : 0 },
+      style: {
+        fill: tone?.(bar) ?? fills[bar.kind ?? bar.phase],
+        stroke: color.back,
+        lineWidth: width > 4 ? 1 : 0,
+      },
       emphasis: { style: { stroke: color.text, lineWidth: 2 } },
       textContent:
         width > 34
-          ? { style: { text: bar.label, fill: onBar(bar), fontSize: 11, width: width - 8, overflow: "truncate", ellipsis: "…" } }
+          ? {
+              style: {
+                text: bar.label,
+                fill: onBar(bar),
+                fontSize: 11,
+                width: width - 8,
+                overflow: "truncate",
+                ellipsis: "…",
+              },
+            }
           : undefined,
       textConfig: { position: "inside" },
     };

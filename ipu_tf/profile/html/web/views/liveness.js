@@ -13,15 +13,27 @@ function livenessView(program) {
     open(state.ipu.peakStep);
   };
   open(state.ipu.peakStep);
-  const controls = device.ipus.length > 1
-    ? h("div", { class: "controls" }, select("IPU", device.ipus.map((ipu, index) => [index, ipu.label]), device.ipus.indexOf(state.ipu), choose))
-    : null;
+  const controls =
+    device.ipus.length > 1
+      ? h(
+          "div",
+          { class: "controls" },
+          select(
+            "IPU",
+            device.ipus.map((ipu, index) => [index, ipu.label]),
+            device.ipus.indexOf(state.ipu),
+            choose,
+          ),
+        )
+      : null;
   return [controls, ...tensorCaveats(device), chart.element, detail].filter(Boolean);
 }
 
 function stepName(ipu, step) {
   const { stage } = ipu;
-  return step < stage.count ? `step ${step}: ${stage.name(step)}, ${layerName(stage.layer(step))}` : "no step";
+  return step < stage.count
+    ? `step ${step}: ${stage.name(step)}, ${layerName(stage.layer(step))}`
+    : "no step";
 }
 
 function livenessChart(state, open) {
@@ -44,7 +56,8 @@ function livenessChart(state, open) {
       start: () => state.ipu.peakStep,
       fraction: (step) => step / Math.max(1, state.ipu.liveBytes.length - 1),
       target: (step) => ({ seriesIndex: 0, dataIndex: step }),
-      describe: (step) => `${stepName(state.ipu, step)}: ${count(state.ipu.liveBytes[step], "B")} live, fullest tile ${kib(state.ipu.maxTileBytes[step])} KiB`,
+      describe: (step) =>
+        `${stepName(state.ipu, step)}: ${count(state.ipu.liveBytes[step], "B")} live, fullest tile ${kib(state.ipu.maxTileBytes[step])} KiB`,
     },
   });
 }
@@ -80,11 +93,26 @@ function livenessOption(ipu, color) {
     },
     xAxis: [
       { type: "category", data: steps, gridIndex: 0, axisLabel: { show: false }, boundaryGap: false },
-      { type: "category", data: steps, gridIndex: 1, boundaryGap: false, name: "step", nameLocation: "middle", nameGap: 24 },
+      {
+        type: "category",
+        data: steps,
+        gridIndex: 1,
+        boundaryGap: false,
+        name: "step",
+        nameLocation: "middle",
+        nameGap: 24,
+      },
     ],
     yAxis: [
       { type: "value", gridIndex: 0, name: "MiB, all tiles" },
-      { type: "value", gridIndex: 1, name: "KiB, fullest tile", max: (1.05 * tops) / 1024, splitNumber: 3, axisLabel: { formatter: (value) => whole.format(value) } },
+      {
+        type: "value",
+        gridIndex: 1,
+        name: "KiB, fullest tile",
+        max: (1.05 * tops) / 1024,
+        splitNumber: 3,
+        axisLabel: { formatter: (value) => whole.format(value) },
+      },
     ],
     dataZoom: zoomX({ xAxisIndex: [0, 1] }),
     series: [
@@ -96,7 +124,13 @@ function livenessOption(ipu, color) {
         data: steps.map(() => always),
         markLine: mark(`peak at step ${ipu.peakStep}`, { xAxis: String(ipu.peakStep) }, { position: "end" }),
       },
-      { ...shared, name: "not always live", stack: "live", areaStyle: { opacity: 0.55 }, data: ipu.liveBytes.map((bytes) => (bytes - ipu.alwaysBytes) / 2 ** 20) },
+      {
+        ...shared,
+        name: "not always live",
+        stack: "live",
+        areaStyle: { opacity: 0.55 },
+        data: ipu.liveBytes.map((bytes) => (bytes - ipu.alwaysBytes) / 2 ** 20),
+      },
       {
         ...shared,
         name: "fullest tile",
@@ -124,10 +158,19 @@ function stepCard(ipu, step) {
   }
   const rows = [...layers.values()];
   const ofTensors = sum(rows.map((row) => row[1]));
-  if (ipu.alwaysBytes > ofTensors) rows.push([ipu.stages.length > 1 ? "(code, stack, other stages)" : "(code, stack)", ipu.alwaysBytes - ofTensors, 0, 0]);
+  if (ipu.alwaysBytes > ofTensors)
+    rows.push([
+      ipu.stages.length > 1 ? "(code, stack, other stages)" : "(code, stack)",
+      ipu.alwaysBytes - ofTensors,
+      0,
+      0,
+    ]);
   for (const row of rows) row[3] = row[1] + row[2];
   rows.sort((a, b) => b[3] - a[3]);
-  const columns = ["always live", "not always live", "all"].map((name) => ({ name: `${name}, KiB`, unit: "KiB" }));
+  const columns = ["always live", "not always live", "all"].map((name) => ({
+    name: `${name}, KiB`,
+    unit: "KiB",
+  }));
   return dataTable({
     caption: `Live at ${stepName(ipu, step)}`,
     columns: [{ name: "layer" }, ...columns],

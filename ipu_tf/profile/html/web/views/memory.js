@@ -2,7 +2,10 @@
 
 function memoryView(program) {
   const { device } = program;
-  const state = { ipu: device.ipus.reduce((best, ipu) => (ipu.maxBytes > best.maxBytes ? ipu : best)), withLimit: true };
+  const state = {
+    ipu: device.ipus.reduce((best, ipu) => (ipu.maxBytes > best.maxBytes ? ipu : best)),
+    withLimit: true,
+  };
   const detail = h("div", { "aria-live": "polite" });
   const chart = memoryChart(state, (tile) => {
     detail.replaceChildren(tileCard(state.ipu, tile));
@@ -13,7 +16,12 @@ function memoryView(program) {
     detail.replaceChildren(tileCard(state.ipu, state.ipu.fullest));
   };
   detail.append(tileCard(state.ipu, state.ipu.fullest));
-  const field = h("input", { type: "number", min: "0", max: String(device.tiles - 1), value: String(state.ipu.fullest) });
+  const field = h("input", {
+    type: "number",
+    min: "0",
+    max: String(device.tiles - 1),
+    value: String(state.ipu.fullest),
+  });
   field.addEventListener("change", () => {
     const tile = Math.round(Number(field.value));
     if (tile >= 0 && tile < device.tiles) detail.replaceChildren(tileCard(state.ipu, tile));
@@ -21,11 +29,26 @@ function memoryView(program) {
   const controls = h(
     "div",
     { class: "controls" },
-    device.ipus.length > 1 ? select("IPU", device.ipus.map((ipu, index) => [index, `${ipu.label}: ${ipu.verdict}`]), device.ipus.indexOf(state.ipu), choose) : null,
-    select("Scale", [["limit", "up to the limit"], ["fullest", "up to the fullest tile"]], "limit", (scale) => {
-      state.withLimit = scale === "limit";
-      chart.update();
-    }),
+    device.ipus.length > 1
+      ? select(
+          "IPU",
+          device.ipus.map((ipu, index) => [index, `${ipu.label}: ${ipu.verdict}`]),
+          device.ipus.indexOf(state.ipu),
+          choose,
+        )
+      : null,
+    select(
+      "Scale",
+      [
+        ["limit", "up to the limit"],
+        ["fullest", "up to the fullest tile"],
+      ],
+      "limit",
+      (scale) => {
+        state.withLimit = scale === "limit";
+        chart.update();
+      },
+    ),
     h("label", { class: "choice" }, h("span", {}, "Tile"), field),
   );
   return [controls, ...tensorCaveats(device), chart.element, detail];
@@ -35,7 +58,9 @@ function memoryView(program) {
 function tensorCaveats(device) {
   return device.ipus.every((ipu) => ipu.hasTensors)
     ? []
-    : caveats(["The model no longer existed when this report was written: it has the bytes of every tile and step, but not the single tensors."]);
+    : caveats([
+        "The model no longer existed when this report was written: it has the bytes of every tile and step, but not the single tensors.",
+      ]);
 }
 
 function memoryChart(state, open) {
@@ -75,16 +100,38 @@ function memoryOption({ ipu, withLimit }, color) {
       axisPointer: { type: "line" },
       formatter: ([{ dataIndex: tile }]) =>
         tip(`tile ${tile}: ${kib(ipu.tileBytes[tile])} of ${kib(ipu.limit)} KiB`, [
-          ...categories.map(({ category, bytes }) => [words(category), `${kib(bytes[tile])} KiB`, categoryFill(category, color).color]).reverse(),
+          ...categories
+            .map(({ category, bytes }) => [
+              words(category),
+              `${kib(bytes[tile])} KiB`,
+              categoryFill(category, color).color,
+            ])
+            .reverse(),
         ]),
     },
-    xAxis: { type: "category", name: "tile", boundaryGap: false, data: Array.from({ length: device.tiles }, (_, tile) => tile), axisTick: { show: false } },
-    yAxis: { type: "value", name: "KiB", max: withLimit ? (1.04 * top) / 1024 : undefined, axisLabel: { formatter: (value) => whole.format(value), showMaxLabel: !withLimit } },
+    xAxis: {
+      type: "category",
+      name: "tile",
+      boundaryGap: false,
+      data: Array.from({ length: device.tiles }, (_, tile) => tile),
+      axisTick: { show: false },
+    },
+    yAxis: {
+      type: "value",
+      name: "KiB",
+      max: withLimit ? (1.04 * top) / 1024 : undefined,
+      axisLabel: { formatter: (value) => whole.format(value), showMaxLabel: !withLimit },
+    },
     dataZoom: zoomX(),
     series: categories.map(({ category, bytes }, index) =>
-      stackedSteps(words(category), Array.from(bytes, (value) => value / 1024), categoryFill(category, color), {
-        markLine: index || !withLimit ? undefined : limitLine(ipu, color),
-      }),
+      stackedSteps(
+        words(category),
+        Array.from(bytes, (value) => value / 1024),
+        categoryFill(category, color),
+        {
+          markLine: index || !withLimit ? undefined : limitLine(ipu, color),
+        },
+      ),
     ),
   };
 }
@@ -130,14 +177,31 @@ function tileCard(ipu, tile) {
     if (!bytes) continue;
     const tensor = stage.tensor(index);
     rest.set(tensor.category, (rest.get(tensor.category) ?? 0) - bytes);
-    rows.push([tensor.name, layerName(tensor.layer), words(tensor.category), tensor.alwaysLive ? "always" : `steps ${tensor.firstStep} to ${tensor.lastStep}`, bytes]);
+    rows.push([
+      tensor.name,
+      layerName(tensor.layer),
+      words(tensor.category),
+      tensor.alwaysLive ? "always" : `steps ${tensor.firstStep} to ${tensor.lastStep}`,
+      bytes,
+    ]);
   }
-  const place = !ipu.hasTensors ? "(tensors are not kept)" : ipu.stages.length > 1 ? "(code, stack, other stages)" : "(code, stack)";
-  for (const [category, bytes] of rest) if (bytes > 0) rows.push([place, "–", words(category), ipu.hasTensors ? "always" : "–", bytes]);
+  const place = !ipu.hasTensors
+    ? "(tensors are not kept)"
+    : ipu.stages.length > 1
+      ? "(code, stack, other stages)"
+      : "(code, stack)";
+  for (const [category, bytes] of rest)
+    if (bytes > 0) rows.push([place, "–", words(category), ipu.hasTensors ? "always" : "–", bytes]);
   rows.sort((a, b) => b[4] - a[4]);
   return dataTable({
     caption: `Tile ${tile} of ${ipu.label}: ${kib(ipu.tileBytes[tile])} of ${kib(ipu.limit)} KiB at the peak (step ${ipu.peakStep})`,
-    columns: [{ name: "tensor" }, { name: "layer" }, { name: "category" }, { name: "live" }, { name: "KiB", unit: "KiB" }],
+    columns: [
+      { name: "tensor" },
+      { name: "layer" },
+      { name: "category" },
+      { name: "live" },
+      { name: "KiB", unit: "KiB" },
+    ],
     rows,
     total: ["all", "", "", "", sum(rows.map((row) => row[4]))],
     search: "Search tensors",

@@ -6,7 +6,19 @@ function operationsView(program) {
   const show = (by) => place.replaceChildren(by === "layer" ? layerTable(device) : stepTable(device));
   show("layer");
   return [
-    h("div", { class: "controls" }, select("Rows", [["layer", "layers"], ["step", "operations"]], "layer", show)),
+    h(
+      "div",
+      { class: "controls" },
+      select(
+        "Rows",
+        [
+          ["layer", "layers"],
+          ["step", "operations"],
+        ],
+        "layer",
+        show,
+      ),
+    ),
     place,
   ];
 }
@@ -22,14 +34,24 @@ const FIGURE_COLUMNS = [
 
 function figureCells(entry, all) {
   const cycles = sum(entry.cycles);
-  return [...entry.cycles, cycles, cycles / Math.max(1, all), entry.flops, cycles ? entry.peak / cycles : null, entry.bytes];
+  return [
+    ...entry.cycles,
+    cycles,
+    cycles / Math.max(1, all),
+    entry.flops,
+    cycles ? entry.peak / cycles : null,
+    entry.bytes,
+  ];
 }
 
 /** Returns the cells of the sums of all entries. */
 function totalCells(entries) {
   const added = (column) => sum(entries.map((entry) => entry[column]));
   const cycles = PHASES.map((_, phase) => sum(entries.map((entry) => entry.cycles[phase])));
-  return figureCells({ cycles, flops: added("flops"), peak: added("peak"), bytes: added("bytes") }, sum(cycles));
+  return figureCells(
+    { cycles, flops: added("flops"), peak: added("peak"), bytes: added("bytes") },
+    sum(cycles),
+  );
 }
 
 function layerTable(device) {
@@ -38,7 +60,11 @@ function layerTable(device) {
   return dataTable({
     caption: "Cycles of a run by layer",
     columns: [{ name: "layer" }, ...FIGURE_COLUMNS, { name: "plans" }],
-    rows: layers.map((entry) => [layerName(entry.layer), ...figureCells(entry, all), [...entry.plans].join("; ") || null]),
+    rows: layers.map((entry) => [
+      layerName(entry.layer),
+      ...figureCells(entry, all),
+      [...entry.plans].join("; ") || null,
+    ]),
     total: ["all", ...totalCells(layers), null],
     sorted: 4,
     search: "Search layers",

@@ -4,9 +4,21 @@ function summaryView(program, context) {
   const { device } = program;
   const { figures } = device;
   const parts = [
-    h("div", { class: "card" }, h("p", { class: "limit" }, program.verdict), facts(machineFacts(device)), verdicts(device)),
-    ...caveats(device.ipus.flatMap((ipu) => (ipu.advice.length ? [`To make room: ${ipu.advice.join("; ")}.`] : []))),
-    ...caveats(Object.entries(device.unsupported).map(([opcode, layers]) => `Incomplete: '${opcode}' has no cost, in ${layers.map(layerName).join(", ")}.`)),
+    h(
+      "div",
+      { class: "card" },
+      h("p", { class: "limit" }, program.verdict),
+      facts(machineFacts(device)),
+      verdicts(device),
+    ),
+    ...caveats(
+      device.ipus.flatMap((ipu) => (ipu.advice.length ? [`To make room: ${ipu.advice.join("; ")}.`] : [])),
+    ),
+    ...caveats(
+      Object.entries(device.unsupported).map(
+        ([opcode, layers]) => `Incomplete: '${opcode}' has no cost, in ${layers.map(layerName).join(", ")}.`,
+      ),
+    ),
     ...caveats([...device.notes, ...context.notes]),
   ];
   if (program.insights.length) parts.push(insightCard(program.insights));
@@ -31,16 +43,24 @@ function insightCard(insights) {
         h(
           "li",
           {},
-          h("strong", {}, insight.makes_fit ? "makes it fit: " : `${units.ratio(insight.speedup)} times as fast: `),
+          h(
+            "strong",
+            {},
+            insight.makes_fit ? "makes it fit: " : `${units.ratio(insight.speedup)} times as fast: `,
+          ),
           insight.advice,
           h(
             "span",
             { class: "more" },
             [
-              insight.samples_per_second === null ? null : `${one.format(insight.samples_per_second)} samples/s`,
+              insight.samples_per_second === null
+                ? null
+                : `${one.format(insight.samples_per_second)} samples/s`,
               `${units.cycles(insight.cycles)} cycles a run`,
               `fullest tile ${kib(insight.max_tile_bytes)} KiB`,
-            ].filter(Boolean).join(", "),
+            ]
+              .filter(Boolean)
+              .join(", "),
           ),
         ),
       ),
@@ -51,25 +71,48 @@ function insightCard(insights) {
 
 function machineFacts(device) {
   const { figures } = device;
-  const update = device.stages.some((stage) => stage.plain.update) && (figures.micro_batches * figures.replicas > 1 || device.stages.length > 1);
+  const update =
+    device.stages.some((stage) => stage.plain.update) &&
+    (figures.micro_batches * figures.replicas > 1 || device.stages.length > 1);
   const run = update ? "a weight update" : "a step";
   const factors = [figures.samples_per_run, figures.micro_batches, figures.replicas];
   const ipus = figures.replicas * device.ipus.length;
   return [
-    ["Chip", figures.chip, `${whole.format(device.tiles)} tiles at ${device.clockHz / 1e9} GHz, ${kib(device.tileBytes)} KiB each`],
-    ["System", figures.system || "–", `${ipus} IPU${ipus > 1 ? "s" : ""} in use, ${figures.replicas} replica${figures.replicas > 1 ? "s" : ""}`],
+    [
+      "Chip",
+      figures.chip,
+      `${whole.format(device.tiles)} tiles at ${device.clockHz / 1e9} GHz, ${kib(device.tileBytes)} KiB each`,
+    ],
+    [
+      "System",
+      figures.system || "–",
+      `${ipus} IPU${ipus > 1 ? "s" : ""} in use, ${figures.replicas} replica${figures.replicas > 1 ? "s" : ""}`,
+    ],
     ["Time", `${units.cycles(figures.cycles)} cycles ${run}`, duration(figures.seconds)],
     [
       "Throughput",
       figures.samples_per_second === null ? "–" : `${one.format(figures.samples_per_second)} samples/s`,
-      figures.samples_per_update ? `${whole.format(figures.samples_per_update)} samples ${run}${figures.samples_per_update === figures.samples_per_run ? "" : ` (${factors.join(" x ")})`}` : "the number of samples is not known",
+      figures.samples_per_update
+        ? `${whole.format(figures.samples_per_update)} samples ${run}${figures.samples_per_update === figures.samples_per_run ? "" : ` (${factors.join(" x ")})`}`
+        : "the number of samples is not known",
     ],
-    ["Arithmetic", percent(figures.flop_utilisation) + " of the peak", `${count(figures.flops, "FLOP")} ${run}`],
+    [
+      "Arithmetic",
+      percent(figures.flop_utilisation) + " of the peak",
+      `${count(figures.flops, "FLOP")} ${run}`,
+    ],
     ["Tile balance", percent(figures.tile_balance), "of the tiles are busy while any computes"],
     ...energyFact(figures),
     device.stages.length > 1
-      ? ["Pipeline", `${device.stages.length} stages, ${figures.schedule}`, `bubble ${percent(figures.bubble_share)}, ${figures.micro_batches} micro-batches${figures.recompute ? ", activations recomputed" : ""}`]
-      : ["Micro-batches", figures.micro_batches > 1 ? `${whole.format(figures.micro_batches)} an update` : null],
+      ? [
+          "Pipeline",
+          `${device.stages.length} stages, ${figures.schedule}`,
+          `bubble ${percent(figures.bubble_share)}, ${figures.micro_batches} micro-batches${figures.recompute ? ", activations recomputed" : ""}`,
+        ]
+      : [
+          "Micro-batches",
+          figures.micro_batches > 1 ? `${whole.format(figures.micro_batches)} an update` : null,
+        ],
     figures.streaming_bytes ? ["Streaming memory", count(figures.streaming_bytes, "B"), null] : ["", null],
   ];
 }
@@ -108,21 +151,33 @@ function kindChart(device) {
     describe: () => kinds.map(([kind, value]) => `${kind} ${percent(value / all)}`).join(", "),
     option: (color) => ({
       grid: { left: 10, right: 70, top: 10, bottom: 30, containLabel: true },
-      tooltip: { formatter: ({ dataIndex }) => tip(kinds[dataIndex][0], [["cycles", units.cycles(kinds[dataIndex][1])], ["share", percent(kinds[dataIndex][1] / all)]]) },
+      tooltip: {
+        formatter: ({ dataIndex }) =>
+          tip(kinds[dataIndex][0], [
+            ["cycles", units.cycles(kinds[dataIndex][1])],
+            ["share", percent(kinds[dataIndex][1] / all)],
+          ]),
+      },
       xAxis: { type: "value", axisLabel: { formatter: shortCycles } },
       yAxis: { type: "category", inverse: true, data: kinds.map(([kind]) => kind) },
       series: [
         {
           type: "bar",
           data: kinds.map(([kind, value]) => ({ value, itemStyle: kindFill(kind, color) })),
-          label: { show: true, position: "right", color: color.text, formatter: ({ value }) => percent(value / all) },
+          label: {
+            show: true,
+            position: "right",
+            color: color.text,
+            formatter: ({ value }) => percent(value / all),
+          },
         },
       ],
     }),
     cursor: {
       count: () => kinds.length,
       target: (index) => ({ seriesIndex: 0, dataIndex: index }),
-      describe: (index) => `${kinds[index][0]}: ${units.cycles(kinds[index][1])} cycles, ${percent(kinds[index][1] / all)}`,
+      describe: (index) =>
+        `${kinds[index][0]}: ${units.cycles(kinds[index][1])} cycles, ${percent(kinds[index][1] / all)}`,
     },
     table: () =>
       dataTable({
@@ -139,7 +194,8 @@ function layerChart(device) {
   const layers = device.layers();
   const shown = layers.slice(0, 10);
   const all = Math.max(1, sum(layers.map(({ cycles }) => sum(cycles))));
-  const line = (entry) => `${layerName(entry.layer)}: ${units.cycles(sum(entry.cycles))} cycles, ${percent(sum(entry.cycles) / all)}`;
+  const line = (entry) =>
+    `${layerName(entry.layer)}: ${units.cycles(sum(entry.cycles))} cycles, ${percent(sum(entry.cycles) / all)}`;
   return new ChartPanel({
     title: `Cycles by layer (${shown.length} of ${layers.length})`,
     height: Math.max(200, 60 + 30 * shown.length),
@@ -152,7 +208,11 @@ function layerChart(device) {
         axisPointer: { type: "shadow" },
         formatter: ([{ dataIndex }]) =>
           tip(layerName(shown[dataIndex].layer), [
-            ...PHASES.map((phase, index) => [phase, units.cycles(shown[dataIndex].cycles[index]), color[phase]]),
+            ...PHASES.map((phase, index) => [
+              phase,
+              units.cycles(shown[dataIndex].cycles[index]),
+              color[phase],
+            ]),
             ["share", percent(sum(shown[dataIndex].cycles) / all)],
           ]),
       },
@@ -164,7 +224,15 @@ function layerChart(device) {
         stack: "phases",
         itemStyle: phaseFill(phase, color),
         data: shown.map(({ cycles }) => cycles[index]),
-        label: index === 2 ? { show: true, position: "right", color: color.text, formatter: ({ dataIndex }) => percent(sum(shown[dataIndex].cycles) / all) } : undefined,
+        label:
+          index === 2
+            ? {
+                show: true,
+                position: "right",
+                color: color.text,
+                formatter: ({ dataIndex }) => percent(sum(shown[dataIndex].cycles) / all),
+              }
+            : undefined,
       })),
     }),
     cursor: {
