@@ -54,12 +54,14 @@ def test_steps_on_the_device_train_the_same_in_less_time(capsys):
     assert float(found[1]) < 1e-6
 
 
+@pytest.mark.slow
 def test_every_method_of_accumulation_trains_what_whole_batches_train(capsys):
     lines = last_lines(gradient_accumulation, capsys)[-3:]
     assert [line.split()[0] for line in lines] == ["sum", "mean", "running_mean"]
     assert all(float(line.split()[-1]) < 1e-5 for line in lines)
 
 
+@pytest.mark.slow
 def test_replicas_train_what_one_replica_trains_with_large_batches(capsys):
     last = last_lines(replication, capsys)[-1]
     assert last.startswith("largest difference between the weights of 1 and 4 replicas: ")

@@ -141,6 +141,7 @@ def test_large_networks_are_not_jitted(strategy, caplog, monkeypatch):
     assert "bytes, more than 64" in caplog.records[0].getMessage()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("worth_compiling")
 def test_dropout_trains_the_same_in_loops_that_xla_compiles(strategy, monkeypatch):
     _, jitted_logs, jitted_outputs = trained(strategy, "with dropout", 12)
@@ -545,15 +546,15 @@ def test_asynchronous_is_a_bool(model):
         model.set_asynchronous_callbacks(1)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda model: model.set_gradient_accumulation_options(1),
-        lambda model: model.set_replication_options("MEAN"),
-        lambda model: model.set_infeed_queue_options(prefetch_depth=2),
-        lambda model: model.set_outfeed_queue_options(buffer_depth=2),
-    ],
-)
+CHANGES = {
+    "accumulation": lambda model: model.set_gradient_accumulation_options(1),
+    "replication": lambda model: model.set_replication_options("MEAN"),
+    "infeed": lambda model: model.set_infeed_queue_options(prefetch_depth=2),
+    "outfeed": lambda model: model.set_outfeed_queue_options(buffer_depth=2),
+}
+
+
+@pytest.mark.parametrize("change", mostly_slow(CHANGES, fast=["replication", "infeed"]))
 def test_functions_are_made_anew_after_a_change_of_options(model, change):
     fit(model, 40)
     before = model.train_function
