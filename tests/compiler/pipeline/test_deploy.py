@@ -179,7 +179,7 @@ class TestFigures:
 
 def test_a_system_that_is_too_small_is_refused():
     with pytest.raises(ValueError, match="No system has"):
-        compiled(5, replicas=512)
+        compiled(5, replicas=1024)
 
 
 class TestPrepared:
