@@ -115,7 +115,7 @@ def _run_script(script: str, arguments: Sequence[str], is_module: bool) -> tuple
                 return 0, runpy.run_module(script, run_name="__main__", alter_sys=True)
             return 0, runpy.run_path(script, run_name="__main__")
         except SystemExit as end:
-            return _code(end), None
+            return _code(end), end
         except KeyboardInterrupt:
             raise
         except BaseException as error:

@@ -234,7 +234,7 @@ NEVER, PRE_COMPILE = DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPIL
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"auto_select_ipus": [256, 1]}, "No system has 257 bow IPUs. Choose at most"),
+        ({"auto_select_ipus": [1024, 1]}, "No system has 1025 bow IPUs. Choose at most"),
         ({"auto_select_ipus": [1, 0]}, "needs at least one IPU. Received: [1, 0]."),
         ({"select_ipus": [3, 3]}, "ids in `select_ipus` must be unique. Received: [3, 3]."),
         ({"select_ipus": 31}, "`select_ipus` takes ids from 0 to 30"),

@@ -103,7 +103,7 @@ STATIC = {
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_a_size_that_depends_on_data_is_refused(strategy, name):
     fn, op = DYNAMIC[name]
-    message = rf"(?s)Shapes are static on the IPU.*depends on data.*layer '\S+': \S*{op}"
+    message = rf"(?s)Shapes are static on the IPU.*depend on data.*layer '\S+': \S*{op}"
     with pytest.raises(UncompilableProgram, match=message):
         strategy.run(tf.function(fn), (tf.constant(X), tf.constant(ROWS), tf.constant(COUNT)))
 
