@@ -101,6 +101,7 @@ def test_workers_measure(task):
     assert benchmark.measure(task)["seconds"] > 0.0
 
 
+@pytest.mark.slow
 def test_a_block_of_billions_of_weights_takes_no_room_of_that_size():
     figures = benchmark.measure("ours:block")
     assert figures["peak_bytes"] < 2 << 30

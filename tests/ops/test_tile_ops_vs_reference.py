@@ -1,6 +1,7 @@
 """The C++ tile ops against the reference: bit for bit in float16, to rounding in float32."""
 
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -314,36 +315,41 @@ def test_casts_to_float16(mode, nanoo):
     assert_agree(result.numpy(), rounding.on_tile(0)(values).astype(np.float16))
 
 
-@pytest.fixture(scope="module")
-def digest_reports():
-    """Digests by (instruction set that was asked for, threads), computed in fresh processes."""
-    runs = {}
-    for isa, threads in (("avx2", 2), ("", 1), ("", 2), ("", 5)):
-        environment = os.environ | {"IPU_TF_ISA": isa} if isa else dict(os.environ)
-        command = [sys.executable, "-m", "tests.ops.digest_tile_ops", str(threads)]
-        runs[isa, threads] = subprocess.Popen(
-            command,
-            env=environment,
-            cwd=Path(__file__).parents[2],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    return {key: json.loads(run.communicate()[0].splitlines()[-1]) for key, run in runs.items()}
-
-
-@pytest.mark.parametrize("kind", ["float16", "float32", "joined"])
-def test_results_do_not_depend_on_the_number_of_threads(digest_reports, kind):
-    one, *others = (digest_reports["", threads][kind] for threads in (1, 2, 5))
-    assert all(other == one for other in others)
+@functools.cache
+def digests(isa, threads):
+    """Returns the digests of a fresh process, for an instruction set ("" for the widest)."""
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.ops.digest_tile_ops", str(threads)],
+        env=os.environ | ({"IPU_TF_ISA": isa} if isa else {}),
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(run.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("kind", ["float16", "joined"])
-def test_results_do_not_depend_on_the_instruction_set(digest_reports, kind):
-    assert digest_reports["avx2", 2]["isa"] == "avx2"
-    assert digest_reports["avx2", 2][kind] == digest_reports["", 2][kind]
+def test_results_depend_neither_on_threads_nor_on_the_instruction_set(kind):
+    assert digests("avx2", 1)["isa"] == "avx2"
+    assert digests("avx2", 1)[kind] == digests("", 2)[kind]
 
 
-def test_digests_tell_results_apart(digest_reports):
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["float16", "float32", "joined"])
+def test_results_do_not_depend_on_the_number_of_threads(kind):
+    one, *others = (digests("", threads)[kind] for threads in (1, 2, 5))
+    assert all(other == one for other in others)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["float16", "joined"])
+def test_results_do_not_depend_on_the_instruction_set(kind):
+    assert digests("avx2", 2)["isa"] == "avx2"
+    assert digests("avx2", 2)[kind] == digests("", 2)[kind]
+
+
+def test_digests_tell_results_apart():
     # 4 ops x 2 types of partials x 2 ways to round all give other float16 results.
-    distinct = digest_reports["", 1]["float16"]
+    distinct = digests("", 2)["float16"]
     assert len(set(distinct)) == len(distinct) == 16
