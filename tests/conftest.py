@@ -2,7 +2,10 @@
 
 import gc
 
+import pytest
 from hypothesis import settings
+
+from tests.grids import beyond_fast_cells
 
 pytest_plugins = ["tests.cpu_budget"]
 
@@ -10,6 +13,14 @@ pytest_plugins = ["tests.cpu_budget"]
 # machine, however loaded.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+# Before pytest leaves out what is marked.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks the cells of a test slow that `fast_cells` leaves to the slow tests."""
+    for item in beyond_fast_cells(items):
+        item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish():

@@ -1,5 +1,6 @@
 """Parameters of tests over grids: a few cells in the fast tier, the whole grid in the slow one."""
 
+import collections
 import itertools
 
 import pytest
@@ -46,6 +47,25 @@ def mostly_slow(values, fast):
         pytest.param(value, id=name, marks=[] if name in fast else pytest.mark.slow)
         for name, value in named.items()
     ]
+
+
+def beyond_fast_cells(items):
+    """Yields the tests that the marker `fast_cells(count)` of their function leaves out.
+
+    Cells that are slow for another reason do not count.
+
+    Args:
+        items: The collected tests, in their order.
+    """
+    counted = collections.Counter()
+    for item in items:
+        marker = item.get_closest_marker("fast_cells")
+        if marker is None or item.get_closest_marker("slow"):
+            continue
+        function = item.nodeid.partition("[")[0]
+        counted[function] += 1
+        if counted[function] > marker.args[0]:
+            yield item
 
 
 def _named(values):

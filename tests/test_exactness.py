@@ -81,6 +81,7 @@ def float64_policy():
 @pytest.mark.parametrize(
     "name", mostly_slow(list(NETWORKS), fast=["mlp", "cifar10", "transformer", "lstm"])
 )
+@pytest.mark.fast_cells(2)
 def test_gradients_of_one_step(name):
     network = NETWORKS[name]
     weights = initial_weights(network)
@@ -98,6 +99,7 @@ def test_gradients_of_one_step(name):
 
 
 @pytest.mark.parametrize("name", mostly_slow(list(NETWORKS), fast=["mlp"]))
+@pytest.mark.slow
 def test_twenty_steps_are_as_close_to_float64_as_stock(name, float64_policy):
     network = NETWORKS[name]
     start = [w.astype("float32") for w in initial_weights(network)]

@@ -44,3 +44,9 @@ def test_values_that_are_not_fast_are_slow():
 def test_fast_values_exist():
     with pytest.raises(ValueError, match=r"`fast` has names of no value: \['d'\] of \['a', 'b'\]"):
         mostly_slow(["a", "b"], fast=["a", "d"])
+
+
+@pytest.mark.fast_cells(2)
+@pytest.mark.parametrize("value", [1, 2, pytest.param(3, marks=pytest.mark.slow), 4])
+def test_cells_beyond_the_fast_ones_are_slow(value, request):
+    assert (request.node.get_closest_marker("slow") is None) == (value in (1, 2))

@@ -110,6 +110,7 @@ def test_every_name_is_found_and_listed():
     assert {*ipu_tf.__all__, "profile", "ipu_strategy", "__version__"} <= {*dir(ipu_tf)}
 
 
+@pytest.mark.slow
 def test_modules_are_attributes_without_an_import_of_their_own():
     script = "import ipu_tf\nprint(ipu_tf.ipu_strategy.IPUStrategy is ipu_tf.IPUStrategy)"
     assert in_a_fresh_process(script) == "True"

@@ -48,6 +48,7 @@ def test_built_for_is_none_without_a_build(monkeypatch):
     assert _version_check.built_for() is None
 
 
+@pytest.mark.slow
 def test_using_the_package_checks():
     """In a process of its own: this one has imported the package already."""
     script = (

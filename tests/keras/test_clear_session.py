@@ -49,6 +49,7 @@ def test_names_begin_anew(strategy):
     "clear",
     [keras.utils.clear_session, keras.backend.clear_session, tf.keras.backend.clear_session],
 )
+@pytest.mark.fast_cells(1)
 def test_the_scope_is_left_cleanly(strategy, clear):
     with strategy.scope():
         clear()

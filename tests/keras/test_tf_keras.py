@@ -30,6 +30,7 @@ def losses(strategy):
 
 
 @pytest.mark.parametrize("converted", [True, False])
+@pytest.mark.fast_cells(1)
 def test_the_first_step_says_that_the_model_is_not_converted(caplog, converted):
     cfg = IPUConfig()
     cfg.ipu_model.tiles_per_ipu = 16

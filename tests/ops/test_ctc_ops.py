@@ -30,6 +30,7 @@ def probabilities(sample, blank):
 
 @pytest.mark.parametrize("blank", range(CLASSES))
 @pytest.mark.parametrize(("loss", "data"), LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.fast_cells(3)
 def test_the_loss_of_every_sequence(blank, loss, data):
     others = [label for label in range(CLASSES) if label != blank]
     for length in range(STEPS + 1):

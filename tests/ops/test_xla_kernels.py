@@ -301,6 +301,7 @@ assert tf.function(ops.matmul, jit_compile=True)(x, x)[0, 0] == 4.0
 """
 
 
+@pytest.mark.slow
 def test_library_may_be_loaded_after_the_first_jitted_function():
     command = [sys.executable, "-c", _LOADED_LATE]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

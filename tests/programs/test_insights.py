@@ -102,6 +102,7 @@ def test_longer_loops_save_the_round_trips_of_calls(program):
     assert "steps_per_execution=100" in found.advice
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_made_to_fit():
     program = estimated(batch_size=2048, insights=True)
     assert not program.device.fits

@@ -88,6 +88,7 @@ KERNELS = (
 
 
 @pytest.mark.parametrize(*covering(1, kernel=KERNELS, antialias=[False, True]))
+@pytest.mark.fast_cells(3)
 def test_scale_and_translate(kernel, antialias):
     options = {"kernel_type": kernel, "antialias": antialias}
     forward = Composed("ScaleAndTranslate", ["float32", "int32", "float32", "float32"], **options)
@@ -108,6 +109,7 @@ def test_scale_and_translate(kernel, antialias):
         fill_mode=["CONSTANT", "NEAREST", "REFLECT", "WRAP"],
     )
 )
+@pytest.mark.fast_cells(4)
 def test_projective_transform(fill_mode, interpolation, dtype):
     composed = Composed(
         "ImageProjectiveTransformV3",
@@ -197,6 +199,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.fast_cells(3)
 def test_programs_with_gradients_run_and_are_costed(name):
     def gradient(images):
         with tf.GradientTape() as tape:

@@ -167,6 +167,7 @@ class TestGradients:
             for name in FUNCTIONS
         ],
     )
+    @pytest.mark.fast_cells(7)
     def test_numbers_are_those_of_tensorflow_in_one_trace(self, name, sign):
         fn, traces = FUNCTIONS[name], []
 

@@ -191,6 +191,7 @@ class TestFunctionsThatWereJoined:
             np.testing.assert_array_equal(again, first)
 
     @pytest.mark.parametrize("use", [called, repeated, in_a_branch, beside_stock_ops])
+    @pytest.mark.fast_cells(1)
     def test_are_called_by_others(self, monkeypatch, use):
         joined = traced(strategy(), images, NETWORK_OPERANDS)
         plain = unjoined(monkeypatch, images, NETWORK_OPERANDS)

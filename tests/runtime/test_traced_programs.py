@@ -131,6 +131,7 @@ def test_reset_report_forgets_what_was_traced(strategy):
     np.testing.assert_array_equal(strategy.run(double, (X,)), X * 2)
 
 
+@pytest.mark.slow
 def test_a_model_that_dies_after_a_reset_is_not_missed(strategy):
     model = train(strategy)
     strategy.reset_report()

@@ -14,6 +14,7 @@ def _no_configuration_is_left():
     config.reset_ipu_configuration()
 
 
+@pytest.mark.slow
 def test_what_is_chosen_trains(capsys):
     auto_pipeline.main(["--epochs", "4"])
     printed = capsys.readouterr().out

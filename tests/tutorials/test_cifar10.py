@@ -97,6 +97,7 @@ def test_numbers_must_be_positive(option, capsys):
     assert "must be at least 1. Received: 0" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_script_trains_on_tile_ops_and_prints_the_report(monkeypatch, capsys, tmp_path):
     images = generated(16, seed=1), generated(8, seed=2)
     monkeypatch.setattr(cifar10, "load_digits", lambda: images)

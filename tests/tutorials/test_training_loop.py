@@ -48,6 +48,7 @@ def last_lines(tutorial, capsys):
     return printed
 
 
+@pytest.mark.slow
 def test_steps_on_the_device_train_the_same_in_less_time(capsys):
     last = last_lines(on_device_loop, capsys)[-1]
     found = re.fullmatch(r"100 steps an execution take \d+% .* of the weights: (\S+)", last)
@@ -68,6 +69,7 @@ def test_replicas_train_what_one_replica_trains_with_large_batches(capsys):
     assert float(last.split()[-1]) < 1e-5
 
 
+@pytest.mark.slow
 def test_mixed_precision_ends_with_types_and_scale(capsys):
     hidden, head, last = last_lines(mixed_precision, capsys)[-3:]
     assert hidden.endswith("weights float32, products float16")

@@ -163,6 +163,7 @@ def test_updates_in_a_branch_belong_to_their_weights():
 
 
 @pytest.mark.parametrize("name", modules.NAMES)
+@pytest.mark.fast_cells(3)
 def test_every_contraction_has_its_layer_and_phase(name):
     module = attribution.run(inline.run(modules.module(name)))
     weights = {parameter.layer for parameter in module.parameters if parameter.role == "weight"}

@@ -162,6 +162,7 @@ def counted(strategy, *, micro_batches, updates=2, replicas=1, **settings):
 
 
 @pytest.mark.parametrize("captured_only", [False, True])
+@pytest.mark.fast_cells(1)
 def test_accumulation_counts_the_captured_gradients_of_every_micro_batch(strategy, captured_only):
     settings = {"captured_grads_only": captured_only}
     every = counted(strategy, micro_batches=1, **settings)

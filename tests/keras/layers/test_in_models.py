@@ -121,6 +121,7 @@ def predict(model, samples):
 
 
 @pytest.mark.parametrize(("name", "kind"), pairs(fast=TRAINED))
+@pytest.mark.fast_cells(2)
 def test_training_is_the_same_in_and_out_of_the_scope(strategy, samples, name, kind):
     """All of them are float32 without random draws, so only the order of sums differs."""
     results = []
@@ -135,6 +136,7 @@ def test_training_is_the_same_in_and_out_of_the_scope(strategy, samples, name, k
 
 
 @pytest.mark.parametrize(("name", "kind"), pairs(fast=SAVED))
+@pytest.mark.fast_cells(1)
 def test_a_model_from_a_file_does_the_same(tmp_path, strategy, samples, name, kind):
     with strategy.scope():
         model = compiled(MAKERS[name], kind)
@@ -156,6 +158,7 @@ def test_config_round_trip(make):
 @pytest.mark.parametrize(
     "make", mostly_slow(MAKERS, fast=["gru", "instance norm", "activation gradients"])
 )
+@pytest.mark.fast_cells(1)
 def test_mixed_precision(strategy, samples, make):
     keras.config.set_dtype_policy("mixed_float16")
     try:
@@ -171,6 +174,7 @@ def test_mixed_precision(strategy, samples, make):
 @pytest.mark.parametrize(
     "make", mostly_slow(MAKERS, fast=["lstm", "serial dense", "checkpoint", "upstream gradients"])
 )
+@pytest.mark.fast_cells(2)
 def test_inner_models_and_copies(strategy, samples, make):
     with strategy.scope():
         model = compiled(make, "functional")

@@ -93,6 +93,7 @@ def trained(*args, **kwargs):
 @pytest.mark.parametrize(
     "network", mostly_slow(list(NETWORKS), fast=["with dropout", "convolutional"])
 )
+@pytest.mark.fast_cells(1)
 def test_the_loop_equals_single_steps_to_the_bit(strategy, network):
     looped, loop_logs, loop_outputs = trained(strategy, network, 12)
     stepped, step_logs, step_outputs = trained(strategy, network, 1)
@@ -104,6 +105,7 @@ def test_the_loop_equals_single_steps_to_the_bit(strategy, network):
 
 @pytest.mark.usefixtures("worth_compiling")
 @pytest.mark.parametrize("network", mostly_slow(list(NETWORKS), fast=["with dropout"]))
+@pytest.mark.slow
 def test_accumulating_loops_of_any_length_are_equal_to_the_bit(strategy, network):
     accumulation = {"gradient_accumulation_steps_per_replica": 4, "validated": False}
     long, _, long_logs = fitted(strategy, network, 24, **accumulation)
@@ -122,6 +124,7 @@ def test_accumulating_loops_of_any_length_are_equal_to_the_bit(strategy, network
         ("convolutional", False),
     ],
 )
+@pytest.mark.fast_cells(1)
 def test_xla_compiles_the_loops_of_dense_networks(strategy, caplog, network, jitted):
     with caplog.at_level(logging.INFO, jitting.__name__):
         trained(strategy, network, 4)
@@ -206,6 +209,7 @@ def test_ops_that_nothing_needs_do_not_count():
     assert operations["Relu"] == operations["Elu"] == 1
 
 
+@pytest.mark.slow
 def test_tracing_does_not_take_longer_for_more_steps(strategy, monkeypatch):
     created = []
     graph_op = tf.Graph._create_op_internal
@@ -428,6 +432,7 @@ def test_callbacks_are_called_once_an_execution(strategy):
 
 
 @pytest.mark.usefixtures("worth_compiling")
+@pytest.mark.slow
 def test_asynchronous_callbacks_are_called_once_a_step(strategy):
     stepwise = events_of(strategy, 1, asynchronous=False)
     asynchronous = events_of(strategy, 3, asynchronous=True)

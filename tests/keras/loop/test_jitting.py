@@ -142,6 +142,7 @@ def multiplying():
 
 
 @pytest.mark.parametrize("network", [attending, multiplying])
+@pytest.mark.fast_cells(1)
 def test_models_of_batched_products_are_compiled(strategy, engines, monkeypatch, network):
     monkeypatch.setattr(jitting, "JITTED_STEPS", 0)
     monkeypatch.setattr(jitting, "STEPS_PER_OPERATION", 0)

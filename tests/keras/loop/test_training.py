@@ -29,6 +29,7 @@ def check_same_logs(ours, stock, tolerance=1e-5):
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 5])
+@pytest.mark.fast_cells(1)
 def test_fit_equals_stock_keras(strategy, build, data, steps_per_execution):
     x, y = data
     ours, stock = pair(strategy, build, steps_per_execution=steps_per_execution)
@@ -49,6 +50,7 @@ def test_fit_equals_stock_keras(strategy, build, data, steps_per_execution):
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 2])
+@pytest.mark.slow
 def test_evaluate_and_predict_equal_stock_keras(strategy, build, data, steps_per_execution):
     x, y = data
     ours, stock = pair(strategy, build, steps_per_execution=steps_per_execution)

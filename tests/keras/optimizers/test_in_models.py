@@ -57,6 +57,7 @@ def fit(model, data, **kwargs):
 
 
 @pytest.mark.parametrize(("ours", "stock"), PAIRS.values(), ids=PAIRS.keys())
+@pytest.mark.fast_cells(2)
 def test_fit_equals_stock(strategy, data, ours, stock):
     with strategy.scope():
         model = model_with(ours())
@@ -68,6 +69,7 @@ def test_fit_equals_stock(strategy, data, ours, stock):
 
 
 @pytest.mark.parametrize("kind", mostly_slow(list(MAKERS), fast=["adam", "als accumulation"]))
+@pytest.mark.slow
 def test_fit_in_several_steps_per_execution(strategy, data, kind):
     losses = []
     for steps_per_execution in (1, 3):
@@ -86,6 +88,7 @@ def test_fit_in_several_steps_per_execution(strategy, data, kind):
         for cell in itertools.product(MAKERS, [".keras", ".weights.h5"])
     ],
 )
+@pytest.mark.fast_cells(1)
 def test_training_goes_on_from_a_file(tmp_path, strategy, data, kind, suffix):
     """Four epochs at once end where two epochs, a file and two epochs end."""
     path = tmp_path / f"model{suffix}"
@@ -112,6 +115,7 @@ def test_training_goes_on_from_a_file(tmp_path, strategy, data, kind, suffix):
 
 
 @pytest.mark.parametrize("kind", mostly_slow(list(MAKERS), fast=["lamb", "accumulation"]))
+@pytest.mark.fast_cells(1)
 def test_mixed_precision(strategy, data, kind):
     keras.config.set_dtype_policy("mixed_float16")
     try:

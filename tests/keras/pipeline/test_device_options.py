@@ -86,6 +86,7 @@ class TestOffloading:
             ({"replicated_weight_sharding": True, "offload_weights": True}, "forward"),
         ],
     )
+    @pytest.mark.fast_cells(1)
     def test_a_flag_trades_tile_memory_for_cycles(self, strategy, flags, phase):
         kept, gone = pipelined(strategy), pipelined(strategy, **flags)
         assert gone.streaming_bytes > kept.streaming_bytes == 0
@@ -152,6 +153,7 @@ class TestRecomputation:
     )
 
     @pytest.mark.parametrize(*covering(1, mode=MODES, schedule=list(PipelineSchedule)))
+    @pytest.mark.fast_cells(1)
     def test_every_mode_recomputes_under_every_schedule(self, strategy, schedule, mode):
         kept = pipelined(strategy, 3, 12, pipeline_schedule=schedule)
         again = pipelined(strategy, 3, 12, pipeline_schedule=schedule, recomputation_mode=mode)

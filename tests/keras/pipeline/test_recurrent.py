@@ -58,6 +58,7 @@ def trained(model, factor, size, steps_per_execution):
     return model.fit(batches(samples(2 * G * BATCH), size), epochs=2, verbose=0, shuffle=False)
 
 
+@pytest.mark.slow
 def test_two_stages_read_a_recurrent_layer_of_a_third(strategy):
     stages = {"recurrent": 0, "left": 1, "right": 2, "both": 3, "head": 3}
     with strategy.scope():

@@ -49,6 +49,7 @@ class StopIn(resumable.Killed):
             raise Stopped
 
 
+@pytest.mark.slow
 def test_backup_and_restore(strategy, tmp_path, uninterrupted):
     backup = keras.callbacks.BackupAndRestore(tmp_path)
     with pytest.raises(Stopped):

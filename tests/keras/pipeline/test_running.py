@@ -255,6 +255,7 @@ def test_batch_norm_is_warned_about(strategy, caplog):
     assert "momentum=0.9" in caplog.text
 
 
+@pytest.mark.slow
 def test_stages_change_between_fits(strategy):
     keras.utils.set_random_seed(7)
     with strategy.scope():

@@ -38,6 +38,7 @@ def check_logs(ours, stock):
 @pytest.mark.parametrize(
     *covering(1, steps_per_execution=[1, 3], kind={kind.__name__: kind for kind in KINDS})
 )
+@pytest.mark.fast_cells(1)
 def test_training_equals_stock_keras(strategy, kind, steps_per_execution):
     dataset = batches(data_of(kind), 8)
     stock = compiled(kind)
@@ -101,6 +102,7 @@ def test_validation_runs_the_own_test_step(strategy):
     assert set(expected) == {"loss", "kl_loss", "val_loss", "val_kl_loss"}
 
 
+@pytest.mark.slow
 def test_single_batches(strategy):
     batch = data_of(AdversarialPair)[:8]
     stock = compiled(AdversarialPair)
@@ -159,6 +161,7 @@ def test_a_step_may_be_set_on_the_model(strategy, method):
     "kind",
     mostly_slow({"pair": AdversarialPair, "distiller": Distiller}, fast=["distiller"]),
 )
+@pytest.mark.slow
 def test_optimizers_may_be_made_outside_of_the_scope(strategy, kind):
     dataset = batches(data_of(kind), 24)
     stock = compiled(kind)
@@ -257,6 +260,7 @@ def test_without_an_own_step_a_model_needs_a_call(strategy):
             model.predict(batches(data_of(AdversarialPair), 8))
 
 
+@pytest.mark.slow
 def test_estimates_are_of_the_own_step(strategy):
     dataset = batches(data_of(VariationalAutoencoder), 8)
     with strategy.scope():

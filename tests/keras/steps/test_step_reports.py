@@ -69,6 +69,7 @@ ACCUMULATION = {
 
 
 @pytest.mark.parametrize(*covering(1, replicas=[2, 1], accumulation=ACCUMULATION))
+@pytest.mark.fast_cells(2)
 def test_an_estimate_equals_the_report_of_a_fit(replicas, accumulation):
     micro_batches, method, dtype = accumulation
     model, report = fitted(
@@ -88,6 +89,7 @@ def test_an_estimate_equals_the_report_of_a_fit(replicas, accumulation):
 
 
 @pytest.mark.parametrize(*covering(1, replicas=[1, 2], kind=list(KINDS)))
+@pytest.mark.fast_cells(1)
 def test_an_estimate_of_a_pipeline_equals_the_report_of_its_fit(kind, replicas):
     strategy = strategy_of(2 * replicas)
     with strategy.scope():
@@ -167,6 +169,7 @@ def test_accumulators_of_embeddings_are_as_large_as_the_table():
     assert bytes_of(step, "accumulators") >= 1000 * 4 * 4
 
 
+@pytest.mark.slow
 def test_a_batch_norm_group_is_charged_as_single_replicas():
     def build():
         return keras.Sequential(
