@@ -69,6 +69,7 @@ _MODULES = frozenset(
         "programs",
         "runtime",
         "scopes",
+        "serving",
         "spans",
         "strategy",
         "sweep",

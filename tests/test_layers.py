@@ -16,6 +16,7 @@ FLOORS = (
     ("user_objects", "estimation", "zoo", "distributed"),
     ("ipu_strategy",),
     ("keras",),
+    ("serving",),
     ("strategy",),
     ("adaptation",),
     ("infeed_iterator",),

@@ -63,7 +63,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ops.application_compile_op": _SERVING,
         "ipu.ops.cross_replica_ops": _REPLICAS,
         "ipu.ops.custom_ops": _VERTICES,
-        "ipu.ops.embedded_runtime": _SERVING,
         "ipu.ops.embedding_ops": "Tables of embeddings are kept on the device; use "
         "tf.Variable and embedding_lookup",
         "ipu.ops.f8_ops": _FLOAT8,
@@ -78,7 +77,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ops.within_replica_ops": _SHARDS,
         "ipu.optimizers": _OPTIMIZERS,
         "ipu.scopes": _SHARDS,
-        "ipu.serving": _SERVING,
+        "ipu.serving.export_pipeline": _SERVING,
         "ipu.sharding": _SHARDS,
         "ipu.utils": _DATASETS,
         "ipu_tensorflow_addons.keras.experimental.auto_pipeline": _SEARCH,

@@ -152,6 +152,8 @@ _RENAMED = (
 """Names of a package of before, and today's."""
 
 _HOMES = (
+    ("ipu.ops.embedded_runtime", "ipu_tf.serving.embedded_runtime"),
+    ("ipu.embedded_runtime", "ipu_tf.serving.embedded_runtime"),
     ("keras.ipu", "ipu_tf.keras"),
     ("ipu_tensorflow_addons.keras", "ipu_tf.keras"),
     ("ipu.ops", "ipu_tf.ops"),

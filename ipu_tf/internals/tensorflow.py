@@ -84,6 +84,9 @@ from tensorflow.python.eager.context import context as eager_context
 from tensorflow.compiler.xla.service.hlo_pb2 import HloModuleProto as HloModuleProto
 from tensorflow.core.framework.function_pb2 import FunctionDef as FunctionDef
 
+# The file of an exported model is rewritten with stock ops in place of tile ops.
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelProto
+
 # A node of a FunctionDef that is made one by one.
 from tensorflow.core.framework.node_def_pb2 import NodeDef as NodeDef
 

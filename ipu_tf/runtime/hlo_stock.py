@@ -9,7 +9,7 @@ function calls are converted, too.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -19,6 +19,7 @@ from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import compositions, hlo_stand_ins, index_checks, loop_bounds
 from ipu_tf.runtime.call_ops import CALLS, CONDITIONALS, LOOPS, functions_of
+from ipu_tf.runtime.function_nodes import dtypes_of, outputs_of
 from ipu_tf.runtime.loop_bounds import Stack, TracedLoop
 
 HOST_CALL = "ipu_tf.host_call"
@@ -121,7 +122,7 @@ class StockFunctions:
 
     def composition(self, node: Any) -> Any:
         """Returns the converted composition of an op that XLA has no kernel for."""
-        dtypes = _dtypes(node, op_def_registry.get(node.op).input_arg)
+        dtypes = dtypes_of(node, op_def_registry.get(node.op).input_arg)
         function = compositions.concrete_composition(node, dtypes)
         self._compositions.append(function)  # TensorFlow drops it with its last reference.
         return self.callee(function.name)
@@ -190,7 +191,7 @@ class _Body:
         elif hlo_stand_ins.has_stand_in(node):
             nodes, result = hlo_stand_ins.stand_in(node)
             self.function.node_def.extend(nodes)
-            self.renamed.update({name: result for name, _ in _outputs(node)})
+            self.renamed.update({name: result for name, _ in outputs_of(node)})
         else:
             self._add_device_op(node)
 
@@ -235,7 +236,7 @@ class _Body:
 
     def _add_joined_op(self, node: Any) -> None:
         """Redirects the readers of a joined op to the ops that were joined, or to their chain."""
-        names = [name for name, _ in _outputs(node)]
+        names = [name for name, _ in outputs_of(node)]
         replaced = [self._output(joined.replaced(node, index)) for index in range(len(names))]
         found = [name for name in replaced if name is not None]
         if len(found) == len(names):
@@ -249,7 +250,7 @@ class _Body:
         """Returns the name of a graph's tensor in the FunctionDef, None if it is not in it."""
         name, _, index = (tensor or "").rpartition(":")
         node = self._nodes.get(name)
-        return None if node is None else list(_outputs(node))[int(index)][0]
+        return None if node is None else list(outputs_of(node))[int(index)][0]
 
     def _add_composition(self, node: Any) -> None:
         """Adds a call of the composition of an op that XLA has no kernel for."""
@@ -260,7 +261,7 @@ class _Body:
         signature = converted.signature
         for key, arguments in (("Tin", signature.input_arg), ("Tout", signature.output_arg)):
             call.attr[key].list.type.extend(argument.type for argument in arguments)
-        for index, (name, _) in enumerate(_outputs(node)):
+        for index, (name, _) in enumerate(outputs_of(node)):
             self.renamed[name] = f"{node.name}:output:{index}"
 
     def _add_call(self, node: Any, host_inputs: frozenset[int]) -> None:
@@ -275,7 +276,7 @@ class _Body:
             callee.name = converted.signature.name
         for index in host_inputs:
             new.input[index] = self._stand_in()
-        names = [name for name, _ in _outputs(node)]
+        names = [name for name, _ in outputs_of(node)]
         if node.op in LOOPS:
             _retype(new.attr["T"], arguments)
             self.host.update(names[index] for index in arguments)
@@ -292,13 +293,13 @@ class _Body:
 
     def _add_host_op(self, node: Any) -> None:
         """Adds a custom call with the numbers that a host op takes and returns."""
-        dtypes = _dtypes(node, op_def_registry.get(node.op).input_arg)
+        dtypes = dtypes_of(node, op_def_registry.get(node.op).input_arg)
         operands = [
             (name, dtype)
             for name, dtype in zip(node.input, dtypes, strict=False)
             if dtype not in _HOST_DTYPES and name not in self.host
         ]
-        outputs = list(_outputs(node))
+        outputs = list(outputs_of(node))
         results = [index for index, (_, dtype) in enumerate(outputs) if dtype not in _HOST_DTYPES]
         self.host.update(name for name, dtype in outputs if dtype in _HOST_DTYPES)
         if not operands and not results:
@@ -357,22 +358,3 @@ def _static_shapes(node: Any, results: list[int]) -> list[Any]:
             "results of Python functions with `set_shape`, outside of loops and conditions."
         )
     return shapes
-
-
-def _outputs(node: Any) -> Iterator[tuple[str, int]]:
-    """Yields the name of each output of a node in a FunctionDef, and its type."""
-    for argument in op_def_registry.get(node.op).output_arg:
-        for index, dtype in enumerate(_dtypes(node, [argument])):
-            yield f"{node.name}:{argument.name}:{index}", dtype
-
-
-def _dtypes(node: Any, arguments: Any) -> list[int]:
-    """Returns the types of a node's inputs or outputs, one for each tensor."""
-    dtypes: list[int] = []
-    for argument in arguments:
-        if argument.type_list_attr:
-            dtypes += node.attr[argument.type_list_attr].list.type
-            continue
-        dtype = node.attr[argument.type_attr].type if argument.type_attr else argument.type
-        dtypes += [dtype] * (node.attr[argument.number_attr].i if argument.number_attr else 1)
-    return dtypes

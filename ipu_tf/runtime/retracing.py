@@ -24,6 +24,7 @@ from ipu_tf.internals.tensorflow import (
     create_op,
     function_def_to_graph,
     function_in,
+    function_type_utils,
     knows_function,
 )
 from ipu_tf.ops.twins import STOCK_OF, TWINS
@@ -172,8 +173,7 @@ def _recreate(
     """Creates `op` of `body` in `copy`; returns its outputs and the operation that runs it."""
     if op.type in _PLAIN_CALLS:
         # Called as a concrete function, which gives the call its gradient.
-        function = ConcreteFunction(_function_of(body, op.get_attr("f").name))
-        called = concrete_twin(tracer, function, inputs)
+        called = concrete_twin(tracer, _callee(body, op), inputs)
         outputs = tf.nest.flatten(call_flat(called, inputs), expand_composites=True)
         return outputs, copy.get_operations()[-1]
     if op.type not in CALLS:
@@ -189,6 +189,22 @@ def _recreate(
         attrs={key: op.node_def.attr[key] for key in op.node_def.attr},
     )
     return new.outputs, new
+
+
+def _callee(body: FuncGraph, call: tf.Operation) -> ConcreteFunction:
+    """Returns the function that an op of `body` calls, with the type of its results.
+
+    Functions that TensorFlow reads from a file, with those that call them, have types without
+    results.
+    """
+    function = _function_of(body, call.get_attr("f").name)
+    if len(function.function_type.flat_outputs) == len(call.outputs):
+        return ConcreteFunction(function)
+    with body.as_default():
+        graph = function_def_to_graph(function.cached_definition)
+    graph.structured_outputs = list(graph.outputs)
+    typed = function_type_utils.derive_from_graph(graph)
+    return ConcreteFunction.from_func_graph(graph, typed, _jit_attributes(function))
 
 
 def _in_order(body: FuncGraph) -> Iterator[tf.Operation]:

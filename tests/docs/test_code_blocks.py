@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
@@ -46,6 +47,11 @@ def pipelining_page():
     return {"ipu_tf": ipu_tf, "model": model, "cfg": cfg}
 
 
+def serving_page():
+    """The objects of the page on serving: a strategy, a model made in its scope, and inputs."""
+    return {**keras_page(), "tf": tf, "images": np.zeros((16, 16), "float32")}
+
+
 GIVEN = {
     "config.md": dict,
     "keras.md": keras_page,
@@ -63,6 +69,7 @@ GIVEN = {
         "model": small_model(),
         "np": np,
     },
+    "serving.md": serving_page,
     "sweep.md": dict,
     "zoo.md": lambda: {"strategy": IPUStrategy()},
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ipu_tf.keras.data.lengths import positive_integer
@@ -23,6 +24,7 @@ from ipu_tf.keras.pipeline.model_pipeline import (
     remove_stages,
 )
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
+from ipu_tf.keras.saving import serving_export
 from ipu_tf.keras.training_state import StatefulModel
 
 __all__ = ["IPUExtensions", "ReplicatedMetricReductionMethod"]
@@ -220,6 +222,54 @@ class IPUExtensions(StatefulModel):
         assignments = self.get_pipeline_stage_assignment()
         for line in summary.lines(self, assignments, line_length):
             (print_fn or print)(line)
+
+    def export_for_ipu_serving(
+        self,
+        export_dir: str | os.PathLike[str],
+        batch_size: int | None = None,
+        output_names: str | Sequence[str] | None = None,
+        preprocessing_step: Callable[..., Any] | None = None,
+        preprocessing_step_signature: Sequence[Any] | None = None,
+        postprocessing_step: Callable[..., Any] | None = None,
+        postprocessing_step_signature: Sequence[Any] | None = None,
+        purge_export_dir: bool = False,
+    ) -> Any:
+        """Writes a SavedModel that predicts a batch; it runs with and without `ipu_tf`.
+
+        An execution of the device makes `steps_per_execution` predictions. The weights are those
+        of now.
+
+        Args:
+            export_dir: Folder of the SavedModel; it must be empty or not exist.
+            batch_size: Samples of a batch; None for that of the model's inputs.
+            output_names: Names of the outputs in the signature; see `serving.export_single_step`,
+                as for those that follow.
+            preprocessing_step: Makes the model's inputs, on the host.
+            preprocessing_step_signature: Shapes and dtypes of its inputs.
+            postprocessing_step: Takes the model's outputs, on the host.
+            postprocessing_step_signature: Shapes and dtypes of these outputs.
+            purge_export_dir: Whether to empty the folder first.
+
+        Returns:
+            A tf.function of the exported signature that runs the model on the device.
+
+        Raises:
+            RuntimeError: The model has no weights yet.
+            TypeError: A signature is no list of `tf.TensorSpec`.
+            ValueError: The folder is not empty, the batch size is unknown, a shape is not static,
+                or steps do not fit each other.
+        """
+        return serving_export.export_model(
+            self,
+            export_dir,
+            batch_size,
+            output_names=output_names,
+            preprocessing_step=preprocessing_step,
+            preprocessing_step_signature=preprocessing_step_signature,
+            postprocessing_step=postprocessing_step,
+            postprocessing_step_signature=postprocessing_step_signature,
+            purge_export_dir=purge_export_dir,
+        )
 
     def pipeline_stages(self) -> Mapping[str, int]:
         """Returns the stage of each layer by its path, empty for a model without stages.

@@ -1,0 +1,108 @@
+"""Exports a model's step of prediction as a SavedModel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.keras.data.lengths import positive_integer
+from ipu_tf.keras.data.narrowing import NARROWER
+from ipu_tf.keras.data.step_specs import input_specs
+from ipu_tf.keras.steps.own_steps import step_of_loop
+from ipu_tf.keras.training_state import StatefulModel
+from ipu_tf.serving.export import export_step
+from ipu_tf.serving.served_step import Arguments, ServedStep
+from ipu_tf.serving.signatures import StepSignature
+
+
+def export_model(
+    model: StatefulModel,
+    export_dir: str | os.PathLike[str],
+    batch_size: int | None,
+    **steps_and_names: Any,
+) -> Any:
+    """Writes a SavedModel of a model; see `IPUExtensions.export_for_ipu_serving`.
+
+    Args:
+        model: The model.
+        export_dir: Folder of the SavedModel.
+        batch_size: Samples of a batch, or None.
+        **steps_and_names: The further arguments of `export_for_ipu_serving`.
+    """
+    if not model.built:
+        raise RuntimeError(
+            f"Weights for model '{model.name}' have not yet been created: call or build the model "
+            "before it is exported."
+        )
+    structure = _specs(model, batch_size)
+    flat = keras.tree.flatten(structure)
+    names = _input_names(model, len(flat))
+    specs = tuple(
+        tf.TensorSpec(spec.shape, spec.dtype, name) for spec, name in zip(flat, names, strict=True)
+    )
+
+    def arguments(inputs: Sequence[Any]) -> Arguments:
+        # A tuple of one: a batch without targets, whatever the structure of the inputs.
+        return ((keras.tree.pack_sequence_as(structure, list(inputs)),),), {}
+
+    served = ServedStep(
+        step=step_of_loop(model, "predict_step"),
+        arguments=arguments,
+        signature=StepSignature(specs=specs),
+        iterations=model.steps_per_execution,
+        tracked=(model,),
+    )
+    strategy = model.distribute_strategy
+    return export_step(served, export_dir, strategy=strategy, **steps_and_names)
+
+
+def _specs(model: StatefulModel, batch_size: int | None) -> Any:
+    """Returns the specs of a batch of a model's inputs, in the model's structure."""
+    shapes = _built_shapes(model)
+    if batch_size is None:
+        batch_size = _declared_batch_size(model, shapes)
+    positive_integer(batch_size, "`export_for_ipu_serving`: `batch_size`")
+    if shapes is None:
+        return input_specs(model, batch_size)
+    dtype = NARROWER.get(model.input_dtype, model.input_dtype)
+    return keras.tree.map_shape_structure(
+        lambda shape: tf.TensorSpec((batch_size, *shape[1:]), dtype), shapes
+    )
+
+
+def _built_shapes(model: StatefulModel) -> Any:
+    """Returns the shapes that a subclassed model was built with, None for one with inputs."""
+    try:
+        if model.inputs:
+            return None
+    except (AttributeError, ValueError):  # Keras raises these for a model without inputs.
+        pass
+    return (model.get_build_config() or {}).get("input_shape")
+
+
+def _declared_batch_size(model: StatefulModel, shapes: Any) -> int:
+    if shapes is None:
+        first = tuple(keras.tree.flatten(model.inputs)[0].shape)
+    else:
+        first = tuple(keras.tree.flatten(shapes)[:1])
+    if not first or first[0] is None:
+        raise ValueError(
+            f"The batch size of model '{model.name}' is undefined: pass `batch_size` to "
+            "`export_for_ipu_serving`, or make the model with a batch size, as by "
+            "keras.Input(shape, batch_size=8)."
+        )
+    return int(first[0])
+
+
+def _input_names(model: StatefulModel, count: int) -> list[str]:
+    try:
+        names = [tensor.name.replace("/", "_") for tensor in keras.tree.flatten(model.inputs)]
+    except (AttributeError, ValueError):
+        names = []
+    if len(names) == count and len(set(names)) == count:
+        return names
+    return ["input"] if count == 1 else [f"input_{number}" for number in range(count)]

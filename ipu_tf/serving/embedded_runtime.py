@@ -1,0 +1,205 @@
+"""Runs exported programs in this process.
+
+A program is the folder of a SavedModel that this package exported. `embedded_runtime_start` loads
+it; each call gives it one set of inputs and returns the results of one step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import tensorflow as tf
+
+from ipu_tf.serving.executable import Executable, InputDescription, load_executable
+
+
+class EmbeddedRuntimeError(Exception):
+    """Inputs do not fit an exported program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """The inputs and outputs of an exported program.
+
+    Attributes:
+        start_inputs: The inputs of its start.
+        streamed_inputs: The inputs of a call.
+        streamed_outputs: Shapes and dtypes of the results of a call.
+    """
+
+    start_inputs: tuple[InputDescription, ...]
+    streamed_inputs: tuple[InputDescription, ...]
+    streamed_outputs: tuple[InputDescription, ...]
+
+
+class RuntimeContext:
+    """A started program; `embedded_runtime_start` makes it.
+
+    Args:
+        name: Name of the program.
+        executable_file: The file or folder that it was loaded from.
+        executable_proto: The loaded program.
+        start_output: The results of its start.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        executable_file: str | os.PathLike[str],
+        executable_proto: Executable,
+        start_output: Any,
+    ) -> None:
+        self._name = name
+        self._start_output = start_output
+        self.executable_file = executable_file
+        self.executable_proto = executable_proto
+
+    def start_output(self) -> Any:
+        """Returns the results of the start."""
+        return self._start_output
+
+    def name(self) -> str:
+        """Returns the name of the program."""
+        return self._name
+
+    def signature(self) -> Signature:
+        """Returns the inputs and outputs of the program."""
+        program = self.executable_proto
+        return Signature(
+            start_inputs=program.start_inputs,
+            streamed_inputs=program.inputs,
+            streamed_outputs=program.outputs,
+        )
+
+    def output_types(self) -> list[tf.DType]:
+        """Returns the dtype of each result of a call."""
+        return [output.dtype for output in self.executable_proto.outputs]
+
+
+def embedded_runtime_start(
+    executable_file: str | os.PathLike[str],
+    inputs: Any,
+    name: str,
+    timeout: int | None = None,
+) -> RuntimeContext:
+    """Loads an exported program and starts it.
+
+    Args:
+        executable_file: The program: the folder of an exported SavedModel, or a file that
+            `experimental_application_compile_op` wrote.
+        inputs: Values of the inputs of the start, a list in their order or a dict by name.
+        name: Name of the program.
+        timeout: Microseconds that the device waits for inputs; accepted without effect.
+
+    Returns:
+        The started program, for `embedded_runtime_call`.
+
+    Raises:
+        EmbeddedRuntimeError: The inputs do not fit the program.
+        ValueError: There is no exported program.
+    """
+    del timeout
+    executable = load_executable(executable_file)
+    values = _listed(inputs, executable.start_inputs, name)
+    _check_count(values, executable.start_inputs, name, "its start")
+    tensors = [
+        _checked(value, expected, name, EmbeddedRuntimeError)
+        for value, expected in zip(values, executable.start_inputs, strict=True)
+    ]
+    output = executable.start(tensors)
+    return RuntimeContext(name, executable_file, executable, output)
+
+
+def embedded_runtime_call(inputs: Sequence[Any], context: RuntimeContext) -> list[tf.Tensor]:
+    """Runs a step of a started program.
+
+    Args:
+        inputs: The inputs of a step, in their order: tensors or arrays.
+        context: The started program.
+
+    Returns:
+        The results of the step.
+
+    Raises:
+        EmbeddedRuntimeError: The number or a shape of the inputs does not fit the program.
+        TypeError: The dtype of an input does not fit.
+    """
+    expected = context.executable_proto.inputs
+    values = list(inputs)
+    _check_count(values, expected, context.name(), "a call")
+    tensors = [
+        _checked(value, description, context.name(), TypeError)
+        for value, description in zip(values, expected, strict=True)
+    ]
+    return context.executable_proto.call(tensors)
+
+
+def embedded_runtime_start_and_call(
+    executable_file: str | os.PathLike[str], startup_inputs: Any, call_inputs: Any, name: str
+) -> list[tf.Tensor]:
+    """Starts an exported program and runs a step of it; see the functions of each.
+
+    Args:
+        executable_file: The program.
+        startup_inputs: The inputs of its start.
+        call_inputs: The inputs of the step.
+        name: Name of the program.
+    """
+    return embedded_runtime_call(
+        call_inputs, embedded_runtime_start(executable_file, startup_inputs, name)
+    )
+
+
+def embedded_runtime_stop(context: RuntimeContext) -> NoReturn:
+    """Always raises: a program ends with the last reference to its context.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError(
+        f"Program '{context.name()}' cannot be stopped: it ends with the last reference to its "
+        "context. Delete the context."
+    )
+
+
+def _listed(inputs: Any, expected: Sequence[InputDescription], program: str) -> list[Any]:
+    if not isinstance(inputs, Mapping):
+        return list(inputs)
+    names = [description.name for description in expected]
+    if set(inputs) != set(names):
+        raise EmbeddedRuntimeError(
+            f"Program '{program}' takes the inputs {names} at its start. Received: {list(inputs)}."
+        )
+    return [inputs[name] for name in names]
+
+
+def _check_count(
+    values: Sequence[Any], expected: Sequence[InputDescription], program: str, when: str
+) -> None:
+    if len(values) != len(expected):
+        raise EmbeddedRuntimeError(
+            f"Program '{program}' takes {len(expected)} inputs at {when}: "
+            f"{', '.join(map(str, expected)) or 'none'}. Received: {len(values)} inputs."
+        )
+
+
+def _checked(
+    value: Any, expected: InputDescription, program: str, wrong_dtype: type[Exception]
+) -> tf.Tensor:
+    """Returns an input as a tensor; Python numbers take the dtype of the input."""
+    has_dtype = hasattr(value, "dtype")
+    tensor = tf.convert_to_tensor(value, dtype=None if has_dtype else expected.dtype)
+    received = f"Received: {tensor.dtype.name} of shape {tensor.shape}."
+    if tensor.dtype != expected.dtype:
+        raise wrong_dtype(
+            f"Input '{expected.name}' of program '{program}' has dtype {expected.dtype.name}: "
+            f"tf.cast it. {received}"
+        )
+    if not tensor.shape.is_compatible_with(expected.shape):
+        raise EmbeddedRuntimeError(
+            f"Input '{expected.name}' of program '{program}' has shape {expected.shape}. {received}"
+        )
+    return tensor

@@ -1,0 +1,112 @@
+"""Exported programs as objects that run on the device of this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from ipu_tf.serving.saved_program import DESCRIPTION
+from ipu_tf.serving.served_step import Predictor, strategy_in_force
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputDescription:
+    """An input or output of a program.
+
+    Attributes:
+        name: Its name.
+        shape: Its shape.
+        dtype: Its type.
+    """
+
+    name: str
+    shape: tf.TensorShape
+    dtype: tf.DType
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.dtype.name} of shape {self.shape})"
+
+
+class Executable(Protocol):
+    """A program that runs on the device of this process."""
+
+    @property
+    def start_inputs(self) -> tuple[InputDescription, ...]:
+        """The inputs of its start."""
+
+    @property
+    def inputs(self) -> tuple[InputDescription, ...]:
+        """The inputs of a call."""
+
+    @property
+    def outputs(self) -> tuple[InputDescription, ...]:
+        """The results of a call."""
+
+    def start(self, inputs: Sequence[tf.Tensor]) -> Any:
+        """Starts the program; returns the results of the start."""
+
+    def call(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Runs a step; returns its results."""
+
+
+class SavedProgram:
+    """The step of the device of an exported SavedModel; it has no inputs at its start.
+
+    Args:
+        folder: The folder of the SavedModel.
+        description: What the folder says of the program.
+    """
+
+    start_inputs: tuple[InputDescription, ...] = ()
+
+    def __init__(self, folder: Path, description: dict[str, Any]) -> None:
+        self._loaded = tf.saved_model.load(str(folder))
+        self._predictor = Predictor(self._loaded.program, description["iterations"])
+        self.inputs = tuple(_described(**one) for one in description["inputs"])
+        (concrete,) = self._loaded.program.concrete_functions
+        flat = tf.nest.flatten(concrete.structured_outputs)
+        self.outputs = tuple(
+            InputDescription(name=f"output_{number}", shape=spec.shape, dtype=spec.dtype)
+            for number, spec in enumerate(flat)
+        )
+        self._strategy = strategy_in_force()
+        self._run = tf.function(self._on_device, autograph=False)
+
+    def start(self, inputs: Sequence[tf.Tensor]) -> None:
+        """Starts the program, which loaded its weights already."""
+        del inputs
+
+    def call(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns the results of a step on the device."""
+        return list(self._run(*inputs))
+
+    def _on_device(self, *inputs: tf.Tensor) -> list[tf.Tensor]:
+        return tf.nest.flatten(self._strategy.run(self._predictor.predict_step, args=inputs))
+
+
+def load_executable(path: str | os.PathLike[str]) -> Executable:
+    """Returns an exported program.
+
+    Args:
+        path: The folder of an exported SavedModel.
+
+    Raises:
+        ValueError: There is none.
+    """
+    where = Path(os.fspath(path))
+    if (where / DESCRIPTION).is_file():
+        return SavedProgram(where, json.loads((where / DESCRIPTION).read_text()))
+    raise ValueError(
+        f"'{where}' is no exported program. Pass the folder that `serving.export_single_step`, "
+        "`export_pipeline`, `export_keras` or `export_for_ipu_serving` wrote."
+    )
+
+
+def _described(name: str, shape: list[int], dtype: str) -> InputDescription:
+    return InputDescription(name=name, shape=tf.TensorShape(shape), dtype=tf.as_dtype(dtype))

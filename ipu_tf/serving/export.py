@@ -1,0 +1,232 @@
+"""Exports a step of prediction as a SavedModel.
+
+A SavedModel holds the step in stock TensorFlow ops, so it runs with and without `ipu_tf`; in
+`strategy.run` its contractions become tile ops again. The work before and after the step on the
+host is part of the exported function.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.serving import signatures
+from ipu_tf.serving.saved_program import ProgramParts, export_parts
+from ipu_tf.serving.served_step import ServedStep, served_function
+from ipu_tf.serving.signatures import StepSignature
+
+Step = Callable[..., Any]
+Signature = Sequence[tf.TensorSpec]
+Names = str | Sequence[str]
+
+
+def export_single_step(
+    predict_step: Step,
+    export_dir: str | os.PathLike[str],
+    iterations: int,
+    predict_step_signature: Signature | None = None,
+    input_dataset: tf.data.Dataset | None = None,
+    output_names: Names | None = None,
+    preprocessing_step: Step | None = None,
+    preprocessing_step_signature: Signature | None = None,
+    postprocessing_step: Step | None = None,
+    postprocessing_step_signature: Signature | None = None,
+    purge_export_dir: bool = False,
+) -> Any:
+    """Writes a SavedModel of a step of prediction.
+
+    Args:
+        predict_step: The step, which the device runs.
+        export_dir: Folder of the SavedModel; it must be empty or not exist.
+        iterations: Steps of one execution of the device.
+        predict_step_signature: Shapes and dtypes of the inputs of the step, unless it is a
+            tf.function with an `input_signature`, or follows from the other arguments.
+        input_dataset: A dataset whose elements are inputs of the step, in place of a signature.
+        output_names: Names of the outputs in the signature of the SavedModel; by default those of
+            a dict, else "output_0", "output_1" and so on.
+        preprocessing_step: Makes the inputs of the step, on the host.
+        preprocessing_step_signature: Shapes and dtypes of its inputs, which are then those of the
+            SavedModel, unless it is a tf.function with an `input_signature`.
+        postprocessing_step: Takes the outputs of the step, on the host.
+        postprocessing_step_signature: Shapes and dtypes of these outputs.
+        purge_export_dir: Whether to empty the folder first.
+
+    Returns:
+        A tf.function of the exported signature that runs the step as a program of the device.
+
+    Raises:
+        TypeError: A signature is no list of `tf.TensorSpec`, or the dataset is none.
+        ValueError: The folder is not empty, there is no signature or more than one, a shape is not
+            static, steps do not fit each other, or names are not those of the outputs.
+    """
+    before = signature_before(preprocessing_step, preprocessing_step_signature)
+    signature = predict_signature(
+        predict_step, predict_step_signature, input_dataset, preprocessing_step, before
+    )
+    return export_step(
+        served_function(predict_step, signature, iterations),
+        export_dir,
+        output_names=output_names,
+        preprocessing_step=preprocessing_step,
+        preprocessing_step_signature=preprocessing_step_signature,
+        postprocessing_step=postprocessing_step,
+        postprocessing_step_signature=postprocessing_step_signature,
+        purge_export_dir=purge_export_dir,
+    )
+
+
+def export_keras(
+    model: Any,
+    export_dir: str | os.PathLike[str],
+    batch_size: int | None = None,
+    output_names: Names | None = None,
+    preprocessing_step: Step | None = None,
+    preprocessing_step_signature: Signature | None = None,
+    postprocessing_step: Step | None = None,
+    postprocessing_step_signature: Signature | None = None,
+    purge_export_dir: bool = False,
+) -> Any:
+    """Writes a SavedModel of a Keras model; see `export_for_ipu_serving` of the model.
+
+    Raises:
+        ValueError: The model was not made in the scope of an IPUStrategy; and as the method.
+    """
+    if not hasattr(model, "export_for_ipu_serving"):
+        raise ValueError(
+            "`export_keras` takes a Keras model that was made in the scope of an IPUStrategy. "
+            f"Received: {model!r}."
+        )
+    return model.export_for_ipu_serving(
+        export_dir,
+        batch_size=batch_size,
+        output_names=output_names,
+        preprocessing_step=preprocessing_step,
+        preprocessing_step_signature=preprocessing_step_signature,
+        postprocessing_step=postprocessing_step,
+        postprocessing_step_signature=postprocessing_step_signature,
+        purge_export_dir=purge_export_dir,
+    )
+
+
+def export_step(
+    served: ServedStep,
+    export_dir: str | os.PathLike[str],
+    *,
+    output_names: Names | None,
+    preprocessing_step: Step | None,
+    preprocessing_step_signature: Signature | None,
+    postprocessing_step: Step | None,
+    postprocessing_step_signature: Signature | None,
+    purge_export_dir: bool,
+    strategy: tf.distribute.Strategy | None = None,
+) -> Any:
+    """Writes a SavedModel of a step of the device; see `export_single_step`.
+
+    Args:
+        served: The step with its inputs.
+        export_dir: See there, as for all that follow.
+        output_names: See there.
+        preprocessing_step: See there.
+        preprocessing_step_signature: See there.
+        postprocessing_step: See there.
+        postprocessing_step_signature: See there.
+        purge_export_dir: See there.
+        strategy: The strategy that runs the returned function; None for that in force.
+    """
+    signatures.check_static("predict_step", served.signature)
+    after = _signature_after(postprocessing_step, postprocessing_step_signature)
+    parts = ProgramParts(
+        served=served,
+        preprocessing=preprocessing_step,
+        before=signature_before(preprocessing_step, preprocessing_step_signature),
+        postprocessing=postprocessing_step,
+        after=after,
+        output_names=_names(output_names),
+    )
+    return export_parts(parts, export_dir, purge=purge_export_dir, strategy=strategy)
+
+
+def predict_signature(
+    predict_step: Step,
+    signature: Signature | None,
+    dataset: tf.data.Dataset | None,
+    preprocessing_step: Step | None,
+    before: StepSignature | None,
+    *,
+    skipped: int = 0,
+) -> StepSignature:
+    """Returns the signature of a step of the device: given, declared, or that of other arguments.
+
+    Args:
+        predict_step: The step.
+        signature: Its signature, or None.
+        dataset: A dataset of its inputs, or None.
+        preprocessing_step: The step before it, or None.
+        before: The signature of the step before it.
+        skipped: Number of first parameters of the step that are no inputs.
+
+    Raises:
+        TypeError: See `export_single_step`.
+        ValueError: See `export_single_step`.
+    """
+    if signature is not None and dataset is not None:
+        raise ValueError(
+            "Both `predict_step_signature` and `input_dataset` are given: pass one of them."
+        )
+    found = signatures.step_signature("predict_step", predict_step, signature, skipped=skipped)
+    if dataset is not None:
+        of_dataset = signatures.dataset_signature(predict_step, dataset, skipped=skipped)
+        return of_dataset if found is None else found
+    if found is not None:
+        return found
+    if preprocessing_step is None or before is None:
+        raise ValueError(
+            "The inputs of `predict_step` are unknown: pass `predict_step_signature` or "
+            "`input_dataset`, or make it a tf.function with an input_signature."
+        )
+    step = tf.function(lambda *inputs: signatures.call_step(preprocessing_step, inputs))
+    results = step.get_concrete_function(*before.specs).structured_outputs
+    return signatures.signature_of_results(predict_step, results, skipped)
+
+
+def signature_before(step: Step | None, signature: Signature | None) -> StepSignature | None:
+    """Returns the signature of the step before that of the device, None for no such step.
+
+    Raises:
+        TypeError: See `export_single_step`.
+        ValueError: The step is given without its signature, or the signature without the step.
+    """
+    if step is None:
+        _refuse_lonely("preprocessing_step", signature)
+        return None
+    found = signatures.step_signature("preprocessing_step", step, signature)
+    if found is None:
+        raise ValueError(
+            "The inputs of `preprocessing_step` are unknown: pass `preprocessing_step_signature`, "
+            "or make it a tf.function with an input_signature."
+        )
+    return found
+
+
+def _signature_after(step: Step | None, signature: Signature | None) -> StepSignature | None:
+    if step is None:
+        _refuse_lonely("postprocessing_step", signature)
+        return None
+    return signatures.step_signature("postprocessing_step", step, signature)
+
+
+def _refuse_lonely(argument: str, signature: Signature | None) -> None:
+    if signature is not None:
+        raise ValueError(f"`{argument}_signature` is given without a `{argument}`.")
+
+
+def _names(names: Any) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    listed = [names] if isinstance(names, str) else names
+    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
+        raise TypeError(f"`output_names` must be a name or a list of names. Received: {names!r}.")
+    return tuple(listed)

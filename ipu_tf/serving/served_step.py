@@ -1,0 +1,110 @@
+"""The step of an exported program that the device runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.serving.signatures import StepSignature
+from ipu_tf.strategy import IPUStrategyV1
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+"""Positional and keyword arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedStep:
+    """A step of the device with its inputs.
+
+    Attributes:
+        step: The step; its name is that of the program.
+        arguments: Maps flat inputs to the arguments of the step.
+        signature: Shapes, dtypes and names of the flat inputs.
+        iterations: Steps of one execution of the device.
+        tracked: Objects whose variables and tables the step uses.
+    """
+
+    step: Callable[..., Any]
+    arguments: Callable[[Sequence[Any]], Arguments]
+    signature: StepSignature
+    iterations: int
+    tracked: tuple[Any, ...] = ()
+
+    def call(self, inputs: Sequence[Any]) -> Any:
+        """Returns the results of the step on the host."""
+        args, kwargs = self.arguments(inputs)
+        return self.step(*args, **kwargs)
+
+    def run(self, strategy: tf.distribute.Strategy, inputs: Sequence[Any]) -> Any:
+        """Returns the results of the step as a program of the strategy's device."""
+        args, kwargs = self.arguments(inputs)
+        return strategy.run(self.step, args=args, kwargs=dict(kwargs))
+
+
+class Predictor:
+    """Owner of a user's function that the device runs as a step of prediction.
+
+    Reports name the program after the function, and repeat it as often as an execution does.
+
+    Args:
+        function: The function of a step.
+        iterations: Steps of one execution of the device.
+    """
+
+    def __init__(self, function: Callable[..., Any], iterations: int) -> None:
+        self.name = str(getattr(function, "__name__", type(function).__name__)).strip("<>")
+        self.steps_per_execution = iterations
+        is_traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
+        is_concrete = isinstance(function, tf.types.experimental.ConcreteFunction)
+        self._function = function if is_traced or is_concrete else tf.function(function)
+
+    @tf.autograph.experimental.do_not_convert
+    def predict_step(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the results of the function."""
+        return self._function(*args, **kwargs)
+
+
+def served_function(
+    function: Callable[..., Any], signature: StepSignature, iterations: int
+) -> ServedStep:
+    """Returns a user's function as a step of the device.
+
+    Raises:
+        ValueError: `iterations` is no positive whole number.
+    """
+    check_iterations(iterations)
+
+    def arguments(inputs: Sequence[Any]) -> Arguments:
+        structured = signature.structured(inputs)
+        return ((), structured) if signature.by_keyword else (structured, {})
+
+    return ServedStep(
+        step=Predictor(function, iterations).predict_step,
+        arguments=arguments,
+        signature=signature,
+        iterations=iterations,
+        tracked=(function,),
+    )
+
+
+def check_iterations(iterations: Any) -> None:
+    """Checks the number of steps of an execution.
+
+    Raises:
+        ValueError: It is no positive whole number.
+    """
+    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
+        raise ValueError(
+            f"`iterations` must be a positive integer. Received: iterations={iterations!r}."
+        )
+
+
+def strategy_in_force() -> IPUStrategyV1:
+    """Returns the IPU strategy whose scope is open, or a new one."""
+    strategy = tf.distribute.get_strategy()
+    if isinstance(strategy, IPUStrategyV1):
+        return strategy
+    return IPUStrategyV1(enable_keras_extensions=False)

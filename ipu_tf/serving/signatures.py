@@ -1,0 +1,200 @@
+"""Signatures of the steps of an exported model: names, shapes and dtypes of their inputs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSignature:
+    """The inputs of a step.
+
+    Attributes:
+        specs: Shape, dtype and name of each input.
+        by_keyword: Whether the step takes its inputs by their names.
+    """
+
+    specs: tuple[tf.TensorSpec, ...]
+    by_keyword: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(spec.name for spec in self.specs)
+
+    def structured(self, inputs: Sequence[Any]) -> Any:
+        """Returns flat inputs as `call_step` takes them."""
+        return dict(zip(self.names, inputs, strict=True)) if self.by_keyword else tuple(inputs)
+
+
+def call_step(step: Callable[..., Any], inputs: Any) -> Any:
+    """Returns the results of a step: mappings are keyword arguments, sequences positional ones."""
+    if isinstance(inputs, Mapping):
+        return step(**inputs)
+    if isinstance(inputs, list | tuple):
+        return step(*inputs)
+    return step(inputs)
+
+
+def step_signature(
+    argument: str, step: Callable[..., Any], signature: Any, *, skipped: int = 0
+) -> StepSignature | None:
+    """Returns the signature of a step that is given, or that its tf.function declares.
+
+    Args:
+        argument: Name of the argument that holds the step.
+        step: The step.
+        signature: The value of its argument of the signature, None if it is not given.
+        skipped: Number of first parameters of the step that are no inputs.
+
+    Returns:
+        None if there is neither.
+
+    Raises:
+        TypeError: The signature is no list or tuple of `tf.TensorSpec`.
+        ValueError: It is empty, or the tf.function has another.
+    """
+    declared = _declared(step)
+    if signature is None:
+        return None if declared is None else _named(step, declared[skipped:], skipped)
+    where = f"`{argument}_signature`"
+    if declared is not None:
+        raise ValueError(
+            f"`{argument}` is a tf.function with an input_signature: leave {where} out. "
+            f"Received: {where[1:-1]}={signature!r}."
+        )
+    if not isinstance(signature, list | tuple):
+        raise TypeError(
+            f"{where} must be a list or tuple of tf.TensorSpec. Received: {signature!r}."
+        )
+    if not signature:
+        raise ValueError(
+            f"{where} must not be empty: give one tf.TensorSpec for each input of `{argument}`."
+        )
+    for spec in signature:
+        if not isinstance(spec, tf.TensorSpec):
+            raise TypeError(
+                f"{where} must be a list or tuple of tf.TensorSpec. Received an element {spec!r}."
+            )
+    return _named(step, signature, skipped)
+
+
+def dataset_signature(step: Callable[..., Any], dataset: Any, *, skipped: int = 0) -> StepSignature:
+    """Returns the signature of a step that takes the elements of a dataset.
+
+    Args:
+        step: The step.
+        dataset: The dataset.
+        skipped: Number of first parameters of the step that are no inputs.
+
+    Raises:
+        TypeError: It is no tf.data.Dataset, or its elements are no tensors.
+    """
+    if not isinstance(dataset, tf.data.Dataset):
+        raise TypeError(f"`input_dataset` must be a tf.data.Dataset. Received: {dataset!r}.")
+    element = dataset.element_spec
+    by_keyword = isinstance(element, Mapping)
+    if by_keyword:
+        element = tuple(tf.TensorSpec(s.shape, s.dtype, name) for name, s in element.items())
+    flat = element if isinstance(element, tuple) else (element,)
+    if not all(isinstance(spec, tf.TensorSpec) for spec in flat):
+        raise TypeError(
+            "The elements of `input_dataset` must be tensors, tuples of tensors or dicts of "
+            f"tensors. Received: element_spec={dataset.element_spec!r}."
+        )
+    named = _named(step, flat, skipped)
+    return StepSignature(specs=named.specs, by_keyword=by_keyword)
+
+
+def signature_of_results(step: Callable[..., Any], results: Any, skipped: int = 0) -> StepSignature:
+    """Returns the signature of a step that takes the results of the step before it.
+
+    Args:
+        step: The step.
+        results: The results, tensors or their specs.
+        skipped: Number of first parameters of the step that are no inputs.
+    """
+    by_keyword = isinstance(results, Mapping)
+    if by_keyword:
+        flat = [tf.TensorSpec(t.shape, t.dtype, name) for name, t in results.items()]
+    else:
+        listed = results if isinstance(results, list | tuple) else [results]
+        flat = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in listed]
+    return StepSignature(specs=_named(step, flat, skipped).specs, by_keyword=by_keyword)
+
+
+def check_static(argument: str, signature: StepSignature) -> None:
+    """Checks that the inputs of a step of the device have static shapes.
+
+    Raises:
+        ValueError: A shape has an open size.
+    """
+    for spec in signature.specs:
+        if not spec.shape.is_fully_defined():
+            raise ValueError(
+                f"Input '{spec.name}' of `{argument}` has shape {spec.shape} which is not fully "
+                "defined. Shapes are static on the IPU: give every axis a size in the signature; "
+                "batch a dataset with `drop_remainder=True`."
+            )
+
+
+def check_results_fit(
+    argument: str, results: Any, following: str, signature: StepSignature
+) -> None:
+    """Checks that the results of a step are what the next one takes.
+
+    Raises:
+        ValueError: Their number, a shape or a dtype differs.
+    """
+    tensors = tf.nest.flatten(results)
+    expected = signature.specs
+    fits = len(tensors) == len(expected) and all(
+        spec.dtype == tensor.dtype and spec.shape.is_compatible_with(tensor.shape)
+        for spec, tensor in zip(expected, tensors, strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"The results of `{argument}` do not fit the signature of `{following}`. Expected: "
+            f"{_listed(expected)}. Received: {_listed(tensors)}."
+        )
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(f"{value.dtype.name}{value.shape}" for value in values) or "nothing"
+
+
+def _declared(step: Any) -> Sequence[tf.TensorSpec] | None:
+    if isinstance(step, tf.types.experimental.ConcreteFunction):
+        positional, keywords = step.structured_input_signature
+        flat = tf.nest.flatten((positional, keywords))
+        return [spec for spec in flat if isinstance(spec, tf.TensorSpec)]
+    declared: Sequence[tf.TensorSpec] | None = getattr(step, "input_signature", None)
+    return declared
+
+
+def _named(step: Callable[..., Any], specs: Sequence[Any], skipped: int) -> StepSignature:
+    """Returns the signature with a name for every input: its own, or that of the parameter."""
+    parameters = _parameters(step)[skipped:]
+    named: list[tf.TensorSpec] = []
+    for number, spec in enumerate(specs):
+        name = spec.name or (
+            parameters[number] if number < len(parameters) else f"input_{number + skipped}"
+        )
+        named.append(tf.TensorSpec(spec.shape, spec.dtype, name))
+    return StepSignature(specs=tuple(named))
+
+
+def _parameters(step: Callable[..., Any]) -> list[str]:
+    """Returns the names of the parameters that take one positional argument each."""
+    function = getattr(step, "python_function", step)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [parameter.name for parameter in parameters if parameter.kind in named]

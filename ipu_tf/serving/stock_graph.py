@@ -1,0 +1,93 @@
+"""Rewrites functions with tile ops as functions that stock TensorFlow runs.
+
+A tile op is renamed to its stock twin and loses its own attributes; a joined op becomes the ops
+that it stands for; checks of the machine are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_tf.internals.tensorflow import op_def_registry
+from ipu_tf.ops import joined
+from ipu_tf.ops.twins import STOCK_OF
+from ipu_tf.runtime import index_checks
+from ipu_tf.runtime.function_nodes import outputs_of
+
+_RENAMED = {**STOCK_OF, "IpuCast": "Cast"}
+_DROPPED = "IpuFloatingPointCheck"
+_PREFIX = "Ipu"
+
+
+def is_tile_op(op_type: str) -> bool:
+    """Returns whether stock TensorFlow lacks an op type because it is of this package."""
+    known = (_RENAMED, joined.JOINED, (_DROPPED, index_checks.CHECK))
+    return any(op_type in types for types in known)
+
+
+def make_stock(function: Any) -> bool:
+    """Replaces the tile ops of a FunctionDef by stock ops.
+
+    Returns:
+        Whether there were any.
+    """
+    if not any(is_tile_op(node.op) for node in function.node_def):
+        return False
+    nodes = list(function.node_def)
+    kept: list[Any] = []
+    renamed: dict[str, str] = {}
+    for node in nodes:
+        if node.op == _DROPPED:
+            continue
+        if node.op == index_checks.CHECK:
+            renamed[next(outputs_of(node))[0]] = node.input[0]
+        elif node.op in joined.JOINED:
+            stock, results = joined.expand(node)
+            names = [name for name, _ in outputs_of(node)]
+            renamed.update(
+                {old: new for old, new in zip(names, results, strict=True) if old != new}
+            )
+            kept.extend(stock)
+        else:
+            kept.append(_renamed(node))
+    _replace_nodes(function, kept, renamed)
+    return True
+
+
+def _renamed(node: Any) -> Any:
+    """Returns a node, a tile op as its stock twin."""
+    if node.op not in _RENAMED:
+        return node
+    stock = type(node)()
+    stock.CopyFrom(node)
+    stock.op = _RENAMED[node.op]
+    known = {attribute.name for attribute in op_def_registry.get(stock.op).attr}
+    for name in [n for n in stock.attr if n not in known and not n.startswith("_")]:
+        del stock.attr[name]
+    return stock
+
+
+def _replace_nodes(function: Any, nodes: list[Any], renamed: dict[str, str]) -> None:
+    names = {node.name for node in nodes}
+
+    def current(name: str) -> str:
+        while name in renamed:
+            name = renamed[name]
+        return name
+
+    copies = []
+    for node in nodes:
+        copy = type(node)()
+        copy.CopyFrom(node)
+        copy.ClearField("input")
+        inputs = [current(name) for name in node.input]
+        copy.input.extend(n for n in inputs if not n.startswith("^") or n[1:] in names)
+        copies.append(copy)
+    function.ClearField("node_def")
+    function.node_def.extend(copies)
+    for result, name in function.ret.items():
+        function.ret[result] = current(name)
+    gone = [key for key, name in function.control_ret.items() if name not in names]
+    for key in gone:
+        del function.control_ret[key]
+        function.signature.control_output.remove(key)

@@ -1,0 +1,69 @@
+"""Finds the variables and tables that exported functions use, which their files have to hold."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+_DEPTH = 4
+"""Calls and containers that lead from a function to its tables, at most."""
+
+
+def resources_of(functions: Iterable[Any], objects: Iterable[Any]) -> list[Any]:
+    """Returns the objects that a SavedModel of some functions has to hold.
+
+    Args:
+        functions: tf.functions with an `input_signature`; their graphs know their variables.
+        objects: Functions and objects that the functions call; tables are found in their closures.
+    """
+    found: dict[int, Any] = {}
+    for function in functions:
+        for variable in function.get_concrete_function().graph.variables:
+            found[id(variable)] = variable
+    seen: set[int] = set()
+    for value in objects:
+        for resource in _trackables(value, seen, _DEPTH):
+            found[id(resource)] = resource
+    return list(found.values())
+
+
+def _trackables(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
+    """Yields the objects with tables that a value is, holds or closes over."""
+    if value is None or id(value) in seen or depth < 0:
+        return
+    seen.add(id(value))
+    if isinstance(value, tf.__internal__.tracking.Trackable) and not _is_function(value):
+        yield value
+        return
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for element in value:
+            yield from _trackables(element, seen, depth - 1)
+        return
+    yield from _of_function(value, seen, depth)
+
+
+def _of_function(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
+    function = getattr(value, "python_function", value)
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not inspect.ismodule(owner):
+        yield from _trackables(owner, seen, depth - 1)
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    if not inspect.isfunction(function):
+        return
+    used = inspect.getclosurevars(function)
+    for values in (used.nonlocals, used.globals):
+        for closed_over in values.values():
+            yield from _trackables(closed_over, seen, depth - 1)
+
+
+def _is_function(value: Any) -> bool:
+    kinds = (
+        tf.types.experimental.PolymorphicFunction,
+        tf.types.experimental.ConcreteFunction,
+    )
+    return isinstance(value, kinds)
