@@ -18,6 +18,7 @@ from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.emit import Emission, program_bytes
 from ipu_tf.compiler.errors import UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType
+from ipu_tf.compiler.host_transfers import with_room
 from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.memory import tile_memory
@@ -46,7 +47,10 @@ def build_program(
         IPUOutOfMemoryError: A single op does not fit, and `options` makes that an error.
         UnsupportedOpcodeError: Opcodes have no cost, and `options` makes that an error.
     """
+    options, note = with_room(module, options)
     build_state = new_build_state(module, options, plans)
+    if note:
+        build_state.notes[note] = None
     with spans.span("plan and lower", "compile", program=module.name):
         stream_in, block = lower_entry(build_state, module)
     if build_state.unsupported:

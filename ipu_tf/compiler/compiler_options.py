@@ -15,6 +15,9 @@ _CHOICES = {"unsupported": ("raise", "warn"), "out_of_memory": ("raise", "warn",
 DEFAULT_BLOCK = 64
 """Columns of a block of a factorisation. Modelled: poplibs' default."""
 
+DEFAULT_IO_TILE_SHARE = 0.9
+"""The default of the machine's option `io_tiles.available_memory_proportion`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilerOptions:
@@ -32,6 +35,9 @@ class CompilerOptions:
         share_code: Whether equal operations, on any tiles, share vertices and exchange code
             (Poplar's graph outlining). Does not model the cost of copying their operands to where
             the shared code expects them.
+        io_tiles: Tiles besides those of `target` that make transfers to and from the host and
+            streaming memory beside the work of the others; 0 for none.
+        io_tile_share: Share of their memory that may hold data.
         cholesky_block: Columns of a block of a Cholesky factorisation.
         triangular_solve_block: Columns of a block of a triangular solver.
     """
@@ -43,6 +49,8 @@ class CompilerOptions:
     unsupported: str = "raise"
     out_of_memory: str = "raise"
     share_code: bool = True
+    io_tiles: int = 0
+    io_tile_share: float = DEFAULT_IO_TILE_SHARE
     cholesky_block: int = DEFAULT_BLOCK
     triangular_solve_block: int = DEFAULT_BLOCK
 
@@ -56,6 +64,15 @@ class CompilerOptions:
             value = getattr(self, name)
             if value < 1:
                 raise ValueError(f"CompilerOptions.{name} must be positive. Received: {value!r}.")
+        if self.io_tiles < 0:
+            raise ValueError(
+                f"CompilerOptions.io_tiles must not be negative. Received: {self.io_tiles!r}."
+            )
+        if not 0 <= self.io_tile_share <= 1:
+            raise ValueError(
+                "CompilerOptions.io_tile_share must be in [0, 1]. "
+                f"Received: {self.io_tile_share!r}."
+            )
         if self.system is not None and self.system.target.chip != self.target.chip:
             raise ValueError(
                 f"CompilerOptions.system must have the {self.target.chip} chips of `target`. "

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Literal, TypeAlias
 
 from ipu_tf.compiler.hlo import Phase
+from ipu_tf.compiler.moves import NO_MOVES, Moves, overlapped_cycles, step_cycles, waits
 from ipu_tf.compiler.tile_program import Step, Tensor, TileMemory, TileProgram
 from ipu_tf.machine.target import Target
 
@@ -44,44 +45,6 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
-    """A count, or cycles, for each pass.
-
-    Attributes:
-        forward: In the forward pass of a micro-batch.
-        backward: In its backward pass, recomputation included.
-        update: In the weight update.
-    """
-
-    forward: int = 0
-    backward: int = 0
-    update: int = 0
-
-    @classmethod
-    def of(cls, phase: Phase, amount: int) -> Moves:
-        """Returns the entry of one phase, with zeros for the others."""
-        return cls(**{phase: amount})
-
-    def __add__(self, other: Moves) -> Moves:
-        return Moves(
-            forward=self.forward + other.forward,
-            backward=self.backward + other.backward,
-            update=self.update + other.update,
-        )
-
-    def times(self, factor: int) -> Moves:
-        """Returns each entry multiplied by a factor."""
-        return Moves(
-            forward=factor * self.forward,
-            backward=factor * self.backward,
-            update=factor * self.update,
-        )
-
-
-_NO_MOVES = Moves()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StageProgram:
     """One stage.
 
@@ -98,6 +61,9 @@ class StageProgram:
         streamed: Cycles, of those above, of transfers from and to streaming memory.
         gathered: Cycles, of those above, in which replicas gather weights that they share.
         streaming_bytes: Its bytes in streaming memory, FIFOs included.
+        overlapped: Cycles of transfers that I/O tiles make beside its passes, host included; not
+            among those above.
+        waiting: Cycles, of those above, in which its tiles wait for these transfers.
     """
 
     index: int
@@ -109,9 +75,11 @@ class StageProgram:
     recomputed_cycles: int = 0
     fifo_bytes: int = 0
     fifo_depth: int = 0
-    streamed: Moves = _NO_MOVES
-    gathered: Moves = _NO_MOVES
+    streamed: Moves = NO_MOVES
+    gathered: Moves = NO_MOVES
     streaming_bytes: int = 0
+    overlapped: Moves = NO_MOVES
+    waiting: Moves = NO_MOVES
 
     @property
     def micro_batch_cycles(self) -> int:
@@ -315,16 +283,18 @@ def on_one_ipu(program: TileProgram, *, system: str, samples_per_run: int = 0) -
         system: Name of the system that it is part of.
         samples_per_run: Samples of one run; 0 if unknown.
     """
-    cycles: dict[Phase, int] = {"forward": 0, "backward": 0, "update": 0}
-    for step in program.steps:
-        cycles[step.phase] += step.cycles
+    busy, overlapped = step_cycles(program), overlapped_cycles(program)
+    waiting = waits(busy, overlapped)
+    cycles = busy + waiting
     stage = StageProgram(
         index=0,
         ipu=0,
         program=program,
-        forward_cycles=cycles["forward"],
-        backward_cycles=cycles["backward"],
-        update_cycles=cycles["update"],
+        forward_cycles=cycles.forward,
+        backward_cycles=cycles.backward,
+        update_cycles=cycles.update,
+        overlapped=overlapped,
+        waiting=waiting,
     )
     return DeviceProgram(
         name=program.name,

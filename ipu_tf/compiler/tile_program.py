@@ -65,6 +65,11 @@ class Step:
         """Cycles of all repetitions."""
         return self.repeats * sum(superstep.total_cycles for superstep in self.supersteps)
 
+    @property
+    def overlapped_cycles(self) -> int:
+        """Cycles of its transfers that I/O tiles make beside the work of the others."""
+        return self.repeats * sum(superstep.overlapped_cycles for superstep in self.supersteps)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:

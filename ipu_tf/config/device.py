@@ -63,6 +63,7 @@ class DeviceConfiguration:
         batch_norm_replica_group_size: Replicas that share the statistics of batch norm.
         connection: When the process attaches to its IPUs.
         io_tiles: Tiles of an IPU set aside for input and output, besides those of `target`.
+        io_tile_share: Share of the memory of these tiles that may hold data.
         allow_recompute: Whether pipelines recompute activations, whatever their own options.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
@@ -87,6 +88,7 @@ class DeviceConfiguration:
     batch_norm_replica_group_size: int = 1
     connection: Literal["always", "on_demand", "never", "pre_compile"] = "always"
     io_tiles: int = 0
+    io_tile_share: float = 0.9
     allow_recompute: bool = False
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 

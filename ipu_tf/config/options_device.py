@@ -81,14 +81,18 @@ class IoTiles(Category):
     num_io_tiles: int = option(
         0,
         "Number of tiles of each IPU set aside; 0 sets none aside.",
-        "Plans use this many tiles fewer. The cost of input and output stays the same: the model "
-        "does not overlap them with the computation.",
+        "Plans use this many tiles fewer. Transfers from and to the host and streaming memory run "
+        "beside the computation; a step takes the longer of the two.",
     )
     place_ops_on_io_tiles: bool = option(
-        False, "Place the operations of input and output on these tiles."
+        False,
+        "Place the operations of input and output on these tiles. Transfers use them in any case.",
     )
     available_memory_proportion: float = option(
-        0.9, "Share of the memory of these tiles that may hold data."
+        0.9,
+        "Share of the memory of these tiles that may hold data.",
+        "If two buffers of a step's inputs and outputs are larger, its transfers do not overlap, "
+        "and a note of the report says so.",
     )
 
 

@@ -72,6 +72,7 @@ def resolve(config: OptionTree) -> DeviceConfiguration:
         ),
         connection=_word(config.device_connection.type),
         io_tiles=config.io_tiles.num_io_tiles,
+        io_tile_share=config.io_tiles.available_memory_proportion,
         allow_recompute=config.allow_recompute,
         without_effect=_without_effect(config),
     )
@@ -204,6 +205,11 @@ def _check_io_tiles(config: OptionTree, tiles: int) -> None:
     name = "norms.experimental.distributed_batch_norm_replica_group_size"
     if group < 1:
         raise ValueError(f"{name} must be at least 1. Received: {group}.")
+    share = config.io_tiles.available_memory_proportion
+    if not 0 <= share <= 1:
+        raise ValueError(
+            f"io_tiles.available_memory_proportion must be a share from 0 to 1. Received: {share}."
+        )
     if group > 1 and io_tiles > 0:
         raise ValueError(
             f"{name} above 1 is not supported with I/O tiles. Received: {group}, with "

@@ -29,6 +29,8 @@ class Superstep:
         exchange_cycles: Cycles of the exchange, of the tile that takes longest.
         compute_cycles: Cycles of the slowest tile's vertices.
         host_cycles: Cycles that the tiles wait for the host.
+        overlapped_cycles: Cycles of a transfer that I/O tiles make beside the work of the others;
+            not part of the total.
         busy_tile_cycles: Compute cycles summed over the tiles; balance is this over
             `compute_cycles` times the tiles of the chip.
         exchange_bytes: Bytes received, summed over the tiles; of a transfer between tiles and host,
@@ -43,6 +45,7 @@ class Superstep:
     exchange_cycles: int = 0
     compute_cycles: int = 0
     host_cycles: int = 0
+    overlapped_cycles: int = 0
     busy_tile_cycles: int = 0
     exchange_bytes: int = 0
     tiles: TileFigures | None = field(default=None, compare=False, repr=False)

@@ -15,7 +15,8 @@ from ipu_tf.programs.program import TileOp
 _KEPT: tuple[Category, ...] = ("weights", "optimizer_state", "accumulators", "fifos")
 """Categories that a split over IPUs decides on; the table of IPUs has a column for each."""
 
-_MOVES = tuple((kind, phase) for kind in ("streamed", "gathered") for phase in figures.PHASES)
+_KINDS_OF_MOVES = ("streamed", "gathered", "overlapped", "waiting")
+_MOVES = tuple((kind, phase) for kind in _KINDS_OF_MOVES for phase in figures.PHASES)
 """Transfers to the tiles besides the steps of a program, and when they run."""
 
 _A = {"weight update": "an update", "step": "a step"}
@@ -84,7 +85,10 @@ def _one_stage_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iter
         yield from _update_overview(program, stage)
     else:
         yield f"time          {_time(program, 'step')}"
-        yield f"cycles        {_shares(_by_kind(program), figures.cycle_shares(program).total)}"
+        kinds = _by_kind(program)
+        if waiting := figures.moved_cycles(stage.waiting, program):
+            kinds["waiting for transfers"] = waiting
+        yield f"cycles        {_shares(kinds, sum(kinds.values()))}"
     yield from _arithmetic_lines(program, tile_ops)
     yield f"tile memory   {sections.memory_line(ipu.memory)}"
     yield ""
@@ -116,7 +120,11 @@ def _update_overview(program: DeviceProgram, stage: StageProgram) -> Iterator[st
         f"update {program.update_cycles:,}"
     )
     kinds = {**_by_kind(program), "all-reduce": program.all_reduce_cycles}
-    for name, moves in (("streaming", stage.streamed), ("gathering", stage.gathered)):
+    for name, moves in (
+        ("streaming", stage.streamed),
+        ("gathering", stage.gathered),
+        ("waiting for transfers", stage.waiting),
+    ):
         if cycles := figures.moved_cycles(moves, program):
             kinds[name] = cycles
     yield f"spent on      {_shares(kinds, program.cycles)}"
@@ -208,8 +216,7 @@ def _off_chip_lines(program: DeviceProgram) -> Iterator[str]:
 
 
 def _off_chip_row(stage: StageProgram) -> Row:
-    moves = {"streamed": stage.streamed, "gathered": stage.gathered}
-    cycles = (getattr(moves[kind], phase) for kind, phase in _MOVES)
+    cycles = (getattr(getattr(stage, kind), phase) for kind, phase in _MOVES)
     return (f"stage {stage.index}", kib(stage.streaming_bytes), *(f"{one:,}" for one in cycles))
 
 

@@ -14,8 +14,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.device_program import DeviceProgram, Moves, StageProgram
+from ipu_tf.compiler.device_program import DeviceProgram, StageProgram
 from ipu_tf.compiler.hlo import Phase
+from ipu_tf.compiler.moves import NO_MOVES, Moves
 from ipu_tf.compiler.tile_program import Category, Step, TileMemory, TileProgram
 from ipu_tf.machine.target import Target
 from ipu_tf.programs.op_names import own_name
@@ -289,7 +290,7 @@ def fits(memory: TileMemory) -> bool:
 
 def is_off_chip(stage: StageProgram) -> bool:
     """Returns whether a stage has variables that are not whole on its tiles all the time."""
-    return stage.streaming_bytes > 0 or stage.gathered != Moves()
+    return stage.streaming_bytes > 0 or stage.gathered != NO_MOVES
 
 
 def moved_cycles(moves: Moves, program: DeviceProgram) -> int:

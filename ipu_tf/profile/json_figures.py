@@ -70,6 +70,8 @@ def _stage_figures(stage: StageProgram) -> dict[str, Any]:
         "streaming_bytes": stage.streaming_bytes,
         "streamed_cycles": dataclasses.asdict(stage.streamed),
         "gathered_cycles": dataclasses.asdict(stage.gathered),
+        "overlapped_cycles": dataclasses.asdict(stage.overlapped),
+        "waiting_cycles": dataclasses.asdict(stage.waiting),
     }
 
 

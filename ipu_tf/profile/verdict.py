@@ -55,15 +55,17 @@ def limit_of(device: DeviceProgram) -> tuple[str, float]:
     shares = figures.cycle_shares(device)
     ipus = len(device.ipus)
     streamed = sum(figures.moved_cycles(stage.streamed, device) for stage in device.stages)
+    late = sum(figures.moved_cycles(stage.waiting, device) for stage in device.stages)
+    from_host = not device.streaming_bytes
     waited = device.timeline.bubble_share * device.timeline.cycles * ipus
     spent: dict[str, float] = {
         "compute": shares.compute,
         "exchange": shares.exchange,
         "sync": shares.sync,
-        "host": shares.host,
+        "host": shares.host + late * from_host,
         "bubble": waited,
         "all-reduce": device.all_reduce_cycles * ipus,
-        "streaming": streamed,
+        "streaming": streamed + late * (not from_host),
     }
     bound = max(spent, key=lambda kind: spent[kind])
     return bound, min(1.0, spent[bound] / max(1, device.cycles * ipus))

@@ -103,7 +103,7 @@ def _tiles(source: Source) -> Iterator[Alternative]:
     yield Alternative(
         change="io_tiles",
         advice="cfg.io_tiles.num_io_tiles = 0",
-        program=source.compiled(options=dataclasses.replace(options, target=target)),
+        program=source.compiled(options=dataclasses.replace(options, target=target, io_tiles=0)),
     )
 
 

@@ -204,6 +204,8 @@ def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
         unsupported=configuration.unsupported,
         out_of_memory=configuration.out_of_memory,
         share_code=configuration.share_code,
+        io_tiles=configuration.io_tiles,
+        io_tile_share=configuration.io_tile_share,
         cholesky_block=configuration.cholesky_block or DEFAULT_BLOCK,
         triangular_solve_block=configuration.triangular_solve_block or DEFAULT_BLOCK,
     )

@@ -54,6 +54,8 @@ def parts_of(program: DeviceProgram, classes: Mapping[str, str]) -> list[Part]:
         cycles[_kind(step, classes)] += step.cycles * times[step.phase]
     recomputed = busiest.recomputed_cycles * program.micro_batches
     cycles["recomputation"] += recomputed
+    for name, moves in (("host", busiest.waiting), ("streaming memory", busiest.streamed)):
+        cycles[name] += figures.moved_cycles(moves, program)
     cycles["sum over replicas"] += program.all_reduce_cycles
     cycles["links between stages"] += program.timeline.link_cycles
     cycles["other stages"] += max(0, program.cycles - sum(cycles.values()))

@@ -43,6 +43,7 @@ class ModelParams:
         policy: Keras' dtype policy.
         optimizer: Its name in the zoo; None for that of the network's publication.
         poplar_options: Options of contractions, as the machine's libraries name them.
+        num_io_tiles: Tiles of an IPU that make transfers beside the work of the others.
         options: Options of the network, by name.
     """
 
@@ -57,6 +58,7 @@ class ModelParams:
     policy: str
     optimizer: str | None = None
     poplar_options: Mapping[str, str] = field(default_factory=dict)
+    num_io_tiles: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -68,6 +70,7 @@ class ModelParams:
 _KNOWN = (
     "network", "training", "ipus", "micro_batch", "accumulation", "replicas", "stages",
     "checkpoints", "recompute", "partials", "optimizer", "availableMemoryProportion",
+    "num_io_tiles",
 )  # fmt: skip
 
 
@@ -103,6 +106,7 @@ def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> Model
         policy=_type(record.dtype, _POLICIES, "dtype"),
         optimizer=record.params.get("optimizer"),
         poplar_options=_poplar_options(record),
+        num_io_tiles=whole(record, "num_io_tiles") if "num_io_tiles" in record.params else 0,
         options={
             name: record.params[name] for name in taken[len(_KNOWN) :] if name in record.params
         },

@@ -30,6 +30,11 @@ def model(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     if name not in zoo.NETWORKS:
         raise CannotPredict(f"the zoo has no network {name!r}; it has {', '.join(zoo.NETWORKS)}")
     params = model_params(record, zoo.network(name).options)
+    if params.num_io_tiles >= target.tiles:
+        raise CannotPredict(
+            f"'num_io_tiles' must leave some of the {target.tiles} tiles of an IPU, and is "
+            f"{params.num_io_tiles}"
+        )
     classes: dict[str, str] = {}
 
     def made() -> keras.Model:
@@ -94,6 +99,7 @@ def _config(params: ModelParams, target: Target) -> IPUConfig:
     config.simulator.chip = target
     config.auto_select_ipus = params.ipus
     config.allow_recompute = params.recompute
+    config.io_tiles.num_io_tiles = params.num_io_tiles
     config.convolutions.poplar_options = dict(params.poplar_options)
     config.matmuls.poplar_options = dict(params.poplar_options)
     return config

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.device_program import Moves
+from ipu_tf.compiler.moves import Moves
 from ipu_tf.profile import rendering
 from ipu_tf.profile.names import cut_apart, cut_middle
 from ipu_tf.profile.rendering import Rendering

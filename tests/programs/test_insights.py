@@ -41,6 +41,13 @@ def config_of(**changes):
     return config
 
 
+IDLE_IO_TILES = {
+    "io_tiles__num_io_tiles": 64,
+    "io_tiles__available_memory_proportion": 0.0,
+}
+"""I/O tiles without room for data, so that transfers do not overlap and the tiles gain nothing."""
+
+
 def estimated(batch_size=8, insights=False, **changes):
     report = ipu_tf.estimate(
         network, batch_size=batch_size, config=config_of(**changes), insights=insights
@@ -50,7 +57,7 @@ def estimated(batch_size=8, insights=False, **changes):
 
 @pytest.fixture(scope="module")
 def program():
-    return estimated(insights=True, io_tiles__num_io_tiles=64)
+    return estimated(insights=True, **IDLE_IO_TILES)
 
 
 def by_change(program):
@@ -74,7 +81,7 @@ def test_float16_partials_gain_what_an_estimate_with_them_does(program):
     half = {"partialsType": "half"}
     assert "convolutions.poplar_options" in by_change(program)["partials"].advice
     changed = estimated(
-        io_tiles__num_io_tiles=64,
+        **IDLE_IO_TILES,
         convolutions__poplar_options=half,
         matmuls__poplar_options=half,
     )
@@ -88,10 +95,10 @@ def test_tiles_without_io_gain_what_an_estimate_does(program):
 def test_the_largest_batch_that_fits_gains_most(program):
     found = by_change(program)["micro_batch"]
     samples = int(found.advice.split()[2])
-    changed = estimated(batch_size=samples, io_tiles__num_io_tiles=64)
+    changed = estimated(batch_size=samples, **IDLE_IO_TILES)
     check(found, changed)
     assert changed.device.fits
-    assert not estimated(batch_size=2 * samples, io_tiles__num_io_tiles=64).device.fits
+    assert not estimated(batch_size=2 * samples, **IDLE_IO_TILES).device.fits
 
 
 def test_longer_loops_save_the_round_trips_of_calls(program):

@@ -94,6 +94,11 @@ def test_recomputation_and_accumulation_act(record):
     assert rates[0] < rates[2]
 
 
+def test_io_tiles_hide_transfers(record):
+    waiting, beside = (predicted(record(**changes)) for changes in ({}, {"num_io_tiles": 32}))
+    assert beside.figure > waiting.figure
+
+
 def test_predictions_of_a_model(record):
     training, inference = (predicted(record(training=flag)).figure for flag in (True, False))
     assert inference > training
@@ -116,6 +121,8 @@ def test_predictions_of_a_model(record):
         ({"stages": ["9"]}, "the network has no block '9'"),
         ({"optimizer": "magic"}, "take the optimizers .*Received: 'magic'"),
         ({"availableMemoryProportion": 2}, "'availableMemoryProportion' must be above 0.*is 2"),
+        ({"num_io_tiles": 0}, "'num_io_tiles' must be a positive whole number"),
+        ({"num_io_tiles": 1472}, "'num_io_tiles' must leave some of the 1472 tiles.*is 1472"),
         ({"unit": "GB/s"}, "has no figure in bytes per second"),
     ],
 )

@@ -15,9 +15,12 @@ from ipu_tf.compiler.lowering.rules import Rule
 from ipu_tf.compiler.lowering.sorting import top_k
 from ipu_tf.compiler.lowering.tile_work import HostWork
 from ipu_tf.compiler.lowering.views import passed_on
-from ipu_tf.machine import host
+from ipu_tf.machine import host, io_tiles
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.system import System
+
+_FEEDS = frozenset({"infeed", "outfeed"})
+"""Opcodes of transfers that are known beforehand, so that they can run ahead."""
 
 
 def transfer(
@@ -25,20 +28,37 @@ def transfer(
 ) -> LoweredInstruction:
     """Lowers a call of a host function or a feed: operands go to the host, results come back.
 
-    Models the transfers; the time of the function itself is the host's.
+    Models the transfers; the time of the function itself is the host's. A feed of a chip with I/O
+    tiles moves between those and the host beside the steps of the program.
     """
     results = tuple(spread(array, context) for array in arrays(instruction.type))
-    system = _system(instruction, context)
-    moved = (sum(p.bytes for p in operands), sum(p.bytes for p in results))
-    cycles = sum(host.transfer_cycles(system, bytes_) for bytes_ in moved if bytes_)
-    step = Superstep(
-        name=instruction.opcode,
-        sync_cycles=context.target.sync_cycles,
-        host_cycles=cycles,
-        exchange_bytes=sum(moved),
-        work=HostWork(tiles=context.target.tiles, operands=tuple(operands), results=results),
-    )
+    system, target = _system(instruction, context), context.target
+    moved = [size for size in (_bytes(operands), _bytes(results)) if size]
+    cycles = sum(host.transfer_cycles(system, size) for size in moved)
+    work = HostWork(tiles=target.tiles, operands=tuple(operands), results=results)
+    tiles = context.options.io_tiles
+    if tiles and instruction.opcode in _FEEDS:
+        step = Superstep(
+            name=instruction.opcode,
+            sync_cycles=len(moved) * target.sync_cycles,
+            exchange_cycles=sum(io_tiles.exchange_cycles(size, tiles, target) for size in moved),
+            overlapped_cycles=cycles,
+            exchange_bytes=sum(moved),
+            work=work,
+        )
+    else:
+        step = Superstep(
+            name=instruction.opcode,
+            sync_cycles=target.sync_cycles,
+            host_cycles=cycles,
+            exchange_bytes=sum(moved),
+            work=work,
+        )
     return LoweredInstruction(supersteps=(step,), results=results)
+
+
+def _bytes(placements: Sequence[Placement]) -> int:
+    return sum(placement.bytes for placement in placements)
 
 
 def custom_call(

@@ -13,6 +13,7 @@ from ipu_tf.compiler.device_program import Crossing, DeviceProgram, IpuMemory, S
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import Module, Parameter
 from ipu_tf.compiler.memory import CATEGORIES
+from ipu_tf.compiler.moves import Moves, overlapped_cycles, step_cycles, waits
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
 from ipu_tf.compiler.pipeline.conditionals import split_conditionals
@@ -54,6 +55,7 @@ def deploy(
         ipus=deployment.ipus,
         replica_ipus=deployment.replica_ipus,
         replicas=deployment.replicas,
+        io_tiles=options.io_tiles,
     )
     module = prepared(module)
     training = any(instruction.phase == "backward" for instruction in module.entry_computation)
@@ -155,20 +157,25 @@ def _stage(
     repeats = recomputes(deployment, stage) and backward > 0
     again = forward - _host_cycles(program) if repeats else 0
     away = off_chip(module, program, deployment.offload, wiring, fifos=waiting, recomputes=repeats)
-    moves = away.streamed + away.gathered
+    busy = step_cycles(program) + Moves(backward=again) + away.streamed + away.gathered
+    overlapped = overlapped_cycles(program) + away.overlapped
+    idle = waits(busy, overlapped)
+    cycles = busy + idle
     return StageProgram(
         index=stage,
         ipu=deployment.ipus[stage],
         program=away.program,
-        forward_cycles=forward + moves.forward,
-        backward_cycles=backward + again + moves.backward,
+        forward_cycles=cycles.forward,
+        backward_cycles=cycles.backward,
         recomputed_cycles=again,
-        update_cycles=_cycles(program, "update") + moves.update,
+        update_cycles=cycles.update,
         fifo_bytes=sum(fifo.bytes for fifo in waiting),
         fifo_depth=max((fifo.depth for fifo in waiting), default=0),
         streamed=away.streamed,
         gathered=away.gathered,
         streaming_bytes=away.streaming_bytes,
+        overlapped=overlapped,
+        waiting=idle,
     )
 
 

@@ -1,7 +1,8 @@
 """Variables in streaming memory, or shared out over replicas, and the time to move them.
 
-Each variable is a separate transfer, while the tiles wait. Does not model transfers that overlap
-with computing, nor an update on shares alone: every replica pays for the whole update.
+Each variable is a separate transfer, while the tiles wait. With I/O tiles the next variable is
+fetched, and the last one stored, while the tiles work: only the exchange with the I/O tiles takes
+time of its own. Does not model an update on shares alone: every replica pays for the whole update.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ipu_tf.compiler.device_program import Moves
 from ipu_tf.compiler.hlo import Module
+from ipu_tf.compiler.moves import NO_MOVES, Moves
 from ipu_tf.compiler.pipeline.deployment import Offload
 from ipu_tf.compiler.pipeline.fifo import Fifo
 from ipu_tf.compiler.pipeline.residence import Residence, Share, StageVariable, moved, variables
@@ -29,15 +30,41 @@ class OffChip:
 
     Attributes:
         program: The program of the stage, without them.
-        streamed: Cycles of transfers from and to streaming memory.
+        streamed: Cycles in which the tiles take part in transfers from and to streaming memory.
+        overlapped: Cycles of these transfers that run beside the work of the tiles.
         gathered: Cycles in which replicas gather weights that they share out.
         streaming_bytes: Bytes in streaming memory, of one replica.
     """
 
     program: TileProgram
     streamed: Moves
+    overlapped: Moves
     gathered: Moves
     streaming_bytes: int
+
+
+class _Transfers:
+    """Adds up the cycles of transfers from and to streaming memory.
+
+    Args:
+        wiring: The IPUs.
+
+    Attributes:
+        streamed: Cycles in which the tiles take part.
+        overlapped: Cycles that run beside their work.
+    """
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self.streamed = self.overlapped = NO_MOVES
+
+    def add(self, transfer_bytes: int, times: Moves) -> None:
+        """Adds a transfer that each pass makes some times."""
+        cycles = self._wiring.streaming_cycles(transfer_bytes)
+        if self._wiring.io_tiles:
+            self.overlapped += times.times(cycles)
+            cycles = self._wiring.io_tile_cycles(transfer_bytes)
+        self.streamed += times.times(cycles)
 
 
 def leaves_tiles(fifo: Fifo, offload: Offload) -> bool:
@@ -65,7 +92,7 @@ def off_chip(
         recomputes: Whether the backward pass begins with the forward pass.
     """
     shares: dict[str, Share] = {}
-    streamed, gathered, streaming_bytes = Moves(), Moves(), 0
+    transfers, gathered, streaming_bytes = _Transfers(wiring), NO_MOVES, 0
     for variable in variables(module, program):
         where = _where(variable, offload, wiring.replicas)
         if where is None:
@@ -74,18 +101,18 @@ def off_chip(
         if where.streams:
             part_bytes = ceil_div(variable.bytes, where.parts)
             streaming_bytes += part_bytes
-            streamed += _transfers(variable, recomputes).times(wiring.streaming_cycles(part_bytes))
+            transfers.add(part_bytes, _transfers(variable, recomputes))
         if where.parts > 1:
             whole_cycles = wiring.all_gather_cycles(variable.bytes)
             gathered += _gathers(variable, recomputes).times(whole_cycles)
     for fifo in fifos:
         if leaves_tiles(fifo, offload):
             streaming_bytes += fifo.bytes
-            cycles = wiring.streaming_cycles(fifo.value_bytes)
-            streamed += Moves.of(fifo.made_in, cycles) + Moves.of(fifo.read_in, cycles)
+            transfers.add(fifo.value_bytes, Moves.of(fifo.made_in, 1) + Moves.of(fifo.read_in, 1))
     return OffChip(
         program=moved(program, shares),
-        streamed=streamed,
+        streamed=transfers.streamed,
+        overlapped=transfers.overlapped,
         gathered=gathered,
         streaming_bytes=streaming_bytes,
     )

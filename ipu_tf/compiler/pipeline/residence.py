@@ -1,8 +1,8 @@
 """When the variables of a stage are on its tiles: all the time, or only around their uses.
 
 A variable in streaming memory, or shared out over replicas, is whole on the tiles from the first
-step of a pass that reads or writes it to the last. Does not model transfers that overlap with
-computing, nor buffers for the next variable.
+step of a pass that reads or writes it to the last. I/O tiles hold the buffers of transfers that run
+ahead.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ipu_tf.compiler.device_program import Crossing, Timeline
 from ipu_tf.compiler.pipeline.schedule import Pass, Slot
-from ipu_tf.machine import links, streaming, sync
+from ipu_tf.machine import io_tiles, links, streaming, sync
 from ipu_tf.machine.system import System
 
 PassCycles: TypeAlias = Mapping[tuple[int, Pass], int]
@@ -29,12 +29,14 @@ class Wiring:
         ipus: IPU of each stage within a replica.
         replica_ipus: IPUs of a replica.
         replicas: Replicas.
+        io_tiles: Tiles of each IPU that make transfers beside the work of the others.
     """
 
     system: System
     ipus: tuple[int, ...]
     replica_ipus: int
     replicas: int = 1
+    io_tiles: int = 0
 
     def transfer_cycles(self, crossings: Iterable[Crossing]) -> int:
         """Returns the cycles in which stages hand values to each other, all at once.
@@ -61,6 +63,11 @@ class Wiring:
             ValueError: The system has no streaming memory.
         """
         return self._cycles(streaming.transfer_seconds(self.system, transfer_bytes))
+
+    def io_tile_cycles(self, transfer_bytes: int) -> int:
+        """Returns the cycles in which a transfer moves between the I/O tiles and the others."""
+        target = self.system.target
+        return target.sync_cycles + io_tiles.exchange_cycles(transfer_bytes, self.io_tiles, target)
 
     def all_reduce_cycles(self, operand_bytes: int) -> int:
         """Returns the cycles in which replicas add up the values of each of their IPUs.

@@ -68,6 +68,7 @@ def _stage(
         "recomputed": stage.recomputed_cycles,
         "streamed": dataclasses.asdict(stage.streamed),
         "gathered": dataclasses.asdict(stage.gathered),
+        "waiting": dataclasses.asdict(stage.waiting),
         "update": stage.update_cycles,
         "steps": {
             "name": [texts.number(step.name) for step in steps],

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
 
-from ipu_tf.compiler.device_program import DeviceProgram, Moves, StageProgram
+from ipu_tf.compiler.device_program import DeviceProgram, StageProgram
 from ipu_tf.compiler.hlo import Phase
+from ipu_tf.compiler.moves import Moves
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.tile_program import Step
 from ipu_tf.profile import figures, sections
@@ -144,7 +145,11 @@ def _phase_slices(stage: StageProgram, phase: Phase, begin: int) -> Iterator[Tra
         yield _slice(layer or sections.NO_LAYER, "layer", begin, end)
         yield from _step_slices(members, begin)
         begin = end
-    moves: Mapping[str, Moves] = {"stream": stage.streamed, "gather": stage.gathered}
+    moves: Mapping[str, Moves] = {
+        "stream": stage.streamed,
+        "gather": stage.gathered,
+        "wait for transfers": stage.waiting,
+    }
     for name, of_phases in moves.items():
         if cycles := getattr(of_phases, phase):
             yield _slice(name, "link", begin, begin + cycles)

@@ -47,11 +47,12 @@ function parts(stage, step) {
 
 /** Returns the time of a stage besides its steps: name, kind and cycles. */
 function extras(stage) {
-  const { recomputed, streamed, gathered } = stage.plain;
+  const { recomputed, streamed, gathered, waiting } = stage.plain;
   return [
     ["forward pass again (recomputation)", "compute", recomputed],
     ...PHASES.map((phase) => [`streaming memory, ${phase}`, "host", streamed[phase]]),
     ...PHASES.map((phase) => [`gathering of weights, ${phase}`, "link", gathered[phase]]),
+    ...PHASES.map((phase) => [`wait for transfers, ${phase}`, "host", waiting[phase]]),
   ];
 }
 
