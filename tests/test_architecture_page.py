@@ -11,6 +11,7 @@ from ipu_tf.internals import patches
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ipu_tf"
 PAGE = ROOT / "docs" / "architecture.md"
+KERAS_2 = Path("compat/keras2")
 STRANGERS = ("tensorflow", "keras", "ipu_tf.internals.tensorflow", "ipu_tf.internals.keras")
 
 
@@ -45,7 +46,9 @@ def users_of(name):
     """The modules that replace the methods of a name in `patches`."""
     paths = (path for path in PACKAGE.rglob("*.py") if path.name != "patches.py")
     wanted = re.compile(rf"\bpatches\.{name}\b")
-    return [str(path.relative_to(PACKAGE)) for path in paths if wanted.search(path.read_text())]
+    users = [path.relative_to(PACKAGE) for path in paths if wanted.search(path.read_text())]
+    # Several spellings of Keras 2 may need one method; their table brings them together.
+    return sorted({str(KERAS_2 / "table.py" if path.parent == KERAS_2 else path) for path in users})
 
 
 def rows():

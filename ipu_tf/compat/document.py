@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
 from ipu_tf.compat.finder import install
+from ipu_tf.compat.keras2.spelling import Spelling
+from ipu_tf.compat.keras2.table import SPELLINGS
 from ipu_tf.compat.states import NameState, State, states
 from ipu_tf.page_tables import table, with_table
 
@@ -15,13 +18,19 @@ _PAGE = Path("docs/compatibility.md")
 
 
 def document(page: str) -> str:
-    """Returns the page with its tables of names made anew; installs the vendor's names.
+    """Returns the page with its tables made anew; installs the vendor's names.
 
     Raises:
         ValueError: The page lacks the markers of the tables.
     """
     install()
+    page = with_table(page, "Keras 2", _spellings(SPELLINGS))
     return with_table(page, "names", _tables(states()))
+
+
+def _spellings(spellings: Iterable[Spelling]) -> str:
+    rows = ((one.name, one.keras_2, one.here, "yes" if one.is_kept else "no") for one in spellings)
+    return table(("spelling", "in Keras 2", "here", "meaning kept"), rows)
 
 
 def _tables(found: list[NameState]) -> str:

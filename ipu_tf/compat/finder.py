@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from importlib.machinery import ModuleSpec
 
+from ipu_tf.compat.later_finders import call_around, later_spec
 from ipu_tf.compat.modules import KERAS_HOSTS, short_name
 
 TYPE_CHECKING = False  # Known to type checkers; `typing` costs milliseconds at every start.
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.abc import Loader
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
 
@@ -46,23 +46,15 @@ class _KerasHook:
     ) -> ModuleSpec | None:
         if name not in KERAS_HOSTS:
             return None
-        for finder in sys.meta_path:
-            spec = None if finder is cls else finder.find_spec(name, path, target)
-            if spec is not None and spec.loader is not None:
-                cls._attach_after_execution(spec.loader)
-                return spec
-        return None
+        spec = later_spec(cls, name, path, target)
+        if spec is not None:
+            call_around(spec, cls._execute_and_attach)
+        return spec
 
     @staticmethod
-    def _attach_after_execution(loader: Loader) -> None:
-        execute = loader.exec_module
-
-        def execute_and_attach(module: ModuleType) -> None:
-            execute(module)
-            _attach(module)
-
-        # On this loader alone, which loads this module alone.
-        vars(loader)["exec_module"] = execute_and_attach
+    def _execute_and_attach(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+        execute(module)
+        _attach(module)
 
 
 def install() -> None:

@@ -6,11 +6,14 @@ import contextlib
 from collections.abc import Iterator
 
 from ipu_tf.compat.finder import install, installed, uninstall
+from ipu_tf.compat.keras2.context import keras_2_spellings
 
 
 @contextlib.contextmanager
 def vendor_script(*, offline: bool = False) -> Iterator[None]:
     """Runs what is inside as a script of the vendor's TensorFlow; afterwards all is as before.
+
+    Keras 3 understands the spellings of Keras 2 inside.
 
     Args:
         offline: Whether generated data takes the place of downloads.
@@ -20,6 +23,7 @@ def vendor_script(*, offline: bool = False) -> Iterator[None]:
         install()
         if not was_installed:
             stack.callback(uninstall)
+        stack.enter_context(keras_2_spellings())
         if offline:
             # It loads Keras, which scripts without data sets may not need.
             from ipu_tf.compat.offline import without_downloads

@@ -202,3 +202,12 @@ def set_strategy_of(optimizer: keras.optimizers.Optimizer, strategy: Any) -> Non
     `_distribution_strategy` of TensorFlow's base class of optimizers.
     """
     optimizer._distribution_strategy = strategy
+
+
+def function_of(loss_or_metric: Any) -> Any:
+    """Returns the function that a loss or a metric wraps, None if it wraps none.
+
+    The public classes of wrapped functions do not tell the function. Relies on
+    `LossFunctionWrapper.fn` and `MeanMetricWrapper._fn`.
+    """
+    return getattr(loss_or_metric, "fn", None) or getattr(loss_or_metric, "_fn", None)

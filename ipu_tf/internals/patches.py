@@ -39,11 +39,13 @@ class Patch:
         owner: The class or module that has it.
         name: Its name there.
         reason: The purpose of its replacement, as the end of "so that ...".
+        is_new: Whether the owner lacks the method: it is added, and removed afterwards.
     """
 
     owner: Any
     name: str
     reason: str
+    is_new: bool = False
 
     def __str__(self) -> str:
         return f"{self.owner.__name__.rpartition('.')[2]}.{self.name}"
@@ -91,6 +93,33 @@ ADAPTATIONS = tuple(
         keras.utils.FeatureSpace,
     )
 )
+INPUT_LAYERS = Patch(keras.layers.InputLayer, "__init__", "a shape may be a whole number")
+SEQUENTIAL_LAYERS = Patch(keras.Sequential, "add", "the first layer may tell the batch size")
+LAYER_ARGUMENTS = Patch(keras.Layer, "__init__", "layers take the arguments of Keras 2")
+WEIGHT_CREATION = Patch(keras.Layer, "add_weight", "its arguments may come in Keras 2's order")
+VARIABLE_CREATION = Patch(keras.Layer, "add_variable", "it takes the arguments of `add_weight`")
+METRIC_VARIABLES = Patch(keras.Metric, "add_weight", "its name may come first")
+EMBEDDING_ARGUMENTS = Patch(
+    keras.layers.Embedding, "__init__", "`input_length` is the shape of its input"
+)
+OPTIMIZER_ARGUMENTS = Patch(
+    keras.optimizers.Optimizer, "__init__", "optimizers take the arguments of Keras 2"
+)
+OPTIMIZER_BUILDS = Patch(keras.optimizers.Optimizer, "build", "an epsilon of None is the default")
+COMPILATION = Patch(keras.Model, "compile", "models take the arguments of Keras 2")
+LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its meaning of Keras 2')
+LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension")
+METRIC_CALLS = Patch(
+    keras.metrics.MeanMetricWrapper, "update_state", "targets may lack the last dimension"
+)
+LOOP_ARGUMENTS = tuple(
+    Patch(keras.Model, name, "the loop takes the arguments of Keras 2")
+    for name in ("fit", "evaluate", "predict")
+)
+GENERATOR_METHODS = tuple(
+    Patch(keras.Model, name, "models have the loops over generators", is_new=True)
+    for name in ("fit_generator", "evaluate_generator", "predict_generator")
+)
 
 TABLE = (
     OP_CREATION,
@@ -107,10 +136,26 @@ TABLE = (
     LAYER_CREATION,
     LAYER_CALLS,
     *ADAPTATIONS,
+    INPUT_LAYERS,
+    SEQUENTIAL_LAYERS,
+    LAYER_ARGUMENTS,
+    WEIGHT_CREATION,
+    VARIABLE_CREATION,
+    METRIC_VARIABLES,
+    EMBEDDING_ARGUMENTS,
+    OPTIMIZER_ARGUMENTS,
+    OPTIMIZER_BUILDS,
+    COMPILATION,
+    LOSS_ARGUMENTS,
+    LOSS_CALLS,
+    METRIC_CALLS,
+    *LOOP_ARGUMENTS,
+    *GENERATOR_METHODS,
 )
 """Every method that is ever replaced."""
 
 _lock = threading.RLock()  # The collector may close a forgotten context while another one opens.
+_INHERITED = object()
 _openings: dict[Patch, int] = {}
 _stock: dict[Patch, Any] = {}
 
@@ -134,9 +179,9 @@ def installed(replacements: Mapping[Patch, Wrap]) -> Iterator[None]:
 def _open(patch: Patch, wrap: Wrap) -> None:
     openings = _openings.get(patch, 0)
     if openings == 0:
-        stock = getattr(patch.owner, patch.name)
+        stock = None if patch.is_new else getattr(patch.owner, patch.name)
         # As a class holds it: a static method, not the function that it gives out.
-        held = vars(patch.owner)[patch.name] if isinstance(patch.owner, type) else stock
+        held = vars(patch.owner).get(patch.name, _INHERITED)
         replacement: Any = wrap(stock)
         if isinstance(held, staticmethod):
             replacement = staticmethod(replacement)
@@ -148,5 +193,10 @@ def _open(patch: Patch, wrap: Wrap) -> None:
 def _close(patch: Patch) -> None:
     with _lock:
         _openings[patch] -= 1
-        if _openings[patch] == 0:
-            setattr(patch.owner, patch.name, _stock.pop(patch))
+        if _openings[patch] > 0:
+            return
+        held = _stock.pop(patch)
+        if held is _INHERITED:
+            delattr(patch.owner, patch.name)
+        else:
+            setattr(patch.owner, patch.name, held)

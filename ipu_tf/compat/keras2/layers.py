@@ -1,0 +1,206 @@
+"""Arguments of layers as Keras 2 took them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.internals import patches
+
+_LAYER_ARGUMENTS = ("trainable", "name", "dtype", "dynamic")
+_WEIGHT_ARGUMENTS = (
+    "name",
+    "shape",
+    "dtype",
+    "initializer",
+    "regularizer",
+    "trainable",
+    "constraint",
+)
+_METRIC_ARGUMENTS = ("name", "shape", "aggregation", "synchronization", "initializer", "dtype")
+
+_WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "dynamic": (False, None),
+        "fused": (True, False, None),
+        "virtual_batch_size": (None,),
+        "adjustment": (None,),
+        "time_major": (False,),
+        "input_dtype": (None, "float32", tf.float32),
+        "batch_size": (None,),
+    }
+)
+"""Arguments of layers that Keras 3 lacks, and the values that asked for nothing it does not do."""
+
+_OF_GRAPHS = (
+    "use_resource",
+    "synchronization",
+    "aggregation",
+    "partitioner",
+    "collections",
+    "caching_device",
+    "getter",
+)
+"""Arguments of `add_weight` that only spoke of where TensorFlow 1 or a cluster keeps a variable."""
+
+
+def _positional(call: Call, names: Sequence[str]) -> None:
+    """Gives the positional arguments of a call their names.
+
+    Raises:
+        TypeError: There are more arguments than names, or an argument is given twice.
+    """
+    if len(call.args) > len(names) or set(names[: len(call.args)]) & set(call.kwargs):
+        raise TypeError(
+            f"`{type(call.owner).__name__}` got the positional arguments {call.args} beside "
+            f"{sorted(call.kwargs)}. The positions of Keras 2 are {', '.join(names)}: give the "
+            "arguments by name."
+        )
+    call.kwargs |= dict(zip(names, call.args, strict=False))
+    call.args = ()
+
+
+def _positional_layer_arguments(call: Call) -> bool:
+    """Names the positional arguments of `super().__init__`; the layer itself is no argument."""
+    if not call.args:
+        return False
+    if call.args[0] is call.owner:
+        call.args = call.args[1:]
+    _positional(call, _LAYER_ARGUMENTS)
+    return True
+
+
+def _without_effect(call: Call) -> bool:
+    """Removes arguments of Keras 2 where they ask for what Keras 3 does anyway."""
+    found = [
+        name
+        for name, values in _WITHOUT_EFFECT.items()
+        if name in call.kwargs and any(call.kwargs[name] == value for value in values)
+    ]
+    for name in found:
+        del call.kwargs[name]
+    return bool(found)
+
+
+def _weight_arguments(call: Call) -> bool:
+    """Brings the arguments of `add_weight` into the order and the types of Keras 3."""
+    names_first = bool(call.args) and (call.args[0] is None or isinstance(call.args[0], str))
+    dropped = [name for name in _OF_GRAPHS if name in call.kwargs]
+    if isinstance(call.kwargs.get("aggregation"), str):
+        dropped.remove("aggregation")  # Keras 3's own.
+    if not (names_first or dropped or _has_keras_2_values(call.kwargs)):
+        return False
+    if names_first:
+        _positional(call, _WEIGHT_ARGUMENTS)
+    _convert_weight_arguments(call.kwargs, dropped)
+    return True
+
+
+def _variable_arguments(call: Call) -> bool:
+    """Does the same for `add_variable`, which Keras 3 gives no default initializer."""
+    is_keras_2 = _weight_arguments(call)
+    if call.args or "initializer" in call.kwargs:
+        return is_keras_2
+    call.kwargs["initializer"] = None
+    return True
+
+
+def _has_keras_2_values(kwargs: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(kwargs.get("shape"), int)
+        or "/" in (kwargs.get("name") or "")
+        or ("trainable" in kwargs and kwargs["trainable"] is None)
+    )
+
+
+def _convert_weight_arguments(kwargs: dict[str, Any], dropped: Sequence[str]) -> None:
+    for name in dropped:
+        del kwargs[name]
+    if isinstance(kwargs.get("shape"), int):
+        kwargs["shape"] = (kwargs["shape"],)
+    if kwargs.get("trainable", True) is None:
+        del kwargs["trainable"]
+    if kwargs.get("name"):
+        kwargs["name"] = kwargs["name"].replace("/", "_")
+
+
+def _metric_arguments(call: Call) -> bool:
+    """Brings the arguments of a metric's `add_weight` into the order of Keras 3."""
+    if not call.args or not isinstance(call.args[0], str):
+        return False
+    _positional(call, _METRIC_ARGUMENTS)
+    for name in _OF_GRAPHS:
+        call.kwargs.pop(name, None)
+    call.kwargs.setdefault("shape", ())
+    return True
+
+
+def _setting_weights(notify: Notify, stock: Callable[..., None]) -> Callable[..., None]:
+    """Returns an initializer of layers that sets `weights` once the layer is built."""
+
+    def init(layer: keras.Layer, /, *args: Any, **kwargs: Any) -> None:
+        weights = kwargs.pop("weights", None)
+        stock(layer, *args, **kwargs)
+        if weights is not None:
+            notify()
+            layer.build = _build_with(layer, weights)
+
+    return init
+
+
+def _build_with(layer: keras.Layer, weights: Sequence[Any]) -> Callable[..., None]:
+    build = layer.build
+
+    @functools.wraps(build)
+    def build_and_set(*args: Any, **kwargs: Any) -> None:
+        build(*args, **kwargs)
+        layer.set_weights(weights)
+
+    return build_and_set
+
+
+SPELLINGS = (
+    Spelling(
+        name="`super().__init__(self)`, positional arguments of `Layer.__init__`",
+        keras_2="The positions were `trainable, name, dtype, dynamic`; the layer itself, given "
+        "once too often, was read as `trainable=True`.",
+        here="The arguments get their names; the layer itself is left out.",
+        rewrites=MappingProxyType({patches.LAYER_ARGUMENTS: _positional_layer_arguments}),
+    ),
+    Spelling(
+        name="`fused=`, `virtual_batch_size=None`, `time_major=False`, `dynamic=False` of a layer",
+        keras_2="They chose between implementations.",
+        here="They are left out: Keras 3 has one implementation. Other values are refused.",
+        rewrites=MappingProxyType({patches.LAYER_ARGUMENTS: _without_effect}),
+    ),
+    Spelling(
+        name="`weights=` of a layer",
+        keras_2="The layer had these weights once it was built.",
+        here="The weights are set when the layer is built.",
+        wraps=MappingProxyType(
+            {
+                patches.LAYER_ARGUMENTS: lambda notify: functools.partial(_setting_weights, notify),
+            }
+        ),
+    ),
+    Spelling(
+        name='`add_weight("name", shape)`, `add_variable("name", shape)`',
+        keras_2="The positions were `name, shape, dtype, initializer, regularizer, trainable, "
+        "constraint`; further arguments placed the variable in a cluster.",
+        here="The arguments get their names; those that place the variable are left out, and a `/` "
+        "in the name becomes `_`.",
+        rewrites=MappingProxyType(
+            {
+                patches.WEIGHT_CREATION: _weight_arguments,
+                patches.VARIABLE_CREATION: _variable_arguments,
+                patches.METRIC_VARIABLES: _metric_arguments,
+            }
+        ),
+    ),
+)

@@ -1,0 +1,67 @@
+"""Losses as Keras 2 computed them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.spelling import Call, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import function_of
+
+_ARGUMENTS = ("y_true", "y_pred")
+_SPARSE = ("sparse_categorical_crossentropy", "sparse_categorical_accuracy")
+
+
+def _auto_reduction(call: Call) -> bool:
+    """Makes the reduction "auto" the mean over the batch."""
+    is_auto = str(call.kwargs.get("reduction")).lower() == "auto"
+    if is_auto:
+        call.kwargs["reduction"] = "sum_over_batch_size"
+    return is_auto
+
+
+def _last_dimension(call: Call) -> bool:
+    """Gives a target of one value a sample a last dimension of 1 beside outputs of rank 2."""
+    values = [*call.args[:2]] + [call.kwargs[name] for name in _ARGUMENTS if name in call.kwargs]
+    if len(values) != 2 or not all(hasattr(value, "shape") for value in values):
+        return False
+    if _takes_classes(call.owner):
+        return False
+    y_true, y_pred = values
+    # Outputs of one column are the case that Keras 3 treats as Keras 2 does.
+    if len(y_true.shape) != 1 or len(y_pred.shape) != 2 or y_pred.shape[-1] == 1:
+        return False
+    if call.args:
+        call.args = (tf.expand_dims(y_true, -1), *call.args[1:])
+    else:
+        call.kwargs["y_true"] = tf.expand_dims(y_true, -1)
+    return True
+
+
+def _takes_classes(loss: Any) -> bool:
+    """Returns whether a loss or a metric of Keras takes numbers of classes as its targets."""
+    name = getattr(function_of(loss), "__name__", "")
+    classes = (keras.losses.SparseCategoricalCrossentropy,)
+    return isinstance(loss, classes) or name in _SPARSE
+
+
+SPELLINGS = (
+    Spelling(
+        name='`reduction="auto"`, `losses.Reduction.AUTO` of a loss',
+        keras_2="The sum over the batch, divided by its size.",
+        here='It is read as `reduction="sum_over_batch_size"`.',
+        rewrites=MappingProxyType({patches.LOSS_ARGUMENTS: _auto_reduction}),
+    ),
+    Spelling(
+        name="targets `[batch]` for outputs `[batch, n]`",
+        keras_2="Losses and metrics saw targets `[batch, 1]`, which stand for all n columns.",
+        here="The targets get a last dimension of 1.",
+        rewrites=MappingProxyType(
+            {patches.LOSS_CALLS: _last_dimension, patches.METRIC_CALLS: _last_dimension}
+        ),
+    ),
+)

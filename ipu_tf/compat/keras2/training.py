@@ -1,0 +1,180 @@
+"""`compile` and the methods of the training loop as Keras 2 had them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.patches import Patch, Wrap
+from ipu_tf.keras.keras_hooks import KerasHooks
+
+_OF_ENQUEUERS = ("max_queue_size", "workers", "use_multiprocessing")
+_WHOLE = ("steps_per_epoch", "epochs", "initial_epoch", "validation_steps", "steps", "batch_size")
+_NOT_COMPILED: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "sample_weight_mode": (None,),
+        "target_tensors": (None,),
+        "distribute": (None,),
+        "cloning": (None,),
+        "experimental_run_tf_function": (True, False, None),
+    }
+)
+
+_EVALUATION = ("steps", "callbacks", *_OF_ENQUEUERS, "verbose")
+_GENERATOR_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "fit": (
+            "steps_per_epoch",
+            "epochs",
+            "verbose",
+            "callbacks",
+            "validation_data",
+            "validation_steps",
+            "validation_freq",
+            "class_weight",
+            "max_queue_size",
+            "workers",
+            "use_multiprocessing",
+            "shuffle",
+            "initial_epoch",
+        ),
+        "evaluate": _EVALUATION,
+        "predict": _EVALUATION,
+    }
+)
+"""The positions of the arguments of the generator methods, after the generator."""
+
+# The IPU's models define these methods themselves.
+_OF_IPU_MODELS = tuple(
+    Patch(KerasHooks, patch.name, patch.reason) for patch in patches.LOOP_ARGUMENTS
+)
+_LOOP = (*patches.LOOP_ARGUMENTS, *_OF_IPU_MODELS)
+
+
+def _number(value: Any) -> Any:
+    """Returns an eager tensor or a NumPy number of rank 0 as a number, anything else as it is."""
+    if tf.is_tensor(value) and hasattr(value, "numpy"):
+        value = value.numpy()
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+
+
+def _to_numbers(call: Call, names: tuple[str, ...]) -> bool:
+    """Makes arguments numbers; returns whether any was a tensor."""
+    found = [name for name in names if tf.is_tensor(call.kwargs.get(name))]
+    for name in found:
+        call.kwargs[name] = _number(call.kwargs[name])
+    return bool(found)
+
+
+def _whole_steps(call: Call) -> bool:
+    return _to_numbers(call, _WHOLE)
+
+
+def _whole_execution(call: Call) -> bool:
+    old = call.kwargs.pop("experimental_steps_per_execution", None)
+    if old is not None:
+        call.kwargs.setdefault("steps_per_execution", old)
+    return _to_numbers(call, ("steps_per_execution",)) or old is not None
+
+
+def _without_enqueuers(call: Call) -> bool:
+    found = [name for name in _OF_ENQUEUERS if name in call.kwargs]
+    for name in found:
+        del call.kwargs[name]
+    return bool(found)
+
+
+def _without_compile_arguments(call: Call) -> bool:
+    found = [
+        name for name, values in _NOT_COMPILED.items() if call.kwargs.get(name, call) in values
+    ]
+    for name in found:
+        del call.kwargs[name]
+    return bool(found)
+
+
+def _positional_metrics(call: Call) -> bool:
+    """Names `metrics` where it comes third, as in Keras 2; Keras 3 has `loss_weights` there."""
+    if len(call.args) < 3 or not _are_metrics(call.args[2]):
+        return False
+    names = ("metrics", "loss_weights", "weighted_metrics", "run_eagerly", "steps_per_execution")
+    call.kwargs |= dict(zip(names, call.args[2:], strict=False))
+    call.args = call.args[:2]
+    return True
+
+
+def _are_metrics(value: Any) -> bool:
+    leaves = keras.tree.flatten(value)
+    return bool(leaves) and not any(isinstance(leaf, int | float) for leaf in leaves)
+
+
+def _generator_method(name: str) -> Callable[[Notify], Wrap]:
+    """Returns the factory of a method that calls that of the loop."""
+    method = name.removesuffix("_generator")
+
+    def of_notify(notify: Notify) -> Wrap:
+        def wrap(stock: None) -> Callable[..., Any]:
+            del stock  # Keras 3 has no such method.
+
+            def call(model: keras.Model, generator: Any, *args: Any, **kwargs: Any) -> Any:
+                notify()
+                kwargs |= dict(zip(_GENERATOR_ARGUMENTS[method], args, strict=False))
+                kept = {key: value for key, value in kwargs.items() if key not in _OF_ENQUEUERS}
+                return getattr(model, method)(generator, **kept)
+
+            return call
+
+        return wrap
+
+    return of_notify
+
+
+SPELLINGS = (
+    Spelling(
+        name="`fit(workers=, use_multiprocessing=, max_queue_size=)`, also `evaluate`, `predict`",
+        keras_2="Threads or processes read a generator in advance.",
+        here="They are left out: the generator runs in the script's thread. The batches are the "
+        "same.",
+        rewrites=MappingProxyType(dict.fromkeys(_LOOP, _without_enqueuers)),
+    ),
+    Spelling(
+        name="`fit(steps_per_epoch=dataset.cardinality())`, a tensor as a number of steps",
+        keras_2="A tensor was a number.",
+        here="The tensor's value is taken.",
+        rewrites=MappingProxyType(dict.fromkeys(_LOOP, _whole_steps)),
+    ),
+    Spelling(
+        name="`fit_generator`, `evaluate_generator`, `predict_generator`",
+        keras_2="They ran the loop over a generator.",
+        here="They call `fit`, `evaluate` and `predict`, which take generators.",
+        wraps=MappingProxyType(
+            {patch: _generator_method(patch.name) for patch in patches.GENERATOR_METHODS}
+        ),
+    ),
+    Spelling(
+        name="`compile(steps_per_execution=dataset.cardinality())`, a tensor",
+        keras_2="A tensor was a number.",
+        here="The tensor's value is taken.",
+        rewrites=MappingProxyType({patches.COMPILATION: _whole_execution}),
+    ),
+    Spelling(
+        name="`compile(optimizer, loss, metrics)` by position",
+        keras_2="The third position was `metrics`.",
+        here="Metrics in the third position are read as `metrics=`; numbers there are "
+        "`loss_weights`, as in Keras 3.",
+        rewrites=MappingProxyType({patches.COMPILATION: _positional_metrics}),
+    ),
+    Spelling(
+        name="`compile(sample_weight_mode=None, target_tensors=None, "
+        "experimental_run_tf_function=)`",
+        keras_2="They chose between implementations.",
+        here="They are left out. Other values are refused.",
+        rewrites=MappingProxyType({patches.COMPILATION: _without_compile_arguments}),
+    ),
+)
