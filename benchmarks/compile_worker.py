@@ -103,7 +103,7 @@ def ours(network: str) -> dict[str, Any]:
         compiling.on(device_programs, "compile_trace"),
         planning.on(TileNumerics, "planned"),
     ):
-        report = ipu_tf.estimate(build, batch_size=batch_size)
+        report = ipu_tf.estimate(build, batch_size=batch_size, insights=False)
     whole = time.perf_counter() - begin
     device = report.programs[0].device
     if device is None:
@@ -147,7 +147,10 @@ def planner() -> dict[str, Any]:
     planning = Stopwatch()
     with planning.on(TileNumerics, "planned"):
         report = ipu_tf.estimate(
-            lambda: keras.applications.ResNet50(weights=None), batch_size=1, training=False
+            lambda: keras.applications.ResNet50(weights=None),
+            batch_size=1,
+            training=False,
+            insights=False,
         )
     layers = [_dimensions(op.shape) for op in report.tile_ops]
     return {"seconds": planning.seconds, "layers": layers}

@@ -30,6 +30,7 @@ from ipu_tf.keras.steps.step_tracing import (
 from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.profile.report import Report
+from ipu_tf.programs.insights import are_found
 from ipu_tf.runtime import deployments, device_programs
 from ipu_tf.runtime.untouched import untouched_variables
 
@@ -44,7 +45,7 @@ def estimate(
     targets: Any = None,
     batch_axis: int | None = 0,
     input_shapes: Shapes | None = None,
-    insights: bool = False,
+    insights: bool | None = None,
 ) -> Report:
     """Returns the report of a model's step: cycles, memory, and whether it fits.
 
@@ -74,8 +75,9 @@ def estimate(
             is the number of graphs in it.
         input_shapes: Shapes of inputs that the model leaves open, by name, or that of its only
             input: `{"pixels": (None, 480, 640, 3)}`. They are whole, with None for the batch size.
-        insights: Whether the report also holds the changes that would gain most, each checked by
-            planning again (`Report.with_insights`). Other batch sizes are among them unless
+        insights: Whether the report holds the changes that would gain most, each checked by
+            planning again. By default it does, except those of very large programs, which a note
+            names; True plans all of them, False none. Other batch sizes are among them unless
             shapes are given, or no axis counts samples.
 
     Raises:
@@ -132,19 +134,23 @@ def estimate(
                 trace(samples, specs_of(samples))
 
             trace(batch_size, specs)
-            report = strategy.report()
+            report = strategy.report(insights=False)
             resizable = batched and inputs is targets is input_shapes is None
-            if insights:
-                report = _with_insights(report, retrace if resizable else None)
+            if are_found(insights):
+                resized = retrace if resizable else None
+                report = _with_insights(report, resized, all_changes=insights is True)
     return dataclasses.replace(report, notes=notes)
 
 
-def _with_insights(report: Report, trace: Callable[[int], None] | None) -> Report:
+def _with_insights(
+    report: Report, trace: Callable[[int], None] | None, *, all_changes: bool
+) -> Report:
     """Returns a report with insights.
 
     Args:
         report: The report.
         trace: Traces the step for another number of samples; None if that is not possible.
+        all_changes: Whether every change is planned, however long that takes.
     """
 
     def at_batch_size(samples: int) -> TracedStep:
@@ -154,7 +160,7 @@ def _with_insights(report: Report, trace: Callable[[int], None] | None) -> Repor
         return found[0]
 
     at = at_batch_size if trace is not None else None
-    with_batches = _with_sources(report, at).with_insights()
+    with_batches = _with_sources(report, at).with_insights(all_changes=all_changes)
     return _with_sources(with_batches, None)  # Lets go of the model.
 
 

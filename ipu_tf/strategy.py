@@ -30,6 +30,7 @@ from ipu_tf.profile import watching
 from ipu_tf.profile.host_timeline import timeline_of
 from ipu_tf.profile.progress import showing_progress_on_terminal
 from ipu_tf.profile.report import Report
+from ipu_tf.programs.insights import are_found
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
 from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
@@ -206,19 +207,22 @@ class IPUStrategyV1(tf.distribute.Strategy):
             spans.attach(self._recorder)
             weakref.finalize(self, spans.detach, self._recorder)
 
-    def report(self, *, insights: bool = False) -> Report:
+    def report(self, *, insights: bool | None = None) -> Report:
         """Returns the cost of the programs traced so far, and their ops that run on tiles.
 
         The report includes the memory use of a program that did not fit. For models and functions
         that no longer exist it keeps the figures; `reset_report` drops them.
 
         Args:
-            insights: Whether the report also holds the changes that would gain most, each checked
-                by planning again (`Report.with_insights`).
+            insights: Whether the report holds the changes that would gain most, each checked by
+                planning again, once a program. By default it does, except those of very large
+                programs, which a note names; True plans all of them, False none.
         """
         host = None if self._recorder is None else timeline_of(self._recorder)
         report = Report(programs=tuple(self._programs), host=host)
-        return report.with_insights() if insights else report
+        if are_found(insights):
+            report.with_insights(all_changes=insights is True)
+        return report
 
     def reset_report(self) -> None:
         """Forgets the programs traced so far: `report` shows those traced from now on.

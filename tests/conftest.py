@@ -1,6 +1,7 @@
 """Settings of every test."""
 
 import gc
+import os
 
 import pytest
 from hypothesis import settings
@@ -8,6 +9,9 @@ from hypothesis import settings
 from tests.grids import beyond_fast_cells
 
 pytest_plugins = ["tests.cpu_budget"]
+
+# Reports of tests are made for their figures; tests of insights ask for them.
+os.environ.setdefault("IPU_TF_INSIGHTS", "0")
 
 # The same examples in every run, and no time limit for each: runs are to be repeatable on any
 # machine, however loaded.

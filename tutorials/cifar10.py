@@ -145,7 +145,7 @@ def train(train_images: Images, test_images: Images, options: argparse.Namespace
     if options.report is not None:
         # Shows what to change, too; every change is planned again, which takes some seconds.
         options.report.parent.mkdir(parents=True, exist_ok=True)
-        strategy.report(insights=True).to_html(options.report)
+        strategy.report().to_html(options.report)
         print(f"The report with charts is {options.report}: open it in a browser.")
     return accuracy
 

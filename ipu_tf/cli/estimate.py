@@ -54,8 +54,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plans", action="store_true", help="list the plan of every tile op")
     parser.add_argument(
         "--insights",
-        action="store_true",
-        help="also find the changes that would gain most, each checked by planning again",
+        action=argparse.BooleanOptionalAction,
+        help="all changes that would gain most, each checked by planning again, also of very large "
+        "programs; or none of them",
     )
     parser.add_argument(
         "--json",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".hlo", ".hlo.txt")
 _OF_KERAS = ("precision", "replicas", "accumulation", "stages", "optimizer")
-_FLAGS_OF_KERAS = ("inference", "packed", "recompute", "insights")
+_FLAGS_OF_KERAS = ("inference", "packed", "recompute")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
@@ -43,9 +43,12 @@ def estimated_hlo(options: argparse.Namespace, machine: Any, ipus: int) -> Repor
     """
     from ipu_tf.compiler.compile import compile_program
     from ipu_tf.compiler.compiler_options import CompilerOptions
+    from ipu_tf.compiler.traced_step import TracedStep
     from ipu_tf.machine import system_of
     from ipu_tf.profile.report import Report
+    from ipu_tf.programs.insights import are_found
     from ipu_tf.programs.program import Program
+    from ipu_tf.programs.source import Source
 
     _check(options, ipus)
     module = _module(Path(options.model), options.weights)
@@ -56,8 +59,14 @@ def estimated_hlo(options: argparse.Namespace, machine: Any, ipus: int) -> Repor
         unsupported=options.unsupported,
         out_of_memory="report",
     )
-    device = compile_program(module, compiler, samples_per_run=options.batch_size)
-    return Report(programs=(Program(name=module.name, device=device),))
+    samples = options.batch_size
+    device = compile_program(module, compiler, samples_per_run=samples)
+    step = TracedStep(module=module, options=compiler, plans={}, samples_per_run=samples)
+    program = Program(name=module.name, device=device, source=Source(step=step))
+    report = Report(programs=(program,))
+    if are_found(options.insights):
+        report.with_insights(all_changes=options.insights is True)
+    return report
 
 
 def _check(options: argparse.Namespace, ipus: int) -> None:

@@ -38,8 +38,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--insights",
-        action="store_true",
-        help="also find the changes that would gain most, each checked by planning again",
+        action=argparse.BooleanOptionalAction,
+        help="all changes that would gain most, each checked by planning again, also of very large "
+        "programs; or none of them",
     )
     add_json(parser)
     parser.add_argument(
@@ -169,7 +170,7 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
-def _report_of(strategies: Sequence[Any], *, insights: bool) -> Report:
+def _report_of(strategies: Sequence[Any], *, insights: bool | None) -> Report:
     """Returns the report of all strategies, with the host timeline of the first."""
     from ipu_tf.profile.report import Report
 

@@ -52,16 +52,30 @@ def compile_program(
     def build() -> DeviceProgram:
         with spans.span("simplify", "compile", program=module.name):
             simplified = simplify(module)
-        if deployment is not None:
-            return deploy(simplified, options, deployment, plans, samples_per_run)
-        program = build_program(simplified, options=options, plans=plans)
-        system = options.system_of(1).name
-        return on_one_ipu(program, system=system, samples_per_run=samples_per_run)
+        return compile_simplified(simplified, options, plans, samples_per_run, deployment)
 
     key = fingerprint(module, options, plans, samples_per_run), repr(deployment)
     program = _cache.get(key, build)
     check_memory(program, options.out_of_memory)
     return program
+
+
+def compile_simplified(
+    module: Module,
+    options: CompilerOptions,
+    plans: Mapping[str, tuple[OpShape, Plan]] = _NO_PLANS,
+    samples_per_run: int = 0,
+    deployment: Deployment | None = None,
+) -> DeviceProgram:
+    """Returns the device program of a simplified module, whether it fits or not; keeps nothing.
+
+    Arguments and errors are those of `compile_program`.
+    """
+    if deployment is not None:
+        return deploy(module, options, deployment, plans, samples_per_run)
+    program = build_program(module, options=options, plans=plans)
+    system = options.system_of(1).name
+    return on_one_ipu(program, system=system, samples_per_run=samples_per_run)
 
 
 def check_memory(program: DeviceProgram, when_over: str) -> None:

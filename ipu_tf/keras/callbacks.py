@@ -108,7 +108,7 @@ class IPUReport(keras.callbacks.Callback):
     def _write_scalars(self, epoch: int) -> None:
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(str(self.log_dir / _RUN))
-        programs = self.model.distribute_strategy.report().programs
+        programs = self.model.distribute_strategy.report(insights=False).programs
         with self._writer.as_default(), tf.summary.record_if(True):
             for program in programs:
                 if program.name.startswith(f"{self.model.name}."):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from ipu_tf.profile import csv_tables, host_text, json_format, text, timeline_text
 from ipu_tf.profile.host_timeline import HostTimeline
 from ipu_tf.profile.html import report_page
-from ipu_tf.profile.rendering import Rendering, rendering
+from ipu_tf.profile.rendering import Rendering, for_stream, rendering
 from ipu_tf.profile.traces import files as traces
-from ipu_tf.programs.insights import insights_of
+from ipu_tf.programs.insights import find_insights
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
@@ -53,20 +53,20 @@ class Report:
         """Whether every program is compiled, and everything in it has a cost."""
         return all(program.complete for program in self.programs)
 
-    def with_insights(self) -> Report:
+    def with_insights(self, *, all_changes: bool = True) -> Report:
         """Returns the report with the changes that would gain something, program by program.
 
-        Every change is checked by planning the program again, which takes as long as its first
-        compilation, about ten times. Programs of files, and of models that no longer exist, keep
-        the insights that they have.
+        Every change is checked by planning the program again. The programs keep what is found, so
+        it is found once. Programs of files, and of models that no longer exist, keep the insights
+        that they have.
+
+        Args:
+            all_changes: Whether every change is planned, however long that takes; otherwise a note
+                says where a program is too large.
         """
-        programs = tuple(
-            each
-            if each.insights or each.source is None
-            else dataclasses.replace(each, insights=insights_of(each))
-            for each in self.programs
-        )
-        return dataclasses.replace(self, programs=programs)
+        for program in self.programs:
+            find_insights(program, all_changes=all_changes)
+        return self
 
     def summary(self, *, plans: bool = False) -> str:
         """Returns the report as text tables, as wide as the terminal, without colours.
@@ -162,7 +162,9 @@ class Report:
         return json_format.read(cls, path)
 
     def __str__(self) -> str:
-        return self.summary()
+        """Returns the summary; with colours if the standard output is a terminal that has them."""
+        with rendering(for_stream(sys.stdout)):
+            return self.summary()
 
     def _repr_html_(self) -> str:
         """Returns the text with its colours, for notebooks."""

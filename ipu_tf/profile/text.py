@@ -13,12 +13,12 @@ from ipu_tf.profile.rendering import current, styled
 from ipu_tf.profile.table import Row, table
 from ipu_tf.profile.units import duration, kib, percent
 from ipu_tf.profile.verdict import limit_of, verdict
-from ipu_tf.programs.insight import Insight
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 
 _INDENT = 4
 _LABEL = 14
 """Characters of the label of a line of figures, the spaces behind it included."""
+_NOTHING_TO_GAIN = "to gain: no change that was planned again gains half a percent"
 _LABELLED = re.compile(rf"[a-z][a-z ]{{{_LABEL - 2}}} (?=\S)")
 
 
@@ -74,20 +74,25 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
     yield f"Program '{program.name}'{where}"
     if device is not None:
         yield from _indented(device_text.lines(device, program.tile_ops))
-    yield from _indented(_insight_lines(program.insights))
+    yield from _indented(_insight_lines(program))
     for line in program.refusal.splitlines():
         yield from _indented(textwrap.wrap(line, _width(), subsequent_indent="  "))
     yield from _indented(_execution_lines(program))
     yield from _indented(_op_lines(program, plans))
 
 
-def _insight_lines(insights: Sequence[Insight]) -> Iterator[str]:
-    """Yields what each change gains, as planned again with it."""
-    for insight in insights:
+def _insight_lines(program: Program) -> Iterator[str]:
+    """Yields what each change gains, as planned again with it, and what was not planned."""
+    if program.insights_sought and not program.insights:
+        yield _NOTHING_TO_GAIN
+    for insight in program.insights:
         gain = "fits" if insight.makes_fit else f"{insight.speedup:.2f} x"
         speed = insight.samples_per_second
         rate = f", {speed:,.1f} samples/s" if speed is not None else ""
         line = f"to gain: {gain}{rate} with {insight.advice}"
+        yield from textwrap.wrap(line, _width(), subsequent_indent="  ")
+    if program.insights_note:
+        line = f"not planned: {program.insights_note}"
         yield from textwrap.wrap(line, _width(), subsequent_indent="  ")
 
 

@@ -12,6 +12,9 @@ from ipu_tf.programs.program import Program, TileOp
 
 _HALF = 0.5
 
+_ADVISED = 2
+"""The most changes that the line names; the lines of the program have all of them."""
+
 _ADVICE: Mapping[str, str] = {
     "host": "use larger batches, or send narrower types, such as float16 or uint8",
     "exchange": "use larger batches, so that tiles compute more for the data that they exchange",
@@ -44,8 +47,8 @@ def verdict(program: Program) -> str:
     line = f"{bound}-bound, {percent(share)} of the time"
     faster = [insight for insight in program.insights if insight.speedup > 1]
     if faster:
-        best = max(faster, key=lambda insight: insight.speedup)
-        return f"{line}: {best.advice} ({best.speedup:.2f} x)"
+        best = sorted(faster, key=lambda insight: -insight.speedup)[:_ADVISED]
+        return f"{line}: {', or '.join(f'{i.advice} ({i.speedup:.2f} x)' for i in best)}"
     advice = _ADVICE.get(bound) or _about_computation(device, program.tile_ops)
     return f"{line}: {advice}"
 

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.compiler_options import CompilerOptions, PlannerOptions
 from ipu_tf.compiler.device_program import DeviceProgram, Schedule
+from ipu_tf.compiler.option_plans import plan_of
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
 from ipu_tf.compiler.pipeline.search import PipelinedCall, PipelineSearch
 from ipu_tf.compiler.pipeline.search_bounds import Bounds
-from ipu_tf.compiler.traced_step import TracedStep
+from ipu_tf.compiler.planner.plan import PlanDoesNotFit
+from ipu_tf.programs.batch_search import BatchSearch
 from ipu_tf.programs.insight import Change
 from ipu_tf.programs.program import TileOp
-from ipu_tf.programs.source import Source
+from ipu_tf.programs.replanning import Replanning
 
-_PROPORTIONS = (0.9, 0.3, 0.1)
-"""Shares of tile memory for temporary data that are tried."""
+_LEAST_SHARE = 0.05
+_LARGEST_SHARE = 1.0
+"""The bounds of the shares of tile memory for temporary data that are tried."""
 
-_DOUBLINGS = 16
-"""How often a micro-batch is doubled, or halved, at most."""
+_HALVINGS = 3
+"""How often the shares between one with which the program fits and one with which it does not are
+halved."""
 
-_BISECTIONS = 2
-"""Numbers of samples that are tried between one that fits and one that does not."""
+_SPLIT_COMPILATIONS = 4
+"""Compilations of the whole step, about, that the search of a split takes besides candidates."""
 
 _SCHEDULES: tuple[Schedule, ...] = ("grouped", "interleaved", "sequential")
 
@@ -45,69 +49,93 @@ class Alternative:
 
 
 def alternatives(
-    now: DeviceProgram, tile_ops: Sequence[TileOp], source: Source
+    now: DeviceProgram, tile_ops: Sequence[TileOp], replanning: Replanning
 ) -> Iterator[Alternative]:
-    """Yields programs with one change each; each takes as long as compiling the program.
+    """Yields programs with one change each, those that mostly gain most first.
 
     Args:
         now: The program as it is.
         tile_ops: The contractions it was traced with.
-        source: The input of its compilation.
+        replanning: Plans it again.
+
+    Raises:
+        TooMuchWork: The limit of the work is reached.
     """
-    yield from _partials(tile_ops, source)
-    yield from _proportions(source)
-    yield from _tiles(source)
-    if source.deployment is not None:
-        yield from _accumulation(source, source.deployment)
-        if len(now.stages) > 1:
-            yield from _schedules(now, source, source.deployment)
-            yield from _splits(now, source, source.deployment)
-    yield from _batches(now, source)
+    deployment = replanning.source.deployment
+    yield from _batches(now, replanning)
+    yield from _partials(tile_ops, replanning)
+    yield from _tiles(replanning)
+    if deployment is not None:
+        yield from _accumulation(replanning, deployment)
+    yield from _proportions(now, tile_ops, replanning)
+    if deployment is not None and len(now.stages) > 1:
+        yield from _schedules(now, replanning, deployment)
+        yield from _splits(now, replanning, deployment)
 
 
-def _partials(tile_ops: Sequence[TileOp], source: Source) -> Iterator[Alternative]:
+def _partials(tile_ops: Sequence[TileOp], replanning: Replanning) -> Iterator[Alternative]:
     """Yields the program with float16 partials, if products of float16 have others."""
-    wide = {
-        type(op.plan).__name__
-        for op in tile_ops
-        if op.shape.dtype == "float16" and op.plan.partials == "float32"
-    }
-    if wide:
-        yield Alternative(
-            change="partials",
-            advice=_poplar_options("partialsType", "half"),
-            program=source.compiled(options=_planning(source, partials="float16")),
+    if any(op.shape.dtype == "float16" and op.plan.partials == "float32" for op in tile_ops):
+        yield from _alternative(
+            "partials",
+            _poplar_options("partialsType", "half"),
+            replanning.compiled(options=_planning(replanning, partials="float16")),
         )
 
 
-def _proportions(source: Source) -> Iterator[Alternative]:
-    """Yields the program with other shares of tile memory for the data of running products."""
-    options = source.step.options
-    for share in _PROPORTIONS:
-        known = (options.conv, options.matmul)
-        if all(planning.available_memory_proportion == share for planning in known):
-            continue
-        yield Alternative(
-            change="available_memory_proportion",
-            advice=_poplar_options("availableMemoryProportion", str(share)),
-            program=source.compiled(options=_planning(source, available_memory_proportion=share)),
-        )
+def _proportions(
+    now: DeviceProgram, tile_ops: Sequence[TileOp], replanning: Replanning
+) -> Iterator[Alternative]:
+    """Yields the program with other shares of tile memory for the data of running products.
+
+    A larger share allows more plans, so a program that fits can only gain from more, and one that
+    does not fit only from less: the largest share that fits gains most. Shares with which no plan
+    changes are not compiled.
+    """
+    options = replanning.source.step.options
+    shares = [each.available_memory_proportion for each in (options.conv, options.matmul)]
+    fitting, too_large = (min(shares), None) if now.fits else (None, max(shares))
+    share = _LARGEST_SHARE if now.fits else _LEAST_SHARE
+    for _ in range(1 + _HALVINGS):
+        changed = _planning(replanning, available_memory_proportion=share)
+        fits = now.fits
+        if not tile_ops or _changes_a_plan(tile_ops, changed):
+            program = replanning.compiled(options=changed)
+            fits = program is not None and program.fits
+            advice = _poplar_options("availableMemoryProportion", str(share))
+            yield from _alternative("available_memory_proportion", advice, program)
+        fitting, too_large = (share, too_large) if fits else (fitting, share)
+        if fitting is None or too_large is None:
+            return
+        share = round((fitting + too_large) / 2, 2)
+        if share in (fitting, too_large):
+            return
 
 
-def _tiles(source: Source) -> Iterator[Alternative]:
+def _changes_a_plan(tile_ops: Sequence[TileOp], options: CompilerOptions) -> bool:
+    """Returns whether other options give any product another plan."""
+    known = {(op.shape, op.plan) for op in tile_ops}
+    try:
+        return any(plan_of(shape, options) != plan for shape, plan in known)
+    except PlanDoesNotFit:
+        return True
+
+
+def _tiles(replanning: Replanning) -> Iterator[Alternative]:
     """Yields the program on all tiles, if some are set aside for input and output."""
-    if not source.io_tiles:
+    io_tiles = replanning.source.io_tiles
+    if not io_tiles:
         return
-    options = source.step.options
-    target = dataclasses.replace(options.target, tiles=options.target.tiles + source.io_tiles)
-    yield Alternative(
-        change="io_tiles",
-        advice="cfg.io_tiles.num_io_tiles = 0",
-        program=source.compiled(options=dataclasses.replace(options, target=target, io_tiles=0)),
+    options = replanning.source.step.options
+    target = dataclasses.replace(options.target, tiles=options.target.tiles + io_tiles)
+    yield from _alternative(
+        "io_tiles",
+        "cfg.io_tiles.num_io_tiles = 0",
+        replanning.compiled(options=dataclasses.replace(options, target=target, io_tiles=0)),
     )
 
 
-def _accumulation(source: Source, deployment: Deployment) -> Iterator[Alternative]:
+def _accumulation(replanning: Replanning, deployment: Deployment) -> Iterator[Alternative]:
     """Yields the program with twice the micro-batches of an update, if it accumulates.
 
     More micro-batches share ramp-up, ramp-down, all-reduce and update.
@@ -116,40 +144,43 @@ def _accumulation(source: Source, deployment: Deployment) -> Iterator[Alternativ
         return
     micro_batches = 2 * deployment.micro_batches
     kind = "pipelining" if deployment.stages > 1 else "gradient_accumulation"
-    yield Alternative(
-        change="gradient_accumulation",
-        advice=f"model.set_{kind}_options(gradient_accumulation_steps_per_replica={micro_batches})",
-        program=source.compiled(
-            deployment=dataclasses.replace(deployment, micro_batches=micro_batches)
-        ),
+    changed = dataclasses.replace(deployment, micro_batches=micro_batches)
+    yield from _alternative(
+        "gradient_accumulation",
+        f"model.set_{kind}_options(gradient_accumulation_steps_per_replica={micro_batches})",
+        replanning.compiled(deployment=changed),
     )
 
 
-def _schedules(now: DeviceProgram, source: Source, deployment: Deployment) -> Iterator[Alternative]:
+def _schedules(
+    now: DeviceProgram, replanning: Replanning, deployment: Deployment
+) -> Iterator[Alternative]:
     """Yields the pipeline in other orders, and with the other choice of recomputation."""
     training = any(stage.backward_cycles for stage in now.stages)
     for schedule in _SCHEDULES:
         depth = schedule_depth(schedule, deployment.ipus, training=training)
         if schedule == deployment.schedule or deployment.micro_batches % depth:
             continue
-        yield Alternative(
-            change="schedule",
-            advice=f"model.set_pipelining_options(pipeline_schedule={schedule.capitalize()!r})",
-            program=source.compiled(deployment=dataclasses.replace(deployment, schedule=schedule)),
+        changed = dataclasses.replace(deployment, schedule=schedule)
+        yield from _alternative(
+            "schedule",
+            f"model.set_pipelining_options(pipeline_schedule={schedule.capitalize()!r})",
+            replanning.compiled(deployment=changed),
         )
     if training:
         recompute = not deployment.recompute
         mode = "RecomputeAndBackpropagateInterleaved" if recompute else "Auto"
-        yield Alternative(
-            change="recompute",
-            advice=f"model.set_pipelining_options(recomputation_mode={mode!r})",
-            program=source.compiled(
-                deployment=dataclasses.replace(deployment, recompute=recompute)
-            ),
+        changed = dataclasses.replace(deployment, recompute=recompute)
+        yield from _alternative(
+            "recompute",
+            f"model.set_pipelining_options(recomputation_mode={mode!r})",
+            replanning.compiled(deployment=changed),
         )
 
 
-def _splits(now: DeviceProgram, source: Source, deployment: Deployment) -> Iterator[Alternative]:
+def _splits(
+    now: DeviceProgram, replanning: Replanning, deployment: Deployment
+) -> Iterator[Alternative]:
     """Yields the pipeline with the best other split of its layers into as many stages.
 
     None if the pipeline's IPUs have several stages, or layers share weights.
@@ -157,10 +188,11 @@ def _splits(now: DeviceProgram, source: Source, deployment: Deployment) -> Itera
     stages = len(now.stages)
     if len(set(deployment.ipus)) != stages or stages & (stages - 1):
         return
+    replanning.spend(_SPLIT_COMPILATIONS)
     search = PipelineSearch(
         now.name.partition(".")[0],
         [PipelinedCall(path=path) for path in _layers(now, deployment)],
-        lambda micro_batches: source.step,
+        lambda micro_batches: replanning.source.step,
         offload=deployment.offload,
         offload_whole=deployment.offload,
     )
@@ -202,53 +234,30 @@ def _first_layers(
     return tuple(path for stage, path in first.items() if stage)
 
 
-def _batches(now: DeviceProgram, source: Source) -> Iterator[Alternative]:
-    """Yields the program with larger micro-batches up to the largest found that fits.
-
-    Doubles the samples while they fit, then looks between the last two numbers; of a program that
-    does not fit, halves them until they do.
-    """
-    if source.at_batch_size is None or not now.samples_per_run:
+def _batches(now: DeviceProgram, replanning: Replanning) -> Iterator[Alternative]:
+    """Yields the program with larger micro-batches up to the largest found that fits."""
+    if replanning.source.at_batch_size is None or not now.samples_per_run:
         return
-    samples, other = now.samples_per_run, 0
-    for _ in range(_DOUBLINGS):
-        other = 2 * samples if now.fits else samples // 2
-        if not other:
+    search = BatchSearch(now)
+    while (samples := search.next_samples()) is not None:
+        program = replanning.with_samples(samples)
+        if program is None:
             return
-        tried = _with_batch(other, source, source.at_batch_size)
-        if tried is None:
-            return
-        yield tried
-        if tried.program.fits != now.fits:
-            break
-        samples = other
-    fitting, too_large = sorted((samples, other))
-    for _ in range(_BISECTIONS):
-        between = (fitting + too_large) // 2
-        if between == fitting:
-            return
-        tried = _with_batch(between, source, source.at_batch_size)
-        if tried is None:
-            return
-        yield tried
-        fitting, too_large = (between, too_large) if tried.program.fits else (fitting, between)
+        search.add(samples, program)
+        yield from _alternative("micro_batch", f"batches of {samples} samples", program)
 
 
-def _with_batch(
-    samples: int, source: Source, at_batch_size: Callable[[int], TracedStep | None]
-) -> Alternative | None:
-    """Returns the program with other micro-batches; None if its model no longer exists."""
-    step = at_batch_size(samples)
-    if step is None:
-        return None
-    program = source.compiled(step=step)
-    advice = f"batches of {samples} samples"
-    return Alternative(change="micro_batch", advice=advice, program=program)
+def _alternative(
+    change: Change, advice: str, program: DeviceProgram | None
+) -> Iterator[Alternative]:
+    """Yields a changed program; nothing if there is none."""
+    if program is not None:
+        yield Alternative(change=change, advice=advice, program=program)
 
 
-def _planning(source: Source, **changes: object) -> CompilerOptions:
+def _planning(replanning: Replanning, **changes: object) -> CompilerOptions:
     """Returns the options with a change of the planner's options for all products."""
-    options = source.step.options
+    options = replanning.source.step.options
     changed: dict[str, PlannerOptions] = {
         name: dataclasses.replace(getattr(options, name), **changes) for name in ("conv", "matmul")
     }

@@ -6,11 +6,14 @@ float16 partials round more, and larger updates take other learning rates.
 
 from __future__ import annotations
 
+import os
+
 from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.machine import host
+from ipu_tf.compiler.host_call import call_cycles
 from ipu_tf.programs.alternatives import Alternative, alternatives
 from ipu_tf.programs.insight import Change, Insight
 from ipu_tf.programs.program import Program
+from ipu_tf.programs.replanning import Replanning, TooMuchWork
 from ipu_tf.programs.source import Source
 
 _LEAST_SPEEDUP = 1.005
@@ -19,29 +22,61 @@ _LEAST_SPEEDUP = 1.005
 _STEPS = 100
 """Steps of a call from the host that are suggested to programs that run fewer."""
 
+_MOST_INSTRUCTIONS = 150_000
+"""HLO instructions, as traced, that are compiled for a program's insights unless all are asked for:
+about half a minute."""
+
+_SWITCH = "IPU_TF_INSIGHTS"
+"""Environment variable: with 0, insights are found only where they are asked for."""
 
 _LOOPED = ("train_step", "test_step", "predict_step")
 """Functions that Keras runs in a loop on the device."""
 
+_TOO_LARGE = "the program is large, so not every change was planned; `with_insights()` plans all"
 
-def insights_of(program: Program) -> tuple[Insight, ...]:
-    """Returns the changes of a program that gain something, the best first.
+
+def are_found(asked: bool | None) -> bool:
+    """Returns whether a report has insights.
+
+    Args:
+        asked: What the caller asks for; None for the default.
+    """
+    return os.environ.get(_SWITCH) != "0" if asked is None else asked
+
+
+def find_insights(program: Program, *, all_changes: bool = False) -> None:
+    """Stores the changes of a program that gain something in it, the best first; once a program.
 
     Of several values of one option, only the best counts. A program whose source is not known, is
     not complete, or has no device program has none.
+
+    Args:
+        program: The program.
+        all_changes: Whether every change is planned, however long that takes.
     """
     now, source = program.device, program.source
     if now is None or source is None or not now.complete:
-        return ()
+        return
+    if program.insights_sought and not (all_changes and program.insights_note):
+        return
+    limit = None if all_changes else _MOST_INSTRUCTIONS
+    replanning = Replanning(source, limit)
     best: dict[Change, Insight] = {}
-    for alternative in alternatives(now, program.tile_ops, source):
-        found = _insight(alternative, now)
-        known = best.get(alternative.change)
-        if found is not None and (known is None or found.rank < known.rank):
-            best[alternative.change] = found
     calls = _fewer_calls(program, now, source)
-    gains = [*best.values(), *([calls] if calls is not None else [])]
-    return tuple(sorted(gains, key=lambda insight: insight.rank))
+    if calls is not None:
+        best[calls.change] = calls
+    note = ""
+    try:
+        for alternative in alternatives(now, program.tile_ops, replanning):
+            found = _insight(alternative, now)
+            known = best.get(alternative.change)
+            if found is not None and (known is None or found.rank < known.rank):
+                best[alternative.change] = found
+    except TooMuchWork:
+        note = _TOO_LARGE
+    program.insights = tuple(sorted(best.values(), key=lambda insight: insight.rank))
+    program.insights_note = "; ".join(filter(None, (note, *replanning.notes)))
+    program.insights_sought = True
 
 
 def _insight(alternative: Alternative, now: DeviceProgram) -> Insight | None:
@@ -58,7 +93,7 @@ def _insight(alternative: Alternative, now: DeviceProgram) -> Insight | None:
         speedup=speedup,
         cycles=then.cycles,
         samples_per_second=then.samples_per_second,
-        max_tile_bytes=max(int(ipu.memory.peak_tile_bytes.max(initial=0)) for ipu in then.ipus),
+        max_tile_bytes=_max_tile_bytes(then),
         makes_fit=not now.fits,
     )
 
@@ -69,27 +104,25 @@ def _seconds_of_sample(program: DeviceProgram) -> float:
     return program.target.seconds(max(1, program.cycles)) / work
 
 
-def _fewer_calls(program: Program, now: DeviceProgram, source: Source) -> Insight | None:
-    """Returns what a longer loop on the device saves: the round trip of a call from the host.
+def _max_tile_bytes(program: DeviceProgram) -> int:
+    return max(int(ipu.memory.peak_tile_bytes.max(initial=0)) for ipu in program.ipus)
 
-    Modelled: a call costs the host's latency, there and back, besides the cycles of its steps.
-    """
+
+def _fewer_calls(program: Program, now: DeviceProgram, source: Source) -> Insight | None:
+    """Returns what a longer loop on the device saves, from calls of both lengths as compiled."""
     steps = program.steps_per_execution
     if steps >= _STEPS or not now.fits or not program.name.endswith(_LOOPED):
         return None
-    round_trip = 2 * host.transfer_cycles(source.step.options.system_of(), 0)
-    runs = max(1, steps // now.micro_batches)
-    more = max(1, _STEPS // now.micro_batches)
-    after = now.cycles + round_trip / more
-    speedup = (now.cycles + round_trip / runs) / after
-    if speedup < _LEAST_SPEEDUP:
+    runs, more = (max(1, number // now.micro_batches) for number in (steps, _STEPS))
+    before, after = (call_cycles(now, source.step.options, n) / n for n in (runs, more))
+    if before / after < _LEAST_SPEEDUP:
         return None
     samples = now.samples_per_update / now.target.seconds(after)
     return Insight(
         change="steps_per_execution",
         advice=f"model.compile(..., steps_per_execution={more * now.micro_batches})",
-        speedup=speedup,
-        cycles=now.cycles,
+        speedup=before / after,
+        cycles=round(after),
         samples_per_second=samples or None,
-        max_tile_bytes=max(int(ipu.memory.peak_tile_bytes.max(initial=0)) for ipu in now.ipus),
+        max_tile_bytes=_max_tile_bytes(now),
     )

@@ -62,7 +62,9 @@ class Program:
         steps_per_execution: Steps (micro-batches of a replica) that one call from the host ran when
             it was traced.
         refusal: The reason why compilation failed; "" if it did not fail.
-        insights: Changes that gain something, the best first; empty until they are asked for.
+        insights: Changes that gain something, the best first; `Report.with_insights` finds them.
+        insights_note: Changes that were not planned, and why; "" if all were.
+        insights_sought: Whether its insights were looked for.
         source: The input of its compilation, to plan it again; None if it is gone.
     """
 
@@ -73,6 +75,8 @@ class Program:
     steps_per_execution: int = 1
     refusal: str = ""
     insights: tuple[Insight, ...] = ()
+    insights_note: str = ""
+    insights_sought: bool = False
     source: Source | None = field(default=None, compare=False, repr=False, metadata=NOT_IN_FILES)
 
     @property

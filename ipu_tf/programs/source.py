@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ipu_tf.compiler.compile import compile_program
-from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.traced_step import TracedStep
 
@@ -29,22 +25,3 @@ class Source:
     deployment: Deployment | None = None
     io_tiles: int = 0
     at_batch_size: Callable[[int], TracedStep | None] | None = None
-
-    def compiled(
-        self,
-        *,
-        step: TracedStep | None = None,
-        options: CompilerOptions | None = None,
-        deployment: Deployment | None = None,
-    ) -> DeviceProgram:
-        """Returns the program with something else in place; it may not fit.
-
-        The plans of tile ops stay, unless other options ask the planner for others.
-        """
-        step = step or self.step
-        wanted = dataclasses.replace(options or step.options, out_of_memory="report")
-        same = ("target", "matmul", "conv")
-        replans = any(getattr(wanted, name) != getattr(step.options, name) for name in same)
-        plans = {} if replans else step.plans
-        where = deployment or self.deployment
-        return compile_program(step.module, wanted, plans, step.samples_per_run, where)

@@ -68,6 +68,7 @@ def _estimated(model: Callable[[], keras.Model], point: Point, training: bool) -
         "batch_size": point.batch_size,
         "training": training,
         "config": config,
+        "insights": False,
     }
     if point.stages == 1:
         report = estimate(functools.partial(_accumulating, model, point, training), **step)

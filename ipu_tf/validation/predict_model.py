@@ -49,6 +49,7 @@ def model(record: MeasuredPoint, target: Target) -> PredictionOutcome:
             batch_axis=None if zoo.network(name).items else 0,
             training=params.training,
             config=_config(params, target),
+            insights=False,
         )
     (program,) = report.programs
     if program.device is None:

@@ -56,13 +56,21 @@ def collecting_garbage(method):
     return collected
 
 
-def test_insights_are_in_the_report_on_request(script, monkeypatch):
+def test_insights_are_in_the_report(script, monkeypatch):
+    monkeypatch.delenv("IPU_TF_INSIGHTS")
     # The models of a script that ends by `sys.exit` live until its report is made.
     monkeypatch.setattr(IPUStrategy, "report", collecting_garbage(IPUStrategy.report))
-    assert cli.main(["run", "--report", "out", "--insights", script]) == 0
+    assert cli.main(["run", "--report", "out", script]) == 0
     (program,) = Report.from_json("out/report.json").programs
     assert program.insights
     assert f"to gain: {program.insights[0].speedup:.2f} x" in Path("out/report.txt").read_text()
+
+
+def test_insights_may_be_left_out(script, monkeypatch):
+    monkeypatch.delenv("IPU_TF_INSIGHTS")
+    words = ["run", "--report", "out", "--format", "json", "--no-insights", script]
+    assert cli.main(words) == 0
+    assert Report.from_json("out/report.json").programs[0].insights == ()
 
 
 def test_without_a_report_nothing_is_written_or_recorded(script, capsys):

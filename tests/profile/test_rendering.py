@@ -84,6 +84,9 @@ def test_a_checked_change_is_advised_before_others():
     insights = (insight("slower", speedup=0.9), insight("`batch_size=8`", speedup=1.5))
     line = verdict(Program(name="net", device=device_program(), insights=insights))
     assert line == "compute-bound, 70.0% of the time: `batch_size=8` (1.50 x)"
+    three = [insight(name, speedup=gain) for name, gain in (("c", 1.1), ("a", 1.4), ("b", 1.2))]
+    line = verdict(Program(name="net", device=device_program(), insights=tuple(three)))
+    assert line == "compute-bound, 70.0% of the time: a (1.40 x), or b (1.20 x)"
     line = verdict(Program(name="net", device=device_program(), insights=insights[:1]))
     assert "slower" not in line
     fits = (insight("half of it", speedup=0.5, makes_fit=True),)
@@ -257,6 +260,21 @@ def test_colours_are_for_terminals(terminal, variables, colour, monkeypatch):
     assert found.colour is colour
     text = drawn(Report(programs=(program(device_program()),)).summary, colour=found.colour)
     assert ("\x1b[" in text) is colour
+
+
+def test_printed_reports_have_colours_on_a_terminal_and_summaries_never(monkeypatch):
+    report = Report(programs=(program(device_program()),))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stdout", terminal := Stream(True))
+    print(report)
+    assert "\x1b[" in terminal.getvalue()
+    assert "\x1b[" not in report.summary()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in str(report)
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setattr("sys.stdout", Stream(False))
+    assert "\x1b[" not in str(report)
 
 
 def test_the_width_is_that_of_the_terminal(monkeypatch):

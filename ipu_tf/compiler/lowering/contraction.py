@@ -26,11 +26,11 @@ from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import exchange_cycles
 from ipu_tf.compiler.lowering.tile_work import PlanWork
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, met_by, move
+from ipu_tf.compiler.option_plans import plan_of
 from ipu_tf.compiler.planner.plan import Plan, largest_block
 from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.compiler.planner.plan_memory import PlanMemory, plan_memory
 from ipu_tf.compiler.planner.plan_steps import plan_supersteps
-from ipu_tf.compiler.planner.planner import plan_conv, plan_matmul
 from ipu_tf.compiler.planner.shapes import ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
@@ -83,23 +83,7 @@ def planned(instruction: Instruction, context: LoweringContext) -> tuple[OpShape
     executed = context.plans.get(instruction.op_name)
     if executed is not None and products(executed[0]) == products(shape):
         return executed
-    options = context.options.matmul
-    if isinstance(shape, MatMulShape):
-        plan: Plan = plan_matmul(
-            shape,
-            context.target,
-            partials=options.partials,
-            available_memory_proportion=options.available_memory_proportion,
-        )
-        return shape, plan
-    options = context.options.conv
-    plan = plan_conv(
-        shape,
-        context.target,
-        partials=options.partials,
-        available_memory_proportion=options.available_memory_proportion,
-    )
-    return shape, plan
+    return shape, plan_of(shape, context.options)
 
 
 def preferred_operand(

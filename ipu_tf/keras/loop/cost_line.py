@@ -37,7 +37,7 @@ class CostLine(keras.callbacks.Callback):
         if self._is_done:
             return
         self._is_done = True
-        programs = self.model.distribute_strategy.report().programs
+        programs = self.model.distribute_strategy.report(insights=False).programs
         own = [p for p in programs if p.name == f"{self.model.name}.train_step" and p.device]
         line = cost_line(own[-1], self._reports) if own else ""
         if line and _said.get(self.model) != line:

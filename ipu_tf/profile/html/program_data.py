@@ -26,6 +26,8 @@ def program_data(program: Program) -> dict[str, Any]:
         "name": program.name,
         "verdict": verdict(program),
         "refusal": program.refusal,
+        "insightsSought": program.insights_sought,
+        "insightsNote": program.insights_note,
         "insights": [dataclasses.asdict(insight) for insight in program.insights],
         "stepsPerExecution": program.steps_per_execution,
         "nativeOps": [[op.layer, op.op_type, op.reason] for op in program.native_ops],

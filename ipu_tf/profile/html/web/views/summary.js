@@ -21,7 +21,7 @@ function summaryView(program, context) {
     ),
     ...caveats([...device.notes, ...context.notes]),
   ];
-  if (program.insights.length) parts.push(insightCard(program.insights));
+  if (program.insightsSought || program.insights.length) parts.push(insightCard(program));
   const { element: kinds } = kindChart(device);
   const { element: layers } = layerChart(device);
   parts.push(h("div", { class: "columns" }, kinds, layers));
@@ -31,41 +31,49 @@ function summaryView(program, context) {
 }
 
 /** Returns the changes that would gain most, as planned again with each. */
-function insightCard(insights) {
+function insightCard({ insights, insightsNote }) {
+  const hint = insights.length
+    ? "Each change was planned again, one by one; they do not add up."
+    : "No change that was planned again gains half a percent.";
   return h(
     "div",
     { class: "card" },
     h("h3", {}, "What would gain most"),
-    h(
-      "ol",
-      { class: "insights" },
-      insights.map((insight) =>
+    insights.length ? insightList(insights) : null,
+    h("p", { class: "hint" }, hint),
+    insightsNote ? h("p", { class: "hint" }, `Not planned: ${insightsNote}.`) : null,
+  );
+}
+
+function insightList(insights) {
+  return h(
+    "ol",
+    { class: "insights" },
+    insights.map((insight) =>
+      h(
+        "li",
+        {},
         h(
-          "li",
+          "strong",
           {},
-          h(
-            "strong",
-            {},
-            insight.makes_fit ? "makes it fit: " : `${units.ratio(insight.speedup)} times as fast: `,
-          ),
-          insight.advice,
-          h(
-            "span",
-            { class: "more" },
-            [
-              insight.samples_per_second === null
-                ? null
-                : `${one.format(insight.samples_per_second)} samples/s`,
-              `${units.cycles(insight.cycles)} cycles a run`,
-              `fullest tile ${kib(insight.max_tile_bytes)} KiB`,
-            ]
-              .filter(Boolean)
-              .join(", "),
-          ),
+          insight.makes_fit ? "makes it fit: " : `${units.ratio(insight.speedup)} times as fast: `,
+        ),
+        insight.advice,
+        h(
+          "span",
+          { class: "more" },
+          [
+            insight.samples_per_second === null
+              ? null
+              : `${one.format(insight.samples_per_second)} samples/s`,
+            `${units.cycles(insight.cycles)} cycles a run`,
+            `fullest tile ${kib(insight.max_tile_bytes)} KiB`,
+          ]
+            .filter(Boolean)
+            .join(", "),
         ),
       ),
     ),
-    h("p", { class: "hint" }, "Each change was planned again, one by one; they do not add up."),
   );
 }
 

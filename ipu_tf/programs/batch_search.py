@@ -1,0 +1,77 @@
+"""Chooses the numbers of samples to try on the way to the largest micro-batch that fits."""
+
+from __future__ import annotations
+
+from ipu_tf.compiler.device_program import DeviceProgram
+
+_MOST_TRIES = 7
+
+_GROWTH = 8
+"""How many times as many samples as the last that fit are tried at most: memory is not quite linear
+in the samples."""
+
+_KEPT_BITS = 4
+"""Leading binary digits of a number of samples: 8, 9, ..., 16, 18, ..., 32, 36, ..."""
+
+
+class BatchSearch:
+    """Finds the largest micro-batch that fits, by the memory of those that are known.
+
+    The fullest tile grows about linearly with the samples, so two programs predict the samples that
+    fill it; each further program corrects the prediction.
+
+    Args:
+        now: The program as it is.
+    """
+
+    def __init__(self, now: DeviceProgram) -> None:
+        self._first = now.samples_per_run
+        self._programs = {now.samples_per_run: now}
+
+    def add(self, samples: int, program: DeviceProgram) -> None:
+        """Takes the program of some samples."""
+        self._programs[samples] = program
+
+    def next_samples(self) -> int | None:
+        """Returns the samples to try next; None if the search has ended."""
+        if len(self._programs) > _MOST_TRIES:
+            return None
+        fitting = max((n for n, p in self._programs.items() if p.fits), default=0)
+        too_many = min((n for n, p in self._programs.items() if not p.fits), default=None)
+        if len(self._programs) == 1:
+            wanted = 2 * self._first if too_many is None else self._first // 2
+        else:
+            wanted = _round(self._prediction(fitting, too_many))
+            if too_many is None:
+                # A prediction that is known already is a little too small.
+                wanted = min(max(wanted, _next_round(fitting)), _GROWTH * fitting)
+            elif not fitting < wanted < too_many:
+                wanted = _round((fitting + too_many) // 2)
+        return wanted if wanted and wanted not in self._programs and wanted > fitting else None
+
+    def _prediction(self, fitting: int, too_many: int | None) -> int:
+        """Returns the samples with which the fullest tile is full, from the two nearest known."""
+        known = sorted(self._programs)
+        near = [n for n in (fitting, too_many) if n]
+        a, b = near if len(near) == 2 else known[-2:] if too_many is None else known[:2]
+        bytes_a, bytes_b = _peak_bytes(self._programs[a]), _peak_bytes(self._programs[b])
+        limit = self._programs[a].memory.limit_bytes
+        if bytes_b <= bytes_a:
+            return _GROWTH * b
+        return a + (limit - bytes_a) * (b - a) // (bytes_b - bytes_a)
+
+
+def _peak_bytes(program: DeviceProgram) -> int:
+    return int(program.memory.peak_tile_bytes.max(initial=0))
+
+
+def _next_round(samples: int) -> int:
+    """Returns the next round number."""
+    return _round(samples + (1 << max(0, samples.bit_length() - _KEPT_BITS)))
+
+
+def _round(samples: int) -> int:
+    """Returns the largest round number that is at most this one."""
+    if samples <= 0:
+        return 0
+    return samples >> (shift := max(0, samples.bit_length() - _KEPT_BITS)) << shift

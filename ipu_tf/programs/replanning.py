@@ -1,0 +1,132 @@
+"""Plans a program again with a change, and shares between the changes what they leave alone.
+
+The changes share the simplified step. Steps of other batch sizes are traced once: any further size
+follows from that trace and the step itself (`ipu_tf.compiler.extrapolation`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ipu_tf.compiler.compile import compile_simplified
+from ipu_tf.compiler.compiler_options import CompilerOptions
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.errors import IPUOutOfMemoryError
+from ipu_tf.compiler.extrapolation import NotLinear, extrapolated
+from ipu_tf.compiler.passes.simplify import simplify
+from ipu_tf.compiler.pipeline.deployment import Deployment
+from ipu_tf.compiler.planner.plan import PlanDoesNotFit
+from ipu_tf.compiler.traced_step import TracedStep
+from ipu_tf.programs.source import Source
+
+_TRACE = 4
+"""Compilations that take as long as a trace, about: of ResNet-50, 3.3 s for 0.9 s."""
+
+
+class TooMuchWork(Exception):
+    """Planning another change would exceed the limit of the work."""
+
+
+class Replanning:
+    """Plans the program of a source again.
+
+    Args:
+        source: The input of its compilation.
+        most_instructions: Instructions to compile at most, over all changes; None for no limit.
+
+    Attributes:
+        source: The input of its compilation.
+        notes: What could not be planned, and why.
+    """
+
+    def __init__(self, source: Source, most_instructions: int | None) -> None:
+        self.source = source
+        self.notes: list[str] = []
+        self._left = most_instructions
+        self._size = sum(len(c.instructions) for c in source.step.module.computations.values())
+        self._simplified: TracedStep | None = None
+        self._other_batch: TracedStep | None = None
+
+    def compiled(
+        self, *, options: CompilerOptions | None = None, deployment: Deployment | None = None
+    ) -> DeviceProgram | None:
+        """Returns the program with other options or another deployment; None if it has no plan.
+
+        The plans of tile ops stay, unless other options ask the planner for others.
+
+        Raises:
+            TooMuchWork: The limit is reached.
+        """
+        self.spend(1)
+        step = self._step()
+        wanted = options or step.options
+        same = ("target", "matmul", "conv")
+        replans = any(getattr(wanted, name) != getattr(step.options, name) for name in same)
+        changed = dataclasses.replace(step, options=wanted, plans={} if replans else step.plans)
+        return _compiled(changed, deployment or self.source.deployment)
+
+    def with_samples(self, samples: int) -> DeviceProgram | None:
+        """Returns the program with micro-batches of other samples; None if it cannot be traced.
+
+        Raises:
+            TooMuchWork: The limit is reached.
+        """
+        step = self._of_samples(samples)
+        if step is None:
+            return None
+        self.spend(1)
+        return _compiled(step, self.source.deployment)
+
+    def spend(self, compilations: int) -> None:
+        """Counts the work of some compilations of the whole step.
+
+        Raises:
+            TooMuchWork: The limit is reached.
+        """
+        if self._left is None:
+            return
+        if self._left < compilations * self._size:
+            raise TooMuchWork
+        self._left -= compilations * self._size
+
+    def _step(self) -> TracedStep:
+        if self._simplified is None:
+            self._simplified = _simplified(self.source.step)
+        return self._simplified
+
+    def _of_samples(self, samples: int) -> TracedStep | None:
+        """Returns the simplified step of some samples: traced the first time, then derived."""
+        if self._other_batch is not None:
+            try:
+                return extrapolated(self._step(), self._other_batch, samples)
+            except (NotLinear, PlanDoesNotFit):
+                pass  # Traced, as the first one.
+        if self.source.at_batch_size is None:
+            return None
+        self.spend(_TRACE)
+        try:
+            traced = self.source.at_batch_size(samples)
+        except Exception as error:  # Of the user's model, too, which may allow one size alone.
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            self.notes.append(f"batches of {samples} samples were not planned: {reason}")
+            return None
+        if traced is None:
+            return None
+        step = _simplified(traced)
+        self._other_batch = self._other_batch or step
+        return step
+
+
+def _simplified(step: TracedStep) -> TracedStep:
+    options = dataclasses.replace(step.options, out_of_memory="report")
+    return dataclasses.replace(step, module=simplify(step.module), options=options)
+
+
+def _compiled(step: TracedStep, deployment: Deployment | None) -> DeviceProgram | None:
+    """Returns the program of a simplified step; None if an operation alone fits no tile."""
+    try:
+        return compile_simplified(
+            step.module, step.options, step.plans, step.samples_per_run, deployment
+        )
+    except (IPUOutOfMemoryError, PlanDoesNotFit):
+        return None
