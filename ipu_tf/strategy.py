@@ -6,15 +6,17 @@ Users get it from `ipu_tf.ipu_strategy`, where `ipu_tf.keras` extends its scopes
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import keras
 import tensorflow as tf
 
-from ipu_tf import config, spans
+from ipu_tf import config, replica_context, spans, utils
 from ipu_tf.adaptation import adapting_on_host
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.config import DeviceConfiguration
@@ -34,6 +36,7 @@ from ipu_tf.programs.insights import are_found
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
 from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
+from ipu_tf.runtime.replicas import replicated_call
 from ipu_tf.runtime.traced_programs import TracedPrograms
 from ipu_tf.runtime.tracer import Tracer
 
@@ -105,6 +108,20 @@ class IPUStrategyV1(tf.distribute.Strategy):
     def supports_loss_scaling(self) -> bool:
         """Always False: loss scaling is not divided by a number of replicas."""
         return False
+
+    @property
+    def num_replicas(self) -> int:
+        """Number of replicas of a program, one for each IPU of the device.
+
+        While a program is traced, its own number: its shards or stages share the IPUs of a replica.
+        `num_replicas_in_sync` is always 1.
+        """
+        trace = replica_context.current()
+        return self._device_ipus if trace is None else trace.count
+
+    @property
+    def _device_ipus(self) -> int:
+        return utils.get_num_of_ipus_in_device(self.extended.worker_devices[0])
 
     @property
     def enable_keras_extensions(self) -> bool:
@@ -249,6 +266,21 @@ class IPUStrategyV1(tf.distribute.Strategy):
         The created ops are compiled for the machine, too.
         """
         boundary.check_arguments(args, kwargs)
+        program = functools.partial(self._trace_program, fn)
+        if _is_keras_step(python_function(fn)):
+            return program(args, kwargs)
+        return replicated_call.call(
+            program,
+            args,
+            kwargs,
+            name=function_name(python_function(fn)),
+            device_ipus=self._device_ipus,
+        )
+
+    def _trace_program(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Calls `fn` in the graph that is being built, as the program of one replica."""
         configuration = config.device_configuration()
         inner = python_function(fn)
         self._say_what_is_not_converted(inner)
@@ -340,6 +372,12 @@ def _program_name(fn: Any, owner: Any) -> str:
     name = function_name(fn)
     owner_name = getattr(owner, "name", None)
     return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
+
+
+def _is_keras_step(fn: Any) -> bool:
+    """Returns whether a function is a step of a model: Keras' loop has replicas of its own."""
+    owner = getattr(fn, "__self__", None)
+    return isinstance(owner, keras.Model) and getattr(fn, "__name__", "") in _KERAS_STEPS
 
 
 def _steps_per_execution(fn: Any, owner: Any) -> int:

@@ -22,7 +22,7 @@ FLOORS = (
     ("infeed_iterator",),
     ("runtime", "utils", "profile", "calibration"),
     ("ops", "programs"),
-    ("scopes", "_version_check", "compiler"),
+    ("scopes", "_version_check", "compiler", "replica_context"),
     ("config",),
     ("machine", "default_graph", "gradient_accumulation", "deprecation", "spans"),
     ("codec", "internals", "page_tables"),

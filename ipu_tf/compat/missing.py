@@ -61,7 +61,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.loops": _LOOPS,
         "ipu.ops.all_to_all_op": _REPLICAS,
         "ipu.ops.application_compile_op": _SERVING,
-        "ipu.ops.cross_replica_ops": _REPLICAS,
         "ipu.ops.custom_ops": _VERTICES,
         "ipu.ops.embedding_ops": "Tables of embeddings are kept on the device; use "
         "tf.Variable and embedding_lookup",
@@ -73,7 +72,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ops.pipelining_ops.PipelineStageOptions.get_proto": _DESCRIPTORS,
         "ipu.ops.pipelining_ops": "Pipeline a Keras model: ipu_tf.keras.PipelineStage",
         "ipu.ops.reduce_scatter_op": _REPLICAS,
-        "ipu.ops.replication_ops": _REPLICAS,
         "ipu.ops.within_replica_ops": _SHARDS,
         "ipu.optimizers": _OPTIMIZERS,
         "ipu.scopes": _SHARDS,

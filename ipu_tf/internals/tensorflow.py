@@ -24,6 +24,17 @@ from tensorflow.python.eager.polymorphic_function.atomic_function import (
     from_func_graph as atomic_function_from_func_graph,
 )
 
+# A changed copy of a function is made from its proto.
+from tensorflow.python.eager.polymorphic_function.atomic_function import (
+    from_function_def as atomic_function_from_function_def,
+)
+
+# A program that runs on several replicas is a function of the graph around it, traced at once; the
+# public tf.function would trace it twice where it makes variables.
+from tensorflow.python.framework.func_graph import (
+    func_graph_from_py_func as func_graph_from_py_func,
+)
+
 # Stock gradients of ops whose tile twins have the same attributes are reused.
 from tensorflow.python.framework.ops import gradient_registry as gradient_registry
 
@@ -113,7 +124,7 @@ from tensorflow.python.autograph.core import ag_ctx
 # The modules whose functions `patches` replaces.
 from tensorflow.python.eager import context as eager_context_module
 from tensorflow.python.eager.polymorphic_function import function_context as function_context
-from tensorflow.python.ops import cond_v2
+from tensorflow.python.ops import cond_v2, control_flow_util
 
 CondGradientGraph = cond_v2._CondGradFuncGraph
 """The class of graphs that hold the gradient of a branch; only its name says so."""
@@ -308,3 +319,31 @@ def dataset_drops_remainder(dataset: Any) -> Any:
     Relies on the `_drop_remainder` of the classes of batched datasets.
     """
     return getattr(dataset, "_drop_remainder", None)
+
+
+def atomic_function_from_def(definition: Any, function_type: Any, children: Sequence[Any]) -> Any:
+    """Returns a function of TensorFlow's library from its proto, which is registered.
+
+    Changed copies of a function are made of its proto. Relies on
+    `atomic_function.from_function_def` and on `AtomicFunction.children`, which a graph that calls
+    the function needs, too.
+
+    Args:
+        definition: A FunctionDef of a new name.
+        function_type: The types of its arguments and results.
+        children: The functions that it calls.
+    """
+    function = atomic_function_from_function_def(definition, function_type)
+    function._children = [
+        grandchild for child in children for grandchild in (child, *child.children)
+    ]
+    return function
+
+
+def in_jitted_function(graph: Any) -> bool:
+    """Returns whether a graph is, or lies in, that of a function with `jit_compile=True`.
+
+    Only the context in which it is built says so. Relies on
+    `control_flow_util.GraphOrParentsInXlaContext`.
+    """
+    return bool(control_flow_util.GraphOrParentsInXlaContext(graph))

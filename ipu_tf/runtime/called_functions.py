@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf import replica_context
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime import retracing
 from ipu_tf.runtime.call_ops import CALLS, LOOPS, functions_of
@@ -24,8 +25,9 @@ def prepare(
 ) -> dict[str, Any]:
     """Returns the attributes to create a call with, so that its functions run as tile ops."""
     prepared = dict(attrs)
-    if op_type in LOOPS and tracer.draws_random_bits:
-        # Overlapping iterations would draw from their streams in no fixed order.
+    if op_type in LOOPS and (tracer.draws_random_bits or replica_context.num_replicas() > 1):
+        # Overlapping iterations would draw from their streams, and meet other replicas, in no fixed
+        # order.
         prepared["parallel_iterations"] = AttrValue(i=1)
     arguments = inputs[CALLS[op_type] :]
     for key, value in attrs.items():

@@ -160,6 +160,14 @@ def host_name(index: int) -> str:
     return f"host_{index}"
 
 
+def is_variable(tensor: tf.Tensor) -> bool:
+    """Returns whether a tensor is the handle of a variable, not of an iterator or a table."""
+    if tensor.dtype != tf.resource:
+        return False
+    data = get_resource_handle_data(tensor)
+    return data is not None and data.is_set and bool(data.shape_and_type)
+
+
 def _needed(created: Mapping[str, tf.Operation], results: Sequence[tf.Tensor]) -> set[str]:
     """Returns the names of the ops that the results or side effects need."""
     waiting = [tensor.op for tensor in results]
@@ -175,9 +183,7 @@ def _needed(created: Mapping[str, tf.Operation], results: Sequence[tf.Tensor]) -
 
 def _kind(tensor: tf.Tensor, source: Any) -> str:
     if tensor.dtype == tf.resource:
-        data = get_resource_handle_data(tensor)
-        is_variable = data is not None and data.is_set and bool(data.shape_and_type)
-        return "variable" if is_variable and source is not None else "host"
+        return "variable" if source is not None and is_variable(tensor) else "host"
     if tensor.dtype in _HOST_DTYPES:
         return "host"
     is_small = source is not None and source.shape.num_elements() <= SMALL_CAPTURE_ELEMENTS

@@ -63,6 +63,7 @@ GIVEN = {
         "loss": "mse",
     },
     "pipelining.md": pipelining_page,
+    "replicas.md": dict,
     "report.md": lambda: {
         "keras": keras,
         "ipu_tf": ipu_tf,

@@ -1,0 +1,1 @@
+"""Runs a program on several replicas."""

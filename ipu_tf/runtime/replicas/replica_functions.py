@@ -1,0 +1,80 @@
+"""Copies a function for a replica, with all functions that it calls.
+
+The copies differ in what a program draws at random: each replica has streams of its own. A copy has
+kernels of its own, too, so the state of its generators is its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from ipu_tf.internals.tensorflow import (
+    FuncGraph,
+    FunctionDef,
+    atomic_function_from_def,
+    atomic_function_from_func_graph,
+    eager_context,
+)
+from ipu_tf.runtime.call_ops import functions_of
+
+STREAM_STRIDE = 1 << 48
+"""Streams of stochastic rounding of a replica lie this far behind those of the one before."""
+
+_serial = itertools.count()
+
+
+def function_copies(graph: FuncGraph, name: str, count: int) -> list[Any]:
+    """Returns a function for each replica, of the ops of a finished graph.
+
+    Args:
+        graph: The graph.
+        name: Name of the functions.
+        count: Number of replicas.
+    """
+    name = f"{name}_replica_{next(_serial)}"
+    first = atomic_function_from_func_graph(name, graph, {"_noinline": True})
+    find = eager_context().get_function_def
+    return [first, *(_copy(first, find, replica) for replica in range(1, count))]
+
+
+def _copy(function: Any, find: Callable[[str], Any], replica: int) -> Any:
+    """Returns a copy of a function for a replica."""
+    copies: dict[str, Any] = {}
+
+    def copied(name: str) -> Any:
+        if name not in copies:
+            copies[name] = None  # A function that calls itself is not copied again.
+            definition = FunctionDef()
+            definition.CopyFrom(find(name))
+            definition.signature.name = f"{name}_of_{replica}"
+            children = [copied(callee) for callee in _change(definition, replica)]
+            copies[name] = atomic_function_from_def(
+                definition, function.function_type, [child for child in children if child]
+            )
+        return copies[name]
+
+    return copied(function.name.decode())
+
+
+def _change(definition: Any, replica: int) -> list[str]:
+    """Gives the nodes of a function the streams of a replica; returns the functions it calls."""
+    called: dict[str, None] = {}
+    for node in definition.node_def:
+        if "seed2" in node.attr and (node.attr["seed"].i or node.attr["seed2"].i):
+            node.attr["seed2"].i = _seed(node.attr["seed"].i, node.attr["seed2"].i, replica)
+        if node.op.startswith("Ipu") and "stream" in node.attr:
+            node.attr["stream"].i += replica * STREAM_STRIDE
+        for value in node.attr.values():
+            for callee in functions_of(value):
+                called[callee.name] = None
+                callee.name = f"{callee.name}_of_{replica}"
+    return list(called)
+
+
+def _seed(seed: int, seed2: int, replica: int) -> int:
+    """Returns the second seed of an op on a replica, from 1 to 2**63 - 1."""
+    digest = hashlib.sha256(f"{seed} {seed2} {replica}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1 or 1

@@ -1,0 +1,146 @@
+"""Calls a program on all replicas at once, in the graph that is being built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf import replica_context
+from ipu_tf.internals.tensorflow import (
+    FuncGraph,
+    add_function,
+    create_op,
+    func_graph_from_py_func,
+    in_jitted_function,
+)
+from ipu_tf.ops import library
+from ipu_tf.replica_context import ReplicatedTrace
+from ipu_tf.runtime.replicas.replica_functions import function_copies
+from ipu_tf.runtime.replicas.replica_variables import ReplicaVariables
+
+AttrValue = tf.compat.v1.AttrValue
+
+
+def call(
+    program: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    name: str,
+    device_ipus: int,
+) -> Any:
+    """Returns the results of a program that runs on every replica; those of replica 0.
+
+    The program is traced once. Each replica runs a copy of it at the same time, with its own
+    variables, and they meet in collectives. A replica that fails ends all others. A single replica
+    runs in the graph itself.
+
+    Args:
+        program: Traces the program; takes its positional and its keyword arguments.
+        args: Its positional arguments; every replica gets the same.
+        kwargs: Its keyword arguments.
+        name: Name of the program.
+        device_ipus: IPUs of the device. A replica takes one, or as many as its shards need.
+
+    Raises:
+        NotImplementedError: The graph is that of a function with `jit_compile=True`.
+        ValueError: A replica needs more IPUs than there are.
+    """
+    trace = ReplicatedTrace(device_ipus)
+    while True:
+        try:
+            if trace.count > 1:
+                return _on_replicas(trace, program, args, kwargs, name)
+            with replica_context.tracing(trace):
+                return program(args, kwargs)
+        except replica_context.MoreIpusNeeded as more:
+            if more.ipus > device_ipus:
+                raise ValueError(
+                    f"A replica of '{name}' takes {more.ipus} IPUs, and the device has "
+                    f"{device_ipus}. Set `auto_select_ipus` of the configuration to {more.ipus} "
+                    "or a multiple of it, or use fewer shards or stages."
+                ) from None
+            trace = ReplicatedTrace(device_ipus, more.ipus)
+
+
+def _on_replicas(
+    trace: ReplicatedTrace,
+    program: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+) -> Any:
+    outer = tf.compat.v1.get_default_graph()
+    if in_jitted_function(outer):
+        raise NotImplementedError(
+            f"'{name}' runs on {trace.count} replicas, and is called in a function with "
+            "`jit_compile=True`, which XLA compiles as a whole. Remove `jit_compile` from the "
+            "function around `strategy.run`, or configure one IPU."
+        )
+    leaves = tf.nest.flatten((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
+    graph = _traced(trace, program, leaves, (args, kwargs), tensors, name)
+    replicas = library.load().ipu_replicas(count=trace.count)
+    variables = ReplicaVariables(graph, trace.count)
+    calls = []
+    for replica, function in enumerate(function_copies(graph, name, trace.count)):
+        add_function(outer, function)
+        captured = variables.inputs(graph.external_captures, replica)
+        calls.append(_call(outer, function, graph, [replicas[replica], *tensors, *captured]))
+        with tf.control_dependencies([calls[-1]]):
+            library.load().ipu_replica_end(replica=replicas[replica])
+    with tf.control_dependencies(calls):
+        variables.keep()
+        results = iter([tf.identity(tensor) for tensor in calls[0].outputs])
+    return tf.nest.map_structure(
+        lambda leaf: None if leaf is None else next(results),
+        graph.structured_outputs,
+        expand_composites=True,
+    )
+
+
+def _traced(
+    trace: ReplicatedTrace,
+    program: Callable[..., Any],
+    leaves: list[Any],
+    structure: Any,
+    tensors: list[tf.Tensor],
+    name: str,
+) -> FuncGraph:
+    """Returns the graph of a program, whose inputs are the replica and its tensors."""
+
+    def trace_program(replica: tf.Tensor, *tensors: tf.Tensor) -> Any:
+        trace.replica = replica
+        trace.index = library.load().ipu_replica_index(replica=replica)
+        own = iter(tensors)
+        inner = [next(own) if isinstance(leaf, tf.Tensor) else leaf for leaf in leaves]
+        args, kwargs = tf.nest.pack_sequence_as(structure, inner)
+        with replica_context.tracing(trace):
+            return program(args, kwargs)
+
+    specs = [tf.TensorSpec((), tf.resource), *tensors]
+    return func_graph_from_py_func(name, trace_program, tuple(specs), {})
+
+
+def _call(outer: Any, function: Any, graph: FuncGraph, inputs: list[tf.Tensor]) -> tf.Operation:
+    """Returns a call of a replica's function."""
+    call = AttrValue()
+    call.func.name = function.name.decode()
+    types = {"Tin": AttrValue(), "Tout": AttrValue()}
+    types["Tin"].list.type.extend(tensor.dtype.as_datatype_enum for tensor in inputs)
+    types["Tout"].list.type.extend(tensor.dtype.as_datatype_enum for tensor in graph.outputs)
+    for attribute in types.values():
+        attribute.list.SetInParent()
+    op = create_op(
+        outer,
+        "StatefulPartitionedCall",
+        inputs,
+        dtypes=[tensor.dtype for tensor in graph.outputs],
+        name=graph.name,
+        attrs={"f": call, **types},
+    )
+    for output, inner in zip(op.outputs, graph.outputs, strict=True):
+        output.set_shape(inner.shape)
+    return op
