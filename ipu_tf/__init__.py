@@ -65,6 +65,7 @@ _MODULES = frozenset(
         "keras",
         "machine",
         "ops",
+        "pipelining",
         "profile",
         "programs",
         "runtime",

@@ -318,7 +318,10 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if not is_recording():
             outputs = fusion.fuse(graph, outputs)
         if device_programs.is_reported():
-            self._programs.add(subject, key, program)
+            for part in tracer.parts:
+                self._programs.add(subject, (part.name, *key), part)
+            if not tracer.parts or _does_anything(program):
+                self._programs.add(subject, key, program)
         return outputs
 
     def _say_what_is_not_converted(self, fn: Any) -> None:
@@ -365,6 +368,14 @@ def _errors_as_they_are(program: Program, configuration: DeviceConfiguration) ->
             raise
         own.ag_pass_through = True  # type: ignore[attr-defined] # AutoGraph looks for it.
         raise own from None
+
+
+def _does_anything(program: Program) -> bool:
+    """Returns whether a program has work of its own, beside that of its parts and their inputs."""
+    device = program.device
+    return device is None or any(
+        step.opcode != "infeed" for stage in device.stages for step in stage.program.steps
+    )
 
 
 def _program_name(fn: Any, owner: Any) -> str:

@@ -19,7 +19,7 @@ FLOORS = (
     ("serving",),
     ("strategy",),
     ("adaptation",),
-    ("infeed_iterator",),
+    ("infeed_iterator", "pipelining"),
     ("runtime", "utils", "profile", "calibration"),
     ("ops", "programs"),
     ("scopes", "_version_check", "compiler", "replica_context"),

@@ -70,7 +70,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ops.normalization_ops": "Use the layer: ipu_tf.keras.layers",
         "ipu.ops.op_util": _DESCRIPTORS,
         "ipu.ops.pipelining_ops.PipelineStageOptions.get_proto": _DESCRIPTORS,
-        "ipu.ops.pipelining_ops": "Pipeline a Keras model: ipu_tf.keras.PipelineStage",
         "ipu.ops.reduce_scatter_op": _REPLICAS,
         "ipu.ops.within_replica_ops": _SHARDS,
         "ipu.optimizers": _OPTIMIZERS,

@@ -157,6 +157,7 @@ _HOMES = (
     ("keras.ipu", "ipu_tf.keras"),
     ("ipu_tensorflow_addons.keras", "ipu_tf.keras"),
     ("ipu.ops", "ipu_tf.ops"),
+    ("ipu.ops.pipelining_ops", "ipu_tf.pipelining"),
     ("ipu", "ipu_tf"),
     ("ipu", "ipu_tf.ops"),
     ("popdist", "ipu_tf.compat.popdist"),

@@ -347,3 +347,21 @@ def in_jitted_function(graph: Any) -> bool:
     `control_flow_util.GraphOrParentsInXlaContext`.
     """
     return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
+
+
+def trace(
+    function: Callable[..., Any], args: tuple[Any, ...], *, name: str = "function"
+) -> ConcreteFunction:
+    """Returns a function traced in the graph that is being built, for arguments of these specs.
+
+    Variables that it creates are those of the code around it, and of the collections of a graph of
+    TensorFlow 1, whereas a `tf.function` would own them. Relies on
+    `tracing_compilation.trace_function`, as `tf.function` does.
+
+    Args:
+        function: A Python function; it is not converted by AutoGraph.
+        args: Structures of `tf.TensorSpec`.
+        name: Name of the traced function.
+    """
+    options = tracing_compilation.TracingOptions(function, name, autograph=False)
+    return tracing_compilation.trace_function(args, {}, options)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf.compiler.device_program import Schedule
+from ipu_tf.compiler.pipeline.schedule import schedule_depth
 
 
 class PipelineSchedule(enum.Enum):
@@ -38,6 +39,41 @@ _NAMES = {schedule: name for name, schedule in SCHEDULES.items()}
 def schedule_name(schedule: PipelineSchedule) -> Schedule:
     """Returns the compiler's name of a schedule."""
     return _NAMES[schedule]
+
+
+def check_depth(
+    schedule: PipelineSchedule,
+    ipus: Sequence[int],
+    count: int,
+    *,
+    training: bool,
+    argument: str,
+    subject: str,
+) -> None:
+    """Checks that the micro-batches of an execution fill a pipeline.
+
+    Args:
+        schedule: The order of its stages.
+        ipus: IPU of each stage.
+        count: The micro-batches.
+        training: Whether weights are updated.
+        argument: Name of the argument that sets the number.
+        subject: The pipeline, as the object of "the stages of".
+
+    Raises:
+        tf.errors.FailedPreconditionError: They do not.
+    """
+    depth = schedule_depth(schedule_name(schedule), ipus, training=training)
+    if count % depth == 0 and count >= depth:
+        return
+    raise tf.errors.FailedPreconditionError(
+        None,
+        None,
+        f"The number of iterations of the pipeline must be a multiple of {depth} (so at least "
+        f"{depth}): the {schedule.name} schedule {'trains' if training else 'runs'} the "
+        f"{len(ipus)} stages of {subject} on so many micro-batches at a time. Change "
+        f"`{argument}`, or use another `pipeline_schedule`. Received: {argument}={count}.",
+    )
 
 
 class RecomputationMode(enum.Enum):

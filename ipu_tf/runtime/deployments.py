@@ -10,6 +10,9 @@ from typing import Any
 
 from ipu_tf.compiler.pipeline.deployment import Deployment
 
+COMPILED_APART = "_ipu_compiled_apart"
+"""Attribute of calls whose function has a device program of its own."""
+
 _GIVEN: ContextVar[Deployment | None] = ContextVar("ipu_tf.pipelines", default=None)
 
 

@@ -50,6 +50,7 @@ class TracedFunction:
         arguments: The arguments of the function, a structure.
         outputs: The results of the function, a structure.
         owner: The object whose method the function is, or None.
+        variables: The roles of its variables; None finds them from the owner.
         deployment: Its stages, and how they run; None runs the function whole on one IPU.
     """
 
@@ -59,6 +60,7 @@ class TracedFunction:
     arguments: Any
     outputs: Any
     owner: Any = None
+    variables: VariableRoles | None = None
     deployment: Deployment | None = None
 
 
@@ -116,6 +118,11 @@ def accumulating_in(accumulators: Sequence[tf.Variable]) -> Iterator[None]:
 def is_reported() -> bool:
     """Returns whether the current trace is a device program, not a part or copy of one."""
     return _CAPTURED.get() is None and not _ON_HOST.get()
+
+
+def is_compiled() -> bool:
+    """Returns whether the current trace is compiled for the machine, alone or as a part."""
+    return not _ON_HOST.get()
 
 
 def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
@@ -234,6 +241,8 @@ def own_error(
 
 def _variables(trace: TracedFunction) -> VariableRoles:
     """Returns the variables of a traced function by their roles."""
+    if trace.variables is not None:
+        return trace.variables
     model = trace.owner
     if not isinstance(model, keras.Model):
         return VariableRoles(weights=trace.tracer.trainable_variables)

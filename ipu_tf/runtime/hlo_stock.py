@@ -19,6 +19,7 @@ from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import compositions, hlo_stand_ins, index_checks, loop_bounds
 from ipu_tf.runtime.call_ops import CALLS, CONDITIONALS, LOOPS, functions_of
+from ipu_tf.runtime.deployments import COMPILED_APART
 from ipu_tf.runtime.function_nodes import dtypes_of, outputs_of
 from ipu_tf.runtime.loop_bounds import Stack, TracedLoop
 
@@ -170,7 +171,7 @@ class _Body:
         """Adds the nodes that replace a node."""
         inputs = [name for name in node.input if not name.startswith("^")]
         host_inputs = frozenset(index for index, name in enumerate(inputs) if name in self.host)
-        if node.op in _DROPPED:
+        if node.op in _DROPPED or COMPILED_APART in node.attr:
             return
         if node.op == index_checks.CHECK:
             self._unjoined[f"{node.name}:checked:0"] = node.input[0]

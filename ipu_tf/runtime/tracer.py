@@ -65,6 +65,7 @@ class Tracer:
     Attributes:
         layers: Path of the Keras layer of each name scope.
         optimizer_scopes: The scopes in which Keras optimizers update weights.
+        parts: Programs of their own that the program calls, such as pipelines.
     """
 
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
@@ -77,6 +78,7 @@ class Tracer:
         self._operations: list[tuple[TileOp, tf.Operation]] = []
         self.layers: dict[str, str] = {}
         self.optimizer_scopes: set[str] = set()
+        self.parts: list[Program] = []
         self._trainable: list[weakref.ref[tf.Variable]] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
@@ -166,6 +168,16 @@ class Tracer:
             for tile_op, op in self._operations
             if op.graph is not graph or op.name in needed
         ]
+
+    def take_over(self, part: Tracer) -> None:
+        """Makes the functions of another tracer's program known: this program calls them.
+
+        Args:
+            part: The tracer of a program that is compiled apart from this one.
+        """
+        self._graphs.update(part._graphs)
+        self._trainable += part._trainable
+        self.parts += [part.program, *part.parts]
 
     def next_stream(self) -> int:
         """Returns the number of the next stream of random bits."""

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import keras
-import tensorflow as tf
 
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
 from ipu_tf.internals.keras import KerasFunctional, layers_within
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, overrides_call
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.stages import Stages, check_complete, check_no_gaps, check_order
-from ipu_tf.ops.pipelining_ops import PipelineSchedule, schedule_name
+from ipu_tf.ops.pipelining_ops import PipelineSchedule, check_depth, schedule_name
 
 logger = logging.getLogger(__name__)
 
@@ -90,18 +89,14 @@ class Pipeline:
         return schedule_depth(schedule, self.ipus, training=training)
 
     def _check_depth(self, count: int, name: str, *, training: bool) -> None:
-        depth = self._depth(training=training)
-        if count % depth:
-            schedule = self.options.pipeline_schedule.name
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                f"The number of iterations of the pipeline must be a multiple of {depth} (so at "
-                f"least {depth}): the {schedule} schedule "
-                f"{'trains' if training else 'runs'} the {self.stages} stages of model "
-                f"'{self.model}' on so many micro-batches at a time. Change `{name}`, or use "
-                f"another `pipeline_schedule`. Received: {name}={count}.",
-            )
+        check_depth(
+            self.options.pipeline_schedule,
+            self.ipus,
+            count,
+            training=training,
+            argument=name,
+            subject=f"model '{self.model}'",
+        )
 
 
 def pipeline_of(graph: LayerGraph, stages: Stages, options: PipeliningOptions) -> Pipeline:

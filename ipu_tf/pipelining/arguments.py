@@ -1,0 +1,324 @@
+"""The arguments of `pipeline`, as a checked value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.ops.pipelining_ops import (
+    PipelineSchedule,
+    PipelineStageOptions,
+    RecomputationMode,
+    check_depth,
+)
+
+DtypeOption: TypeAlias = Any | Callable[[Any], Any]
+"""A type, its name, a function from a tensor or variable to one of these, or None."""
+
+_FLAGS = (
+    "offload_weight_update_variables",
+    "offload_activations",
+    "offload_gradient_accumulation_buffers",
+    "replicated_weight_sharding",
+    "offload_weights",
+)
+_SUBJECT = "the pipeline"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineArguments:
+    """The arguments of `pipeline` in their final form; its docstring has their meaning.
+
+    Attributes:
+        count: Micro-batches of a weight update: an int, or a scalar tensor that the program knows.
+        serialization: Micro-batches that each stage runs before the next stage begins.
+    """
+
+    stages: tuple[Callable[..., Any], ...]
+    count: int | tf.Tensor
+    gradient_accumulation_dtype: DtypeOption
+    accumulates_captured: bool
+    repeat_count: int
+    serialization: int
+    optimizer_function: Callable[..., Any] | None
+    ipus: tuple[int, ...]
+    schedule: PipelineSchedule
+    recomputation_mode: RecomputationMode
+    offload_weight_update_variables: bool | None
+    replicated_optimizer_state_sharding: bool
+    offload_activations: bool | None
+    offload_gradient_accumulation_buffers: bool | None
+    replicated_weight_sharding: bool | None
+    offload_weights: bool | None
+    outfeed_loss: bool
+    accumulate_outfeed: bool
+    accumulate_outfeed_dtype: DtypeOption
+    outfeed_mask: tuple[bool, ...] | None
+    reduction_method: Method
+
+    @property
+    def training(self) -> bool:
+        """Whether weights are updated."""
+        return self.optimizer_function is not None
+
+    @property
+    def micro_batches(self) -> int | tf.Tensor:
+        """Micro-batches of an execution of the pipeline."""
+        return self.count * self.serialization
+
+    @property
+    def static_count(self) -> int | None:
+        """The number of micro-batches of an update before serialization, None if data decides."""
+        if isinstance(self.count, int):
+            return self.count
+        value = tf.get_static_value(self.count)
+        return None if value is None else int(value)
+
+    def check_depth(self) -> None:
+        """Checks that the micro-batches fill the schedule, where their number is known.
+
+        Raises:
+            tf.errors.FailedPreconditionError: They do not.
+        """
+        count = self.static_count
+        if count is not None:
+            check_depth(
+                self.schedule,
+                self.ipus,
+                count,
+                training=self.training,
+                argument="gradient_accumulation_count",
+                subject=_SUBJECT,
+            )
+
+
+def checked(
+    *,
+    computational_stages: Any,
+    gradient_accumulation_count: Any,
+    repeat_count: Any,
+    batch_serialization_iterations: Any,
+    optimizer_function: Any,
+    device_mapping: Any,
+    pipeline_schedule: Any,
+    recomputation_mode: Any,
+    stage_options: dict[str, Any],
+    weight_update_options: Any,
+    flags: dict[str, Any],
+    sharding: Any,
+    continuous_weight_updates: Any,
+    outfeed_loss: bool,
+    outfeed_mask: Any,
+    reduction_method: Any,
+    **others: Any,
+) -> PipelineArguments:
+    """Returns the checked arguments; those of the feeds are checked elsewhere.
+
+    Raises:
+        NotImplementedError: The machine has no such pipeline.
+        TypeError: An argument is of another type.
+        ValueError: An argument is out of its range.
+    """
+    count = _count(gradient_accumulation_count)
+    if continuous_weight_updates:
+        raise NotImplementedError(
+            "Continuous weight updates are not supported: weights are updated once for all "
+            "micro-batches of a pipeline. Received: continuous_weight_updates=True."
+        )
+    serialization = _positive("batch_serialization_iterations", batch_serialization_iterations)
+    stages = _stages(computational_stages)
+    method = Method.parse(reduction_method)
+    schedule = _schedule(pipeline_schedule, serialization)
+    ipus = _ipus(device_mapping, len(stages), serialization)
+    _check_serialization(serialization, schedule, ipus, method)
+    training = optimizer_function is not None
+    if training and schedule is PipelineSchedule.Interleaved and len(set(ipus)) < len(ipus):
+        raise NotImplementedError(
+            "The Interleaved schedule trains one stage on an IPU. Use PipelineSchedule.Grouped or "
+            f"Sequential. Received: device_mapping={list(ipus)}."
+        )
+    for name, options in stage_options.items():
+        _check_stage_options(name, options, len(stages))
+    if weight_update_options is not None:
+        _check_options_type("weight_update_poplar_options", weight_update_options)
+    _check_flags({**flags, "replicated_optimizer_state_sharding": sharding})
+    if sharding and flags["offload_weight_update_variables"] is False:
+        raise ValueError(
+            "With `replicated_optimizer_state_sharding=True` the optimizer state must be "
+            "offloaded: set `offload_weight_update_variables=True`. Received: "
+            "offload_weight_update_variables=False."
+        )
+    if sharding:  # Left open, it follows.
+        flags = {**flags, "offload_weight_update_variables": True}
+    return PipelineArguments(
+        stages=stages,
+        count=count,
+        repeat_count=_positive("repeat_count", repeat_count),
+        serialization=serialization,
+        optimizer_function=optimizer_function,
+        ipus=ipus,
+        schedule=schedule,
+        recomputation_mode=_recomputation(recomputation_mode),
+        replicated_optimizer_state_sharding=bool(sharding),
+        outfeed_loss=bool(outfeed_loss),
+        outfeed_mask=_mask(outfeed_mask, outfeed_loss, training=training),
+        reduction_method=method,
+        **flags,
+        **others,
+    )
+
+
+def _count(count: Any) -> int | tf.Tensor:
+    name = "gradient_accumulation_count"
+    if count is None:
+        raise ValueError(f"{name} must be specified: the micro-batches of a weight update.")
+    if isinstance(count, tf.Tensor):
+        if not count.dtype.is_integer or count.shape.rank != 0:
+            raise TypeError(f"{name} must be an integer or a scalar tensor. Received: {count!r}.")
+        return tf.cast(count, tf.int32)
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(f"{name} must be an integer. Received: {count!r}.")
+    if count < 0:
+        raise ValueError(f"{name} must be >= 0. Received: {count}.")
+    if count > np.iinfo(np.int32).max:
+        raise ValueError(f"{name} must be < max int32. Received: {count}.")
+    return int(count)
+
+
+def _positive(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
+    return int(value)
+
+
+def _stages(stages: Any) -> tuple[Callable[..., Any], ...]:
+    if not isinstance(stages, list | tuple):
+        raise TypeError(
+            f"`computational_stages` must be a list or a tuple of functions. Received: {stages!r}."
+        )
+    if len(stages) < 2:
+        raise ValueError(
+            f"Pipeline requires at least two computational stages. Received: {len(stages)}."
+        )
+    for number, stage in enumerate(stages):
+        if not callable(stage):
+            raise TypeError(
+                f"Stage {number} of `computational_stages` must be a function of the previous "
+                f"stage's results. Received: {stage!r}."
+            )
+    return tuple(stages)
+
+
+def _schedule(schedule: Any, serialization: int) -> PipelineSchedule:
+    if schedule is None:
+        return PipelineSchedule.Sequential if serialization > 1 else PipelineSchedule.Grouped
+    if not isinstance(schedule, PipelineSchedule):
+        raise TypeError(f"`pipeline_schedule` must be a PipelineSchedule. Received: {schedule!r}.")
+    return schedule
+
+
+def _recomputation(mode: Any) -> RecomputationMode:
+    if mode is None:
+        return RecomputationMode.Auto
+    if not isinstance(mode, RecomputationMode):
+        raise TypeError(f"`recomputation_mode` must be a RecomputationMode. Received: {mode!r}.")
+    return mode
+
+
+def _ipus(mapping: Any, stages: int, serialization: int) -> tuple[int, ...]:
+    """Returns the IPU of each stage; serialized stages share one."""
+    if mapping is None:
+        return (0,) * stages if serialization > 1 else tuple(range(stages))
+    if not isinstance(mapping, list | tuple):
+        raise TypeError(f"`device_mapping` must be a list or a tuple. Received: {mapping!r}.")
+    if len(mapping) != stages:
+        raise ValueError(
+            f"Each stage must be mapped to an IPU: there are {stages} stages. "
+            f"Received: device_mapping={list(mapping)}."
+        )
+    if any(isinstance(ipu, bool) or not isinstance(ipu, int | np.integer) for ipu in mapping):
+        raise TypeError(
+            "`device_mapping` must hold the number of the IPU of each stage. Stages that are lists "
+            f"of functions for several IPUs are not simulated. Received: {list(mapping)}."
+        )
+    if min(mapping) < 0:
+        raise ValueError(
+            "`device_mapping` must hold numbers of IPUs from 0 on. A stage over all IPUs is not "
+            f"simulated. Received: {list(mapping)}."
+        )
+    return tuple(int(ipu) for ipu in mapping)
+
+
+def _check_serialization(
+    serialization: int, schedule: PipelineSchedule, ipus: Sequence[int], method: Method
+) -> None:
+    if serialization == 1:
+        return
+    if method is not Method.SUM:
+        raise ValueError(
+            "batch_serialization_iterations != 1 is only supported when reduction_method is "
+            f"GradientAccumulationReductionMethod.SUM. Received: reduction_method={method}."
+        )
+    if schedule is not PipelineSchedule.Sequential:
+        raise NotImplementedError(
+            "Batch serialization is only supported with the `Sequential` schedule. "
+            f"Received: pipeline_schedule={schedule}."
+        )
+    if len(set(ipus)) > 1:
+        raise NotImplementedError(
+            "When using batch serialization, all the pipeline stages need to be mapped to a single "
+            f"IPU. Received: device_mapping={list(ipus)}."
+        )
+
+
+def _check_stage_options(name: str, options: Any, stages: int) -> None:
+    if options is None:
+        return
+    if not isinstance(options, list | tuple):
+        raise TypeError(f"`{name}` must be a list of PipelineStageOptions. Received: {options!r}.")
+    if len(options) != stages:
+        raise ValueError(
+            f"`{name}` must have an entry for each of the {stages} stages. "
+            f"Received: {len(options)} entries."
+        )
+    for option in options:
+        _check_options_type(name, option)
+
+
+def _check_options_type(name: str, options: Any) -> None:
+    if not isinstance(options, PipelineStageOptions):
+        raise TypeError(
+            f"`{name}` must be of type PipelineStageOptions. Received: {options!r} of type "
+            f"{type(options).__name__}."
+        )
+
+
+def _check_flags(flags: dict[str, Any]) -> None:
+    for name, value in flags.items():
+        if value is not None and not isinstance(value, bool):
+            raise TypeError(f"`{name}` must be True, False or None. Received: {value!r}.")
+
+
+def _mask(mask: Any, outfeed_loss: Any, *, training: bool) -> tuple[bool, ...] | None:
+    for name, value in (("outfeed_mask", mask), ("outfeed_loss", outfeed_loss)):
+        if value and not training:
+            raise ValueError(
+                f"An optimizer_function must be provided when {name} is set. "
+                f"Received: {name}={value!r}, optimizer_function=None."
+            )
+    if mask and outfeed_loss:
+        raise ValueError(
+            "Only one of `outfeed_loss` and `outfeed_mask` can be set. "
+            f"Received: outfeed_loss={outfeed_loss!r}, outfeed_mask={mask!r}."
+        )
+    return tuple(bool(masked) for masked in mask) if mask else None
+
+
+def flags_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options that move data off the tiles, from all arguments by their names."""
+    return {name: arguments[name] for name in _FLAGS}

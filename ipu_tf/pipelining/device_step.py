@@ -1,0 +1,127 @@
+"""Compiles the step of a pipeline for the machine: a micro-batch, and the weight update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf import replica_context
+from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
+from ipu_tf.internals.tensorflow import FuncGraph, trace
+from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name
+from ipu_tf.pipelining import accumulation
+from ipu_tf.pipelining.arguments import PipelineArguments
+from ipu_tf.pipelining.micro_batch import MicroBatch
+from ipu_tf.programs.op_names import scope_of
+from ipu_tf.runtime import device_programs
+from ipu_tf.runtime.hlo_parameters import VariableRoles
+from ipu_tf.runtime.tracer import Tracer
+
+
+def compile_step(tracer: Tracer, arguments: PipelineArguments, micro_batch: MicroBatch) -> None:
+    """Compiles the step of a pipeline; its device program is that of the tracer's program.
+
+    Args:
+        tracer: The active tracer, which has traced the micro-batch.
+        arguments: Those of the pipeline.
+        micro_batch: Its traced functions.
+
+    Raises:
+        IPUOutOfMemoryError: A stage does not fit on its IPU.
+        UncompilableProgram: A stage cannot be compiled at all.
+        UnsupportedOpcodeError: An operation has no cost on the machine.
+        ValueError: Stages on different IPUs share a variable.
+    """
+    if not device_programs.is_compiled():
+        return
+    step = trace(_step(arguments, micro_batch), (micro_batch.specs,), name="step")
+    scopes = micro_batch.traced.scopes
+    _note_scopes(tracer, micro_batch.function.graph, scopes)
+    tracer.program.device = device_programs.compile_trace(
+        device_programs.TracedFunction(
+            tracer=tracer,
+            graph=step.graph,
+            operations=step.graph.get_operations(),
+            arguments=((list(step.graph.inputs[: len(micro_batch.specs)]),), {}),
+            outputs=step.structured_outputs and step.graph.outputs,
+            variables=_roles(tracer, micro_batch),
+            deployment=_deployment(tracer, arguments, scopes),
+        )
+    )
+
+
+def _step(arguments: PipelineArguments, micro_batch: MicroBatch) -> Any:
+    """Returns the function of a micro-batch with the update after it."""
+
+    def step(tensors: list[tf.Tensor]) -> Any:
+        results = micro_batch.run(tensors)
+        gradients = micro_batch.traced.gradients
+        if gradients is not None:
+            count = arguments.static_count or 1
+            method = arguments.reduction_method
+            with tf.name_scope("gradients/"):
+                sums = [
+                    accumulation.scaled(tf.cast(value, spec.dtype), method, count)
+                    for value, spec in zip(results.gradients, gradients.sum_specs, strict=True)
+                ]
+            captured = tf.nest.map_structure(
+                lambda value, spec: tf.cast(value, spec.dtype),
+                results.captured,
+                gradients.captured_specs,
+            )
+            micro_batch.update(sums, captured, results.read_by_update)
+        return [] if results.fed is None else tf.nest.flatten(results.fed)
+
+    return step
+
+
+def _note_scopes(tracer: Tracer, graph: FuncGraph, stages: tuple[str, ...]) -> None:
+    """Notes the name scopes within stages as layers, beside those of Keras layers."""
+    for op in graph.get_operations():
+        scope = scope_of(op.name)
+        if any(f"{scope}/".startswith(f"{stage}/") for stage in stages):
+            tracer.layers.setdefault(scope, scope)
+
+
+def _deployment(
+    tracer: Tracer, arguments: PipelineArguments, stages: tuple[str, ...]
+) -> Deployment:
+    shares_weights = bool(arguments.replicated_weight_sharding)
+    return Deployment(
+        stage_of_layers=_stage_of_layers(tracer.layers, stages),
+        ipu_of_stages=arguments.ipus,
+        schedule=schedule_name(arguments.schedule),
+        micro_batches=(arguments.static_count or 1) * arguments.serialization,
+        recompute=arguments.recomputation_mode is not RecomputationMode.Auto
+        or tracer.configuration.allow_recompute,
+        replicas=replica_context.num_replicas(),
+        offload=Offload(
+            optimizer_state=bool(arguments.offload_weight_update_variables),
+            shard_optimizer_state=arguments.replicated_optimizer_state_sharding,
+            accumulators=bool(arguments.offload_gradient_accumulation_buffers),
+            activations=bool(arguments.offload_activations),
+            shard_weights=shares_weights,
+            weights=shares_weights and bool(arguments.offload_weights),
+        ),
+    )
+
+
+def _stage_of_layers(layers: Mapping[str, str], stages: tuple[str, ...]) -> dict[str, int]:
+    """Returns the stage of each layer by its path; a layer of several stages is in the first."""
+    found = {stage: number for number, stage in enumerate(stages)}
+    for number, stage in enumerate(stages):
+        for scope, path in layers.items():
+            if f"{scope}/".startswith(f"{stage}/"):
+                found.setdefault(path, number)
+    return found
+
+
+def _roles(tracer: Tracer, micro_batch: MicroBatch) -> VariableRoles:
+    gradients = micro_batch.traced.gradients
+    if gradients is None:
+        return VariableRoles(weights=tracer.trainable_variables)
+    optimizer = gradients.output.opt
+    state = optimizer.variables if gradients.output.is_of_keras else optimizer.variables()
+    return VariableRoles(weights=gradients.variables, optimizer_state=state)

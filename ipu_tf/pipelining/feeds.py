@@ -1,0 +1,48 @@
+"""The queues of a pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ipu_tf.pipelining.arguments import PipelineArguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feeds:
+    """The queues of a pipeline.
+
+    Attributes:
+        infeed: Gives an element for every micro-batch; None for none.
+        outfeed: Takes results; None for none.
+    """
+
+    infeed: Any
+    outfeed: Any
+
+    @classmethod
+    def checked(cls, infeed: Any, outfeed: Any, arguments: PipelineArguments) -> Feeds:
+        """Returns the queues.
+
+        Raises:
+            TypeError: One is of another type.
+            ValueError: An outfeed is missing, or in a mode that keeps no sums.
+        """
+        for option in ("accumulate_outfeed", "outfeed_loss"):
+            if getattr(arguments, option) and outfeed is None:
+                raise ValueError(f"An outfeed_queue must be provided when {option} is True.")
+        return cls(infeed=infeed, outfeed=outfeed)
+
+    @property
+    def element_spec(self) -> Any:
+        """Shapes and types of an element of the infeed, None without one."""
+        return None if self.infeed is None else self.infeed.element_spec
+
+    def dequeue(self) -> Any:
+        """Returns the next element of the infeed, [] without one."""
+        return [] if self.infeed is None else self.infeed.dequeue()
+
+    def enqueue(self, results: Any) -> None:
+        """Gives results to the outfeed, if there are any."""
+        if results is not None:
+            self.outfeed.enqueue(results)

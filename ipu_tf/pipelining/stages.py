@@ -1,0 +1,175 @@
+"""Runs the stage functions of a pipeline on one micro-batch, in the graph that is being built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf import replica_context
+from ipu_tf.internals.tensorflow import FuncGraph, get_resource_handle_data
+from ipu_tf.pipelining.arguments import PipelineArguments
+
+_HANDLES = frozenset({tf.resource, tf.variant})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageResults:
+    """The results of the last stage.
+
+    Attributes:
+        tensors: They, one by one.
+        packed: They, in the structure that an outfeed takes: a tensor and a dict remain one.
+        scopes: Name scope of each stage.
+    """
+
+    tensors: list[Any]
+    packed: Any
+    scopes: tuple[str, ...]
+
+
+def run_stages(
+    arguments: PipelineArguments, inputs: Sequence[tf.Tensor], element: Sequence[Any], name: str
+) -> StageResults:
+    """Returns the results of the last stage; each stage takes those of the stage before it.
+
+    Args:
+        arguments: Those of the pipeline.
+        inputs: The first arguments of the first stage.
+        element: An element of the infeed for the first stage; empty without an infeed.
+        name: Name of the pipeline.
+
+    Raises:
+        ValueError: A stage reads a tensor that it did not get, or a variable of another IPU, or
+            returns operations before tensors.
+    """
+    values, by_name = _first_arguments(inputs, element)
+    graph = tf.compat.v1.get_default_graph()
+    scopes = []
+    users: dict[int, int] = {}
+    packed: Any = None
+    for number, stage in enumerate(arguments.stages):
+        first = len(graph.get_operations())
+        with tf.name_scope(f"{name}_stage_{number}") as scope:
+            results = stage(*values, **by_name)
+            packed = _as_tensors(results, number)
+        created = graph.get_operations()[first:]
+        _check_sources(created, (values, by_name), number)
+        _check_variables(created, number, arguments.ipus, users)
+        scopes.append(scope.rstrip("/"))
+        values, by_name = _as_list(packed), {}
+    return StageResults(tensors=values, packed=packed, scopes=tuple(scopes))
+
+
+def check_captures(graph: FuncGraph) -> None:
+    """Checks that a traced micro-batch reads nothing from outside but variables and its arguments.
+
+    It also knows the replica that runs it.
+
+    Raises:
+        ValueError: It reads a tensor.
+    """
+    trace = replica_context.current()
+    replica = None if trace is None else trace.index
+    for outer, inner in graph.captures:
+        if inner.dtype not in _HANDLES and outer is not replica:
+            raise ValueError(_captured(outer))
+
+
+def _captured(tensor: Any) -> str:
+    name = getattr(tensor, "name", None) if not hasattr(tensor, "numpy") else None
+    label = f"'{name}'" if name else f"of shape {tensor.shape} and type {tensor.dtype.name}"
+    return (
+        f"Trying to capture the tensor {label} which is not a resource. Pass it to the pipeline "
+        "among its `inputs` or through its `infeed_queue`, and from stage to stage as a result."
+    )
+
+
+def _first_arguments(
+    inputs: Sequence[tf.Tensor], elements: Sequence[Any]
+) -> tuple[list[Any], Mapping[str, Any]]:
+    """Returns the arguments of the first stage: a dict of the infeed is given by name."""
+    values, by_name = list(inputs), {}
+    for element in elements:
+        if isinstance(element, Mapping) and all(isinstance(key, str) for key in element):
+            by_name = dict(element)
+        else:
+            values += element if isinstance(element, list | tuple) else [element]
+    return values, by_name
+
+
+def _as_tensors(results: Any, number: int) -> Any:
+    """Returns the results of a stage as tensors, without operations.
+
+    Raises:
+        ValueError: An operation comes before a tensor.
+    """
+    if results is None or isinstance(results, tf.Operation):
+        return []
+    if not isinstance(results, list | tuple):
+        return tf.nest.map_structure(tf.convert_to_tensor, results)
+    tensors = [value for value in results if not isinstance(value, tf.Operation)]
+    if any(isinstance(value, tf.Operation) for value in results[: len(tensors)]):
+        raise ValueError(
+            f"Stage {number} returns an operation before a tensor: tensors come first. "
+            f"Received: {results!r}."
+        )
+    return [tf.nest.map_structure(tf.convert_to_tensor, tensor) for tensor in tensors]
+
+
+def _as_list(packed: Any) -> list[Any]:
+    return packed if isinstance(packed, list) else [packed]
+
+
+def _check_sources(operations: Sequence[tf.Operation], given: Any, number: int) -> None:
+    """Checks that the ops of a stage read its arguments, each other, and variables alone.
+
+    Raises:
+        ValueError: One reads a tensor of another stage.
+    """
+    known = {id(tensor) for tensor in tf.nest.flatten(given)}
+    own = {op.name for op in operations}
+    # `check_captures` checks those from outside of the micro-batch.
+    graph = tf.compat.v1.get_default_graph()
+    known |= {id(inner) for _, inner in graph.captures}
+    for op in operations:
+        for tensor in op.inputs:
+            if id(tensor) in known or tensor.op.name in own or tensor.dtype in _HANDLES:
+                continue
+            raise ValueError(f"Stage {number}, op '{op.name}': {_captured(tensor)}")
+
+
+def _check_variables(
+    operations: Sequence[tf.Operation], number: int, ipus: Sequence[int], users: dict[int, int]
+) -> None:
+    """Checks that the variables of a stage are on no other IPU.
+
+    Args:
+        operations: The ops of the stage.
+        number: Its number.
+        ipus: IPU of each stage.
+        users: The first stage that uses each variable, by the id of its handle; it is extended.
+
+    Raises:
+        ValueError: One is on another IPU.
+    """
+    for handle in {id(t): t for op in operations for t in op.inputs}.values():
+        if not _is_number_variable(handle):
+            continue
+        first = users.setdefault(id(handle), number)
+        if ipus[first] != ipus[number]:
+            raise ValueError(
+                f"The variable '{handle.op.name}' is used by stages {first} and {number}, which "
+                "are on different IPUs. Use it in one stage, or map both stages to one IPU with "
+                f"`device_mapping`. Received: device_mapping={list(ipus)}."
+            )
+
+
+def _is_number_variable(tensor: tf.Tensor) -> bool:
+    """Returns whether a tensor is the handle of a variable of floating point numbers."""
+    data = get_resource_handle_data(tensor) if tensor.dtype == tf.resource else None
+    if data is None or not data.is_set:
+        return False
+    return any(tf.as_dtype(part.dtype).is_floating for part in data.shape_and_type)

@@ -1,0 +1,260 @@
+"""A pipeline trains and predicts as its micro-batches do one after the other."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.ops.cross_replica_ops import cross_replica_sum
+from ipu_tf.ops.pipelining_ops import PipelineSchedule
+from ipu_tf.pipelining import OptimizerFunctionOutput, pipeline
+from ipu_tf.replica_context import replica_index
+
+V1 = tf.compat.v1.train
+
+
+def configure(ipus):
+    config = IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+@pytest.fixture(autouse=True)
+def two_ipus():
+    configure(2)
+
+
+class SumOverReplicas(V1.GradientDescentOptimizer):
+    """Descends the sum of the replicas' gradients."""
+
+    def apply_gradients(self, grads_and_vars, *args, **kwargs):
+        summed = [(cross_replica_sum(gradient), variable) for gradient, variable in grads_and_vars]
+        return super().apply_gradients(summed, *args, **kwargs)
+
+
+class Model:
+    """Two stages with a weight each, and what the sequential program makes of them."""
+
+    def __init__(self):
+        rng = np.random.default_rng(1)
+        self.first_batch = lambda: 0
+        self.strategy = IPUStrategy()
+        self.start = [rng.normal(size=shape).astype("float32") for shape in ((4, 16), (16, 3))]
+        self.batches = rng.normal(size=(8, 5, 4)).astype("float32")
+        with self.strategy.scope():
+            self.weights = [tf.Variable(value) for value in self.start]
+            # The pipeline has no data but its inputs: a counter picks the batch.
+            self.step = tf.Variable(0, trainable=False)
+
+    def first(self, batches):
+        index = self.step.assign_add(1) - 1
+        return tf.nn.relu(tf.matmul(batches[self.first_batch() + index], self.weights[0]))
+
+    def second(self, x):
+        return tf.reduce_mean(tf.square(tf.matmul(x, self.weights[1])))
+
+    def run(self, optimizer_function, count=4, **options):
+        @tf.function
+        def train(batches):
+            pipeline(
+                [self.first, self.second],
+                count,
+                inputs=[batches],
+                outfeed_queue=self.sink,
+                optimizer_function=optimizer_function,
+                **options,
+            )
+
+        self.fed = []
+        self.strategy.run(train, args=(tf.constant(self.batches),))
+        return [weight.numpy() for weight in self.weights]
+
+    @property
+    def sink(self):
+        fed = self.fed
+
+        class Sink:
+            """Keeps what a pipeline enqueues."""
+
+            def enqueue(self, tensors):
+                flat = tf.nest.flatten(tensors)
+                tf.py_function(lambda *values: fed.append([v.numpy() for v in values]), flat, [])
+
+        return Sink()
+
+    def sequential(self, optimizer, updates, count=4, reduce=sum):
+        """Trains one micro-batch after the other; returns the weights and the losses."""
+        with self.strategy.scope():
+            weights = [tf.Variable(value) for value in self.start]
+
+        @tf.function
+        def micro_batch(batch):
+            with tf.GradientTape() as tape:
+                x = tf.nn.relu(tf.matmul(batch, weights[0]))
+                loss = tf.reduce_mean(tf.square(tf.matmul(x, weights[1])))
+            return loss, tape.gradient(loss, weights)
+
+        @tf.function
+        def update(gradients):
+            optimizer.apply_gradients(list(zip(gradients, weights, strict=True)))
+
+        batches, losses = iter(self.batches), []
+        for _ in range(updates):
+            gradients = []
+            for _ in range(count):
+                loss, found = self.strategy.run(micro_batch, args=(tf.constant(next(batches)),))
+                losses.append(loss.numpy())
+                gradients.append([gradient.numpy() for gradient in found])
+            reduced = [tf.constant(reduce(values)) for values in zip(*gradients, strict=True)]
+            self.strategy.run(update, args=(reduced,))
+        return [weight.numpy() for weight in weights], losses
+
+
+@pytest.fixture
+def model():
+    return Model()
+
+
+def assert_same(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def mean(values):
+    return sum(value * np.float32(1 / len(values)) for value in values)
+
+
+def running_mean(values):
+    kept = np.float32(0)
+    for count, value in enumerate(np.float32(values)):
+        share = np.float32(1) / np.float32(count + 1)
+        kept = kept * (np.float32(count) * share) + value * share
+    return kept
+
+
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize(
+    ("method", "reduce"),
+    [
+        ("sum", sum),
+        (Method.MEAN, mean),
+        ("running_mean", running_mean),
+    ],
+)
+def test_trains_as_the_sequential_program(model, method, reduce):
+    optimizer = V1.MomentumOptimizer(0.1, 0.9)
+    found = model.run(
+        lambda loss: OptimizerFunctionOutput(optimizer, loss),
+        repeat_count=2,
+        reduction_method=method,
+        outfeed_loss=True,
+    )
+    expected, losses = model.sequential(V1.MomentumOptimizer(0.1, 0.9), 2, reduce=reduce)
+    assert_same(found, expected)
+    assert_same(model.fed, [[loss] for loss in losses])
+
+
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize("by", ["variables", "tape"])
+def test_trains_with_a_keras_optimizer(model, by):
+    with model.strategy.scope():
+        optimizer = keras.optimizers.Adam(0.1)
+
+    def optimize(loss):
+        if by == "variables":
+            return OptimizerFunctionOutput(optimizer, loss, variables=model.weights)
+        with tf.GradientTape() as tape:
+            for weight in model.weights:
+                tape.watch(weight)
+        return OptimizerFunctionOutput(optimizer, loss, tape=tape)
+
+    found = model.run(optimize, repeat_count=2)
+    with model.strategy.scope():
+        expected, _ = model.sequential(keras.optimizers.Adam(0.1), 2)
+    assert_same(found, expected)
+
+
+def test_the_optimizer_reads_results_of_the_last_stage(model):
+    """Scripts pass the learning rate from stage to stage."""
+    second = model.second
+    model.second = lambda x: (tf.constant(0.1), second(x))
+    found = model.run(
+        lambda rate, loss: OptimizerFunctionOutput(V1.GradientDescentOptimizer(rate), loss),
+        outfeed_mask=[True, False],
+    )
+    expected, losses = model.sequential(V1.GradientDescentOptimizer(0.1), 1)
+    assert_same(found, expected)
+    assert_same(model.fed, [[loss] for loss in losses])
+
+
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize("loss_only", [True, False])
+def test_accumulates_for_the_outfeed(model, loss_only):
+    optimizer = V1.GradientDescentOptimizer(0.1)
+    model.run(
+        lambda loss: OptimizerFunctionOutput(optimizer, loss),
+        repeat_count=2,
+        accumulate_outfeed=True,
+        outfeed_loss=loss_only,
+    )
+    _, losses = model.sequential(V1.GradientDescentOptimizer(0.1), 2)
+    assert_same(model.fed, [[sum(losses[:4])], [sum(losses[4:])]])
+
+
+def test_serialized_batches_are_as_many_micro_batches(model):
+    optimizer = V1.GradientDescentOptimizer(0.1)
+    found = model.run(
+        lambda loss: OptimizerFunctionOutput(optimizer, loss),
+        count=2,
+        batch_serialization_iterations=4,
+    )
+    expected, _ = model.sequential(V1.GradientDescentOptimizer(0.1), 1, count=8)
+    assert_same(found, expected)
+
+
+def test_predicts_with_forward_passes_alone(model):
+    model.run(None, pipeline_schedule=PipelineSchedule.Interleaved, repeat_count=2)
+    (program,) = model.strategy.report().programs
+    _, losses = model.sequential(V1.GradientDescentOptimizer(0.0), 2)
+    assert_same(model.fed, [[loss] for loss in losses])
+    assert [stage.backward_cycles for stage in program.device.stages] == [0, 0]
+
+
+@pytest.mark.fast_cells(2)
+@pytest.mark.parametrize("schedule", list(PipelineSchedule))
+def test_compiles_its_stages_for_their_ipus(model, schedule):
+    optimizer = V1.MomentumOptimizer(0.1, 0.9)
+    model.run(
+        lambda loss: OptimizerFunctionOutput(optimizer, loss),
+        pipeline_schedule=schedule,
+        offload_weight_update_variables=True,
+        name="two_stages",
+    )
+    (program,) = model.strategy.report().programs
+    device = program.device
+    assert program.name == "train.two_stages"
+    assert (device.schedule, device.micro_batches) == (schedule.name.lower(), 4)
+    assert [stage.ipu for stage in device.stages] == [0, 1]
+    for stage in device.stages:
+        layers = {step.layer for step in stage.program.steps if step.phase == "forward"}
+        assert f"two_stages_stage_{stage.index}" in layers
+        assert f"two_stages_stage_{1 - stage.index}" not in layers
+        assert stage.backward_cycles > 0
+        assert stage.streaming_bytes  # The momentum.
+    assert {op.op_type for op in program.tile_ops} == {"MatMul"}
+
+
+def test_replicas_sum_gradients_as_the_optimizer_says(model):
+    configure(4)
+    optimizer = SumOverReplicas(0.1)
+    model.first_batch = lambda: replica_index() * 4
+    found = model.run(lambda loss: OptimizerFunctionOutput(optimizer, loss))
+    (program,) = model.strategy.report().programs
+    assert (program.device.replicas, program.device.replica_ipus) == (2, 2)
+    assert program.device.all_reduce_cycles > 0
+    configure(1)
+    expected, _ = model.sequential(V1.GradientDescentOptimizer(0.1), 1, count=8)
+    for one, other in zip(found, expected, strict=True):  # The replicas' sums are added up.
+        np.testing.assert_allclose(one, other, rtol=1e-5)
