@@ -28,6 +28,7 @@ from ipu_tf.internals.tensorflow import (
     is_recording,
     strategy_of,
 )
+from ipu_tf.ops.program_variables import variables_of
 from ipu_tf.profile import watching
 from ipu_tf.profile.host_timeline import timeline_of
 from ipu_tf.profile.progress import showing_progress_on_terminal
@@ -300,7 +301,11 @@ class IPUStrategyV1(tf.distribute.Strategy):
             self._keeping_what_does_not_fit(subject, key, program),
             _errors_as_they_are(program, configuration),
         ):
-            with spans.span("trace", "trace", program=program.name), hooks.tracing(tracer):
+            with (
+                spans.span("trace", "trace", program=program.name),
+                variables_of(subject),
+                hooks.tracing(tracer),
+            ):
                 outputs = super().run(fn, args=args, kwargs=kwargs)
             tracer.finish(outputs)
             boundary.check_results(outputs)

@@ -41,6 +41,17 @@ _REPLICAS = (
 )
 _SERVING = "Executables for the IPU are not written. Save the model with model.save"
 _DATASETS = "Datasets and variables are not written in the vendor's format. Use tf.data's save"
+_TILE_LIBRARY = (
+    "It would need the library of `library_path`, which is linked against the vendor's Poplar, and "
+    "the codelets of `gp_path`, which are machine code of the real chip. Neither runs here. Write "
+    "the operation with TensorFlow's ops, which are lowered to tiles, and its gradient with "
+    "tf.custom_gradient"
+)
+_HOST_LIBRARY = (
+    "It would need the library of `library_path`, whose functions are built against the vendor's "
+    "headers. Call the host's code with tf.py_function or tf.numpy_function, and give it a "
+    "gradient with tf.custom_gradient"
+)
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {
@@ -61,17 +72,13 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.loops": _LOOPS,
         "ipu.ops.all_to_all_op": _REPLICAS,
         "ipu.ops.application_compile_op": _SERVING,
-        "ipu.ops.custom_ops": _VERTICES,
-        "ipu.ops.embedding_ops": "Tables of embeddings are kept on the device; use "
-        "tf.Variable and embedding_lookup",
+        "ipu.ops.custom_ops.codelet_expression_op": _VERTICES,
+        "ipu.ops.custom_ops.cpu_user_operation": _HOST_LIBRARY,
+        "ipu.ops.custom_ops.precompiled_user_op": _TILE_LIBRARY,
         "ipu.ops.f8_ops": _FLOAT8,
-        "ipu.ops.internal_ops": _NOT_SIMULATED,
-        "ipu.ops.nn_ops": "Use the loss of that name in tf.nn",
-        "ipu.ops.normalization_ops": "Use the layer: ipu_tf.keras.layers",
         "ipu.ops.op_util": _DESCRIPTORS,
         "ipu.ops.pipelining_ops.PipelineStageOptions.get_proto": _DESCRIPTORS,
         "ipu.ops.reduce_scatter_op": _REPLICAS,
-        "ipu.ops.within_replica_ops": _SHARDS,
         "ipu.optimizers": _OPTIMIZERS,
         "ipu.scopes": _SHARDS,
         "ipu.serving.export_pipeline": _SERVING,
@@ -82,9 +89,9 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu_tensorflow_addons.keras.layers.f8_convert": _FLOAT8,
         "ipu_tensorflow_addons.v1.layers": "Use the layers of ipu_tensorflow_addons.keras.layers",
         "keras.ipu.extensions": _KERAS_INTERNAL,
+        "keras.ipu.optimizers": "Use keras.ipu.optimizers.ALSOptimizer around a Keras optimizer",
         "keras.ipu.optimizers.gradient_accumulation_optimizer.GradientAccumulationOptimizer."
         "bool_to_three_state": _DESCRIPTORS,
-        "keras.ipu.optimizers": "Use keras.ipu.optimizers.ALSOptimizer around a Keras optimizer",
     }
 )
 """Why names do not exist, by the name or by what it begins with, and the way out."""

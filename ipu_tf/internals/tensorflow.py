@@ -6,7 +6,8 @@ that begins with an underscore; a test over the syntax tree keeps it so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -117,6 +118,11 @@ from tensorflow.python.ops.handle_data_util import (
 # Classes that vectorised loops register and return; see `register_pfor_converter`.
 from tensorflow.python.ops.parallel_for.pfor import _pfor_converter_registry
 from tensorflow.python.ops.parallel_for.pfor import wrap as pfor_wrap
+
+# The graphs of the bodies of loops.
+from tensorflow.python.ops.control_flow_v2_func_graphs import (
+    WhileBodyFuncGraph as WhileBodyFuncGraph,
+)
 
 # Which loop, branch or function of its own a function is converted in; see `converted`.
 from tensorflow.python.autograph.core import ag_ctx
@@ -240,6 +246,19 @@ def loop_of_body(body: FuncGraph) -> tf.Operation | None:
     return getattr(body, "_while", None)
 
 
+def loop_counter_of(graph: Any) -> tf.Tensor | None:
+    """Returns the number of the iteration in the innermost loop whose body a graph is part of.
+
+    No public name gives it. Relies on `while_v2`, whose bodies take it as their first input, and
+    on the class of their graphs.
+    """
+    while isinstance(graph, FuncGraph):
+        if isinstance(graph, WhileBodyFuncGraph):
+            return graph.inputs[0]
+        graph = graph.outer_graph
+    return None
+
+
 def variable_spec(handle: tf.Tensor) -> tf.TensorSpec:
     """Returns shape and type of a variable that may have no value, from its eager handle.
 
@@ -284,6 +303,17 @@ def register_pfor_converter(op_type: str, convert: Callable[[Any], tf.Tensor]) -
         return pfor_wrap(convert(pfor_input), True)
 
     _pfor_converter_registry.setdefault(op_type, converter)
+
+
+@contextlib.contextmanager
+def eagerly_outside_of_functions() -> Iterator[None]:
+    """Runs the code inside eagerly, as if no tf.function were being traced.
+
+    The public `tf.init_scope` keeps the rule that a tf.function creates variables in its first
+    trace alone, which it attaches to the default graph. Relies on `context.eager_mode`.
+    """
+    with tf.init_scope(), tf.Graph().as_default(), eager_context_module.eager_mode():
+        yield
 
 
 def elements_of(iterator_spec: IteratorSpec) -> Any:

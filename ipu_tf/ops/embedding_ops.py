@@ -6,6 +6,21 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.ops.host_embedding import (
+    HostEmbedding,
+    HostEmbeddingOptimizerSpec,
+    HostEmbeddingSGDGAOptimizerSpec,
+    create_host_embedding,
+)
+
+__all__ = [
+    "HostEmbedding",
+    "HostEmbeddingOptimizerSpec",
+    "HostEmbeddingSGDGAOptimizerSpec",
+    "create_host_embedding",
+    "embedding_lookup",
+]
+
 
 @tf.autograph.experimental.do_not_convert
 def embedding_lookup(

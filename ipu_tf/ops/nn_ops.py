@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.ops.candidate_losses import nce_loss, sampled_softmax_loss
 from ipu_tf.ops.ctc_ops import (
     ctc_beam_search_decoder,
     ctc_beam_search_decoder_with_log_probs,
@@ -23,6 +24,8 @@ __all__ = [
     "gelu",
     "hard_sigmoid",
     "multi_conv",
+    "nce_loss",
+    "sampled_softmax_loss",
     "softmax",
     "swish",
 ]
