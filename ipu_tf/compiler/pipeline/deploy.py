@@ -20,7 +20,8 @@ from ipu_tf.compiler.pipeline.conditionals import split_conditionals
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.equal_stages import StageCompiler
 from ipu_tf.compiler.pipeline.fifo import Fifo, fifos, recomputes
-from ipu_tf.compiler.pipeline.off_chip import leaves_tiles, off_chip
+from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES, leaves_tiles, off_chip
+from ipu_tf.compiler.pipeline.shared_updates import SharedUpdate, share_update
 from ipu_tf.compiler.pipeline.split import (
     Cut,
     accumulated,
@@ -30,10 +31,14 @@ from ipu_tf.compiler.pipeline.split import (
     stage_module,
     with_accumulators,
 )
-from ipu_tf.compiler.pipeline.timeline import Wiring, timeline
+from ipu_tf.compiler.pipeline.timeline import ReplicaGroup, Wiring, timeline
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.compiler.tile_program import TileMemory, TileProgram
 from ipu_tf.machine import streaming
+from ipu_tf.machine.cost import ceil_div
+
+_SUM_BYTES = 4
+"""Bytes of a sum over a variable: float32."""
 
 _HOST_OPCODES = frozenset({"infeed", "outfeed"})
 
@@ -62,18 +67,13 @@ def deploy(
     found = _cut(module, deployment)
     waiting = fifos(found.module, found.assignment, deployment, training=training)
     stages, compiler = [], StageCompiler(options, plans)
+    sums = dict.fromkeys(deployment.ipus, 0)
     for number in range(deployment.stages):
         with spans.span(f"stage {number}", "compile", program=module.name):
-            stages.append(
-                _stage(
-                    found,
-                    number,
-                    waiting.get(number, ()),
-                    compiler,
-                    deployment,
-                    wiring,
-                )
-            )
+            fifos_of_stage = waiting.get(number, ())
+            update = _updated(found, number, fifos_of_stage, deployment)
+            sums[deployment.ipus[number]] += update.sums
+            stages.append(_stage(update, number, fifos_of_stage, compiler, deployment, wiring))
     cycles: dict[tuple[int, schedule.Pass], int] = {}
     for stage in stages:
         cycles[stage.index, "forward"] = stage.forward_cycles
@@ -98,7 +98,7 @@ def deploy(
         ipus=_ipus(stages),
         timeline=timeline(played, cycles, found.crossings, wiring),
         update_cycles=_update_cycles(stages, found.crossings, wiring),
-        all_reduce_cycles=_reduction_cycles(found, deployment, wiring),
+        all_reduce_cycles=_reduction_cycles(found, deployment, wiring, max(sums.values())),
         samples_per_run=samples_per_run,
         notes=tuple(dict.fromkeys(note for stage in stages for note in stage.program.notes)),
         streaming_limit_bytes=_streaming_limit(wiring),
@@ -136,8 +136,21 @@ def _cut(module: Module, deployment: Deployment) -> Cut:
     return found
 
 
+def _updated(
+    found: Cut, stage: int, waiting: Sequence[Fifo], deployment: Deployment
+) -> SharedUpdate:
+    """Returns the module of a stage, which updates the share of a replica if there are shares."""
+    on_tiles = [fifo for fifo in waiting if not leaves_tiles(fifo, deployment.offload)]
+    return share_update(
+        stage_module(found, stage, on_tiles),
+        deployment.offload.update_parts(deployment.replicas),
+        least_bytes=LEAST_BYTES,
+        shares_weights=deployment.offload.shard_weights,
+    )
+
+
 def _stage(
-    found: Cut,
+    update: SharedUpdate,
     stage: int,
     waiting: Sequence[Fifo],
     compiler: StageCompiler,
@@ -145,10 +158,8 @@ def _stage(
     wiring: Wiring,
 ) -> StageProgram:
     """Returns one stage, compiled for its IPU."""
-    on_tiles = [fifo for fifo in waiting if not leaves_tiles(fifo, deployment.offload)]
-    module = stage_module(found, stage, on_tiles)
     try:
-        program = compiler.program(module)
+        program = compiler.program(update.module)
     except IPUOutOfMemoryError as error:
         error.ipu = deployment.ipus[stage]
         error.args = (f"IPU {error.ipu}, stage {stage}: {error}",)
@@ -156,7 +167,15 @@ def _stage(
     forward, backward = _cycles(program, "forward"), _cycles(program, "backward")
     repeats = recomputes(deployment, stage) and backward > 0
     again = forward - _host_cycles(program) if repeats else 0
-    away = off_chip(module, program, deployment.offload, wiring, fifos=waiting, recomputes=repeats)
+    away = off_chip(
+        update.module,
+        program,
+        deployment.offload,
+        wiring,
+        fifos=waiting,
+        recomputes=repeats,
+        shared=update.variables,
+    )
     busy = step_cycles(program) + Moves(backward=again) + away.streamed + away.gathered
     overlapped = overlapped_cycles(program) + away.overlapped
     idle = waits(busy, overlapped)
@@ -236,26 +255,38 @@ def _update_cycles(
     return max(of_ipus.values()) + wiring.transfer_cycles(sent)
 
 
-def _reduction_cycles(found: Cut, deployment: Deployment, wiring: Wiring) -> int:
-    """Returns the cycles in which replicas add up the gradients that each of them needs.
+def _reduction_cycles(found: Cut, deployment: Deployment, wiring: Wiring, sums: int) -> int:
+    """Returns the cycles in which the replicas share gradients, and weights after the update.
 
-    If replicas share out the optimizer state or the weights, each gets a share of the sums. An
-    all-gather then restores a whole weight; the passes that use a shared weight gather it.
+    If the replicas of a group share out the update, each gets a share of the group's sums of
+    gradients and adds it up with the other groups. Afterwards they gather the new weights, or so
+    much of them as a replica keeps; the passes that use a shared weight gather the rest.
+
+    Args:
+        found: The step.
+        deployment: How it runs.
+        wiring: The IPUs.
+        sums: Most sums over whole variables that an IPU makes of sums over shares.
     """
     summed = _most_bytes(gradients(found.module), found, deployment)
-    offload = deployment.offload
-    if not offload.shard_optimizer_state and not offload.shard_weights:
+    parts = deployment.offload.update_parts(deployment.replicas)
+    kept = deployment.offload.weight_parts(deployment.replicas)
+    if parts == 1:
         return wiring.all_reduce_cycles(summed)
-    cycles = wiring.reduce_scatter_cycles(summed)
-    if offload.shard_weights:
-        return cycles
+    sharing = ReplicaGroup(replicas=parts)
+    others = ReplicaGroup(replicas=deployment.replicas // parts, stride=parts)
+    gathering = ReplicaGroup(replicas=parts // kept, stride=kept)
+    cycles = wiring.reduce_scatter_cycles(summed, sharing)
+    cycles += wiring.all_reduce_cycles(ceil_div(summed, parts), others)
+    cycles += wiring.all_reduce_cycles(_SUM_BYTES * sums, sharing)
     updated = [
         instruction.name
         for instruction in found.module.entry_computation
         if instruction.opcode == "parameter"
         and _is_updated_weight(found.module.parameters[instruction.attributes["parameter_number"]])
     ]
-    return cycles + wiring.all_gather_cycles(_most_bytes(updated, found, deployment))
+    weights = ceil_div(_most_bytes(updated, found, deployment), kept)
+    return cycles + wiring.all_gather_cycles(weights, gathering)
 
 
 def _is_updated_weight(parameter: Parameter) -> bool:

@@ -20,6 +20,8 @@ class Offload:
         activations: Whether values that wait between passes are in streaming memory.
         shard_weights: Whether replicas share the weights out.
         weights: Whether such shares are in streaming memory.
+        optimizer_state_replicas: Replicas that share the optimizer state out among them; 0 for all.
+        weight_replicas: Replicas that share the weights out among them; 0 for all.
     """
 
     optimizer_state: bool = False
@@ -28,6 +30,8 @@ class Offload:
     activations: bool = False
     shard_weights: bool = False
     weights: bool = False
+    optimizer_state_replicas: int = 0
+    weight_replicas: int = 0
 
     def __post_init__(self) -> None:
         for shares, needs in (
@@ -38,6 +42,15 @@ class Offload:
                 raise ValueError(
                     f"Offload.{shares} needs Offload.{needs}: set both. Received: {self!r}."
                 )
+
+    def weight_parts(self, replicas: int) -> int:
+        """Returns the shares that the weights are in between updates."""
+        return (self.weight_replicas or replicas) if self.shard_weights else 1
+
+    def update_parts(self, replicas: int) -> int:
+        """Returns the shares that a weight update is in; the optimizer state is in as many."""
+        state = self.optimizer_state_replicas or replicas
+        return max(state if self.shard_optimizer_state else 1, self.weight_parts(replicas))
 
     @property
     def streams(self) -> bool:
@@ -97,6 +110,24 @@ class Deployment:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"Deployment.{name} must be a positive int. Received: {value!r}.")
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Checks that the replicas divide into the groups that share variables out."""
+        offload = self.offload
+        for name in ("optimizer_state_replicas", "weight_replicas"):
+            group = getattr(offload, name)
+            if group and (group < 0 or self.replicas % group):
+                raise ValueError(
+                    f"Offload.{name} must divide the {self.replicas} replicas, or be 0 for all of "
+                    f"them. Received: {group!r}."
+                )
+        weights, update = offload.weight_parts(self.replicas), offload.update_parts(self.replicas)
+        if update % weights:
+            raise ValueError(
+                f"The {update} replicas that share out the optimizer state must consist of whole "
+                f"groups of the {weights} that share out the weights. Received: {offload!r}."
+            )
 
     @property
     def stages(self) -> int:

@@ -2,12 +2,12 @@
 
 Each variable is a separate transfer, while the tiles wait. With I/O tiles the next variable is
 fetched, and the last one stored, while the tiles work: only the exchange with the I/O tiles takes
-time of its own. Does not model an update on shares alone: every replica pays for the whole update.
+time of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Module
@@ -15,11 +15,11 @@ from ipu_tf.compiler.moves import NO_MOVES, Moves
 from ipu_tf.compiler.pipeline.deployment import Offload
 from ipu_tf.compiler.pipeline.fifo import Fifo
 from ipu_tf.compiler.pipeline.residence import Residence, Share, StageVariable, moved, variables
-from ipu_tf.compiler.pipeline.timeline import Wiring
+from ipu_tf.compiler.pipeline.timeline import ReplicaGroup, Wiring
 from ipu_tf.compiler.tile_program import TileProgram
 from ipu_tf.machine.cost import ceil_div
 
-_LEAST_BYTES = 128
+LEAST_BYTES = 128
 """Bytes from which tensors leave the tiles: the default of the machine's option
 `optimizations.minimum_remote_tensor_size`."""
 
@@ -69,7 +69,7 @@ class _Transfers:
 
 def leaves_tiles(fifo: Fifo, offload: Offload) -> bool:
     """Returns whether the values of a FIFO wait in streaming memory."""
-    return offload.activations and fifo.value_bytes >= _LEAST_BYTES
+    return offload.activations and fifo.value_bytes >= LEAST_BYTES
 
 
 def off_chip(
@@ -80,6 +80,7 @@ def off_chip(
     *,
     fifos: Sequence[Fifo],
     recomputes: bool,
+    shared: Collection[str] = (),
 ) -> OffChip:
     """Returns a stage without the variables that are not on its tiles, and the cost to move them.
 
@@ -90,11 +91,14 @@ def off_chip(
         wiring: The IPUs.
         fifos: The FIFOs of the stage, those that stay on the tiles included.
         recomputes: Whether the backward pass begins with the forward pass.
+        shared: Variables whose updates the module shares out. Their state has the size of a share.
     """
+    weight_group = ReplicaGroup(replicas=offload.weight_parts(wiring.replicas))
     shares: dict[str, Share] = {}
     transfers, gathered, streaming_bytes = _Transfers(wiring), NO_MOVES, 0
     for variable in variables(module, program):
-        where = _where(variable, offload, wiring.replicas)
+        is_share = variable.parameter.name in shared
+        where = _where(variable, offload, wiring.replicas, is_share=is_share)
         if where is None:
             continue
         shares[variable.parameter.name] = Share(variable=variable, place=where)
@@ -103,7 +107,7 @@ def off_chip(
             streaming_bytes += part_bytes
             transfers.add(part_bytes, _transfers(variable, recomputes))
         if where.parts > 1:
-            whole_cycles = wiring.all_gather_cycles(variable.bytes)
+            whole_cycles = wiring.all_gather_cycles(variable.bytes, weight_group)
             gathered += _gathers(variable, recomputes).times(whole_cycles)
     for fifo in fifos:
         if leaves_tiles(fifo, offload):
@@ -118,20 +122,20 @@ def off_chip(
     )
 
 
-def _where(variable: StageVariable, offload: Offload, replicas: int) -> Residence | None:
+def _where(
+    variable: StageVariable, offload: Offload, replicas: int, *, is_share: bool
+) -> Residence | None:
     """Returns the place of a variable; None if it is whole on the tiles all the time."""
     role = variable.parameter.role
-    if variable.bytes < _LEAST_BYTES:
+    if variable.bytes < LEAST_BYTES and not is_share:
         return None
+    state_parts = offload.update_parts(replicas) if offload.shard_optimizer_state else 1
     place = {
         "optimizer_state": Residence(
-            streams=offload.optimizer_state,
-            parts=replicas if offload.shard_optimizer_state else 1,
+            streams=offload.optimizer_state, parts=1 if is_share else state_parts
         ),
         "accumulator": Residence(streams=offload.accumulators),
-        "weight": Residence(
-            streams=offload.weights, parts=replicas if offload.shard_weights else 1
-        ),
+        "weight": Residence(streams=offload.weights, parts=offload.weight_parts(replicas)),
     }.get(role, Residence())
     return None if place == Residence() else place
 

@@ -21,6 +21,19 @@ PassCycles: TypeAlias = Mapping[tuple[int, Pass], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaGroup:
+    """Replicas that take part in a collective; all replicas are in such groups at once.
+
+    Attributes:
+        replicas: Number of replicas of a group.
+        stride: Replicas from one of the group to the next.
+    """
+
+    replicas: int
+    stride: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
     """The connections between the IPUs of a replica.
 
@@ -69,30 +82,38 @@ class Wiring:
         target = self.system.target
         return target.sync_cycles + io_tiles.exchange_cycles(transfer_bytes, self.io_tiles, target)
 
-    def all_reduce_cycles(self, operand_bytes: int) -> int:
+    def all_reduce_cycles(self, operand_bytes: int, group: ReplicaGroup | None = None) -> int:
         """Returns the cycles in which replicas add up the values of each of their IPUs.
 
-        The corresponding IPUs of all replicas form a ring: they hand on shares, then sums. The
-        rings of a replica's other IPUs use the same links at the same time.
+        The corresponding IPUs of the replicas form a ring: they hand on shares, then sums. The
+        rings of a replica's other IPUs, and of other groups, use the same links at the same time.
+
+        Args:
+            operand_bytes: Bytes of the values.
+            group: The replicas that add up; None for all.
         """
-        return self._collective_cycles(links.all_reduce_seconds, operand_bytes)
+        return self._collective_cycles(links.all_reduce_seconds, operand_bytes, group)
 
-    def reduce_scatter_cycles(self, operand_bytes: int) -> int:
+    def reduce_scatter_cycles(self, operand_bytes: int, group: ReplicaGroup | None = None) -> int:
         """Returns the cycles after which each replica has a share of the sums (reduce-scatter)."""
-        return self._collective_cycles(links.reduce_scatter_seconds, operand_bytes)
+        return self._collective_cycles(links.reduce_scatter_seconds, operand_bytes, group)
 
-    def all_gather_cycles(self, result_bytes: int) -> int:
+    def all_gather_cycles(self, result_bytes: int, group: ReplicaGroup | None = None) -> int:
         """Returns the cycles after which each replica has all shares (all-gather)."""
-        return self._collective_cycles(links.all_gather_seconds, result_bytes)
+        return self._collective_cycles(links.all_gather_seconds, result_bytes, group)
 
-    def _collective_cycles(self, seconds: Callable[..., float], whole_bytes: int) -> int:
-        """Returns the cycles of a collective between the corresponding IPUs of all replicas.
+    def _collective_cycles(
+        self, seconds: Callable[..., float], whole_bytes: int, group: ReplicaGroup | None
+    ) -> int:
+        """Returns the cycles of a collective between the corresponding IPUs of replicas.
 
         It starts with a sync of all IPUs, at which the slowest replica arrives.
         """
-        if self.replicas == 1 or not whole_bytes:
+        group = group or ReplicaGroup(replicas=self.replicas)
+        if group.replicas == 1 or not whole_bytes:
             return 0
-        taken = seconds(self.system, self.replicas, whole_bytes, replica_ipus=self.replica_ipus)
+        apart = self.replica_ipus * group.stride
+        taken = seconds(self.system, group.replicas, whole_bytes, replica_ipus=apart)
         everyone = self.replica_ipus * self.replicas
         return self._cycles(taken) + sync.cross_ipu_cycles(self.system, everyone)
 

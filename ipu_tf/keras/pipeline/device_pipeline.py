@@ -63,6 +63,8 @@ def offload_of(options: PipeliningOptions) -> Offload:
         activations=bool(options.offload_activations),
         shard_weights=shares_weights,
         weights=shares_weights and bool(options.offload_weights),
+        optimizer_state_replicas=options.optimizer_state_replicas,
+        weight_replicas=options.weight_replicas,
     )
 
 

@@ -75,6 +75,10 @@ class PipeliningOptions:
         offload_gradient_accumulation_buffers: Whether the accumulators lie in streaming memory.
         replicated_weight_sharding: Whether replicas share out the weights.
         offload_weights: Whether weights that replicas share out lie in streaming memory.
+        optimizer_state_replicas: Replicas of a group that shares out the optimizer state; 0 for
+            all. A group of this simulator: the machine's own framework shares over all replicas.
+        weight_replicas: The same for the weights; the replicas that share out the optimizer state
+            consist of whole groups.
         continuous_weight_updates: Not supported.
         accumulate_outfeed_dtype: Kept for scripts that set it: Keras adds up metrics in its own
             dtypes.
@@ -98,6 +102,8 @@ class PipeliningOptions:
     offload_gradient_accumulation_buffers: bool | None = None
     replicated_weight_sharding: bool | None = None
     offload_weights: bool | None = None
+    optimizer_state_replicas: int = 0
+    weight_replicas: int = 0
     continuous_weight_updates: bool = False
     accumulate_outfeed_dtype: Any = None
     name: str | None = None
@@ -210,6 +216,12 @@ def _pipeline_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError(
                 f"`{name}` must be a {kind.__name__}. Received: {checked[name]!r} of type "
                 f"{type(checked[name]).__name__}."
+            )
+    for name in ("optimizer_state_replicas", "weight_replicas"):
+        if name in checked and (type(checked[name]) is not int or checked[name] < 0):
+            raise ValueError(
+                f"`{name}` must be a number of replicas, or 0 for all of them. "
+                f"Received: {checked[name]!r}."
             )
     for name in _STAGE_OPTIONS:
         if name in checked:

@@ -214,3 +214,22 @@ class TestSchedules:
             assert busy == 12 * stage.micro_batch_cycles
         longest = max(program.stages, key=lambda stage: stage.micro_batch_cycles)
         assert program.limiting_stage is longest
+
+
+class TestGroupsOfReplicas:
+    def test_they_share_state_and_weights_among_fewer(self, strategy):
+        sharing = {
+            "offload_weight_update_variables": True,
+            "replicated_optimizer_state_sharding": True,
+        }
+        everyone = pipelined(strategy, **sharing)
+        alone = pipelined(strategy, **sharing, optimizer_state_replicas=1)
+        assert everyone.replicas == 2
+        assert alone.streaming_bytes == pytest.approx(2 * everyone.streaming_bytes, rel=0.01)
+
+    def test_other_numbers_are_errors(self, strategy):
+        with (
+            strategy.scope(),
+            pytest.raises(ValueError, match="`weight_replicas` must be a number of replicas"),
+        ):
+            wide_model(2).set_pipelining_options(8, weight_replicas=-1)
