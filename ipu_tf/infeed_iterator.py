@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ipu_tf.internals import patches
 from ipu_tf.internals.tensorflow import IteratorSpec, OwnedIterator, elements_of
-from ipu_tf.runtime import static_shapes
+from ipu_tf.runtime.static_shapes import check_static_shapes
 
 _EAGER_ERROR = (
     "An IPUOwnedIterator can not be accessed in eager mode when inside 'IPUStrategy': it feeds the "
@@ -95,22 +95,6 @@ class IPUOwnedIterator(OwnedIterator):
             "An IPUOwnedIterator can not be restored from a checkpoint. `skip` the elements that "
             "were read before in the dataset."
         )
-
-
-def check_static_shapes(dataset: tf.data.Dataset) -> None:
-    """Checks that every component of a dataset's elements is dense and has a static shape.
-
-    Raises:
-        ValueError: A component is not.
-    """
-    for spec in tf.nest.flatten(dataset.element_spec):
-        if sparse := static_shapes.not_dense(spec):
-            raise ValueError(f"The dataset yields {sparse} in `Dataset.map`.")
-        shape = getattr(spec, "shape", tf.TensorShape(None))
-        if not shape.is_fully_defined():
-            raise ValueError(
-                f"Output shape {shape} is not fully defined. {static_shapes.advice(shape, dataset)}"
-            )
 
 
 def read_by_host(dataset: tf.data.Dataset) -> tf.data.Dataset:

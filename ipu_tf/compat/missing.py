@@ -33,8 +33,6 @@ _OPTIMIZERS = (
     "Optimizers of TensorFlow 1 are not wrapped yet. Use a Keras optimizer and the model's "
     "set_gradient_accumulation_options"
 )
-_LOOPS = "Use a loop in a tf.function that strategy.run runs"
-_FEEDS = "Feeds outside of Keras are not simulated yet. Pass tensors to strategy.run, or use Keras"
 _REPLICAS = (
     "Replicas outside of Keras are not simulated yet. Keras models run data-parallel on the IPUs "
     "of their device"
@@ -62,14 +60,12 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.eager.backprop": "Use tf.GradientTape, and ipu_tf.ops.grad_util_ops",
         "ipu.ipu_compiler": "Use a tf.function that strategy.run runs",
         "ipu.ipu_estimator": _ESTIMATORS,
-        "ipu.ipu_infeed_queue": _FEEDS,
+        "ipu.ipu_infeed_queue": "Call iter(dataset) in the scope of an IPUStrategy",
         "ipu.ipu_multi_worker_strategy": _WORKERS,
-        "ipu.ipu_outfeed_queue": _FEEDS,
         "ipu.ipu_pipeline_estimator": _ESTIMATORS,
         "ipu.ipu_run_config": _ESTIMATORS,
         "ipu.ipu_strategy.IPUExtendedV1": "It is a part of the vendor's strategy; use IPUStrategy",
         "ipu.keras_extensions": _KERAS_INTERNAL,
-        "ipu.loops": _LOOPS,
         "ipu.ops.all_to_all_op": _REPLICAS,
         "ipu.ops.application_compile_op": _SERVING,
         "ipu.ops.custom_ops.codelet_expression_op": _VERTICES,

@@ -288,6 +288,16 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
     return convert(function, enabled)
 
 
+def converted_like_caller(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function converted by AutoGraph if AutoGraph converts the caller.
+
+    TensorFlow does so with the functions that `tf.data` and strategies call. Relies on
+    `tf_convert` and `control_status_ctx`, which have no public names.
+    """
+    convert: Callable[..., Callable[..., Any]] = tf.__internal__.autograph.tf_convert
+    return convert(function, tf.__internal__.autograph.control_status_ctx())
+
+
 def register_pfor_converter(op_type: str, convert: Callable[[Any], tf.Tensor]) -> None:
     """Registers what does an op for all iterations of a vectorised loop at once.
 

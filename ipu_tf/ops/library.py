@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf import _version_check
 
 _PATH = Path(__file__).parent.parent / "_ops.so"
+
+_FEED_FUNCTIONS: Mapping[str, tuple[Any, list[Any]]] = {
+    "ipu_tf_infeed_create": (ctypes.c_int64, [ctypes.c_int64]),
+    "ipu_tf_infeed_restart": (ctypes.c_int64, [ctypes.c_int64]),
+    "ipu_tf_infeed_wait": (ctypes.c_int32, [ctypes.c_int64, ctypes.c_int64]),
+    "ipu_tf_infeed_end": (
+        None,
+        [ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p],
+    ),
+    "ipu_tf_outfeed_create": (ctypes.c_int64, [ctypes.c_int32]),
+    "ipu_tf_outfeed_rows": (ctypes.c_int64, [ctypes.c_int64]),
+    "ipu_tf_feed_delete": (ctypes.c_int32, [ctypes.c_int64]),
+}
+"""Types of the results and arguments of the C functions of feeds (ops/tf/feeds.cc)."""
 
 
 @functools.cache
@@ -36,6 +52,17 @@ def _c_functions() -> ctypes.CDLL:
     functions.ipu_tf_reset_seed.argtypes = [ctypes.c_uint64]
     functions.ipu_tf_reset_seed.restype = None
     functions.ipu_tf_isa.restype = ctypes.c_char_p
+    return functions
+
+
+@functools.cache
+def feed_functions() -> ctypes.CDLL:
+    """Returns the C functions that make, fill and delete the queues of feeds."""
+    load()
+    functions = ctypes.CDLL(str(_PATH))
+    for name, (result, arguments) in _FEED_FUNCTIONS.items():
+        function = getattr(functions, name)
+        function.restype, function.argtypes = result, arguments
     return functions
 
 

@@ -25,9 +25,10 @@ def prepare(
 ) -> dict[str, Any]:
     """Returns the attributes to create a call with, so that its functions run as tile ops."""
     prepared = dict(attrs)
-    if op_type in LOOPS and (tracer.draws_random_bits or replica_context.num_replicas() > 1):
-        # Overlapping iterations would draw from their streams, and meet other replicas, in no fixed
-        # order.
+    is_ordered = tracer.draws_random_bits or tracer.moves_feeds
+    if op_type in LOOPS and (is_ordered or replica_context.num_replicas() > 1):
+        # Overlapping iterations would draw from their streams, use feeds, and meet other replicas,
+        # in no fixed order.
         prepared["parallel_iterations"] = AttrValue(i=1)
     arguments = inputs[CALLS[op_type] :]
     for key, value in attrs.items():

@@ -23,6 +23,7 @@ _MOVES = frozenset(
         "TensorListFromTensor", "PartitionedCall", "StatefulPartitionedCall", "If",
         "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "IteratorGetNext",
         "OptionalGetValue", "FakeParam", "CheckNumerics", "PreventGradient", "Bitcast", "ReverseV2",
+        "IpuDequeue",
     }
 )  # fmt: skip
 

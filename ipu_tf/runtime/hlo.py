@@ -51,7 +51,11 @@ _NUMBERS = re.compile(r"(_\d+)?(_rewritten|_grad_\d+)?_stock_.*$")
 _GRADIENT_BODY = re.compile(rf"(.*)_grad_\d+(_rewritten)*{hlo_stock.NUMBERS}")
 _REWRITTEN = re.compile(rf"(_rewritten)*{hlo_stock.NUMBERS}")
 _ENTRY = "main"
-_OPCODES = {hlo_stock.HOST_CALL: "host-call", hlo_stock.INFEED: "infeed"}
+_OPCODES = {
+    hlo_stock.HOST_CALL: "host-call",
+    hlo_stock.INFEED: "infeed",
+    hlo_stock.OUTFEED: "outfeed",
+}
 
 
 def extract(

@@ -27,13 +27,24 @@ HOST_CALL = "ipu_tf.host_call"
 """Target of the custom calls that stand for host ops."""
 
 INFEED = "ipu_tf.infeed"
-"""Target of the custom calls that stand for reads of iterators."""
+"""Target of the custom calls that stand for reads of iterators and infeeds."""
+
+OUTFEED = "ipu_tf.outfeed"
+"""Target of the custom calls that stand for writes to outfeeds."""
+
+_FEED_NUMBERS = {"IpuDequeue": 2, "IpuEnqueue": 2}
+"""Ops of feeds, and how many of their first inputs name the queue and the replica to the host."""
 
 _RENAMED = {**STOCK_OF, "IpuCast": "Cast"}
 
 # They check or name values, have no results, and cost the machine nothing.
 _DROPPED = frozenset({"Assert", "IpuFloatingPointCheck", "NoOp"})
-_INFEEDS = frozenset({"IteratorGetNext", "IteratorGetNextSync"})
+_TARGETS = {
+    "IteratorGetNext": INFEED,
+    "IteratorGetNextSync": INFEED,
+    "IpuDequeue": INFEED,
+    "IpuEnqueue": OUTFEED,
+}
 _HOST_OPS = frozenset(
     {
         "Print", "PrintV2", "StringFormat", "PyFunc", "EagerPyFunc", "PyFuncStateless", "Timestamp",
@@ -187,7 +198,7 @@ class _Body:
             self._add_joined_op(node)
         elif node.op in compositions.COMPOSITIONS:
             self._add_composition(node)
-        elif host_inputs or node.op in _HOST_OPS or node.op in _INFEEDS or _is_text(node):
+        elif host_inputs or node.op in _HOST_OPS or node.op in _TARGETS or _is_text(node):
             self._add_host_op(node)
         elif hlo_stand_ins.has_stand_in(node):
             nodes, result = hlo_stand_ins.stand_in(node)
@@ -299,7 +310,7 @@ class _Body:
             (name, dtype)
             for name, dtype in zip(node.input, dtypes, strict=False)
             if dtype not in _HOST_DTYPES and name not in self.host
-        ]
+        ][_FEED_NUMBERS.get(node.op, 0) :]
         outputs = list(outputs_of(node))
         results = [index for index, (_, dtype) in enumerate(outputs) if dtype not in _HOST_DTYPES]
         self.host.update(name for name, dtype in outputs if dtype in _HOST_DTYPES)
@@ -309,7 +320,7 @@ class _Body:
         call.input.extend(name for name, _ in operands)
         call.input.extend(name for name in node.input if name.startswith("^"))
         attributes = call.attr
-        target = INFEED if node.op in _INFEEDS else HOST_CALL
+        target = _TARGETS.get(node.op, HOST_CALL)
         attributes["call_target_name"].s = target.encode()
         attributes["backend_config"].s = node.op.encode()
         attributes["has_side_effect"].b = True

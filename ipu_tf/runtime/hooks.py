@@ -60,7 +60,8 @@ def tracing(tracer: Tracer) -> Iterator[Tracer]:
             _thread.tracer = previous
 
 
-def _is_scratch(graph: FuncGraph | None) -> bool:
+def is_scratch(graph: FuncGraph | None) -> bool:
+    """Returns whether Keras infers shapes in a graph: nothing in it ever runs."""
     while isinstance(graph, FuncGraph):
         if graph.name.startswith(_SCRATCH_GRAPH):
             return True
@@ -173,7 +174,7 @@ def _name_scopes(stock: Callable[..., None]) -> Callable[..., None]:
 
     def init(graph: FuncGraph, *args: Any, **kwargs: Any) -> None:
         stock(graph, *args, **kwargs)
-        if active() is not None and keras_layer_path() and not _is_scratch(graph):
+        if active() is not None and keras_layer_path() and not is_scratch(graph):
             override_func_graph_name_scope(graph, graph.outer_graph.get_name_scope())
 
     return init
@@ -233,7 +234,7 @@ def _op_creation(stock: Any) -> Callable[..., tf.Operation]:
             "compute_device": compute_device,
         }
         tracer = active()
-        if tracer is None or _is_scratch(graph):
+        if tracer is None or is_scratch(graph):
             return stock(graph, op_type, inputs, attrs=attrs, **kwargs)
         if op_type in CALLS:
             attrs = called_functions.prepare(tracer, graph, op_type, inputs, attrs or {})

@@ -42,6 +42,20 @@ def not_dense(value: Any) -> str | None:
     )
 
 
+def check_static_shapes(dataset: tf.data.Dataset) -> None:
+    """Checks that every component of a dataset's elements is dense and has a static shape.
+
+    Raises:
+        ValueError: A component is not.
+    """
+    for spec in tf.nest.flatten(dataset.element_spec):
+        if sparse := not_dense(spec):
+            raise ValueError(f"The dataset yields {sparse} in `Dataset.map`.")
+        shape = getattr(spec, "shape", tf.TensorShape(None))
+        if not shape.is_fully_defined():
+            raise ValueError(f"Output shape {shape} is not fully defined. {advice(shape, dataset)}")
+
+
 def advice(shape: tf.TensorShape, dataset: tf.data.Dataset | None = None) -> str:
     """Returns how to make a shape static, in full sentences.
 

@@ -48,6 +48,9 @@ _CONTRACTIONS_WITHOUT_TWIN = frozenset(
     }
 )  # fmt: skip
 
+FEED_OPS = frozenset({"IpuDequeue", "IpuEnqueue"})
+"""Types of the ops that read infeeds and write outfeeds."""
+
 # Keras' object that adds up a model's output losses is not a layer, nor are the losses in it.
 _COMPILED_LOSS = re.compile(rf"^({LOSS}/)?compile_loss(/.*)?$")
 
@@ -66,6 +69,7 @@ class Tracer:
         layers: Path of the Keras layer of each name scope.
         optimizer_scopes: The scopes in which Keras optimizers update weights.
         parts: Programs of their own that the program calls, such as pipelines.
+        moves_feeds: Whether the program reads an infeed or writes an outfeed so far.
     """
 
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
@@ -79,6 +83,7 @@ class Tracer:
         self.layers: dict[str, str] = {}
         self.optimizer_scopes: set[str] = set()
         self.parts: list[Program] = []
+        self.moves_feeds = False
         self._trainable: list[weakref.ref[tf.Variable]] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
@@ -117,6 +122,7 @@ class Tracer:
         if op_type.startswith("Ipu"):
             kwargs["op_def"] = None  # The caller's belongs to the stock op.
         op = create(op_type, inputs, attrs=attrs, **kwargs)
+        self.moves_feeds = self.moves_feeds or op_type in FEED_OPS
         if op_type in STOCK_OF:
             self._operations.append((self.program.tile_ops[-1], op))
         if _checks_floats(self.configuration):

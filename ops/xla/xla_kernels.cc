@@ -90,7 +90,10 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
       TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(i));
       inputs.emplace_back(shape.dimensions());
       if (context->input_type(i) != tensorflow::DT_INT32) continue;  // Sizes are int32.
-      TF_ASSIGN_OR_RETURN(values[i], context->InputExpression(i).ResolveConstant(context->compiler()->client()));
+      // XLA fails, instead of returning no value, if an input comes from a custom call. Where a shape needs the value,
+      // the error below says so.
+      const auto resolved = context->InputExpression(i).ResolveConstant(context->compiler()->client());
+      if (resolved.ok()) values[i] = *resolved;
       if (values[i].has_value()) known[i] = &*values[i];
     }
     InferenceContext inference(TF_GRAPH_DEF_VERSION, def(), op_->op_def, inputs, known, {}, {});
@@ -133,8 +136,10 @@ IPU_TF_REGISTER_HOST_CALL("IpuConv2DBackpropFilterWithBias");
 IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNative");
 IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNativeBackpropInput");
 IPU_TF_REGISTER_HOST_CALL("IpuDepthwiseConv2dNativeBackpropFilter");
+IPU_TF_REGISTER_HOST_CALL("IpuDequeue");
 IPU_TF_REGISTER_HOST_CALL("IpuDropoutMask");
 IPU_TF_REGISTER_HOST_CALL("IpuEinsum");
+IPU_TF_REGISTER_HOST_CALL("IpuEnqueue");
 IPU_TF_REGISTER_HOST_CALL("IpuFloatingPointCheck");
 IPU_TF_REGISTER_HOST_CALL("IpuIndexCheck");
 IPU_TF_REGISTER_HOST_CALL("IpuMaskedScale");

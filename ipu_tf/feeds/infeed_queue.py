@@ -1,0 +1,201 @@
+"""`IPUInfeedQueue`: feeds the elements of a dataset to the programs of the device."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import tensorflow as tf
+
+from ipu_tf import replica_context
+from ipu_tf.config import SyntheticDataCategory
+from ipu_tf.feeds import queue_number, reading, synthetic
+from ipu_tf.feeds.element_checks import check_types
+from ipu_tf.ops import library
+from ipu_tf.runtime.static_shapes import check_static_shapes
+
+_DEFAULT_PREFETCH_DEPTH = 3
+_MAX_PREFETCH_DEPTH = 255
+
+_READ_AHEAD_ELEMENTS = 64
+_READ_AHEAD_BYTES = 1 << 20
+"""Small elements are read further ahead than `prefetch_depth` says, up to this: waking the thread
+that reads takes as long as reading tens of them."""
+
+
+class IPUInfeedQueue:
+    """Feeds the elements of a dataset to programs, one at each `dequeue`.
+
+    `loops.repeat`, `loops.while_loop` and pipelines dequeue it once an iteration. The host begins
+    to read when a program first dequeues, and reads ahead. A program that dequeues beyond the last
+    element fails with `tf.errors.OutOfRangeError`; so repeat the dataset.
+
+    On R replicas the k-th dequeue of replica r gets element k * R + r.
+
+    Args:
+        dataset: A dataset of dense elements of static shape.
+        device_ordinal: Number of the IPU device, which has no effect here.
+        prefetch_depth: Elements that the host holds ready at least, 1 to 255; None and 0 stand
+            for 3.
+        optimise_latency: Has no effect here.
+
+    Raises:
+        ValueError: A shape is not static, or an argument is out of range.
+
+    Example:
+        ```python
+        infeed = IPUInfeedQueue(dataset.repeat())
+
+        @tf.function
+        def train():
+            return loops.repeat(100, step, [], infeed)
+
+        strategy.run(train)
+        ```
+    """
+
+    def __init__(
+        self,
+        dataset: tf.data.Dataset,
+        device_ordinal: int | None = None,
+        prefetch_depth: int | None = None,
+        optimise_latency: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs:
+            raise TypeError(
+                "IPUInfeedQueue takes dataset, device_ordinal, prefetch_depth and "
+                f"optimise_latency. Received: {', '.join(sorted(kwargs))}."
+            )
+        check_device_ordinal(device_ordinal)
+        del optimise_latency
+        check_static_shapes(dataset)
+        self._dataset = dataset
+        self._components = tf.nest.flatten(dataset.element_spec)
+        self._queue = queue_number.new_infeed(
+            max(_prefetch_depth(prefetch_depth), _read_ahead(self._components))
+        )
+        self._pull = reading.pull_function()
+        self._dequeued = False
+        self._initializer_was_read = False
+        self._restart()
+
+    @property
+    def element_spec(self) -> Any:
+        """Shapes and types of an element."""
+        return self._dataset.element_spec
+
+    @property
+    def dequeued(self) -> bool:
+        """Whether a program dequeues it."""
+        return self._dequeued
+
+    @property
+    def number_of_tuple_elements(self) -> int:
+        """Number of tensors in an element."""
+        return len(self._components)
+
+    @property
+    def initializer(self) -> Any:
+        """Restarts the dataset from its first element: now, or as an operation in a v1 graph.
+
+        Raises:
+            ValueError: It is read twice in graph mode.
+        """
+        if tf.executing_eagerly():
+            self._restart()
+            return None
+        if self._initializer_was_read:
+            raise ValueError(
+                "The initializer of an IPUInfeedQueue can be read only once in graph mode. Keep "
+                "the operation, and run it again to restart the dataset."
+            )
+        self._initializer_was_read = True
+        return tf.numpy_function(self._restart, [], [])
+
+    @property
+    def deleter(self) -> None:
+        """Deletes the queue; programs that use it fail from then on.
+
+        Raises:
+            NotFoundError: It was deleted before.
+        """
+        self._queue.delete()
+
+    def get_next(self) -> NoReturn:
+        """Always raises: loops and pipelines dequeue.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            "`get_next` of an IPUInfeedQueue is obsolete. Pass the queue to `loops.repeat`, "
+            "`loops.while_loop` or `pipelining_ops.pipeline`, whose bodies get its elements."
+        )
+
+    def dequeue(self) -> Any:
+        """Returns the next element of the replica, in a function that the strategy runs.
+
+        Raises:
+            RuntimeError: It is called eagerly.
+            FailedPreconditionError: The elements have 64-bit numbers or strings.
+            InvalidArgumentError: A component of the elements is empty.
+        """
+        if tf.executing_eagerly():
+            raise RuntimeError(
+                "An IPUInfeedQueue feeds the device: it is dequeued by loops and pipelines in a "
+                "tf.function that `strategy.run` runs, not eagerly."
+            )
+        check_types(self._components)
+        self._dequeued = True
+        if synthetic.is_synthetic(SyntheticDataCategory.INFEED):
+            components = synthetic.element(self._components)
+        else:
+            components = library.load().ipu_dequeue(
+                feed=self._queue.tensor(),
+                replica=replica_context.replica_index(),
+                replicas=replica_context.num_replicas(),
+                output_types=[component.dtype for component in self._components],
+                output_shapes=[component.shape for component in self._components],
+            )
+        return tf.nest.pack_sequence_as(self._dataset.element_spec, components)
+
+    def _restart(self) -> None:
+        reading.start_pass(self._queue.number, self._dataset, self._pull)
+
+
+tf.no_gradient("IpuDequeue")
+
+
+def check_device_ordinal(device_ordinal: int | None) -> None:
+    """Checks the number of an IPU device.
+
+    Raises:
+        ValueError: It is neither None nor a whole number from 0 on.
+    """
+    if device_ordinal is None:
+        return
+    if isinstance(device_ordinal, bool) or not isinstance(device_ordinal, int):
+        raise ValueError(
+            f"Device ordinal must be an integer. Received: device_ordinal={device_ordinal!r}."
+        )
+    if device_ordinal < 0:
+        raise ValueError(f"Device ordinal must be >= 0. Received: device_ordinal={device_ordinal}.")
+
+
+def _prefetch_depth(depth: int | None) -> int:
+    if not depth and depth is not False:
+        return _DEFAULT_PREFETCH_DEPTH
+    if isinstance(depth, bool) or not isinstance(depth, int):
+        raise ValueError(f"prefetch_depth must be an integer. Received: prefetch_depth={depth!r}.")
+    if not 1 <= depth <= _MAX_PREFETCH_DEPTH:
+        raise ValueError(
+            f"prefetch_depth must be from 1 to {_MAX_PREFETCH_DEPTH}. "
+            f"Received: prefetch_depth={depth}."
+        )
+    return depth
+
+
+def _read_ahead(components: list[Any]) -> int:
+    """Returns how many elements are read ahead because they are small."""
+    size = sum(part.shape.num_elements() * part.dtype.size for part in components)
+    return min(_READ_AHEAD_ELEMENTS, _READ_AHEAD_BYTES // max(size, 1))

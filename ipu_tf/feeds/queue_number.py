@@ -1,0 +1,87 @@
+"""Numbers of the queues that the ops of programs use (ops/tf/feeds.h), and their lifetimes."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.ops import library
+
+_INT32_LIMIT = 2**31
+
+
+class QueueNumber:
+    """A queue of the op library by its number; the queue ends with this object.
+
+    A graph that uses the queue keeps it, so that a traced function goes on working.
+
+    Args:
+        kind: "Infeed" or "Outfeed", for errors.
+        number: The number.
+    """
+
+    def __init__(self, kind: str, number: int) -> None:
+        assert number < _INT32_LIMIT
+        self._kind = kind
+        self.number = number
+        self._end = weakref.finalize(self, library.feed_functions().ipu_tf_feed_delete, number)
+
+    def tensor(self) -> tf.Tensor:
+        """Returns the number as a constant of the graph that is being built."""
+        graph = tf.compat.v1.get_default_graph()
+        _users.setdefault(graph, set()).add(self)
+        return tf.constant(self.number, tf.int32, name="feed")
+
+    def is_used_in(self, graph: Any) -> bool:
+        """Returns whether the ops of a graph use the queue."""
+        return self in _users.get(graph, ())
+
+    def delete(self) -> None:
+        """Ends the queue: programs that use it fail from now on.
+
+        Raises:
+            NotFoundError: It was deleted before.
+        """
+        if not self._end.alive:
+            raise tf.errors.NotFoundError(
+                None, None, f"{self._kind} with id={self.number} does not exist: it was deleted."
+            )
+        self._end()
+
+
+_users: weakref.WeakKeyDictionary[Any, set[QueueNumber]] = weakref.WeakKeyDictionary()
+_open: weakref.WeakSet[QueueNumber] = weakref.WeakSet()
+
+
+def new_infeed(read_ahead: int) -> QueueNumber:
+    """Returns a new infeed.
+
+    Args:
+        read_ahead: Elements that it holds ready for the device.
+    """
+    return _kept("Infeed", library.feed_functions().ipu_tf_infeed_create(read_ahead))
+
+
+def new_outfeed(*, keeps_last_only: bool) -> QueueNumber:
+    """Returns a new outfeed.
+
+    Args:
+        keeps_last_only: Whether an element replaces the one before it.
+    """
+    return _kept("Outfeed", library.feed_functions().ipu_tf_outfeed_create(int(keeps_last_only)))
+
+
+def _kept(kind: str, number: int) -> QueueNumber:
+    queue = QueueNumber(kind, number)
+    _open.add(queue)
+    return queue
+
+
+# Threads that read data wait in the op library; they have to end before the interpreter does.
+@atexit.register
+def _delete_all() -> None:
+    for queue in list(_open):
+        library.feed_functions().ipu_tf_feed_delete(queue.number)

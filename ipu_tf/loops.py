@@ -1,0 +1,184 @@
+"""Loops of the device whose bodies read an infeed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
+from ipu_tf.internals.tensorflow import autograph_artifact, converted_like_caller
+
+
+@autograph_artifact
+def repeat(
+    n: int | tf.Tensor,
+    body: Callable[..., Any],
+    inputs: Any = None,
+    infeed_queue: IPUInfeedQueue | None = None,
+    use_while_v1: bool = True,
+) -> Any:
+    """Returns the outputs of `n` applications of `body`, each on the outputs of the one before.
+
+    Args:
+        n: Number of iterations, an integer or an int32 scalar.
+        body: Takes the inputs, then the element of the infeed: a tuple as positional arguments, a
+            dict as keyword arguments. Returns as many tensors as there are inputs, then operations.
+        inputs: Tensors for the first iteration: a list, or one tensor.
+        infeed_queue: Dequeued once in each iteration.
+        use_while_v1: Has no effect here.
+
+    Returns:
+        A tensor, or a list if there are several inputs; an operation if there are none.
+
+    Raises:
+        TypeError: The arguments of `body` do not fit, or it changes the number or the types of the
+            inputs.
+        ValueError: `body` returns an operation before a tensor.
+    """
+    del use_while_v1
+    body = converted_like_caller(body)
+    limit = tf.convert_to_tensor(n, tf.int32)
+    return _loop(lambda index, *_: index < limit, body, _tensors(inputs), infeed_queue, None)
+
+
+@autograph_artifact
+def while_loop(
+    condition: Callable[..., Any],
+    body: Callable[..., Any],
+    inputs: Any = None,
+    infeed_queue: IPUInfeedQueue | None = None,
+    maximum_iterations: int | None = None,
+    use_while_v1: bool = True,
+) -> Any:
+    """Returns the outputs of `body` applied again and again while `condition` holds.
+
+    Args:
+        condition: Takes the inputs; returns a bool scalar.
+        body: As that of `repeat`.
+        inputs: Tensors for the first iteration: a list, or one tensor.
+        infeed_queue: Dequeued once in each iteration.
+        maximum_iterations: The loop ends after so many iterations; None sets no limit.
+        use_while_v1: Has no effect here.
+
+    Returns:
+        As `repeat`.
+
+    Raises:
+        TypeError: The arguments of `condition` or `body` do not fit, or `body` changes the number
+            or the types of the inputs.
+        ValueError: `body` returns an operation before a tensor.
+    """
+    del use_while_v1
+    condition, body = converted_like_caller(condition), converted_like_caller(body)
+    tensors = _tensors(inputs)
+    _check_arguments("condition", condition, tensors, (), {})
+    return _loop(
+        lambda _, *values: condition(*values), body, tensors, infeed_queue, maximum_iterations
+    )
+
+
+def _loop(
+    condition: Callable[..., Any],
+    body: Callable[..., Any],
+    inputs: list[tf.Tensor],
+    infeed_queue: IPUInfeedQueue | None,
+    maximum_iterations: int | None,
+) -> Any:
+    def step(index: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
+        positional, named = _element(infeed_queue)
+        _check_arguments("body", body, values, positional, named)
+        outputs = _outputs(body(*values, *positional, **named), values)
+        return [index + 1, *outputs]
+
+    index, *results = tf.while_loop(
+        condition,
+        step,
+        [tf.constant(0), *inputs],
+        maximum_iterations=maximum_iterations,
+        parallel_iterations=1,
+    )
+    if not results:
+        return tf.group(index)
+    return results[0] if len(results) == 1 else results
+
+
+def _tensors(inputs: Any) -> list[tf.Tensor]:
+    if inputs is None:
+        return []
+    values = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    return [tf.convert_to_tensor(value) for value in values]
+
+
+def _element(infeed_queue: IPUInfeedQueue | None) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Returns the next element of the infeed as positional and as named arguments."""
+    if infeed_queue is None:
+        return (), {}
+    if not isinstance(infeed_queue, IPUInfeedQueue):
+        raise TypeError(
+            f"The infeed of a loop has to be an IPUInfeedQueue. Received: {infeed_queue!r}."
+        )
+    element = infeed_queue.dequeue()
+    if isinstance(element, Mapping):
+        return (), element
+    return tuple(element) if isinstance(element, tuple | list) else (element,), {}
+
+
+def _check_arguments(
+    role: str,
+    function: Callable[..., Any],
+    inputs: Any,
+    positional: tuple[Any, ...],
+    named: Mapping[str, Any],
+) -> None:
+    """Checks that a function of a loop takes the arguments that the loop has for it."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # A few built-in functions have none.
+        return
+    try:
+        signature.bind(*inputs, *positional, **named)
+    except TypeError as error:
+        feed = ""
+        if positional or named:
+            names = f" named {', '.join(named)}" if named else ""
+            feed = f" and {len(positional) + len(named)} components of the infeed{names}"
+        raise TypeError(
+            f"The {role} of the loop takes {len(signature.parameters)} arguments, {signature}, "
+            f"which do not fit: {error}. The loop passes {len(inputs)} inputs{feed}."
+        ) from None
+
+
+def _outputs(returned: Any, inputs: tuple[tf.Tensor, ...]) -> list[tf.Tensor]:
+    """Returns the tensors that a body returned, which wait for the operations after them.
+
+    Args:
+        returned: The body's result.
+        inputs: The inputs of the iteration.
+    """
+    values = list(returned) if isinstance(returned, list | tuple) else [returned]
+    values = [value for value in values if value is not None]
+    is_operation = [isinstance(value, tf.Operation) for value in values]
+    if is_operation != sorted(is_operation):
+        raise ValueError(
+            "The body of the loop must return tensors first, then operations. "
+            f"Received: {values!r}."
+        )
+    operations = values[is_operation.count(False) :]
+    tensors = [tf.convert_to_tensor(value) for value in values[: is_operation.count(False)]]
+    if len(tensors) != len(inputs):
+        raise TypeError(
+            f"The body of the loop must return as many tensors as it has inputs, {len(inputs)}. "
+            f"Received: {len(tensors)} tensors."
+        )
+    for index, (tensor, value) in enumerate(zip(tensors, inputs, strict=True)):
+        if tensor.dtype != value.dtype:
+            raise TypeError(
+                f"The body of the loop must return tensors of the types of its inputs. Output "
+                f"{index} has type {tensor.dtype.name}, input {index} has type "
+                f"{value.dtype.name}."
+            )
+    with tf.control_dependencies(operations):
+        return [tf.identity(tensor) for tensor in tensors]

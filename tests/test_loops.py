@@ -1,0 +1,131 @@
+"""`loops.repeat` and `loops.while_loop` against NumPy, and what they refuse."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUStrategy, loops
+from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
+
+
+@pytest.fixture(scope="module")
+def strategy():
+    return IPUStrategy(enable_keras_extensions=False)
+
+
+def run(strategy, function, *args):
+    return strategy.run(tf.function(function), args)
+
+
+def test_repeat_applies_the_body_to_its_own_outputs(strategy):
+    a, b = run(strategy, lambda: loops.repeat(10, lambda a, b: (b, a + b), [0, 1]))
+    assert (a, b) == (55, 89)
+    assert run(strategy, lambda x: loops.repeat(3, lambda v: v * 2.0, x), tf.constant(1.5)) == 12.0
+    assert run(strategy, lambda n: loops.repeat(n, lambda v: v + 1, (7,)), tf.constant(4)) == 11
+
+
+def test_a_loop_without_inputs_is_an_operation_that_runs(strategy):
+    counter = tf.Variable(0.0)
+
+    @tf.function
+    def count():
+        operation = loops.repeat(5, lambda: counter.assign_add(1.0).op)
+        assert isinstance(operation, tf.Operation)
+        loops.repeat(2, lambda: None)
+
+    strategy.run(count)
+    assert counter == 5.0
+
+
+def test_while_loop_ends_by_its_condition_or_its_limit(strategy):
+    def double(limit):
+        return loops.while_loop(
+            lambda v, steps: v < 100.0,
+            lambda v, steps: [v * 2.0, steps + 1],
+            [1.0, 0],
+            maximum_iterations=limit,
+        )
+
+    assert [float(x) for x in run(strategy, lambda: double(None))] == [128.0, 7.0]
+    assert [float(x) for x in run(strategy, lambda: double(3))] == [8.0, 3.0]
+
+
+def test_while_loop_reads_an_infeed_once_an_iteration(strategy):
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(([1.0, 2.0, 3.0], [2.0, 2.0, 2.0])))
+
+    def total():
+        return loops.while_loop(lambda v: v < 5.0, lambda v, x, y: v + x * y, [0.0], infeed)
+
+    assert run(strategy, total) == 6.0
+
+
+def test_training_in_a_loop_equals_numpy(strategy):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(6, 8, 3)).astype("f"), rng.normal(size=(6, 8, 1)).astype("f")
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices((x, y)))
+    w = tf.Variable(np.zeros((3, 1), "f"))
+
+    def step(total, features, target):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.matmul(features, w) - target) ** 2)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return total + loss
+
+    total = run(strategy, lambda: loops.repeat(6, step, [0.0], infeed))
+    expected, losses = np.zeros((3, 1)), 0.0
+    for features, target in zip(x, y, strict=True):
+        error = features @ expected - target
+        losses += np.mean(error**2)
+        expected -= 0.1 * 2 * features.T @ error / 8
+    np.testing.assert_allclose(total, losses, rtol=1e-6)
+    np.testing.assert_allclose(w, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_gradient_passes_through_a_loop_with_an_infeed(strategy):
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices([2.0, 3.0, 4.0]))
+
+    def gradient(v):
+        with tf.GradientTape() as tape:
+            tape.watch(v)
+            result = loops.repeat(3, lambda value, x: value * x, [v], infeed)
+        return tape.gradient(result, v)
+
+    assert run(strategy, gradient, tf.constant(1.0)) == 24.0
+
+
+def test_autograph_converts_the_body_of_a_converted_function(strategy):
+    def total():
+        def body(v):
+            for k in tf.range(3):
+                if k > 0:
+                    v += k
+            return v
+
+        return loops.repeat(2, body, [0])
+
+    assert run(strategy, total) == 6
+
+
+@pytest.mark.parametrize(
+    ("body", "inputs", "error", "message"),
+    [
+        (lambda a, b: a, [1.0], TypeError, r"takes 2 arguments, \(a, b\).*passes 1 inputs"),
+        (lambda a: (a, a), [1.0], TypeError, "as many tensors as it has inputs, 1. Received: 2"),
+        (lambda a: None, [1.0], TypeError, "Received: 0 tensors"),
+        (lambda a: tf.cast(a, tf.int32), [1.0], TypeError, "has type int32, input 0 has type flo"),
+        (lambda a: [tf.no_op(), a], [1.0], ValueError, "must return tensors first"),
+    ],
+)
+def test_bodies_that_do_not_fit(strategy, body, inputs, error, message):
+    with pytest.raises(error, match=message):
+        run(strategy, lambda: loops.repeat(2, body, inputs))
+
+
+def test_arguments_that_do_not_fit(strategy):
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors({"x": 1.0, "y": 2.0}))
+    with pytest.raises(TypeError, match="1 inputs and 2 components of the infeed named x, y"):
+        run(strategy, lambda: loops.repeat(2, lambda v, x: v, [1.0], infeed))
+    with pytest.raises(TypeError, match=r"condition of the loop takes 1 arguments, \(a\)"):
+        run(strategy, lambda: loops.while_loop(lambda a: a, lambda a, b: (a, b), [1, 2]))
+    with pytest.raises(TypeError, match="has to be an IPUInfeedQueue. Received: 7"):
+        run(strategy, lambda: loops.repeat(2, lambda v: v, [1.0], 7))
