@@ -25,7 +25,7 @@ FLOORS = (
     ("ops", "programs"),
     ("scopes", "_version_check", "compiler", "replica_context"),
     ("config",),
-    ("machine", "default_graph", "gradient_accumulation", "deprecation", "spans"),
+    ("machine", "default_graph", "gradient_accumulation", "deprecation", "spans", "trial"),
     ("codec", "internals", "page_tables"),
 )
 """A room imports rooms of lower floors alone; the package itself, with names of all, is above
@@ -35,6 +35,7 @@ TENSORFLOW_FREE = (
     "machine",
     "codec",
     "spans",
+    "trial",
     "config",
     "compiler",
     "programs",

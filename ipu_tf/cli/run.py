@@ -49,6 +49,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="give generated data for the data sets of keras.datasets, and fail other downloads",
     )
     parser.add_argument(
+        "--max-steps",
+        type=int,
+        metavar="N",
+        help="run at most N steps of each fit, evaluate, predict and loop of the device, in whole "
+        "weight updates, at least one",
+    )
+    parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module"
     )
     parser.add_argument("script", help="a Python script, or with -m a module")
@@ -62,6 +69,8 @@ def _run(options: argparse.Namespace) -> int:
     from ipu_tf.profile.watching import watching_strategies
 
     _check_exists(options.script, options.is_module)
+    if options.max_steps is not None and options.max_steps < 1:
+        raise UsageError(f"--max-steps must be at least 1. Received: {options.max_steps}.")
     try:
         formats = check_formats(options.format or _FORMATS, argument="--format")
     except ValueError as error:
@@ -80,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
         if is_reported:
             stack.enter_context(watching_strategies(watch))
             stack.enter_context(showing_progress(sys.stderr))
-        stack.enter_context(vendor_script(offline=options.offline))
+        stack.enter_context(vendor_script(offline=options.offline, max_steps=options.max_steps))
         code, kept = _run_script(options.script, options.arguments, options.is_module)
     if is_reported:
         report = _report_of(strategies, insights=options.insights)

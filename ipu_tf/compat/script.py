@@ -7,16 +7,21 @@ from collections.abc import Iterator
 
 from ipu_tf.compat.finder import install, installed, uninstall
 from ipu_tf.compat.keras2.context import keras_2_spellings
+from ipu_tf.trial import steps_limited_to
 
 
 @contextlib.contextmanager
-def vendor_script(*, offline: bool = False) -> Iterator[None]:
+def vendor_script(*, offline: bool = False, max_steps: int | None = None) -> Iterator[None]:
     """Runs what is inside as a script of the vendor's TensorFlow; afterwards all is as before.
 
     Keras 3 understands the spellings of Keras 2 inside.
 
     Args:
         offline: Whether generated data takes the place of downloads.
+        max_steps: The most steps of a loop; None for no limit.
+
+    Raises:
+        ValueError: `max_steps` is not positive.
     """
     was_installed = installed()
     with contextlib.ExitStack() as stack:
@@ -24,6 +29,7 @@ def vendor_script(*, offline: bool = False) -> Iterator[None]:
         if not was_installed:
             stack.callback(uninstall)
         stack.enter_context(keras_2_spellings())
+        stack.enter_context(steps_limited_to(max_steps))
         if offline:
             # It loads Keras, which scripts without data sets may not need.
             from ipu_tf.compat.offline import without_downloads

@@ -92,6 +92,13 @@ def _charts(program: ProgramComparison) -> Sequence[Chart]:
     )
 
 
+def _growth(entry: Difference) -> float | None:
+    """Returns the change as a share; None for new and gone entries, and from zero."""
+    if entry.verdict in ("new", "gone") or not math.isfinite(entry.growth):
+        return None
+    return entry.growth
+
+
 def _table(name: str, entries: Sequence[Difference]) -> Table:
     unit = _UNITS.get(name, "")
     return Table(
@@ -102,7 +109,7 @@ def _table(name: str, entries: Sequence[Difference]) -> Table:
                 entry.name or _NO_LAYER,
                 entry.before,
                 entry.after,
-                entry.growth if math.isfinite(entry.growth) else None,
+                _growth(entry),
                 entry.verdict,
             )
             for entry in entries

@@ -73,6 +73,15 @@ def test_insights_may_be_left_out(script, monkeypatch):
     assert Report.from_json("out/report.json").programs[0].insights == ()
 
 
+def test_few_steps_try_a_script_out(script, capsys):
+    words = ["run", "--report", "out", "--format", "json", "--max-steps", "1", script]
+    assert cli.main(words) == 0
+    spans = Report.from_json("out/report.json").host.spans
+    assert sum(span.steps for span in spans if span.category == "execution") == 1
+    assert cli.main(["run", "--max-steps", "0", script]) == 2
+    assert "--max-steps must be at least 1. Received: 0." in capsys.readouterr().err
+
+
 def test_without_a_report_nothing_is_written_or_recorded(script, capsys):
     assert cli.main(["run", script, "three"]) == 3
     printed = capsys.readouterr()

@@ -85,6 +85,7 @@ def test_another_download_fails_and_names_its_address():
 
 
 def test_advice_is_for_downloads_that_can_be_replaced():
-    assert "ipu-tf run --offline" in way_out(Exception(f"URL fetch failure on {ADDRESS}: 404"))
-    assert way_out(Exception("URL fetch failure on https://example.org/weights.h5: 404")) is None
+    assert "gives the script generated data" in way_out(
+        Exception(f"URL fetch failure on {ADDRESS}: 404")
+    )
     assert ADDRESS in WRITERS

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from ipu_tf.profile import compare
+from ipu_tf.profile import compare, comparison_page
 from ipu_tf.profile.differences import TABLES, Difference
 from ipu_tf.profile.report import Report
 from tests.profile.programs import bytes_of, device_program, overflowing, program
@@ -149,3 +149,16 @@ def test_plain_data(found):
         "growth": -100 / 900,
         "verdict": "better",
     }
+
+
+def test_the_page_gives_new_and_gone_layers_no_change():
+    table = comparison_page._table(
+        "layers",
+        (
+            Difference(name="gone", before=5, after=None),
+            Difference(name="new", before=None, after=5),
+            Difference(name="same", before=5, after=5),
+            Difference(name="half", before=10, after=5),
+        ),
+    )
+    assert [row[3] for row in table.rows] == [None, None, 0.0, -0.5]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 from ipu_tf.compat.offline.files import WRITERS
+from ipu_tf.compat.offline.network import OfflineError, without_network
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,13 +28,15 @@ def without_downloads() -> Iterator[None]:
     Keras' own loaders read them, so that `load_data` and `get_file` work with all their arguments.
     The files are in a folder that is gone afterwards; the user's cache is not touched.
 
-    Any other download raises a `RuntimeError` that names its address.
+    Any other download raises an `OfflineError` that names its address, also one by `urllib`,
+    `requests` or a socket.
     """
     from ipu_tf.internals.keras_downloads import replaced_downloads
 
     with (
         tempfile.TemporaryDirectory(prefix="ipu_tf-offline-") as folder,
         replaced_downloads(functools.partial(_generating, Path(folder))),
+        without_network(),
     ):
         yield
 
@@ -43,11 +49,7 @@ def _generating(folder: Path, get_file: Callable[..., str]) -> Callable[..., str
     @functools.wraps(get_file)
     def get_generated_file(fname: Any = None, origin: Any = None, **options: Any) -> str:
         if origin not in WRITERS:
-            raise RuntimeError(
-                f"No download of {origin}: the script runs with --offline, which generates the "
-                "data sets of `keras.datasets` alone. Download the file before, and give the "
-                "script its path; or run it without --offline."
-            )
+            raise OfflineError(origin)
         source = sources / origin.rpartition("/")[2]
         if not source.exists():
             WRITERS[origin](source)
@@ -59,10 +61,32 @@ def _generating(folder: Path, get_file: Callable[..., str]) -> Callable[..., str
 
 
 def way_out(error: BaseException) -> str | None:
-    """Returns advice if the error is of a download that `--offline` replaces."""
-    if not any(address in str(error) for address in WRITERS):
+    """Returns advice if the error is of a download that failed."""
+    if isinstance(error, OfflineError):
         return None
-    return (
-        "`ipu-tf run --offline` gives the script generated data of the same shapes, dtypes and "
-        "value ranges."
-    )
+    if any(address in str(error) for address in WRITERS):
+        return (
+            "`ipu-tf run --offline` gives the script generated data of the same shapes, dtypes and "
+            "value ranges."
+        )
+    if any(map(_is_of_network, _causes(error))):
+        return (
+            "`ipu-tf run --offline` generates the data sets of `keras.datasets`, and fails all "
+            "other downloads: download this file before, and give the script its path."
+        )
+    return None
+
+
+def _is_of_network(error: BaseException) -> bool:
+    """Returns whether an error says that an address cannot be reached."""
+    if isinstance(error, URLError | socket.gaierror) or "URL fetch failure" in str(error):
+        return True
+    requests = sys.modules.get("requests")
+    return requests is not None and isinstance(error, requests.exceptions.ConnectionError)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yields an error, then those that led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

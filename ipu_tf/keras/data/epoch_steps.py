@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import NoReturn
 
+from ipu_tf import trial
 from ipu_tf.keras.data.lengths import DataUse
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,34 @@ def epoch_steps(batches: int | None, use: DataUse, *, restarts: bool) -> EpochSt
             f"steps_per_execution={fitting}, or pass another `{use.steps_argument}`."
         )
     return EpochSteps(steps=steps, steps_per_execution=per_execution)
+
+
+def within_limit(schedule: EpochSteps, use: DataUse, *, of_update: int) -> tuple[EpochSteps, int]:
+    """Returns how an epoch runs, and the epochs, within the limit of `ipu_tf.trial`.
+
+    A shorter epoch has executions of whole updates that divide it.
+
+    Args:
+        schedule: How an epoch would run.
+        use: The use of the data.
+        of_update: Steps of a weight update, or those that fill a pipeline.
+    """
+    limit = trial.step_limit()
+    longest = schedule.steps_per_execution
+    if limit is None or longest % of_update:  # The error is that of a run without a limit.
+        return schedule, use.epochs
+    steps = trial.limited_steps(schedule.steps, of_update=of_update)
+    epochs = min(use.epochs, max(1, limit // steps))
+    if (steps, epochs) != (schedule.steps, use.epochs):
+        logger.warning(
+            "%s runs %d of %d steps (--max-steps %d).",
+            use.subject,
+            steps * epochs,
+            schedule.steps * use.epochs,
+            limit,
+        )
+    fitting = (n for n in range(min(steps, longest), 0, -1) if steps % n == n % of_update == 0)
+    return EpochSteps(steps=steps, steps_per_execution=next(fitting)), epochs
 
 
 def _steps_of_replica(batches: int | None, use: DataUse) -> int:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.keras import KerasDataAdapter, keras_data_adapter
 from ipu_tf.keras.data import lengths
-from ipu_tf.keras.data.epoch_steps import epoch_steps
+from ipu_tf.keras.data.epoch_steps import epoch_steps, within_limit
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.data.lengths import DataUse
 from ipu_tf.keras.data.preparation import Data
@@ -68,24 +68,29 @@ def source(data: Data, use: DataUse, *, shuffle: Any, class_weight: Any) -> Batc
     return BatchSource(adapter=adapter, dataset=adapter.get_tf_dataset(), restarts=not is_dataset)
 
 
-def infeed(batches: BatchSource, use: DataUse, *, prefetch_depth: int) -> Infeed:
+def infeed(
+    batches: BatchSource, use: DataUse, *, prefetch_depth: int, of_update: int = 1
+) -> Infeed:
     """Returns the infeed through which the device reads the batches of a method.
 
     Args:
         batches: The batches.
         use: The use of the batches.
         prefetch_depth: Steps that are prepared ahead of the device.
+        of_update: Steps of a weight update, or those that fill a pipeline.
 
     Raises:
         ValueError: The batches do not fill whole executions.
     """
     adapter = batches.adapter
+    whole = epoch_steps(adapter.num_batches, use, restarts=batches.restarts)
+    schedule, epochs = within_limit(whole, use, of_update=of_update)
     return Infeed(
         adapter,
         batches.dataset,
-        epoch_steps(adapter.num_batches, use, restarts=batches.restarts),
+        schedule,
         subject=use.subject,
         replicas=use.replicas,
         prefetch_depth=prefetch_depth,
-        epochs=use.epochs,
+        epochs=epochs,
     )

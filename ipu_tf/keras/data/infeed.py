@@ -46,6 +46,7 @@ class Infeed(KerasDataAdapter):
         self._dataset = dataset
         self.replicas = replicas
         self.prefetch_depth = prefetch_depth
+        self.epochs = epochs
         self.steps_of_all_epochs = schedule.steps * epochs
 
     @property

@@ -21,8 +21,12 @@ from ipu_tf.keras.data.lengths import DataUse
 from ipu_tf.keras.data.preparation import Data
 from ipu_tf.keras.loop import execution
 from ipu_tf.keras.loop.step_checks import check_step, is_built_for
-from ipu_tf.keras.loop.update_checks import check_training, check_update
-from ipu_tf.keras.pipeline.model_pipeline import check_inference_steps, replicas_on_device
+from ipu_tf.keras.loop.update_checks import check_training, check_update, steps_of_update
+from ipu_tf.keras.pipeline.model_pipeline import (
+    check_inference_steps,
+    inference_depth,
+    replicas_on_device,
+)
 from ipu_tf.keras.steps.own_steps import build_by_tracing, has_own
 from ipu_tf.keras.training_state import StatefulModel
 
@@ -103,7 +107,13 @@ class MethodData:
             return MethodCall(arguments=arguments)  # Keras raises the error of the split.
         check_training(model, infeed)
         moved = ("y", "sample_weight", "class_weight", "batch_size", "validation_batch_size")
-        read = {"x": infeed, "shuffle": False, "steps_per_epoch": infeed.schedule.steps}
+        read = {
+            "x": infeed,
+            "shuffle": False,
+            "steps_per_epoch": infeed.schedule.steps,
+            # Fewer than asked for while a script is tried out.
+            "epochs": min(arguments["epochs"], arguments["initial_epoch"] + infeed.epochs),
+        }
         return MethodCall(arguments=arguments | dict.fromkeys(moved) | read, infeed=infeed)
 
     def _evaluate(self, model: StatefulModel, arguments: dict[str, Any]) -> MethodCall:
@@ -180,8 +190,14 @@ class MethodData:
             steps_per_execution=model.steps_per_execution,
         )
         depth = model.ipu_training_state.infeed.prefetch_depth
-        infeed = feeding.infeed(source, wanted, prefetch_depth=depth)
-        if wanted.method != "fit" or wanted.part:
+        trains = wanted.method == "fit" and not wanted.part
+        infeed = feeding.infeed(
+            source,
+            wanted,
+            prefetch_depth=depth,
+            of_update=steps_of_update(model) if trains else inference_depth(model),
+        )
+        if not trains:
             check_inference_steps(model, infeed.schedule.steps_per_execution)
         return infeed
 

@@ -53,6 +53,11 @@ def check_training(model: StatefulModel, infeed: Infeed) -> None:
         )
 
 
+def steps_of_update(model: StatefulModel) -> int:
+    """Returns the steps of a weight update on each replica."""
+    return accumulation_of_model(model).steps_per_replica
+
+
 def check_update(model: StatefulModel) -> Pipeline | None:
     """Returns the checked pipeline that is about to train, None if the model has none.
 

@@ -118,6 +118,12 @@ def check_inference_steps(model: StatefulModel, steps: int) -> None:
         pipeline.check_inference(steps)
 
 
+def inference_depth(model: StatefulModel) -> int:
+    """Returns the steps that fill the pipeline of a model without training; 1 if it has none."""
+    pipeline = pipeline_of_model(model)
+    return 1 if pipeline is None else pipeline.inference_depth
+
+
 def _set_assigned(model: StatefulModel, stages: AssignedStages) -> None:
     state = dataclasses.replace(model.ipu_training_state, assigned_stages=stages)
     model.ipu_training_state = state

@@ -84,6 +84,11 @@ class Pipeline:
         """
         self._check_depth(steps, "steps_per_execution", training=False)
 
+    @property
+    def inference_depth(self) -> int:
+        """Micro-batches on which the stages run at a time without training."""
+        return self._depth(training=False)
+
     def _depth(self, *, training: bool) -> int:
         schedule = schedule_name(self.options.pipeline_schedule)
         return schedule_depth(schedule, self.ipus, training=training)
