@@ -211,3 +211,12 @@ def function_of(loss_or_metric: Any) -> Any:
     `LossFunctionWrapper.fn` and `MeanMetricWrapper._fn`.
     """
     return getattr(loss_or_metric, "fn", None) or getattr(loss_or_metric, "_fn", None)
+
+
+def learning_rate_in(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Returns the learning rate of an optimizer as it was set: a variable, a schedule, a function.
+
+    The public `Optimizer.learning_rate` is the value of this step. Relies on
+    `Optimizer._learning_rate`.
+    """
+    return optimizer._learning_rate

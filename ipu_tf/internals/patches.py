@@ -27,8 +27,8 @@ from ipu_tf.internals.tensorflow import (
     tracing_compilation,
 )
 
-Wrap = Callable[[Any], Callable[..., Any]]
-"""Makes the replacement of a method, given the stock one."""
+Wrap = Callable[[Any], Any]
+"""Makes the replacement of a method or a property, given the stock one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +106,46 @@ OPTIMIZER_ARGUMENTS = Patch(
     keras.optimizers.Optimizer, "__init__", "optimizers take the arguments of Keras 2"
 )
 OPTIMIZER_BUILDS = Patch(keras.optimizers.Optimizer, "build", "an epsilon of None is the default")
+OPTIMIZER_METHODS = tuple(
+    Patch(keras.optimizers.Optimizer, name, "optimizers have the methods of Keras 2", is_new=True)
+    for name in (
+        "lr",
+        "weights",
+        "minimize",
+        "get_gradients",
+        "add_slot",
+        "get_slot",
+        "get_slot_names",
+        "get_weights",
+        "set_weights",
+        "_decayed_lr",
+        "_get_hyper",
+        "_serialize_hyperparameter",
+        "_set_hyper",
+    )
+)
+OPTIMIZER_HOOKS = tuple(
+    Patch(keras.optimizers.Optimizer, name, "subclasses call and override them", is_new=True)
+    for name in (
+        "gradients_on_tape",
+        "_compute_gradients",
+        "_create_slots",
+        "_fallback_apply_state",
+        "_prepare",
+        "_prepare_local",
+        "_resource_apply_dense",
+        "_resource_apply_sparse",
+    )
+)
+OPTIMIZER_APPLICATION = Patch(
+    keras.optimizers.Optimizer, "apply_gradients", "it takes the arguments of Keras 2"
+)
+OPTIMIZER_UPDATES = Patch(
+    keras.optimizers.Optimizer,
+    "_distributed_tf_update_step",
+    "subclasses of Keras 2 update their variables",
+)
+TRAIN_STEPS = Patch(keras.Model, "train_step", "subclasses of Keras 2 compute their gradients")
 COMPILATION = Patch(keras.Model, "compile", "models take the arguments of Keras 2")
 LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its meaning of Keras 2')
 LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension")
@@ -145,6 +185,11 @@ TABLE = (
     EMBEDDING_ARGUMENTS,
     OPTIMIZER_ARGUMENTS,
     OPTIMIZER_BUILDS,
+    *OPTIMIZER_METHODS,
+    *OPTIMIZER_HOOKS,
+    OPTIMIZER_APPLICATION,
+    OPTIMIZER_UPDATES,
+    TRAIN_STEPS,
     COMPILATION,
     LOSS_ARGUMENTS,
     LOSS_CALLS,

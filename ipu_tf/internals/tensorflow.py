@@ -405,3 +405,15 @@ def trace(
     """
     options = tracing_compilation.TracingOptions(function, name, autograph=False)
     return tracing_compilation.trace_function(args, {}, options)
+
+
+def create_slots(optimizer: Any, variables: list[tf.Variable]) -> None:
+    """Makes the state that an optimizer of TensorFlow keeps of variables, outside of any graph.
+
+    The first update would make it, in the middle of a trace. Relies on `Optimizer._create_slots` of
+    `tf.compat.v1.train`, and on `OptimizerV2._create_all_weights` of Keras 2.
+    """
+    create = getattr(optimizer, "_create_all_weights", getattr(optimizer, "_create_slots", None))
+    if create is not None:
+        with tf.init_scope():
+            create(variables)

@@ -75,7 +75,7 @@ def _like_stock(wrap: Wrap) -> Wrap:
         method = wrap(stock)
         if inspect.isfunction(stock):
             functools.update_wrapper(method, stock)
-            vars(method)["__signature__"] = inspect.signature(stock)
+            method.__signature__ = inspect.signature(stock)
         return method
 
     return wrap_and_name

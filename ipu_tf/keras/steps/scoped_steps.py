@@ -9,7 +9,7 @@ shares the scope.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -50,6 +50,22 @@ def scaled(model: keras.Model, loss: tf.Tensor) -> tf.Tensor:
         return loss
     with keras.name_scope(LOSS):
         return model.optimizer.scale_loss(loss)
+
+
+def gradients_of(
+    model: keras.Model, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Any]
+) -> list[Any]:
+    """Returns the gradients of a loss, those of the optimizer's `gradients_on_tape` if it has one.
+
+    Args:
+        model: A compiled model.
+        tape: Recorded the loss.
+        loss: The loss to differentiate.
+        weights: Weights of the model.
+    """
+    own = getattr(model.optimizer, "gradients_on_tape", None)
+    gradients: list[Any] = tape.gradient(loss, weights) if own is None else own(tape, loss, weights)
+    return gradients
 
 
 def apply_gradients(model: keras.Model, pairs: Iterable[Any], **arguments: Any) -> None:
@@ -93,7 +109,7 @@ def train_step(model: keras.Model, data: Any) -> Any:
         loss = scaled(model, loss)
     weights = model.trainable_weights
     if weights:
-        apply_gradients(model, zip(tape.gradient(loss, weights), weights, strict=True))
+        apply_gradients(model, zip(gradients_of(model, tape, loss, weights), weights, strict=True))
     else:
         warnings.warn("The model does not have any trainable weights.", stacklevel=2)
     return metrics_of(model, **batch)

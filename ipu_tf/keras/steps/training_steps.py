@@ -67,7 +67,8 @@ class WeightUpdate:
                 losses.append(loss)
                 logs.append(replica_logs)
             loss = scoped_steps.scaled(model, tf.add_n(losses) if len(losses) > 1 else losses[0])
-        gradients = tape.gradient(loss, [weight.value for weight in self._weights])
+        values = [weight.value for weight in self._weights]
+        gradients = scoped_steps.gradients_of(model, tape, loss, values)
         self.accumulator.add(gradients, micro_batch, new_step=tf.equal(group, 0))
         if self._captured is not None:
             self._captured.add()
