@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf import trial
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.internals.tensorflow import autograph_artifact, converted_like_caller
+
+_LOG = logging.getLogger(__name__)
 
 
 @autograph_artifact
@@ -40,7 +44,7 @@ def repeat(
     """
     del use_while_v1
     body = converted_like_caller(body)
-    limit = tf.convert_to_tensor(n, tf.int32)
+    limit = _limited(n)
     return _loop(lambda index, *_: index < limit, body, _tensors(inputs), infeed_queue, None)
 
 
@@ -75,6 +79,9 @@ def while_loop(
     condition, body = converted_like_caller(condition), converted_like_caller(body)
     tensors = _tensors(inputs)
     _check_arguments("condition", condition, tensors, (), {})
+    most = trial.step_limit()
+    if most is not None:
+        maximum_iterations = _limited(most if maximum_iterations is None else maximum_iterations)
     return _loop(
         lambda _, *values: condition(*values), body, tensors, infeed_queue, maximum_iterations
     )
@@ -85,7 +92,7 @@ def _loop(
     body: Callable[..., Any],
     inputs: list[tf.Tensor],
     infeed_queue: IPUInfeedQueue | None,
-    maximum_iterations: int | None,
+    maximum_iterations: int | tf.Tensor | None,
 ) -> Any:
     def step(index: tf.Tensor, *values: tf.Tensor) -> list[tf.Tensor]:
         positional, named = _element(infeed_queue)
@@ -103,6 +110,20 @@ def _loop(
     if not results:
         return tf.group(index)
     return results[0] if len(results) == 1 else results
+
+
+def _limited(iterations: int | tf.Tensor) -> tf.Tensor:
+    """Returns the iterations of a loop, fewer while a script is tried out."""
+    most = trial.step_limit()
+    if most is None:
+        return tf.convert_to_tensor(iterations, tf.int32)
+    known = tf.get_static_value(tf.convert_to_tensor(iterations, tf.int32))
+    if known is None:
+        return tf.minimum(iterations, most)
+    limited = trial.limited_steps(int(known))
+    if limited < known:
+        _LOG.warning("A loop runs %d of %d iterations (--max-steps %d).", limited, known, most)
+    return tf.constant(limited, tf.int32)
 
 
 def _tensors(inputs: Any) -> list[tf.Tensor]:

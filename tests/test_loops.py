@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUStrategy, loops
+from ipu_tf import IPUStrategy, loops, trial
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 
 
@@ -129,3 +129,17 @@ def test_arguments_that_do_not_fit(strategy):
         run(strategy, lambda: loops.while_loop(lambda a: a, lambda a, b: (a, b), [1, 2]))
     with pytest.raises(TypeError, match="has to be an IPUInfeedQueue. Received: 7"):
         run(strategy, lambda: loops.repeat(2, lambda v: v, [1.0], 7))
+
+
+def test_loops_are_short_while_a_script_is_tried_out(strategy, caplog):
+    def count():
+        nested = loops.repeat(9, lambda v: loops.repeat(2, lambda w: w + 1, v), 0)
+        ends = loops.while_loop(lambda v: v < 100, lambda v: v + 1, 0)
+        return nested, ends, loops.while_loop(lambda v: v < 100, lambda v: v + 1, 0, None, 2)
+
+    with trial.steps_limited_to(3):
+        found = run(strategy, count)
+        assert [int(x) for x in found] == [6, 3, 2]
+        assert run(strategy, lambda n: loops.repeat(n, lambda v: v + 1, 0), tf.constant(9)) == 3
+        assert run(strategy, lambda n: loops.repeat(n, lambda v: v + 1, 0), tf.constant(2)) == 2
+    assert "A loop runs 3 of 9 iterations (--max-steps 3)." in caplog.text

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf import trial
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.ops.pipelining_ops import (
     PipelineSchedule,
@@ -158,7 +159,7 @@ def checked(
     return PipelineArguments(
         stages=stages,
         count=count,
-        repeat_count=_positive("repeat_count", repeat_count),
+        repeat_count=_repeats(_positive("repeat_count", repeat_count), count, serialization),
         serialization=serialization,
         optimizer_function=optimizer_function,
         ipus=ipus,
@@ -188,6 +189,12 @@ def _count(count: Any) -> int | tf.Tensor:
     if count > np.iinfo(np.int32).max:
         raise ValueError(f"{name} must be < max int32. Received: {count}.")
     return int(count)
+
+
+def _repeats(repeats: int, count: int | tf.Tensor, serialization: int) -> int:
+    """Returns the weight updates of a run, fewer while a script is tried out."""
+    of_update = serialization * (max(1, count) if isinstance(count, int) else 1)
+    return trial.limited_steps(repeats * of_update, of_update=of_update) // of_update
 
 
 def _positive(name: str, value: Any) -> int:

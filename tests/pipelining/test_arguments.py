@@ -4,9 +4,9 @@ import keras
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf import IPUConfig, IPUStrategy, trial
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions
-from ipu_tf.pipelining import OptimizerFunctionOutput, pipeline
+from ipu_tf.pipelining import OptimizerFunctionOutput, arguments, pipeline
 
 SGD = tf.compat.v1.train.GradientDescentOptimizer(0.1)
 INTERLEAVED, SEQUENTIAL = PipelineSchedule.Interleaved, PipelineSchedule.Sequential
@@ -229,3 +229,10 @@ def test_refuses_stages_on_different_ipus_that_share_a_weight():
 def test_refuses_results_of_an_optimizer_function(error, message, arguments):
     with pytest.raises(error, match=message):
         OptimizerFunctionOutput(**{"opt": keras.optimizers.SGD(), "loss": 0.0, **arguments})
+
+
+@pytest.mark.parametrize(("repeats", "count", "expected"), [(9, 4, 2), (2, 4, 2), (9, 20, 1)])
+def test_few_updates_try_a_script_out(repeats, count, expected):
+    with trial.steps_limited_to(10):
+        assert arguments._repeats(repeats, count, 1) == expected
+        assert arguments._repeats(repeats, tf.constant(count), 1) == min(repeats, 10)
