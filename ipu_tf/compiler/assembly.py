@@ -84,6 +84,7 @@ def build_program(
         memory=memory,
         unsupported={opcode: tuple(layers) for opcode, layers in build_state.unsupported.items()},
         notes=tuple(build_state.notes),
+        kept_activations=emission.kept_activations,
     )
 
 

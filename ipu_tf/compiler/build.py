@@ -69,7 +69,9 @@ class BlockBuilder(OpenBlock):
                 inner: Mapping[int, Value] = wanted.get(instruction.name, {})
                 if instruction.opcode == "conditional":
                     inner = control.reachable_targets(instruction, computation, values, inner)
+                first = len(self.nodes)
                 made = self._instruction(instruction, operands, context, inner)
+                self._run_after(instruction.after, values, first)
             values[instruction.name] = made
         return values[computation.root]
 
@@ -95,6 +97,12 @@ class BlockBuilder(OpenBlock):
         if opcode == "conditional":
             return _add_conditional(self, instruction, operands, context, targets)
         return self._lower(instruction, operands, context)
+
+    def _run_after(self, names: Sequence[str], values: Mapping[str, Values], first: int) -> None:
+        """Makes the nodes from `first` on run after those that make other values."""
+        earlier = {value.made_by for name in names for value in values[name]} - {None}
+        for node in self.nodes[first:]:
+            node.after |= earlier  # type: ignore[arg-type]
 
     def _lower(
         self, instruction: Instruction, operands: list[Values], context: LoweringContext

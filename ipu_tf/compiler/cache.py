@@ -60,6 +60,8 @@ def _plain(computation: Computation) -> Iterator[tuple[Any, ...]]:
             instruction.op_type,
             instruction.layer,
             instruction.phase,
+            instruction.recomputed,
+            instruction.after,
         )
 
 

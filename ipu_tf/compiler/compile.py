@@ -18,6 +18,8 @@ from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.deploy import deploy
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.compiler.recomputation import marks
+from ipu_tf.compiler.recomputation.recompute import recomputed
 
 _LOG = logging.getLogger(__name__)
 _CACHED_PROGRAMS = 16
@@ -50,8 +52,9 @@ def compile_program(
     """
 
     def build() -> DeviceProgram:
+        recompute = options.recompute if deployment is None else deployment.recompute
         with spans.span("simplify", "compile", program=module.name):
-            simplified = simplify(module)
+            simplified = simplified_step(module, recompute=recompute)
         return compile_simplified(simplified, options, plans, samples_per_run, deployment)
 
     key = fingerprint(module, options, plans, samples_per_run), repr(deployment)
@@ -69,13 +72,21 @@ def compile_simplified(
 ) -> DeviceProgram:
     """Returns the device program of a simplified module, whether it fits or not; keeps nothing.
 
-    Arguments and errors are those of `compile_program`.
+    The module has its checkpoints, if it has any (`simplified_step`). Arguments and errors are
+    those of `compile_program`.
     """
     if deployment is not None:
         return deploy(module, options, deployment, plans, samples_per_run)
-    program = build_program(module, options=options, plans=plans)
-    system = options.system_of(1).name
-    return on_one_ipu(program, system=system, samples_per_run=samples_per_run)
+    recompute, system = options.recompute, options.system_of(1).name
+    step = recomputed(module, recompute=recompute, layers=options.checkpoints).module
+    program = build_program(step, options=options, plans=plans)
+    return on_one_ipu(program, system=system, samples_per_run=samples_per_run, recompute=recompute)
+
+
+def simplified_step(module: Module, *, recompute: bool) -> Module:
+    """Returns a traced step, simplified, with its checkpoints if it recomputes activations."""
+    marked = marks.with_checkpoints if recompute else marks.without_checkpoints
+    return simplify(marked(module))
 
 
 def check_memory(program: DeviceProgram, when_over: str) -> None:

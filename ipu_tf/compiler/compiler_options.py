@@ -40,6 +40,9 @@ class CompilerOptions:
         io_tile_share: Share of their memory that may hold data.
         cholesky_block: Columns of a block of a Cholesky factorisation.
         triangular_solve_block: Columns of a block of a triangular solver.
+        recompute: Whether the backward pass recomputes activations, in programs without a
+            deployment of their own.
+        checkpoints: Paths of layers after which activations are kept while others are recomputed.
     """
 
     target: Target = CHIPS["bow"]
@@ -53,6 +56,8 @@ class CompilerOptions:
     io_tile_share: float = DEFAULT_IO_TILE_SHARE
     cholesky_block: int = DEFAULT_BLOCK
     triangular_solve_block: int = DEFAULT_BLOCK
+    recompute: bool = False
+    checkpoints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

@@ -275,13 +275,16 @@ class DeviceProgram:
         return not self.unsupported
 
 
-def on_one_ipu(program: TileProgram, *, system: str, samples_per_run: int = 0) -> DeviceProgram:
+def on_one_ipu(
+    program: TileProgram, *, system: str, samples_per_run: int = 0, recompute: bool = False
+) -> DeviceProgram:
     """Returns the device program of a function that runs on a single IPU, once per batch.
 
     Args:
         program: The program of the IPU.
         system: Name of the system that it is part of.
         samples_per_run: Samples of one run; 0 if unknown.
+        recompute: Whether its backward pass recomputes activations.
     """
     busy, overlapped = step_cycles(program), overlapped_cycles(program)
     waiting = waits(busy, overlapped)
@@ -295,6 +298,7 @@ def on_one_ipu(program: TileProgram, *, system: str, samples_per_run: int = 0) -
         update_cycles=cycles.update,
         overlapped=overlapped,
         waiting=waiting,
+        recomputed_cycles=program.recomputed_cycles,
     )
     return DeviceProgram(
         name=program.name,
@@ -308,6 +312,7 @@ def on_one_ipu(program: TileProgram, *, system: str, samples_per_run: int = 0) -
             busy_cycles=(stage.micro_batch_cycles,),
         ),
         update_cycles=stage.update_cycles,
+        recompute=recompute,
         samples_per_run=samples_per_run,
         notes=program.notes,
     )

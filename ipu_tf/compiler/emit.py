@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.compiler.blocks import Block, BufferTable, Node
+from ipu_tf.compiler.kept_activations import KeptActivations
 from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint, slices
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.memory import stack_bytes
@@ -30,6 +31,12 @@ class Emission:
         self._buffers = buffers
         self._first: dict[int, int] = {}
         self._last: dict[int, int] = {}
+        self._kept = KeptActivations(buffers)
+
+    @property
+    def kept_activations(self) -> int:
+        """The most results of layers that wait for the backward pass at a time."""
+        return self._kept.most(len(self.steps))
 
     def block(self, block: Block, repeats: int | Fraction = 1) -> None:
         """Appends a block that runs a number of times.
@@ -50,6 +57,7 @@ class Emission:
         if node.lowered.supersteps:
             self._step(node, round(repeats))
         last = max(first, len(self.steps) - 1)
+        self._kept.add(node, first, last)
         # A value that a body makes is live from the step that makes it, not from the body's start.
         for buffer in node.reads if node.bodies else (*node.reads, *node.writes):
             memory = find(buffer)
@@ -70,6 +78,7 @@ class Emission:
                 flops=lowered.flops,
                 plan=lowered.plan,
                 op_name=instruction.op_name,
+                recomputed=instruction.recomputed,
             )
         )
         temporary: tuple[tuple[Category, tuple[Footprint, ...]], ...] = (

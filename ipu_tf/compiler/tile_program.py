@@ -48,6 +48,7 @@ class Step:
         flops: Floating point operations of one repetition.
         plan: The plan of a contraction, else None.
         op_name: Name of its TensorFlow op.
+        recomputed: Whether it computes a value of the forward pass again.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Step:
     flops: int = 0
     plan: Plan | None = None
     op_name: str = ""
+    recomputed: bool = False
 
     @property
     def cycles(self) -> int:
@@ -150,6 +152,8 @@ class TileProgram:
         memory: Bytes of every tile.
         unsupported: Opcodes without a cost, with the layers they are in.
         notes: Caveats for readers of its figures, such as a loop of unknown length.
+        kept_activations: The most results of layers that wait for the backward pass at a time,
+            recomputed ones included.
     """
 
     name: str
@@ -159,11 +163,17 @@ class TileProgram:
     memory: TileMemory
     unsupported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    kept_activations: int = 0
 
     @property
     def cycles(self) -> int:
         """Cycles of one run."""
         return sum(step.cycles for step in self.steps)
+
+    @property
+    def recomputed_cycles(self) -> int:
+        """Cycles of one run that compute values of the forward pass again."""
+        return sum(step.cycles for step in self.steps if step.recomputed)
 
     @property
     def complete(self) -> bool:

@@ -64,7 +64,7 @@ class DeviceConfiguration:
         connection: When the process attaches to its IPUs.
         io_tiles: Tiles of an IPU set aside for input and output, besides those of `target`.
         io_tile_share: Share of the memory of these tiles that may hold data.
-        allow_recompute: Whether pipelines recompute activations, whatever their own options.
+        allow_recompute: Whether programs recompute activations, whatever the options of pipelines.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
     """

@@ -29,8 +29,9 @@ class OptionTree(Category):
     allow_recompute: bool = option(
         False,
         "Recompute activations in the backward pass instead of storing them.",
-        "All pipeline stages except the last store only their inputs and run their forward pass "
-        "again.",
+        "A program on one IPU stores activations only at its checkpoints "
+        "(`RecomputationCheckpoint`; without any, the compiler places them). Pipeline stages "
+        "except the last store only their inputs and checkpoints.",
     )
     selection_order: SelectionOrder = option(
         SelectionOrder.AUTO, "The order in which the IPUs of a device are numbered."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from ipu_tf.compiler.device_program import Schedule
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
+from ipu_tf.compiler.recomputation import marks
 
 
 class PipelineSchedule(enum.Enum):
@@ -118,10 +120,13 @@ class PipelineStageOptions:
 
 @tf.autograph.experimental.do_not_convert
 def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
-    """Returns the tensors; a pipeline stage keeps them when it recomputes activations.
+    """Returns the tensors; a program keeps them in memory when it recomputes activations.
 
     Args:
         tensors: A tensor, or a structure of tensors.
-        name: Name of the operations.
+        name: Name of the scope of the operations.
     """
-    return tf.nest.map_structure(lambda tensor: tf.identity(tensor, name=name), tensors)
+    with tf.name_scope(name) if name else contextlib.nullcontext():
+        return tf.nest.map_structure(
+            lambda tensor: tf.identity(tensor, name=marks.CHECKPOINT), tensors
+        )

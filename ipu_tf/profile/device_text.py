@@ -89,6 +89,7 @@ def _one_stage_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iter
         if waiting := figures.moved_cycles(stage.waiting, program):
             kinds["waiting for transfers"] = waiting
         yield f"cycles        {_shares(kinds, sum(kinds.values()))}"
+    yield from _recomputation_lines(program)
     yield from _arithmetic_lines(program, tile_ops)
     yield f"tile memory   {sections.memory_line(ipu.memory)}"
     yield ""
@@ -179,6 +180,7 @@ def _stages_overview(program: DeviceProgram) -> Iterator[str]:
         f"pipeline      {len(program.stages)} stages, {program.schedule} schedule, "
         f"{program.micro_batches} micro-batches an update{again}"
     )
+    yield from _recomputation_lines(program)
     yield f"time          {_time(program, 'weight update')}"
     yield (
         f"cycles        ramp-up {timeline.ramp_up_cycles:,}, steady {timeline.steady_cycles:,}, "
@@ -197,6 +199,17 @@ def _stages_overview(program: DeviceProgram) -> Iterator[str]:
         f"limited by    stage {slowest.index} on IPU {slowest.ipu}: "
         f"{slowest.micro_batch_cycles:,} cycles a micro-batch"
     )
+
+
+def _recomputation_lines(program: DeviceProgram) -> Iterator[str]:
+    """Yields what a training step computes again, if it has activations to keep."""
+    found = figures.recomputation(program)
+    if found.cycles:
+        yield (
+            f"recomputation {found.forward_operations} forward operations for {found.layers} "
+            f"layers, {found.cycles:,} cycles a micro-batch; at most {found.kept_activations} "
+            "activations live"
+        )
 
 
 def _off_chip_lines(program: DeviceProgram) -> Iterator[str]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ipu_tf.compiler.device_program import DeviceProgram, StageProgram
 from ipu_tf.compiler.hlo import Phase
+from ipu_tf.compiler.hlo.module import LOSS, METRICS
 from ipu_tf.compiler.moves import NO_MOVES, Moves
 from ipu_tf.compiler.tile_program import Category, Step, TileMemory, TileProgram
 from ipu_tf.machine.target import Target
@@ -135,7 +136,7 @@ def cycle_shares(program: DeviceProgram) -> CycleShares:
 
 
 def stage_shares(stage: StageProgram, program: DeviceProgram) -> CycleShares:
-    """Returns the cycles of a stage for a run; recomputed activations count once."""
+    """Returns the cycles of a stage for a run, recomputation included."""
     times = program.times
     shares = (cycles_of(step) * times[step.phase] for step in stage.program.steps)
     return sum(shares, CycleShares())
@@ -203,8 +204,7 @@ def tile_balance(program: DeviceProgram) -> float:
 def layers(program: DeviceProgram, tile_ops: Iterable[TileOp] = ()) -> tuple[LayerCycles, ...]:
     """Returns the cycles of every layer for a run of a replica, the most expensive one first.
 
-    Recomputed activations count once. Stages overlap, so the sum of all layers may be larger than
-    the cycles of the program.
+    Stages overlap, so the sum of all layers may be larger than the cycles of the program.
 
     Args:
         program: The program.
@@ -296,3 +296,38 @@ def is_off_chip(stage: StageProgram) -> bool:
 def moved_cycles(moves: Moves, program: DeviceProgram) -> int:
     """Returns the cycles that moves take in a run."""
     return program.micro_batches * (moves.forward + moves.backward) + moves.update
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputation:
+    """What a program computes twice, and keeps.
+
+    Attributes:
+        layers: Layers that run in the forward pass.
+        recomputed_layers: Layers of them that the backward pass runs forward once more.
+        kept_activations: The most results of layers that wait for the backward pass at a time, of
+            a micro-batch on one IPU, recomputed ones included.
+        cycles: Cycles of a micro-batch that compute values again, of all stages.
+    """
+
+    layers: int
+    recomputed_layers: int
+    kept_activations: int
+    cycles: int
+
+    @property
+    def forward_operations(self) -> int:
+        """Forward passes of layers, recomputation included."""
+        return self.layers + self.recomputed_layers
+
+
+def recomputation(program: DeviceProgram) -> Recomputation:
+    """Returns what a program computes twice, and keeps, for a micro-batch."""
+    apart = ("", LOSS, METRICS)
+    steps = [step for step in program.steps if step.layer not in apart]
+    return Recomputation(
+        layers=len({step.layer for step in steps if step.phase == "forward"}),
+        recomputed_layers=len({step.layer for step in steps if step.recomputed}),
+        kept_activations=max(stage.program.kept_activations for stage in program.stages),
+        cycles=sum(stage.recomputed_cycles for stage in program.stages),
+    )

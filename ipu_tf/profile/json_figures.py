@@ -27,6 +27,7 @@ def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[s
         "system": program.system,
         "schedule": program.schedule,
         "recompute": program.recompute,
+        **_recomputation_figures(program),
         "replicas": program.replicas,
         "micro_batches": program.micro_batches,
         "cycles": program.cycles,
@@ -54,6 +55,16 @@ def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[s
         "streaming_bytes": program.streaming_bytes,
         "fits": program.fits,
         "complete": program.complete,
+    }
+
+
+def _recomputation_figures(program: DeviceProgram) -> dict[str, Any]:
+    found = figures.recomputation(program)
+    return {
+        "forward_operations": found.forward_operations,
+        "recomputed_operations": found.recomputed_layers,
+        "live_activations": found.kept_activations,
+        "recomputed_cycles": found.cycles,
     }
 
 

@@ -6,11 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-LOSS = "loss"
-"""Stands for a layer in ops that compute the loss of a model."""
+from ipu_tf.compiler.hlo.module import LOSS, METRICS
 
-METRICS = "metrics"
-"""Stands for a layer in ops that compute metrics."""
+__all__ = ["LOSS", "METRICS", "LayerScopes", "own_name", "scope_of", "without_calls"]
 
 # The compiler puts the names of the calls before that of an op of a called function.
 _CALLS = re.compile(r"(?:^|(?<=/))(?:Stateful)?PartitionedCall(?:_\d+)?/")

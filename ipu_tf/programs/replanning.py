@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from ipu_tf.compiler.compile import compile_simplified
+from ipu_tf.compiler.compile import compile_simplified, simplified_step
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.extrapolation import NotLinear, extrapolated
-from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 from ipu_tf.compiler.traced_step import TracedStep
@@ -119,7 +118,8 @@ class Replanning:
 
 def _simplified(step: TracedStep) -> TracedStep:
     options = dataclasses.replace(step.options, out_of_memory="report")
-    return dataclasses.replace(step, module=simplify(step.module), options=options)
+    module = simplified_step(step.module, recompute=True)  # An alternative may recompute.
+    return dataclasses.replace(step, module=module, options=options)
 
 
 def _compiled(step: TracedStep, deployment: Deployment | None) -> DeviceProgram | None:

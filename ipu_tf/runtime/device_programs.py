@@ -213,6 +213,7 @@ def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
         share_code=configuration.share_code,
         io_tiles=configuration.io_tiles,
         io_tile_share=configuration.io_tile_share,
+        recompute=configuration.allow_recompute,
         cholesky_block=configuration.cholesky_block or DEFAULT_BLOCK,
         triangular_solve_block=configuration.triangular_solve_block or DEFAULT_BLOCK,
     )

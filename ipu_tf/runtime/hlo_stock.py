@@ -1,9 +1,9 @@
 """Converts a function with tile ops and host ops to one that XLA can read.
 
 Tile ops become their stock twins. Joined ops, and ops without an XLA kernel, become the ops that
-they stand for. Work of the host alone (prints, Python functions, summaries, iterators) becomes a
-custom call with the tensors that go to the host and come back from it. The functions that a
-function calls are converted, too.
+they stand for. Checkpoints of recomputation become barriers. Work of the host alone (prints, Python
+functions, summaries, iterators) becomes a custom call with the tensors that go to the host and come
+back from it. The functions that a function calls are converted, too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.compiler.recomputation import marks
 from ipu_tf.internals.tensorflow import FunctionDef, op_def_registry
 from ipu_tf.ops import joined
 from ipu_tf.ops.twins import STOCK_OF
@@ -56,6 +57,7 @@ _HOST_DTYPES = frozenset(dtype.as_datatype_enum for dtype in (tf.string, tf.reso
 _STRING = tf.string.as_datatype_enum
 _INT32 = tf.int32.as_datatype_enum
 _CUSTOM_CALL = "XlaCustomCallV2"
+_BARRIER = "XlaOptimizationBarrier"
 _STAND_IN = "host_tensor"
 NUMBERS = r"_stock_\d+.*$"
 """The suffix that the conversion, and XLA after it, add to names of functions."""
@@ -200,6 +202,8 @@ class _Body:
             self._add_composition(node)
         elif host_inputs or node.op in _HOST_OPS or node.op in _TARGETS or _is_text(node):
             self._add_host_op(node)
+        elif node.op == "Identity" and marks.is_checkpoint_name(node.name):
+            self._add_checkpoint(node)
         elif hlo_stand_ins.has_stand_in(node):
             nodes, result = hlo_stand_ins.stand_in(node)
             self.function.node_def.extend(nodes)
@@ -245,6 +249,13 @@ class _Body:
         for value in new.attr.values():
             for callee in functions_of(value):
                 callee.name = self._functions.callee(callee.name).signature.name
+
+    def _add_checkpoint(self, node: Any) -> None:
+        """Adds a barrier, which XLA keeps, for an identity, which it drops."""
+        dtype = node.attr["T"].type
+        barrier = self.function.node_def.add(name=node.name, op=_BARRIER, device=node.device)
+        barrier.input.extend(node.input)
+        barrier.attr["T"].list.type.append(dtype)
 
     def _add_joined_op(self, node: Any) -> None:
         """Redirects the readers of a joined op to the ops that were joined, or to their chain."""

@@ -52,8 +52,6 @@ def parts_of(program: DeviceProgram, classes: Mapping[str, str]) -> list[Part]:
     )
     for step in busiest.program.steps:
         cycles[_kind(step, classes)] += step.cycles * times[step.phase]
-    recomputed = busiest.recomputed_cycles * program.micro_batches
-    cycles["recomputation"] += recomputed
     for name, moves in (("host", busiest.waiting), ("streaming memory", busiest.streamed)):
         cycles[name] += figures.moved_cycles(moves, program)
     cycles["sum over replicas"] += program.all_reduce_cycles
@@ -76,6 +74,8 @@ def memory_of(program: DeviceProgram) -> str:
 def _kind(step: Step, classes: Mapping[str, str]) -> str:
     if step.opcode in ("infeed", "outfeed"):
         return "host"
+    if step.recomputed:
+        return "recomputation"
     if step.plan is not None:
         return "contractions"
     if step.phase == "update":

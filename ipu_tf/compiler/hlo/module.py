@@ -21,6 +21,12 @@ DTYPE_BITS = {
 Phase: TypeAlias = Literal["forward", "backward", "update"]
 """Which part of a training step an instruction belongs to; inference is all forward."""
 
+LOSS = "loss"
+"""Stands for a layer in instructions that compute the loss of a model."""
+
+METRICS = "metrics"
+"""Stands for a layer in instructions that compute metrics."""
+
 Role: TypeAlias = Literal[
     "weight",
     "optimizer_state",
@@ -104,6 +110,8 @@ class Instruction:
         op_type: Type of that op, such as "Conv2DBackpropInput".
         layer: Path of the Keras layer it works for, such as "sequential/dense"; "" for none.
         phase: Part of the training step.
+        recomputed: Whether it computes a value of the forward pass again.
+        after: Names of instructions before it that run first, though it does not read them.
     """
 
     name: str
@@ -116,6 +124,8 @@ class Instruction:
     op_type: str = ""
     layer: str = ""
     phase: Phase = "forward"
+    recomputed: bool = False
+    after: tuple[str, ...] = ()
 
     def replace(self, **changes: Any) -> Instruction:
         """Returns the instruction with some fields changed."""

@@ -11,8 +11,8 @@
       ROOT y = f32[4,2] dot(x, w), dot_dimension_numbers={lhs_contracting={1} rhs_contracting={0}}
     }
 
-Beside HLO's attributes an instruction may have `layer`, `phase`, `op_name` and `op_type`. Lines
-that begin with // are comments.
+Beside HLO's attributes an instruction may have `layer`, `phase`, `op_name`, `op_type`, `recomputed`
+and `after`. Lines that begin with // are comments.
 """
 
 from __future__ import annotations
@@ -81,6 +81,10 @@ def instruction_text(instruction: Instruction) -> str:
         value = getattr(instruction, field)
         if value != _DEFAULTS[field]:
             parts.append(f"{field}={value if field == 'phase' else _quoted(value)}")
+    if instruction.recomputed:
+        parts.append("recomputed=true")
+    if instruction.after:
+        parts.append(f"after={{{', '.join(instruction.after)}}}")
     return ", ".join(parts)
 
 
@@ -208,7 +212,8 @@ def _parse_instruction(line: str) -> tuple[bool, Instruction]:
     end = _closing(line, call.end() - 1)
     inside = line[call.end() : end]
     attributes = dict(_pair(part) for part in attribute_text.split(line[end + 1 :]))
-    fields = {name: attributes.pop(name) for name in _FIELDS if name in attributes}
+    known = (*_FIELDS, "recomputed", "after")
+    fields = {name: attributes.pop(name) for name in known if name in attributes}
     computations = attributes.pop("calls", ())
     operands: tuple[str, ...] = ()
     if opcode == "parameter":

@@ -13,13 +13,13 @@ from ipu_tf.compiler.device_program import Crossing, DeviceProgram, IpuMemory, S
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import Module, Parameter
 from ipu_tf.compiler.memory import CATEGORIES
-from ipu_tf.compiler.moves import Moves, overlapped_cycles, step_cycles, waits
+from ipu_tf.compiler.moves import overlapped_cycles, step_cycles, waits
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
 from ipu_tf.compiler.pipeline.conditionals import split_conditionals
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.equal_stages import StageCompiler
-from ipu_tf.compiler.pipeline.fifo import Fifo, fifos, recomputes
+from ipu_tf.compiler.pipeline.fifo import Fifo, fifos
 from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES, leaves_tiles, off_chip
 from ipu_tf.compiler.pipeline.shared_updates import SharedUpdate, share_update
 from ipu_tf.compiler.pipeline.split import (
@@ -33,14 +33,14 @@ from ipu_tf.compiler.pipeline.split import (
 )
 from ipu_tf.compiler.pipeline.timeline import ReplicaGroup, Wiring, timeline
 from ipu_tf.compiler.planner.plan import OpShape, Plan
-from ipu_tf.compiler.tile_program import TileMemory, TileProgram
+from ipu_tf.compiler.recomputation import marks
+from ipu_tf.compiler.recomputation.recompute import recomputed
+from ipu_tf.compiler.tile_program import TileMemory
 from ipu_tf.machine import streaming
 from ipu_tf.machine.cost import ceil_div
 
 _SUM_BYTES = 4
 """Bytes of a sum over a variable: float32."""
-
-_HOST_OPCODES = frozenset({"infeed", "outfeed"})
 
 
 def deploy(
@@ -64,7 +64,7 @@ def deploy(
     )
     module = prepared(module)
     training = any(instruction.phase == "backward" for instruction in module.entry_computation)
-    found = _cut(module, deployment)
+    found = _cut(module, deployment, options.checkpoints)
     waiting = fifos(found.module, found.assignment, deployment, training=training)
     stages, compiler = [], StageCompiler(options, plans)
     sums = dict.fromkeys(deployment.ipus, 0)
@@ -105,17 +105,23 @@ def deploy(
     )
 
 
-def _cut(module: Module, deployment: Deployment) -> Cut:
+def _cut(module: Module, deployment: Deployment, checkpoints: Sequence[str]) -> Cut:
     """Returns the step, cut into its stages.
 
+    Args:
+        module: The step, prepared.
+        deployment: Its stages.
+        checkpoints: Paths of layers after which activations are kept while others are recomputed.
+
     Raises:
-        ValueError: Stages on different IPUs share a weight.
+        ValueError: Stages on different IPUs share a weight, or there is no such layer.
     """
     layers = deployment.stage_of_layers
     known: Mapping[str, int] = {}
     if deployment.stages > 1:
         module, known = split_conditionals(module, layers)
     assignment: Assignment = assign(module, layers, deployment.stages, known)
+    module, assignment = _recomputed(module, assignment, deployment, checkpoints)
     if deployment.micro_batches > 1 and not accumulated(module):
         module, assignment = with_accumulators(module, assignment)
     found = cut(module, assignment)
@@ -134,6 +140,25 @@ def _cut(module: Module, deployment: Deployment) -> Cut:
                 f"{deployment.ipus!r}."
             )
     return found
+
+
+def _recomputed(
+    module: Module, assignment: Assignment, deployment: Deployment, checkpoints: Sequence[str]
+) -> tuple[Module, Assignment]:
+    """Returns the step whose stages compute activations again."""
+    if not deployment.keeps_checkpoints:
+        module, checkpoints = marks.without_checkpoints(module), ()
+    again = recomputed(
+        module,
+        recompute=deployment.recompute,
+        layers=checkpoints,
+        stage_of=assignment.stage_of,
+        stages=deployment.stages,
+    )
+    names = {instruction.name for instruction in again.module.entry_computation}
+    stages = {**assignment.stage_of, **again.stage_of}
+    stages = {name: stage for name, stage in stages.items() if name in names}
+    return again.module, Assignment(stage_of=stages, anywhere=assignment.anywhere)
 
 
 def _updated(
@@ -164,19 +189,15 @@ def _stage(
         error.ipu = deployment.ipus[stage]
         error.args = (f"IPU {error.ipu}, stage {stage}: {error}",)
         raise
-    forward, backward = _cycles(program, "forward"), _cycles(program, "backward")
-    repeats = recomputes(deployment, stage) and backward > 0
-    again = forward - _host_cycles(program) if repeats else 0
     away = off_chip(
         update.module,
         program,
         deployment.offload,
         wiring,
         fifos=waiting,
-        recomputes=repeats,
         shared=update.variables,
     )
-    busy = step_cycles(program) + Moves(backward=again) + away.streamed + away.gathered
+    busy = step_cycles(program) + away.streamed + away.gathered
     overlapped = overlapped_cycles(program) + away.overlapped
     idle = waits(busy, overlapped)
     cycles = busy + idle
@@ -186,7 +207,7 @@ def _stage(
         program=away.program,
         forward_cycles=cycles.forward,
         backward_cycles=cycles.backward,
-        recomputed_cycles=again,
+        recomputed_cycles=program.recomputed_cycles,
         update_cycles=cycles.update,
         fifo_bytes=sum(fifo.bytes for fifo in waiting),
         fifo_depth=max((fifo.depth for fifo in waiting), default=0),
@@ -196,14 +217,6 @@ def _stage(
         overlapped=overlapped,
         waiting=idle,
     )
-
-
-def _cycles(program: TileProgram, phase: str) -> int:
-    return sum(step.cycles for step in program.steps if step.phase == phase)
-
-
-def _host_cycles(program: TileProgram) -> int:
-    return sum(step.cycles for step in program.steps if step.opcode in _HOST_OPCODES)
 
 
 def _ipus(stages: Sequence[StageProgram]) -> tuple[IpuMemory, ...]:

@@ -71,7 +71,9 @@ class Deployment:
         ipu_of_stages: IPU of each stage within a replica; empty puts stage i on IPU i.
         schedule: The order in which stages work on micro-batches.
         micro_batches: Micro-batches of a weight update on each replica.
-        recompute: Whether stages keep only their inputs and recompute their activations.
+        recompute: Whether stages keep only their inputs and checkpoints, and recompute other
+            activations.
+        keeps_checkpoints: Whether they keep checkpoints then.
         replicas: Copies of the pipeline.
         offload: The categories that are not whole on the tiles all the time.
     """
@@ -81,6 +83,7 @@ class Deployment:
     schedule: Schedule = "grouped"
     micro_batches: int = 1
     recompute: bool = False
+    keeps_checkpoints: bool = True
     replicas: int = 1
     offload: Offload = ALL_ON_TILES
 

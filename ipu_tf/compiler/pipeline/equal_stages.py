@@ -93,6 +93,8 @@ class StageCompiler:
                     one.op_type,
                     layers[one.layer],
                     one.phase,
+                    one.recomputed,
+                    [values[earlier] for earlier in one.after],
                 )
             yield computations[name], values[computation.root]
         for name in names.op_names:

@@ -45,8 +45,8 @@ def fifos(
     """Returns the FIFOs of each stage.
 
     A stage keeps the values of the forward pass that its backward pass reads: its activations, or
-    only its inputs if it recomputes the rest. The last stage runs backward right after it ran
-    forward and recomputes nothing. A value that skips stages waits in the stage that reads it.
+    only its inputs and checkpoints if it recomputes the rest. A value that skips stages waits in
+    the stage that reads it.
 
     Args:
         module: The step.
@@ -56,7 +56,7 @@ def fifos(
     """
     of_stages: dict[int, dict[str, Fifo]] = defaultdict(dict)
     by_name = module.entry_computation.by_name()
-    for value, made, read in _waits(module, assignment, options):
+    for value, made, read in _waits(module, assignment):
         depth = waiting_micro_batches(
             options.schedule, stages=options.stages, training=training, made=made, read=read
         )
@@ -76,8 +76,7 @@ def stashed(module: Module, assignment: Assignment) -> Mapping[int, int]:
     """Returns the bytes that each stage keeps of a micro-batch from one pass to the other."""
     by_name = module.entry_computation.by_name()
     kept: dict[int, set[str]] = defaultdict(set)
-    nothing_again = Deployment(stage_of_layers={"": 0})
-    for value, made, read in _waits(module, assignment, nothing_again):
+    for value, made, read in _waits(module, assignment):
         if made[1] == "forward" and read[1] == "backward":
             kept[read[0]].add(value)
     return {
@@ -85,13 +84,8 @@ def stashed(module: Module, assignment: Assignment) -> Mapping[int, int]:
     }
 
 
-def recomputes(options: Deployment, stage: int) -> bool:
-    """Returns whether a stage recomputes its activations."""
-    return options.recompute and stage < options.stages - 1
-
-
 def _waits(
-    module: Module, assignment: Assignment, options: Deployment
+    module: Module, assignment: Assignment
 ) -> Iterator[tuple[str, tuple[int, Pass], tuple[int, Pass]]]:
     """Yields each value that is read, with the stage and pass of its maker and of its reader."""
     by_name = module.entry_computation.by_name()
@@ -104,14 +98,7 @@ def _waits(
             made = _made(by_name[value], stage, module, assignment)
             if made is None:
                 continue
-            again = recomputes(options, stage)
-            if again and made == (stage, "forward") and not _comes_from_host(by_name[value]):
-                continue
-            is_input = by_name[value].opcode == "parameter" or made[0] != stage
-            read: Pass = reader.phase
-            if again and is_input and made[1] == "forward":
-                read = "backward"
-            yield value, made, (stage, read)
+            yield value, made, (stage, reader.phase)
 
 
 def _stored(
@@ -121,10 +108,6 @@ def _stored(
     while by_name[name].opcode in VIEWS and assignment.stage_of.get(name) == stage:
         name = by_name[name].operands[0]
     return name
-
-
-def _comes_from_host(value: Instruction) -> bool:
-    return value.opcode == "parameter"
 
 
 def _made(

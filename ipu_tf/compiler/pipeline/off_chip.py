@@ -7,14 +7,21 @@ time of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.moves import NO_MOVES, Moves
 from ipu_tf.compiler.pipeline.deployment import Offload
 from ipu_tf.compiler.pipeline.fifo import Fifo
-from ipu_tf.compiler.pipeline.residence import Residence, Share, StageVariable, moved, variables
+from ipu_tf.compiler.pipeline.residence import (
+    Part,
+    Residence,
+    Share,
+    StageVariable,
+    moved,
+    variables,
+)
 from ipu_tf.compiler.pipeline.timeline import ReplicaGroup, Wiring
 from ipu_tf.compiler.tile_program import TileProgram
 from ipu_tf.machine.cost import ceil_div
@@ -79,7 +86,6 @@ def off_chip(
     wiring: Wiring,
     *,
     fifos: Sequence[Fifo],
-    recomputes: bool,
     shared: Collection[str] = (),
 ) -> OffChip:
     """Returns a stage without the variables that are not on its tiles, and the cost to move them.
@@ -90,7 +96,6 @@ def off_chip(
         offload: The categories that are not on the tiles.
         wiring: The IPUs.
         fifos: The FIFOs of the stage, those that stay on the tiles included.
-        recomputes: Whether the backward pass begins with the forward pass.
         shared: Variables whose updates the module shares out. Their state has the size of a share.
     """
     weight_group = ReplicaGroup(replicas=offload.weight_parts(wiring.replicas))
@@ -105,10 +110,10 @@ def off_chip(
         if where.streams:
             part_bytes = ceil_div(variable.bytes, where.parts)
             streaming_bytes += part_bytes
-            transfers.add(part_bytes, _transfers(variable, recomputes))
+            transfers.add(part_bytes, _transfers(variable))
         if where.parts > 1:
             whole_cycles = wiring.all_gather_cycles(variable.bytes, weight_group)
-            gathered += _gathers(variable, recomputes).times(whole_cycles)
+            gathered += _gathers(variable).times(whole_cycles)
     for fifo in fifos:
         if leaves_tiles(fifo, offload):
             streaming_bytes += fifo.bytes
@@ -140,18 +145,20 @@ def _where(
     return None if place == Residence() else place
 
 
-def _transfers(variable: StageVariable, recomputes: bool) -> Moves:
+def _transfers(variable: StageVariable) -> Moves:
     """Returns how often each pass loads and stores a variable."""
-    counts = {phase: use.loads + use.stores for phase, use in variable.uses.items()}
-    return _with_recomputation(Moves(**counts), recomputes)
+    return _moves({part: use.loads + use.stores for part, use in variable.uses.items()})
 
 
-def _gathers(variable: StageVariable, recomputes: bool) -> Moves:
+def _gathers(variable: StageVariable) -> Moves:
     """Returns how often each pass gathers a variable: the update needs only its share."""
-    counts = {phase: 1 for phase in variable.uses if phase != "update"}
-    return _with_recomputation(Moves(**counts), recomputes)
+    return _moves({part: 1 for part in variable.uses if part != "update"})
 
 
-def _with_recomputation(counts: Moves, recomputes: bool) -> Moves:
-    """Returns the counts of a stage whose backward pass begins with the forward pass."""
-    return counts + Moves(backward=counts.forward) if recomputes else counts
+def _moves(counts: Mapping[Part, int]) -> Moves:
+    """Returns counts by pass: recomputation is part of the backward pass."""
+    return Moves(
+        forward=counts.get("forward", 0),
+        backward=counts.get("backward", 0) + counts.get("recomputed", 0),
+        update=counts.get("update", 0),
+    )

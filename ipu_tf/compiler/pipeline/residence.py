@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ipu_tf.compiler.hlo import Instruction, Module, Parameter, Phase
 from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
@@ -17,6 +18,10 @@ from ipu_tf.compiler.memory import tile_memory
 from ipu_tf.compiler.passes.rewrite import users
 from ipu_tf.compiler.tile_program import Tensor, TileProgram
 from ipu_tf.machine.cost import ceil_div
+
+Part: TypeAlias = Phase | Literal["recomputed"]
+"""A part of a step that loads a variable for itself: a phase, or the recomputation of a backward
+pass."""
 
 VIEWS = frozenset({"bitcast", "broadcast", "reshape", "transpose"})
 """Opcodes whose result is recomputed from the operand rather than kept."""
@@ -44,12 +49,12 @@ class StageVariable:
     Attributes:
         parameter: The parameter of the stage's module.
         bytes: Its bytes.
-        uses: Its use in every pass.
+        uses: Its use in every part of a step.
     """
 
     parameter: Parameter
     bytes: int
-    uses: Mapping[Phase, VariableUse]
+    uses: Mapping[Part, VariableUse]
 
 
 def variables(module: Module, program: TileProgram) -> tuple[StageVariable, ...]:
@@ -102,23 +107,27 @@ def _uses(
     made: Instruction | None,
     new_readers: Sequence[Instruction],
     steps: _Steps,
-) -> dict[Phase, VariableUse]:
+) -> dict[Part, VariableUse]:
     """Returns the uses of a variable, from the readers of its old value, the maker of its new one,
     and the readers of that."""
-    touching: dict[Phase, list[str]] = {}
-    loads: set[Phase] = {reader.phase for reader in old_readers}
+    touching: dict[Part, list[str]] = {}
+    loads = set(map(_part_of, old_readers))
     for reader in (*old_readers, *new_readers, *([made] if made else [])):
-        touching.setdefault(reader.phase, []).append(reader.name)
+        touching.setdefault(_part_of(reader), []).append(reader.name)
     if made is not None:
-        loads |= {reader.phase for reader in new_readers if reader.phase != made.phase}
+        loads |= {_part_of(reader) for reader in new_readers} - {_part_of(made)}
     return {
-        phase: VariableUse(
-            loads=phase in loads,
-            stores=made is not None and made.phase == phase,
-            steps=steps.around(names, phase),
+        part: VariableUse(
+            loads=part in loads,
+            stores=made is not None and _part_of(made) == part,
+            steps=steps.around(names, part),
         )
-        for phase, names in touching.items()
+        for part, names in touching.items()
     }
+
+
+def _part_of(instruction: Instruction) -> Part:
+    return "recomputed" if instruction.recomputed else instruction.phase
 
 
 class _Steps:
@@ -126,17 +135,18 @@ class _Steps:
 
     def __init__(self, program: TileProgram) -> None:
         self._of_names: dict[str, list[int]] = {}
-        self._of_phases: dict[Phase, list[int]] = {}
+        self._of_parts: dict[Part, list[int]] = {}
         for index, step in enumerate(program.steps):
             self._of_names.setdefault(step.name, []).append(index)
-            self._of_phases.setdefault(step.phase, []).append(index)
+            part: Part = "recomputed" if step.recomputed else step.phase
+            self._of_parts.setdefault(part, []).append(index)
 
-    def around(self, names: Iterable[str], phase: Phase) -> tuple[int, int]:
+    def around(self, names: Iterable[str], part: Part) -> tuple[int, int]:
         """Returns the first and the last step of instructions.
 
-        An instruction that is no step itself, such as a loop, stands for the whole phase.
+        An instruction that is no step itself, such as a loop, stands for the whole part.
         """
-        whole = self._of_phases.get(phase, [0])
+        whole = self._of_parts.get(part, [0])
         found = [index for name in names for index in self._of_names.get(name, whole)]
         return min(found), max(found)
 
@@ -195,8 +205,8 @@ def _at_times(tensor: Tensor, share: Share) -> Iterator[Tensor]:
     place = share.place
     if not place.streams:
         yield _part(tensor, place.parts)
-    for phase, use in share.variable.uses.items():
-        parts = place.parts if phase == "update" else 1
+    for part, use in share.variable.uses.items():
+        parts = place.parts if part == "update" else 1
         if not place.streams and parts == place.parts:
             continue  # That part is always there.
         first, last = use.steps

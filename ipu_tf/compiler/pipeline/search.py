@@ -24,6 +24,7 @@ from ipu_tf.compiler.pipeline.candidate import PipelineCandidate, Split
 from ipu_tf.compiler.pipeline.deploy import deploy
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload, with_short_paths
 from ipu_tf.compiler.pipeline.search_bounds import Bounds, PipelineShape
+from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.traced_step import TracedStep
 
 _FOR_LAYERS = 0.8
@@ -98,7 +99,7 @@ class _Step:
     @classmethod
     def of(cls, traced: TracedStep, places: Mapping[str, int], offload: Offload) -> _Step:
         """Returns a traced step, simplified; the other arguments are those of `layer_figures`."""
-        module = simplify(traced.module)
+        module = simplify(marks.with_checkpoints(traced.module))
         options = dataclasses.replace(traced.options, out_of_memory="report")
         figures = layer_figures(module, places, options, traced.plans, offload)
         return cls(traced=traced, module=module, options=options, figures=figures)

@@ -94,12 +94,13 @@ class _StageModule:
         self._stage = stage
         self._received = {c.name for c in found.crossings if c.destination == stage}
         self._sent = {c.name for c in found.crossings if c.source == stage}
+        self._names: set[str] = set()
         self._instructions: list[Instruction] = []
         self._parameters: list[Parameter] = []
 
     def build(self, fifos: Sequence[Fifo]) -> Module:
         """Returns the module."""
-        kept = self._kept()
+        kept = self._names = self._kept()
         mine = [n for n, name in enumerate(self._results) if self._is_mine(name, kept)]
         results = [self._results[number] for number in mine]
         numbers = {number: place for place, number in enumerate(mine)}
@@ -159,7 +160,8 @@ class _StageModule:
         if name in self._received:
             self._add_parameter(name, instruction.type, Parameter(name=name, role="link"))
         elif instruction.opcode != "parameter":
-            self._instructions.append(instruction)
+            after = tuple(earlier for earlier in instruction.after if earlier in self._names)
+            self._instructions.append(instruction.replace(after=after))
         else:
             known = self._module.parameters[instruction.attributes["parameter_number"]]
             updated = known.updated_by

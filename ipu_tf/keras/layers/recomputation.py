@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-import tensorflow as tf
+
+from ipu_tf.ops.pipelining_ops import recomputation_checkpoint
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
 class RecomputationCheckpoint(keras.layers.Layer):
-    """Passes on its inputs; a pipeline stage keeps them when it recomputes its activations.
+    """Passes on its inputs; a program keeps them when it recomputes activations.
 
-    It shortens the part of a stage that is recomputed at once, and so reduces the memory for it.
-    It applies to `RecomputationMode.RecomputeAndBackpropagateInterleaved` and has no effect in
-    `RecomputeThenBackpropagate`. The values and gradients stay the same.
+    It applies to a model on one IPU if `allow_recompute` of the configuration is set, and to
+    stages that recompute. It shortens the part that is recomputed at once, and so reduces the
+    memory for it. It has no effect under `RecomputationMode.RecomputeThenBackpropagate`. The
+    values and gradients stay the same.
     """
 
     def call(self, inputs: Any) -> Any:
         """Returns the inputs, a tensor or a structure of tensors."""
-        return keras.tree.map_structure(tf.identity, inputs)
+        return keras.tree.map_structure(recomputation_checkpoint, inputs)
 
     def compute_output_spec(self, inputs: Any) -> Any:
         """Returns the shapes and dtypes of the results."""

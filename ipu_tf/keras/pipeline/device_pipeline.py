@@ -38,13 +38,14 @@ def device_pipeline(model: StatefulModel, function: str) -> Deployment | None:
         return _one_stage(model, training=training)
     options = pipeline.options
     steps = options.steps_per_replica if training else model.steps_per_execution
+    mode = options.recomputation_mode
     return Deployment(
         stage_of_layers=with_short_paths(pipeline.stage_of_layers, model.name),
         ipu_of_stages=pipeline.ipus,
         schedule=schedule_name(options.pipeline_schedule),
         micro_batches=steps or 1,
-        recompute=options.recomputation_mode is not RecomputationMode.Auto
-        or device_configuration().allow_recompute,
+        recompute=mode is not RecomputationMode.Auto or device_configuration().allow_recompute,
+        keeps_checkpoints=mode is not RecomputationMode.RecomputeThenBackpropagate,
         replicas=replicas_on_device(model),
         offload=offload_of(options),
     )
@@ -82,6 +83,7 @@ def _one_stage(model: StatefulModel, *, training: bool) -> Deployment | None:
     options = Deployment(
         stage_of_layers={model.name: 0},
         micro_batches=accumulation.steps_per_replica,
+        recompute=device_configuration().allow_recompute,
         replicas=replicas_on_device(model),
         offload=offload_without_stages(accumulation),
     )

@@ -67,7 +67,8 @@ def _stage(
     return {
         "index": stage.index,
         "ipu": stage.ipu,
-        "recomputed": stage.recomputed_cycles,
+        # Besides its steps, in files of earlier versions alone.
+        "recomputed": stage.recomputed_cycles - program.recomputed_cycles,
         "streamed": dataclasses.asdict(stage.streamed),
         "gathered": dataclasses.asdict(stage.gathered),
         "waiting": dataclasses.asdict(stage.waiting),

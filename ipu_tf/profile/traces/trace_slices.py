@@ -112,7 +112,8 @@ def _pass_slices(program: DeviceProgram, work: schedule.Work, begin: int) -> Ite
     )
     if work.micro_batch:
         return
-    again = 0 if forward else stage.recomputed_cycles
+    # Of files of earlier versions: recomputation has steps since.
+    again = 0 if forward else stage.recomputed_cycles - stage.program.recomputed_cycles
     if again:
         yield _slice("recompute the forward pass", "recompute", begin, begin + again)
     yield from _phase_slices(stage, work.direction, begin + again)

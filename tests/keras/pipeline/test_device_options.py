@@ -159,7 +159,8 @@ class TestRecomputation:
         again = pipelined(strategy, 3, 12, pipeline_schedule=schedule, recomputation_mode=mode)
         assert again.recompute
         assert again.cycles > kept.cycles
-        assert again.stages[0].recomputed_cycles == kept.stages[0].forward_cycles - host(kept)
+        forward = kept.stages[0].forward_cycles - host(kept)
+        assert 0 < again.stages[0].recomputed_cycles <= forward
         assert again.stages[-1].recomputed_cycles == 0
         if schedule is not PipelineSchedule.Sequential:  # Where nothing waits, nothing is saved.
             assert sum(fifos(again)) < sum(fifos(kept))

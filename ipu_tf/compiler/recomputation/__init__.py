@@ -1,0 +1,1 @@
+"""Recomputation: the backward pass computes activations again, which the forward pass frees."""

@@ -1,0 +1,244 @@
+"""Finds checkpoints: where to cut the forward pass so that little memory is live at a time.
+
+While a segment runs backward, the values that it keeps and recomputes are live, and those that the
+segments before it keep. So segments near the end should be shorter: of 15 equal layers, checkpoints
+after the layers 5, 9, 12 and 14 leave 5 activations live, and 10 layers run twice.
+
+Bytes are those of the values; the memory of tiles is known when the program is compiled.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.compiler.hlo import Instruction, Module
+from ipu_tf.compiler.recomputation.segments import ForwardPass
+
+_VIEWS = frozenset({"bitcast", "broadcast", "get-tuple-element", "reshape", "transpose"})
+_MOST_PLACES = 160
+"""Cuts between which the search chooses; those that the fewest bytes cross."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """Checkpoints, and the search's idea of their effect.
+
+    Attributes:
+        cuts: Places of the entry's instructions before which a segment ends.
+        live_bytes: The most bytes of activations that are live at a time.
+        cost: The cost of the instructions that run twice.
+    """
+
+    cuts: tuple[int, ...]
+    live_bytes: int
+    cost: int
+
+
+class CheckpointSearch:
+    """Finds checkpoints of a step that runs on one IPU.
+
+    Args:
+        module: The step, simplified.
+        costs: The cost of an instruction by its name, such as its cycles; by default 1 each.
+    """
+
+    def __init__(self, module: Module, costs: Mapping[str, int] | None = None) -> None:
+        forward = ForwardPass(module)
+        self._entry = list(forward.entry)
+        self._by_name = forward.entry.by_name()
+        place = {instruction.name: number for number, instruction in enumerate(self._entry)}
+        data = forward.recomputable - forward.floating
+        read_last: dict[int, int] = {}
+        stash: set[int] = set()
+        for reader in self._entry:
+            for name in map(self._stored, reader.operands):
+                if name not in data:
+                    continue
+                if reader.phase == "backward":
+                    stash.add(place[name])
+                elif forward.is_forward(reader):
+                    read_last[place[name]] = max(read_last.get(place[name], 0), place[reader.name])
+        count = len(self._entry)
+        self._stash = np.zeros(count, np.int64)
+        for number in stash:
+            self._stash[number] = self._entry[number].type.bytes
+        cost = np.zeros(count, np.int64)
+        for name in data:
+            cost[place[name]] = 1 if costs is None else costs.get(name, 0)
+        self._cost = cost
+        self._data = sorted(map(place.__getitem__, data))
+        self._saved = self._costs_with_sources(forward)
+        self._crossing = {
+            number: (last, self._entry[number].type.bytes) for number, last in read_last.items()
+        }
+        self._end = max((place[name] for name in data), default=-1) + 1
+        self._places = self._candidates()
+        self._tables()
+
+    def _costs_with_sources(self, forward: ForwardPass) -> NDArray[np.int64]:
+        """Returns the cost of each instruction with those that nothing but it needs."""
+        costs = self._cost.copy()
+        place = {instruction.name: number for number, instruction in enumerate(self._entry)}
+        for number, instruction in enumerate(self._entry):
+            readers = forward.read_by[instruction.name]
+            # Its only reader, which comes later, gets its cost.
+            if len(readers) == 1 and readers[0].phase == "forward":
+                costs[place[readers[0].name]] += costs[number]
+        return costs
+
+    def _stored(self, name: str) -> str:
+        """Returns the value in memory that a value is a view of."""
+        value: Instruction = self._by_name[name]
+        while value.opcode in _VIEWS and value.operands:
+            value = self._by_name[value.operands[0]]
+        return value.name
+
+    def _candidates(self) -> list[int]:
+        """Returns the places of possible cuts, the beginning and the end of the forward pass.
+
+        Cuts are between layers, or anywhere if all instructions are of one layer.
+        """
+        change = np.zeros(len(self._entry) + 1, np.int64)
+        for made, (last, value_bytes) in self._crossing.items():
+            change[made + 1] += value_bytes
+            change[last + 1] -= value_bytes
+        crossing = np.cumsum(change)
+        data = self._data
+        inner = [n + 1 for n in data[:-1] if crossing[n + 1] > 0]
+        layers = [
+            before + 1
+            for before, after in itertools.pairwise(data)
+            if self._entry[before].layer != self._entry[after].layer and crossing[before + 1] > 0
+        ]
+        inner = sorted(sorted(layers or inner, key=lambda n: crossing[n])[:_MOST_PLACES])
+        return [0, *inner, self._end]
+
+    def _tables(self) -> None:
+        """Fills the tables of segments: kept bytes, bytes at work, and cost, by its two places."""
+        size = len(self._places)
+        self._keeps = np.zeros((size, size), np.int64)
+        self._works = np.zeros((size, size), np.int64)
+        self._costs = np.zeros((size, size), np.int64)
+        stash, cost = _before(self._stash), _before(self._cost)
+        begins = np.array(self._places)
+        for index, end in enumerate(self._places):
+            kept = np.zeros(len(self._entry), np.int64)
+            apart, saved = kept.copy(), kept.copy()
+            for made, (last, value_bytes) in self._crossing.items():
+                if made < end <= last and end < self._end:
+                    kept[made], saved[made] = value_bytes, self._saved[made]
+                    apart[made] = 0 if self._stash[made] else value_bytes
+            self._keeps[:, index] = _sums(kept, begins, end)
+            self._works[:, index] = stash[end] - stash[begins] + _sums(apart, begins, end)
+            # The last segment, which has no cut at its end, does not run twice.
+            self._costs[:, index] = cost[end] - cost[begins] - _sums(saved, begins, end)
+
+    @property
+    def bytes_without(self) -> int:
+        """Bytes of activations that are live without recomputation."""
+        return int(self._stash.sum())
+
+    def least(self) -> Checkpoints:
+        """Returns the checkpoints with which the fewest bytes are live, the cheapest of them."""
+        limits = sorted({int(total) for total in self._bounds()})
+        index = bisect.bisect_left(limits, True, key=lambda limit: self.within(limit) is not None)
+        found = self.within(limits[index])
+        assert found is not None
+        return found
+
+    def _bounds(self) -> Sequence[int]:
+        """Returns limits of live bytes to choose from: the least lies within 1% of one."""
+        whole = max(1, self.bytes_without)
+        return [*(whole * step // 100 for step in range(1, 100)), whole]
+
+    def within(self, live_bytes: int) -> Checkpoints | None:
+        """Returns the cheapest checkpoints with at most so many bytes live, None for none."""
+        end = len(self._places) - 1
+        ways: list[list[_Way]] = [[] for _ in self._places]
+        ways[0] = [_Way()]
+        for begin, cut in itertools.combinations(range(end), 2):
+            work, keeps = int(self._works[begin, cut]), int(self._keeps[begin, cut])
+            cost = int(self._costs[begin, cut])
+            for way in ways[begin]:
+                if way.kept_bytes + work <= live_bytes:
+                    _insert(ways[cut], way.with_segment(self._places[cut], work, keeps, cost))
+        works = self._works[:, end]
+        whole = [
+            (way.cost, way.live_bytes, way.cuts, max(way.live_bytes, way.kept_bytes + int(work)))
+            for work, to_there in zip(works, ways, strict=True)
+            for way in to_there
+            if way.kept_bytes + work <= live_bytes
+        ]
+        if not whole:
+            return None
+        cost, _, cuts, live = min(whole)
+        return Checkpoints(cuts=cuts, live_bytes=live, cost=cost)
+
+    def layer_before(self, cut: int) -> str:
+        """Returns the path of the layer after which a segment ends."""
+        return next((one.layer for one in self._entry[cut - 1 :: -1] if one.layer), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """A way to cut the forward pass up to a place.
+
+    Attributes:
+        kept_bytes: Bytes that its segments keep.
+        cost: The cost of their recomputation.
+        live_bytes: The most bytes that are live while they run backward.
+        cuts: Where they end.
+    """
+
+    kept_bytes: int = 0
+    cost: int = 0
+    live_bytes: int = 0
+    cuts: tuple[int, ...] = ()
+
+    def with_segment(self, cut: int, work: int, keeps: int, cost: int) -> _Way:
+        """Returns the way with one more segment.
+
+        Args:
+            cut: Where it ends.
+            work: Bytes that are live while it runs backward, besides those of earlier segments.
+            keeps: Bytes that it keeps for later ones.
+            cost: The cost of its recomputation.
+        """
+        return _Way(
+            kept_bytes=self.kept_bytes + keeps,
+            cost=self.cost + cost,
+            live_bytes=max(self.live_bytes, self.kept_bytes + work),
+            cuts=(*self.cuts, cut),
+        )
+
+    def is_as_good_as(self, other: _Way) -> bool:
+        """Returns whether it keeps no more, costs no more and has no more bytes live."""
+        return (
+            self.kept_bytes <= other.kept_bytes
+            and self.cost <= other.cost
+            and self.live_bytes <= other.live_bytes
+        )
+
+
+def _insert(ways: list[_Way], way: _Way) -> None:
+    """Adds a way unless another one is as good; drops those that it is as good as."""
+    if not any(other.is_as_good_as(way) for other in ways):
+        ways[:] = [other for other in ways if not way.is_as_good_as(other)]
+        ways.append(way)
+
+
+def _before(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the sum of the entries before each entry, and the sum of all."""
+    return np.concatenate([[0], np.cumsum(values)])
+
+
+def _sums(values: NDArray[np.int64], begins: NDArray[np.int64], end: int) -> NDArray[np.int64]:
+    """Returns the sums of the entries from each beginning to an end."""
+    before = _before(values)
+    return before[end] - before[np.minimum(begins, end)]

@@ -1,0 +1,122 @@
+"""Models that recompute train to the same weights, with less memory and more cycles."""
+
+import keras
+import numpy as np
+import pytest
+
+import ipu_tf
+from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf.keras.layers import RecomputationCheckpoint
+from ipu_tf.profile.figures import recomputation
+from ipu_tf.profile.json_figures import device_figures
+
+BEST = (5, 9, 12, 14)
+"""The layers of a chain of 15 after which the vendor's example keeps activations."""
+
+
+def configuration(**options):
+    cfg = IPUConfig()
+    for name, value in options.items():
+        setattr(cfg, name, value)
+    return cfg
+
+
+def chain(checkpoints=(), layers=15, dropout=0.0):
+    """A chain of equal layers with checkpoints after some of them."""
+    values = inputs = keras.Input((64,))
+    for number in range(1, layers + 1):
+        values = keras.layers.Dense(64, "relu", name=f"layer_{number}")(values)
+        if dropout:
+            values = keras.layers.Dropout(dropout, seed=number)(values)
+        if number in checkpoints:
+            values = RecomputationCheckpoint(name=f"checkpoint_{number}")(values)
+    model = keras.Model(inputs, values, name="chain")
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    return model
+
+
+def estimated(make, recompute, **arguments):
+    cfg = configuration(allow_recompute=recompute)
+    report = ipu_tf.estimate(make, batch_size=2048, config=cfg, **arguments)
+    (program,) = report.programs
+    return report, program.device
+
+
+def activations(program):
+    """The most bytes that are live at a time, of those that are not always live."""
+    memory = program.memory
+    return int(memory.live_bytes.max() - sum(each.sum() for each in memory.always_live.values()))
+
+
+@pytest.fixture(scope="module")
+def kept():
+    return estimated(chain, False)[1]
+
+
+class TestTheExampleOfTheVendor:
+    def test_fifteen_layers_run_once_and_keep_fifteen_activations(self, kept):
+        found = recomputation(kept)
+        assert (found.forward_operations, found.kept_activations, found.cycles) == (15, 15, 0)
+
+    @pytest.mark.parametrize(
+        "checkpoints", [BEST, ()], ids=["of the model", "placed by the compiler"]
+    )
+    def test_with_the_best_checkpoints_ten_run_again_and_five_are_live(self, kept, checkpoints):
+        report, again = estimated(lambda: chain(checkpoints), True)
+        found = recomputation(again)
+        assert (found.forward_operations, found.kept_activations) == (25, 5)
+        figures = device_figures(again, ())
+        assert (figures["forward_operations"], figures["live_activations"]) == (25, 5)
+        text = " ".join(report.summary().split())
+        assert "recomputation 25 forward operations for 15 layers, " in text
+        assert "at most 5 activations live" in text
+        # Values lie on other tiles, which changes the cycles of the rest a little.
+        assert again.cycles - kept.cycles == pytest.approx(found.cycles, rel=0.05)
+        # 15 activations of 2,048 x 64 float32.
+        assert activations(kept) - activations(again) > 8 * 2048 * 64 * 4
+        assert again.memory.peak_tile_bytes.max() < kept.memory.peak_tile_bytes.max()
+
+    def test_checkpoints_alone_change_nothing(self, kept):
+        _, marked = estimated(lambda: chain(BEST), False)
+        assert marked.cycles == kept.cycles
+        assert marked.memory.live_bytes.tolist() == kept.memory.live_bytes.tolist()
+        assert not marked.recompute
+
+
+def trained(recompute, stages=None, **options):
+    """The weights after two steps with dropout, and the program of the step."""
+    configuration(allow_recompute=recompute, auto_select_ipus=4).configure_ipu_system()
+    keras.utils.set_random_seed(7)
+    strategy = IPUStrategy()
+    data = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    try:
+        with strategy.scope():
+            model = chain((2, 4), layers=5, dropout=0.3)
+            if stages:
+                model.set_pipeline_stage_assignment(stages(model))
+                model.set_pipelining_options(4, **options)
+            model.steps_per_execution = 4
+            model.fit(data, data, batch_size=4, epochs=1, steps_per_epoch=8, verbose=0)
+        program = strategy.report().programs[0].device
+    finally:
+        config.reset_ipu_configuration()
+    return model.get_weights(), program
+
+
+def halves(model):
+    layers = model.get_pipeline_stage_assignment()
+    for place, one in enumerate(layers):
+        one.pipeline_stage = int(place >= 7)
+    return layers
+
+
+@pytest.mark.parametrize(
+    "stages", [pytest.param(None, marks=pytest.mark.slow, id="one IPU"), halves]
+)
+def test_weights_are_equal_to_the_bit_with_dropout(stages):
+    plain, kept = trained(False, stages)
+    same, again = trained(True, stages)
+    assert all(np.array_equal(a, b) for a, b in zip(plain, same, strict=True))
+    assert kept.stages[0].recomputed_cycles == 0 < again.stages[0].recomputed_cycles
+    opcodes = {step.opcode for step in again.steps if step.recomputed}
+    assert "dropout" in opcodes
