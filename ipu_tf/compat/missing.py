@@ -83,7 +83,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu_tensorflow_addons.keras.experimental.auto_pipeline": _SEARCH,
         "ipu_tensorflow_addons.keras.layers": "Use the layer of Keras: it is lowered to tiles here",
         "ipu_tensorflow_addons.keras.layers.f8_convert": _FLOAT8,
-        "ipu_tensorflow_addons.v1.layers": "Use the layers of ipu_tensorflow_addons.keras.layers",
         "keras.ipu.extensions": _KERAS_INTERNAL,
         "keras.ipu.optimizers": "Use keras.ipu.optimizers.ALSOptimizer around a Keras optimizer",
         "keras.ipu.optimizers.gradient_accumulation_optimizer.GradientAccumulationOptimizer."

@@ -154,6 +154,7 @@ _RENAMED = (
 _HOMES = (
     ("ipu.ops.embedded_runtime", "ipu_tf.serving.embedded_runtime"),
     ("ipu.embedded_runtime", "ipu_tf.serving.embedded_runtime"),
+    ("ipu_tensorflow_addons.v1.layers", "ipu_tf.ops.rnn_ops"),
     ("keras.ipu", "ipu_tf.keras"),
     ("ipu_tensorflow_addons.keras", "ipu_tf.keras"),
     ("ipu.ops", "ipu_tf.ops"),
