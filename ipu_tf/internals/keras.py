@@ -14,6 +14,9 @@ import keras
 from keras.src.models.functional import Functional as KerasFunctional
 from keras.src.models.model import functional_init_arguments as is_functional_call
 
+# The function behind `keras.remat` and `keras.RematScope`, which find it in this module.
+from keras.src.backend.tensorflow import core as keras_backend_core
+
 # The path of the layer that is being called; TensorFlow's name scopes number layers anew.
 from keras.src.backend.common.name_scope import current_path as keras_layer_path
 

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.internals.keras import keras_backend_core
 from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     CondGradientGraph,
@@ -82,6 +83,9 @@ GRAPH_RESETS = Patch(
 MODEL_CREATION = Patch(keras.Model, "__new__", "models of the scope are IPU models")
 LAYER_CREATION = Patch(keras.Layer, "__new__", "layers know the pipeline stage they are made in")
 LAYER_CALLS = Patch(keras.Layer, "__call__", "calls of layers know their pipeline stage")
+REMATERIALIZATION = Patch(
+    keras_backend_core, "remat", "the device program recomputes, and the host does not"
+)
 ADAPTATIONS = tuple(
     Patch(owner, "adapt", "the host reads the dataset")
     for owner in (
@@ -175,6 +179,7 @@ TABLE = (
     MODEL_CREATION,
     LAYER_CREATION,
     LAYER_CALLS,
+    REMATERIALIZATION,
     *ADAPTATIONS,
     INPUT_LAYERS,
     SEQUENTIAL_LAYERS,

@@ -1,6 +1,7 @@
 """Keras models, layers and optimizers for the simulated IPU."""
 
-import ipu_tf.keras.construction  # noqa: F401 # Importing it registers it with the strategy.
+import ipu_tf.keras.construction  # Importing it registers it with the strategy.
+import ipu_tf.keras.rematerialization  # noqa: F401 # So does this.
 from ipu_tf.keras import callbacks, extensions, layers, optimizers, pipeline
 from ipu_tf.keras.models import Model, Sequential
 from ipu_tf.keras.pipeline import (

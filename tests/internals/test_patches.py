@@ -26,6 +26,7 @@ SCOPE = (
     patches.DATASET_ITERATION,
     patches.GRAPH_RESETS,
     patches.MODEL_CREATION,
+    patches.REMATERIALIZATION,
     *patches.ADAPTATIONS,
 )
 STAGE = (patches.LAYER_CREATION, patches.LAYER_CALLS)

@@ -18,7 +18,7 @@ REMATERIALIZED = "ipu_tf_remat"
 """Name of the scopes whose ops are recomputed, such as those of `keras.RematScope`."""
 
 _CHECKPOINT = re.compile(rf"(?:.*/)?{CHECKPOINT}(?:_\d+)?$")
-_REGION = re.compile(rf".*(?:^|/){REMATERIALIZED}(?:_\d+)?(?=/)")
+_REGION = re.compile(rf"(?:^|(?<=/)){REMATERIALIZED}(?:_\d+)?(?=/)")
 _BARRIER = "opt-barrier"
 
 
@@ -27,10 +27,9 @@ def is_checkpoint_name(op_name: str) -> bool:
     return _CHECKPOINT.match(op_name) is not None
 
 
-def region_of(op_name: str) -> str:
-    """Returns the innermost rematerialized scope around an op, "" for none."""
-    match = _REGION.match(op_name)
-    return match[0] if match else ""
+def regions_of(op_name: str) -> tuple[str, ...]:
+    """Returns the rematerialized scopes around an op, the outermost first."""
+    return tuple(op_name[: match.end()] for match in _REGION.finditer(op_name))
 
 
 def is_checkpoint(instruction: Instruction) -> bool:

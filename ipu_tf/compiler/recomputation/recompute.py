@@ -17,6 +17,7 @@ from ipu_tf.compiler.recomputation.segments import (
     by_checkpoints,
     by_cuts,
     kept_values,
+    rematerialized,
 )
 
 _ONE_STAGE: Mapping[str, int] = MappingProxyType({})
@@ -93,6 +94,7 @@ def _groups(
     last = stages - 1
     leading: set[str] = set()
     segments = by_checkpoints(forward), by_cuts(forward, cuts or ())
+    regions = rematerialized(forward)
     if cuts is not None:
         leading = before_checkpoints(
             forward.entry, lambda name: not stage_of or stage_of.get(name) == last
@@ -104,7 +106,7 @@ def _groups(
         stage = stage_of.get(name) if stage_of else 0
         if name not in forward.recomputable or stage is None:
             continue
-        region = marks.region_of(instruction.op_name)
+        region = regions.get(name, "")
         if cuts is not None and (stage != last or name in leading):
             groups[name] = (stage, *(found[name] for found in segments), region)
         elif region:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module
+from ipu_tf.compiler.hlo.module import LOSS, METRICS
 from ipu_tf.compiler.passes.rewrite import SOURCES, has_side_effect, users, with_side_effects
 from ipu_tf.compiler.recomputation import marks
 
@@ -99,6 +100,30 @@ def by_cuts(forward: ForwardPass, cuts: Collection[int]) -> dict[str, int]:
         if forward.is_forward(instruction):
             found[instruction.name] = segment
     return forward.with_floating(found)
+
+
+def rematerialized(forward: ForwardPass) -> dict[str, str]:
+    """Returns the outermost rematerialized scope of each instruction that is in one.
+
+    A scope around the whole forward pass, as of a model that was made in a `keras.RematScope`, does
+    not count: to run everything again right afterwards would free nothing.
+    """
+    scopes = {
+        one.name: marks.regions_of(one.op_name)
+        for one in forward.entry
+        if one.name in forward.recomputable
+    }
+    inner = [
+        scopes[one.name]
+        for one in forward.entry
+        if one.name in scopes and one.layer not in ("", LOSS, METRICS)
+    ]
+    around = 0
+    while inner and all(found[around:] for found in inner):
+        if len({found[around] for found in inner}) > 1:
+            break
+        around += 1
+    return {name: found[around] for name, found in scopes.items() if len(found) > around}
 
 
 def before_checkpoints(entry: Computation, within: Callable[[str], bool]) -> set[str]:
