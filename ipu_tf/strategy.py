@@ -28,6 +28,7 @@ from ipu_tf.internals.tensorflow import (
     is_recording,
     strategy_of,
 )
+from ipu_tf.ops import cross_replica_ops
 from ipu_tf.ops.program_variables import variables_of
 from ipu_tf.profile import watching
 from ipu_tf.profile.host_timeline import timeline_of
@@ -201,7 +202,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
     def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
         """Returns the sum or mean of a value over some of its axes.
 
-        A process holds the value of one replica, so there is nothing to reduce over replicas.
+        Outside of a program a value is that of one replica, so there is nothing to reduce over
+        replicas.
 
         Args:
             reduce_op: A `tf.distribute.ReduceOp` or its name: "SUM" or "MEAN".
@@ -476,8 +478,13 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
             raise ValueError(
                 f"Unsupported reduce op. Use SUM or MEAN. Received: reduce_op={reduce_op!r}."
             )
-        # One process holds one replica's value: its sum and its mean are the value itself.
-        return value
+        if replica_context.num_replicas() == 1:
+            return value  # It is its own sum and its own mean.
+        is_sum = reduce_op is tf.distribute.ReduceOp.SUM
+        combine = (
+            cross_replica_ops.cross_replica_sum if is_sum else cross_replica_ops.cross_replica_mean
+        )
+        return tf.nest.map_structure(combine, value)
 
     def _gather_to_implementation(
         self, value: Any, destinations: Any, axis: int, options: Any

@@ -33,10 +33,6 @@ _OPTIMIZERS = (
     "Optimizers of TensorFlow 1 are not wrapped yet. Use a Keras optimizer and the model's "
     "set_gradient_accumulation_options"
 )
-_REPLICAS = (
-    "Replicas outside of Keras are not simulated yet. Keras models run data-parallel on the IPUs "
-    "of their device"
-)
 _SERVING = "Executables for the IPU are not written. Save the model with model.save"
 _DATASETS = "Datasets and variables are not written in the vendor's format. Use tf.data's save"
 _TILE_LIBRARY = (
@@ -66,7 +62,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ipu_run_config": _ESTIMATORS,
         "ipu.ipu_strategy.IPUExtendedV1": "It is a part of the vendor's strategy; use IPUStrategy",
         "ipu.keras_extensions": _KERAS_INTERNAL,
-        "ipu.ops.all_to_all_op": _REPLICAS,
         "ipu.ops.application_compile_op": _SERVING,
         "ipu.ops.custom_ops.codelet_expression_op": _VERTICES,
         "ipu.ops.custom_ops.cpu_user_operation": _HOST_LIBRARY,
@@ -74,7 +69,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ops.f8_ops": _FLOAT8,
         "ipu.ops.op_util": _DESCRIPTORS,
         "ipu.ops.pipelining_ops.PipelineStageOptions.get_proto": _DESCRIPTORS,
-        "ipu.ops.reduce_scatter_op": _REPLICAS,
         "ipu.optimizers": _OPTIMIZERS,
         "ipu.scopes": _SHARDS,
         "ipu.serving.export_pipeline": _SERVING,

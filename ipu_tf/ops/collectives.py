@@ -136,19 +136,22 @@ def _gradient(op: tf.Operation, gradient: tf.Tensor) -> list[Any]:
     """Returns the gradients of a collective: a collective of all replicas again."""
     reduction = op.get_attr("reduction").decode()
     if reduction not in ("", "add", "mean"):
-        raise LookupError(f"'{op.name}' has no gradient: it reduces values by '{reduction}'.")
+        raise LookupError(
+            f"'{op.get_attr('site').decode()}' has no gradient: it reduces values by '{reduction}'."
+        )
     return [None, _GRADIENTS[op.get_attr("kind").decode()](op, gradient)]
 
 
 def _like(
     op: tf.Operation, x: tf.Tensor, kind: Kind, shape: Sequence[int], reduction: str
 ) -> tf.Tensor:
-    """Returns a collective of the replicas that another one joins."""
+    """Returns a collective of the replicas that another one joins, named after it."""
+    place = op.get_attr("site").decode().rpartition("/")[2].partition(" ")[0]
     return collective(
         x,
         kind=kind,
         size=op.get_attr("group_size"),
         shape=list(shape),
-        name=f"{op.name.rpartition('/')[2]}_gradient",
+        name=f"{place}_gradient",
         reduction=reduction,
     )

@@ -109,7 +109,7 @@ def _update_overview(program: DeviceProgram, stage: StageProgram) -> Iterator[st
     updates = any(step.phase == "update" for step in stage.program.steps)
     what = "weight update" if updates else "step"
     parts = [f"{program.micro_batches} x micro-batch"]
-    if program.replicas > 1 and updates:
+    if program.all_reduce_cycles:
         parts.append(f"all-reduce over {program.replicas} replicas")
     if updates:
         parts.append("update")

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf import spans
+from ipu_tf import replica_context, spans
 from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import DEFAULT_BLOCK, CompilerOptions
 from ipu_tf.compiler.device_program import DeviceProgram
@@ -180,8 +180,21 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
         _LOG.warning("Program '%s': %s.", program.name, note)
     with spans.span("compile", "compile", program=program.name):
         compiled = compile_program(module, options, plans, samples, trace.deployment)
+    compiled = _on_replicas(compiled, options)
     notes = (*_host_results(trace.outputs), *wide)
     return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled
+
+
+def _on_replicas(program: DeviceProgram, options: CompilerOptions) -> DeviceProgram:
+    """Returns the program of one replica as that of all replicas of the trace.
+
+    The collectives are in the program; Keras has replicas of its own.
+    """
+    replicas = replica_context.num_replicas()
+    if replicas == 1:
+        return program
+    system = options.system_of(replicas * program.replica_ipus).name
+    return dataclasses.replace(program, replicas=replicas, system=system)
 
 
 def _plans(module: Module, tile_ops: Sequence[TileOp]) -> dict[str, tuple[OpShape, Plan]]:

@@ -252,6 +252,10 @@ def _completed(
         if op_name != instruction.op_name:
             changes["op_name"] = op_name
         target = instruction.attributes.get("custom_call_target")
+        if target == hlo_stock.COLLECTIVE:
+            opcode, size = instruction.attributes["backend_config"].split()
+            groups = (tuple(range(int(size))),)
+            changes |= {"opcode": opcode, "attributes": {"replica_groups": groups}}
         if target in _OPCODES:
             changes |= {
                 "opcode": _OPCODES[target],

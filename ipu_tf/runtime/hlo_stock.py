@@ -36,6 +36,12 @@ OUTFEED = "ipu_tf.outfeed"
 _FEED_NUMBERS = {"IpuDequeue": 2, "IpuEnqueue": 2}
 """Ops of feeds, and how many of their first inputs name the queue and the replica to the host."""
 
+COLLECTIVE = "ipu_tf.collective"
+"""Target of the custom calls that stand for collectives of replicas. Their configuration is the
+opcode and the number of replicas that take part, as "all-reduce 4"."""
+
+_COLLECTIVE_OP = "IpuReplicaCollective"
+
 _RENAMED = {**STOCK_OF, "IpuCast": "Cast"}
 
 # They check or name values, have no results, and cost the machine nothing.
@@ -331,9 +337,12 @@ class _Body:
         call.input.extend(name for name, _ in operands)
         call.input.extend(name for name in node.input if name.startswith("^"))
         attributes = call.attr
-        target = _TARGETS.get(node.op, HOST_CALL)
+        target, configuration = _TARGETS.get(node.op, HOST_CALL), node.op
+        if node.op == _COLLECTIVE_OP:
+            kind, size = node.attr["kind"].s.decode(), node.attr["group_size"].i
+            target, configuration = COLLECTIVE, f"{kind} {size}"
         attributes["call_target_name"].s = target.encode()
-        attributes["backend_config"].s = node.op.encode()
+        attributes["backend_config"].s = configuration.encode()
         attributes["has_side_effect"].b = True
         attributes["operand_dtypes"].list.type[:] = [dtype for _, dtype in operands]
         attributes["result_dtypes"].list.type[:] = [outputs[index][1] for index in results]

@@ -1,7 +1,9 @@
 // Variables on several replicas: replica 0 uses the variable itself, the others a copy that a store keeps between runs.
 #include <cstring>
+#include <memory>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -21,13 +23,37 @@ using tensorflow::TensorShape;
 using tensorflow::Var;
 using VarPointer = tensorflow::core::RefCountPtr<Var>;
 
+// A variable of the resource manager. TensorFlow's assignments look a variable up by its name there.
+class NamedVariable {
+ public:
+  NamedVariable(OpKernelContext* context, tensorflow::DataType dtype)
+      : manager_(context->resource_manager()),
+        handle_(tensorflow::MakeResourceHandle<Var>(context, manager_->default_container(),
+                                                    absl::StrCat("ipu_tf_replica_", ResourceHandle::GenerateUniqueId()),
+                                                    tensorflow::HandleFromInput(context, 1).dtypes_and_shapes())),
+        variable_(new Var(dtype)) {
+    variable_->Ref();  // The manager's.
+    TF_CHECK_OK(manager_->Create(handle_.container(), handle_.name(), variable_.get()));
+  }
+  ~NamedVariable() { manager_->Delete<Var>(handle_.container(), handle_.name()).IgnoreError(); }
+
+  Var* operator->() const { return variable_.get(); }
+  Var* get() const { return variable_.get(); }
+  const ResourceHandle& handle() const { return handle_; }
+
+ private:
+  tensorflow::ResourceMgr* const manager_;
+  const ResourceHandle handle_;
+  const VarPointer variable_;
+};
+
 // The copies of one variable. Its lock is taken before those of the variables.
 class ReplicaStore : public tensorflow::ResourceBase {
  public:
   std::string DebugString() const override { return "copies of a variable on replicas"; }
 
   tensorflow::mutex mutex;
-  std::vector<VarPointer> copies TF_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<NamedVariable>> copies TF_GUARDED_BY(mutex);
   // The value of replica 0 after the last run. It shares the variable's memory where that is allowed; an assignment
   // then gives the variable other memory.
   Tensor kept TF_GUARDED_BY(mutex);
@@ -91,20 +117,18 @@ class IpuReplicaVariables : public VariableKernel {
     VarPointer variable;
     OP_REQUIRES_OK(context, LookUp(context, &store, &variable));
     tensorflow::mutex_lock lock(store->mutex);
-    OP_REQUIRES_OK(context, Refresh(store.get(), variable.get()));
+    OP_REQUIRES_OK(context, Refresh(context, store.get(), variable.get()));
     context->set_output(0, context->input(1));
     for (int replica = 1; replica < num_outputs(); ++replica) {
       Tensor* handle = nullptr;
       OP_REQUIRES_OK(context, context->allocate_output(replica, TensorShape({}), &handle));
-      Var* copy = store->copies[replica - 1].get();
-      copy->Ref();
-      handle->scalar<ResourceHandle>()() = ResourceHandle::MakeRefCountingHandle(
-          copy, context->device()->name(), tensorflow::HandleFromInput(context, 1).dtypes_and_shapes());
+      handle->scalar<ResourceHandle>()() = store->copies[replica - 1]->handle();
     }
   }
 
  private:
-  absl::Status Refresh(ReplicaStore* store, Var* variable) TF_EXCLUSIVE_LOCKS_REQUIRED(store->mutex) {
+  absl::Status Refresh(OpKernelContext* context, ReplicaStore* store, Var* variable)
+      TF_EXCLUSIVE_LOCKS_REQUIRED(store->mutex) {
     const size_t wanted = num_outputs() - 1;
     tensorflow::tf_shared_lock lock(*variable->mu());
     if (store->has_kept && store->copies.size() == wanted && !IsChanged(variable, store->kept)) {
@@ -112,8 +136,8 @@ class IpuReplicaVariables : public VariableKernel {
     }
     store->copies.clear();
     for (size_t copy = 0; copy < wanted; ++copy) {
-      store->copies.emplace_back(new Var(variable->tensor()->dtype()));
-      Var* made = store->copies.back().get();
+      store->copies.push_back(std::make_unique<NamedVariable>(context, variable->tensor()->dtype()));
+      Var* made = store->copies.back()->get();
       *made->tensor() = ValueOf(variable);
       made->is_initialized = variable->is_initialized;
       if (seed_stride_ != 0 && made->is_initialized) {
@@ -161,7 +185,8 @@ class IpuKeepReplicaVariables : public VariableKernel {
       tensorflow::tf_shared_lock variable_lock(*variable->mu());
       store->kept = ValueOf(variable.get());
       store->has_kept = true;
-      for (const VarPointer& copy : store->copies) {
+      for (const auto& named : store->copies) {
+        Var* copy = named->get();
         tensorflow::tf_shared_lock copy_lock(*copy->mu());
         const bool is_same = copy->is_initialized == variable->is_initialized &&
                              (!copy->is_initialized || SameBytes(*copy->tensor(), *variable->tensor()));

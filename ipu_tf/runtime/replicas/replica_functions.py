@@ -26,15 +26,14 @@ STREAM_STRIDE = 1 << 48
 _serial = itertools.count()
 
 
-def function_copies(graph: FuncGraph, name: str, count: int) -> list[Any]:
+def function_copies(graph: FuncGraph, count: int) -> list[Any]:
     """Returns a function for each replica, of the ops of a finished graph.
 
     Args:
         graph: The graph.
-        name: Name of the functions.
         count: Number of replicas.
     """
-    name = f"{name}_replica_{next(_serial)}"
+    name = f"{graph.name}_replica_{next(_serial)}"
     first = atomic_function_from_func_graph(name, graph, {"_noinline": True})
     find = eager_context().get_function_def
     return [first, *(_copy(first, find, replica) for replica in range(1, count))]

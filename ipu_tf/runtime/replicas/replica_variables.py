@@ -11,6 +11,7 @@ import functools
 import logging
 import weakref
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
@@ -24,7 +25,9 @@ _LOG = logging.getLogger(__name__)
 SEED_STRIDE = 0x9E3779B9
 """The golden ratio of 2**32: neighbouring replicas get distant seeds."""
 
-_SEED_STATE = "seed_generator_state"
+_SEED_ELEMENTS: Mapping[str, int] = MappingProxyType({"seed_generator_state": 0, "StateVar": 2})
+"""The places of the seeds in the states of Keras' SeedGenerator and of tf.random.Generator, by the
+names that these give their variables."""
 
 _stores: dict[int, tf.Tensor] = {}
 """Stores by the identity of the handles of their variables."""
@@ -124,10 +127,12 @@ def _own(tensor: tf.Tensor) -> tf.Tensor:
 
 def _seeding(variable: tf.Variable | None) -> Mapping[str, int]:
     """Returns how the values of the copies differ at first: only seeds do."""
-    name = "" if variable is None else variable.name
-    if name.partition(":")[0].rpartition("/")[2] != _SEED_STATE:
+    if variable is None or not variable.dtype.is_integer:
         return {}
-    return {"seed_stride": SEED_STRIDE, "seed_element": 0}
+    name = variable.name.partition(":")[0].rpartition("/")[2]
+    if name not in _SEED_ELEMENTS:
+        return {}
+    return {"seed_stride": SEED_STRIDE, "seed_element": _SEED_ELEMENTS[name]}
 
 
 def _announce(variables: Sequence[Any], differ: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -85,7 +86,7 @@ def _on_replicas(
     replicas = library.load().ipu_replicas(count=trace.count)
     variables = ReplicaVariables(graph, trace.count)
     calls = []
-    for replica, function in enumerate(function_copies(graph, name, trace.count)):
+    for replica, function in enumerate(function_copies(graph, trace.count)):
         add_function(outer, function)
         captured = variables.inputs(graph.external_captures, replica)
         calls.append(_call(outer, function, graph, [replicas[replica], *tensors, *captured]))
@@ -121,7 +122,8 @@ def _traced(
             return program(args, kwargs)
 
     specs = [tf.TensorSpec((), tf.resource), *tensors]
-    return func_graph_from_py_func(name, trace_program, tuple(specs), {})
+    valid = re.sub(r"\W+", "", name) or "program"  # A lambda is called "<lambda>".
+    return func_graph_from_py_func(valid, trace_program, tuple(specs), {})
 
 
 def _call(outer: Any, function: Any, graph: FuncGraph, inputs: list[tf.Tensor]) -> tf.Operation:

@@ -1,39 +1,23 @@
 """Programs on several replicas, against NumPy models of as many workers."""
 
+import functools
 import logging
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy
-from ipu_tf.config import reset_ipu_configuration
+from ipu_tf import IPUConfig, IPUStrategy, replica_context, utils
+from ipu_tf.config import StochasticRoundingBehaviour, reset_ipu_configuration
 from ipu_tf.ops import cross_replica_ops, replication_ops
+from tests.runtime.replicas.programs import index, of_all, on_ipus
 
 
 @pytest.fixture(autouse=True)
 def _own_configuration():
     yield
     reset_ipu_configuration()
-
-
-def on_ipus(count):
-    """Returns a strategy on a device of so many IPUs."""
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = count
-    cfg.configure_ipu_system()
-    return IPUStrategy()
-
-
-def index():
-    return tf.cast(replication_ops.replication_index(), tf.float32)
-
-
-def of_all(value, count):
-    """Returns the values of all replicas of a program, one after the other."""
-    place = tf.one_hot(replication_ops.replication_index(), count, dtype=value.dtype)
-    place = tf.reshape(place, [count, *[1] * value.shape.rank])
-    return cross_replica_ops.cross_replica_sum(place * value)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
@@ -140,7 +124,7 @@ def test_replicas_have_variables_of_their_own_until_one_is_assigned(caplog):
     @tf.function
     def program():
         count.assign_add(index() + 1.0)
-        same.assign_add(1.0)
+        same.assign(same + 1.0)
         return of_all(count, 2)
 
     with caplog.at_level(logging.WARNING):
@@ -197,3 +181,113 @@ def test_random_streams_differ_between_replicas_and_repeat_with_the_seed():
     first = draws()
     assert len(np.unique(first)) == first.size
     np.testing.assert_array_equal(first, draws())
+
+
+def test_generators_and_keras_layers_draw_other_numbers_on_each_replica():
+    strategy = on_ipus(2)
+    with strategy.scope():
+        dropout = keras.layers.Dropout(0.5, seed=1)
+    # In a scope TensorFlow draws other numbers, on one replica, too.
+    generator = tf.random.Generator.from_seed(3)
+
+    @tf.function
+    def program():
+        drawn = generator.uniform([32]), dropout(tf.ones([32]), training=True)
+        return of_all(tf.stack(drawn), 2), tf.stack(drawn)
+
+    (first, of_0), (second, _) = strategy.run(program), strategy.run(program)
+    for drawn in (first.numpy()[:, 0], first.numpy()[:, 1]):
+        assert (drawn[0] != drawn[1]).any()
+    assert (first.numpy() != second.numpy()).any(axis=(1, 2)).all()
+    expected = tf.random.Generator.from_seed(3).uniform([32])
+    np.testing.assert_array_equal(of_0[0], expected)  # What a single replica draws.
+
+
+def test_keras_optimizers_sum_the_gradients_of_replicas():
+    strategy = on_ipus(2)
+    with strategy.scope():
+        weight = keras.Variable(tf.zeros([3]))
+        optimizer = keras.optimizers.SGD(0.5)
+        optimizer.build([weight])
+
+    @tf.function
+    def program():
+        optimizer.apply_gradients([(tf.ones([3]) * (index() + 1.0), weight)])
+        context = tf.distribute.get_replica_context()
+        return of_all(weight.value, 2), context.all_reduce("MEAN", index())
+
+    weights, mean = strategy.run(program)
+    np.testing.assert_array_equal(weights, np.full((2, 3), -1.5))
+    assert float(mean) == 0.5
+
+
+def test_stochastic_rounding_draws_other_bits_on_each_replica():
+    x = tf.constant(np.random.default_rng(1).normal(size=(16, 16)), tf.float16)
+    cfg = IPUConfig()
+    cfg.auto_select_ipus = 2
+    cfg.floating_point_behaviour.esr = StochasticRoundingBehaviour.ON
+    cfg.configure_ipu_system()
+    strategy = IPUStrategy()
+
+    @tf.function
+    def program():
+        y = x
+        for _ in tf.range(2):
+            y = tf.matmul(y, x) / 4.0
+        return of_all(y, 2)
+
+    found = []
+    for _ in range(2):
+        utils.reset_ipu_seed(1)
+        found.append(strategy.run(program).numpy())
+    assert (found[0][0] != found[0][1]).any()
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_jitted_functions_run_on_replicas_but_do_not_join_them():
+    strategy = on_ipus(2)
+
+    @tf.function(jit_compile=True)
+    def shifted(x):
+        return x + index()
+
+    @tf.function(jit_compile=True)
+    def total(x):
+        return cross_replica_ops.cross_replica_sum(x)
+
+    run = tf.function(lambda: of_all(shifted(tf.constant([2.0])), 2))
+    np.testing.assert_array_equal(strategy.run(run), [[2.0], [3.0]])
+    with pytest.raises(NotImplementedError, match="joins 2 replicas in a function with `jit_comp"):
+        strategy.run(tf.function(lambda: total(tf.constant(1.0))))
+    with pytest.raises(NotImplementedError, match="runs on 2 replicas, and is called in a functio"):
+        tf.function(lambda: strategy.run(run), jit_compile=True)()
+
+
+def test_replicas_share_the_ipus_that_a_program_does_not_need():
+    strategy = on_ipus(4)
+
+    def program(ipus):
+        replica_context.require_ipus(ipus)
+        assert strategy.num_replicas == {1: 4, 2: 2, 3: 1}[ipus]
+        return cross_replica_ops.cross_replica_sum(tf.constant(1.0))
+
+    for ipus, replicas in ((1, 4), (2, 2), (3, 1)):
+        assert strategy.run(tf.function(functools.partial(program, ipus))) == replicas
+    with pytest.raises(ValueError, match="takes 8 IPUs, and the device has 4. Set `auto_select_"):
+        strategy.run(tf.function(functools.partial(program, 5)))
+
+
+def test_a_program_runs_on_replicas_inside_of_another_function():
+    strategy = on_ipus(2)
+    with strategy.scope():
+        count = tf.Variable(0.0)
+
+    @tf.function
+    def host(x):
+        for _ in tf.range(3):
+            x = strategy.run(lambda y: cross_replica_ops.cross_replica_sum(y + index()), args=(x,))
+            strategy.run(lambda: count.assign_add(index() + 1.0))
+        return x, count + 0.0
+
+    x, counted = host(tf.constant(1.0))
+    assert (float(x), float(counted), count.numpy()) == (15.0, 3.0, 3.0)
