@@ -31,6 +31,10 @@ from keras.src.backend.common.global_state import (
     get_global_attribute as keras_global_attribute,
 )
 
+# Names of operations that no user named, and the function that begins them anew.
+from keras.src.utils.naming import auto_name as unique_name
+from keras.src.utils.naming import reset_uids as reset_names
+
 
 def callers_of_open_scopes() -> list[Any]:
     """Returns the layers, optimizers and metrics that are being called, the outermost first.
@@ -223,3 +227,13 @@ def learning_rate_in(optimizer: keras.optimizers.Optimizer) -> Any:
     `Optimizer._learning_rate`.
     """
     return optimizer._learning_rate
+
+
+def training_of_call() -> bool | None:
+    """Returns whether the layers that are being called train, None outside of layers.
+
+    No public name tells it. Relies on the `current_call_ctx` among Keras' global attributes.
+    """
+    context = keras_global_attribute("current_call_ctx")
+    training: bool | None = None if context is None else context.get_value("training")
+    return training

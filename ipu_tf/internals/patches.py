@@ -150,6 +150,11 @@ OPTIMIZER_UPDATES = Patch(
     "subclasses of Keras 2 update their variables",
 )
 TRAIN_STEPS = Patch(keras.Model, "train_step", "subclasses of Keras 2 compute their gradients")
+SYMBOLIC_SHAPES = Patch(keras.KerasTensor, "shape", "shapes have the methods of a `TensorShape`")
+SYMBOLIC_DTYPES = Patch(keras.KerasTensor, "dtype", "dtypes have the attributes of a `DType`")
+SYMBOLIC_GET_SHAPE = Patch(
+    keras.KerasTensor, "get_shape", "symbolic tensors tell a `TensorShape`", is_new=True
+)
 COMPILATION = Patch(keras.Model, "compile", "models take the arguments of Keras 2")
 LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its meaning of Keras 2')
 LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension")
@@ -195,6 +200,9 @@ TABLE = (
     OPTIMIZER_APPLICATION,
     OPTIMIZER_UPDATES,
     TRAIN_STEPS,
+    SYMBOLIC_SHAPES,
+    SYMBOLIC_DTYPES,
+    SYMBOLIC_GET_SHAPE,
     COMPILATION,
     LOSS_ARGUMENTS,
     LOSS_CALLS,

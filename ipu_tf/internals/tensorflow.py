@@ -7,7 +7,8 @@ that begins with an underscore; a test over the syntax tree keeps it so.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -69,6 +70,11 @@ from tensorflow.python.ops.handle_data_util import copy_handle_data as copy_hand
 from tensorflow.python.eager.polymorphic_function.concrete_function import (
     ConcreteFunction as ConcreteFunction,
 )
+
+# The functions that are asked where a function of TensorFlow fails on its arguments, and the public
+# names of functions.
+from tensorflow.python.util import dispatch as dispatch
+from tensorflow.python.util import tf_export as tf_export
 
 # Signatures with open sizes are given the sizes of the call when a function is traced.
 from tensorflow.core.function.trace_type import InternalCastContext as InternalCastContext
@@ -417,3 +423,52 @@ def create_slots(optimizer: Any, variables: list[tf.Variable]) -> None:
     if create is not None:
         with tf.init_scope():
             create(variables)
+
+
+@contextlib.contextmanager
+def dispatching(handle: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]) -> Iterator[None]:
+    """Lets a function handle calls of TensorFlow's functions that fail on their arguments.
+
+    TensorFlow can register such a function, but not remove it. It asks first for the functions
+    that a called one calls itself; they are left out, as their results would be of parts of the
+    call. Relies on the `_GLOBAL_DISPATCHERS` of `dispatch`, and on the name of its wrapper.
+
+    Args:
+        handle: Gets a function of TensorFlow with its arguments; returns its result, or
+            `NotImplemented`.
+    """
+
+    class Dispatcher(dispatch.GlobalOpDispatcher):
+        def handle(self, op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+            result = NotImplemented if _is_nested_call() else handle(op, args, kwargs)
+            return self.NOT_SUPPORTED if result is NotImplemented else result
+
+    dispatcher = Dispatcher()
+    dispatch._GLOBAL_DISPATCHERS.append(dispatcher)
+    try:
+        yield
+    finally:
+        dispatch._GLOBAL_DISPATCHERS.remove(dispatcher)
+
+
+def _is_nested_call() -> bool:
+    """Returns whether a function of TensorFlow is called by another one.
+
+    Relies on the name of the wrapper of functions in TensorFlow's module `dispatch`.
+    """
+    frame = inspect.currentframe()
+    wrappers = 0
+    while frame is not None:
+        code = frame.f_code
+        wrappers += code.co_name == "op_dispatch_handler" and "dispatch.py" in code.co_filename
+        frame = frame.f_back
+    return wrappers > 1
+
+
+def public_name_of(function: Any) -> str | None:
+    """Returns the name of a function in `tf`, such as "math.reduce_sum", None if it has none.
+
+    Relies on `tf_export.get_canonical_name_for_symbol`.
+    """
+    name: str | None = tf_export.get_canonical_name_for_symbol(function)
+    return name

@@ -15,13 +15,17 @@ from ipu_tf.internals.patches import Patch, Wrap, installed
 
 @contextlib.contextmanager
 def adapted_methods(spellings: Sequence[Spelling], notices: Notices) -> Iterator[None]:
-    """Replaces the methods of Keras that the spellings name, and puts them back.
+    """Replaces the methods of Keras that the spellings name, and opens their contexts, for a while.
 
     Args:
         spellings: The spellings.
         notices: Logs the first use of each.
     """
-    with installed(replacements(spellings, notices)):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(installed(replacements(spellings, notices)))
+        for spelling in spellings:
+            if spelling.context is not None:
+                stack.enter_context(spelling.context(notices.of(spelling)))
         yield
 
 

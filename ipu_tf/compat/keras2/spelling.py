@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,7 @@ class Spelling:
         wraps: Replacements of methods: the factory of each, given the notice.
         names: Names that modules of Keras lack, by module relative to `keras`, "" for itself.
             A module that does not exist is made.
+        context: Opens what else has to be in force, given the notice; None for nothing.
         replaces_names: Whether the names replace those that Keras 3 has in these modules.
     """
 
@@ -60,6 +62,7 @@ class Spelling:
     rewrites: Mapping[Patch, Rewrite] = field(default_factory=dict)
     wraps: Mapping[Patch, Callable[[Notify], Wrap]] = field(default_factory=dict)
     names: Mapping[str, Mapping[str, Provider]] = field(default_factory=dict)
+    context: Callable[[Notify], AbstractContextManager[None]] | None = None
     replaces_names: bool = False
 
     @property

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from ipu_tf.compat.keras2 import (
+    backend,
     layers,
     losses,
+    modules_of_keras,
     optimizer_arguments,
     optimizer_classes,
     optimizer_methods,
     shapes,
+    tensorflow_ops,
     training,
 )
 from ipu_tf.compat.keras2.spelling import Spelling
@@ -21,5 +24,8 @@ SPELLINGS: tuple[Spelling, ...] = (
     *optimizer_classes.SPELLINGS,
     *training.SPELLINGS,
     *losses.SPELLINGS,
+    *tensorflow_ops.SPELLINGS,
+    *backend.SPELLINGS,
+    *modules_of_keras.SPELLINGS,
 )
 """Every spelling. It adapts Keras, and is the section on Keras 2 of docs/compatibility.md."""

@@ -1,0 +1,309 @@
+"""Modules and names that Keras 3 moved or lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.names import absent, moved, of_both, of_module
+from ipu_tf.compat.keras2.spelling import Provider, Spelling
+
+_PREPROCESSING = (
+    "CategoryEncoding",
+    "CenterCrop",
+    "Discretization",
+    "Hashing",
+    "IntegerLookup",
+    "Normalization",
+    "RandomContrast",
+    "RandomCrop",
+    "RandomFlip",
+    "RandomRotation",
+    "RandomTranslation",
+    "RandomZoom",
+    "Rescaling",
+    "Resizing",
+    "StringLookup",
+    "TextVectorization",
+)
+_LAYER_MODULES = (
+    "advanced_activations",
+    "convolutional",
+    "core",
+    "embeddings",
+    "merge",
+    "noise",
+    "normalization",
+    "pooling",
+    "recurrent",
+    "wrappers",
+)
+_SCHEDULES = ("CosineDecay", "CosineDecayRestarts")
+_NO_SCHEDULE = "Write it as a subclass of keras.optimizers.schedules.LearningRateSchedule"
+_NO_ESTIMATOR = "This TensorFlow has no estimators. Use the Keras model itself"
+_NO_SEVERAL = (
+    "The strategy replicates a model: make it in the scope of an IPUStrategy of several IPUs"
+)
+_NO_WRAPPER = (
+    "It took a function that builds a model. Use keras.wrappers.SKLearnClassifier or "
+    "SKLearnRegressor, which take the model"
+)
+_NO_LAYER = "Keras 3 has no such layer, and no other that computes the same"
+_NO_QUEUE = "Keras 3 reads a keras.utils.PyDataset itself; give it to fit"
+
+
+def _policy(name: str, loss_scale: Any = "auto") -> keras.DTypePolicy:
+    """Returns a policy; the loss scale of Keras 2's was a part of it.
+
+    Raises:
+        ValueError: It has a fixed loss scale.
+    """
+    if loss_scale not in ("auto", "dynamic", None):
+        raise ValueError(
+            f"A policy of Keras 3 has no loss scale. Received: Policy({name!r}, "
+            f"loss_scale={loss_scale!r}). Give the optimizer `loss_scale_factor={loss_scale!r}`."
+        )
+    return keras.DTypePolicy(name)
+
+
+def _set_policy(policy: Any) -> None:
+    """Sets the policy of the layers that are made from now on."""
+    keras.mixed_precision.set_global_policy(policy)
+
+
+def _synchronized_norm(*args: Any, **kwargs: Any) -> keras.Layer:
+    """Returns a batch norm over the batches of all replicas."""
+    return keras.layers.BatchNormalization(*args, synchronized=True, **kwargs)
+
+
+def _in_each(modules: Mapping[str, Mapping[str, Provider]]) -> Any:
+    return MappingProxyType(modules)
+
+
+def _given(value: Any) -> Provider:
+    return partial(lambda given: given, value)
+
+
+_OF_PREPROCESSING = {
+    **of_module("layers", _PREPROCESSING),
+    **moved(PreprocessingLayer="layers.Layer"),
+    "RandomHeight": lambda: tf.keras.layers.RandomHeight,
+    "RandomWidth": lambda: tf.keras.layers.RandomWidth,
+    **absent(
+        "layers.experimental.preprocessing", ("CategoryCrossing",), "Use layers.HashedCrossing"
+    ),
+}
+
+SPELLINGS = (
+    Spelling(
+        name="`keras.losses.mse`, `keras.losses.Reduction`, `tf.keras.metrics.mean_squared_error`, "
+        "`keras.preprocessing.text`, ...",
+        keras_2="`keras` and `tf.keras` had the same names.",
+        here="Each of the two has the names of the other, too.",
+        names=_in_each(
+            {
+                module: of_both(module)
+                for module in (
+                    "layers",
+                    "losses",
+                    "metrics",
+                    "preprocessing.image",
+                    "preprocessing.sequence",
+                    "preprocessing.text",
+                )
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.layers.experimental.preprocessing`",
+        keras_2="Preprocessing layers.",
+        here="They are those of `keras.layers`. `CategoryCrossing` raises.",
+        names=_in_each({"layers.experimental.preprocessing": _OF_PREPROCESSING}),
+    ),
+    Spelling(
+        name="`keras.layers.experimental`",
+        keras_2="Layers that were new.",
+        here="`EinsumDense` is that of `keras.layers`, `SyncBatchNormalization` a "
+        "`BatchNormalization(synchronized=True)`. `RandomFourierFeatures` raises.",
+        names=_in_each(
+            {
+                "layers.experimental": {
+                    **moved(EinsumDense="layers.EinsumDense"),
+                    "SyncBatchNormalization": _given(_synchronized_norm),
+                    **absent("layers.experimental", ("RandomFourierFeatures",), _NO_LAYER),
+                }
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.layers.core`, `.convolutional`, `.recurrent`, `.merge`, `.normalization`, "
+        "..., `keras.engine`",
+        keras_2="The modules in which the layers were written.",
+        here="Each has the names of `keras.layers`; `keras.engine` has `Layer`, `Model`, "
+        "`Sequential`, `Input` and `InputSpec` in its modules.",
+        names=_in_each(
+            {f"layers.{module}": of_both("layers") for module in _LAYER_MODULES}
+            | {
+                "engine": moved(Input="Input", InputSpec="InputSpec", Layer="Layer", Model="Model"),
+                "engine.base_layer": moved(
+                    InputSpec="InputSpec", Layer="Layer", BaseRandomLayer="Layer"
+                ),
+                "engine.functional": moved(Functional="Model"),
+                "engine.input_layer": moved(Input="Input", InputLayer="layers.InputLayer"),
+                "engine.input_spec": moved(InputSpec="InputSpec"),
+                "engine.sequential": moved(Sequential="Sequential"),
+                "engine.topology": moved(
+                    Input="Input",
+                    InputSpec="InputSpec",
+                    Layer="Layer",
+                    InputLayer="layers.InputLayer",
+                ),
+                "engine.training": moved(Model="Model"),
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.layers.LocallyConnected1D`, `LocallyConnected2D`, `DenseFeatures`, "
+        "`AbstractRNNCell`, `keras.constraints.RadialConstraint`",
+        keras_2="Layers and a constraint that Keras 3 dropped.",
+        here="`AbstractRNNCell` is `Layer`; the others raise when they are used.",
+        is_kept=False,
+        names=_in_each(
+            {
+                "layers": {
+                    **moved(AbstractRNNCell="Layer"),
+                    **absent(
+                        "layers",
+                        ("LocallyConnected1D", "LocallyConnected2D", "DenseFeatures"),
+                        _NO_LAYER,
+                    ),
+                },
+                "constraints": absent(
+                    "constraints",
+                    ("RadialConstraint", "radial_constraint"),
+                    "Write it as a subclass of keras.constraints.Constraint",
+                ),
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.mixed_precision.experimental`: `Policy`, `set_policy`, `global_policy`, "
+        "`LossScaleOptimizer`",
+        keras_2="Dtypes of layers, and the scale of the loss.",
+        here="They are those of `keras.mixed_precision`; a fixed `loss_scale` of a policy is "
+        "refused.",
+        names=_in_each(
+            {
+                "mixed_precision": {"set_policy": _given(_set_policy)},
+                "mixed_precision.experimental": {
+                    "Policy": _given(_policy),
+                    "set_policy": _given(_set_policy),
+                    **moved(
+                        LossScaleOptimizer="mixed_precision.LossScaleOptimizer",
+                        global_policy="mixed_precision.global_policy",
+                    ),
+                },
+            }
+        ),
+    ),
+    Spelling(
+        name="`tf.keras.experimental`",
+        keras_2="Schedules and models that were new.",
+        here="The schedules are those of `keras.optimizers.schedules`; the others raise.",
+        names=_in_each(
+            {
+                "experimental": {
+                    **of_module("optimizers.schedules", _SCHEDULES),
+                    "terminate_keras_multiprocessing_pools": _given(lambda *args, **kwargs: None),
+                    **absent(
+                        "experimental",
+                        ("LinearCosineDecay", "NoisyLinearCosineDecay"),
+                        _NO_SCHEDULE,
+                    ),
+                    **absent(
+                        "experimental",
+                        ("LinearModel", "WideDeepModel", "SequenceFeatures", "PeepholeLSTMCell"),
+                        _NO_LAYER,
+                    ),
+                }
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.callbacks.experimental.BackupAndRestore`, `keras.models.model_from_config`, "
+        "`keras.metrics.MeanTensor`",
+        keras_2="Names that Keras 3 moved or dropped.",
+        here="The callback is that of `keras.callbacks`, the function "
+        "`keras.saving.deserialize_keras_object`. `MeanTensor`, `MeanRelativeError`, "
+        "`model_from_yaml` and `BaseLogger` raise.",
+        names=_in_each(
+            {
+                "callbacks.experimental": moved(BackupAndRestore="callbacks.BackupAndRestore"),
+                "callbacks": absent("callbacks", ("BaseLogger",), "Keras 3 logs means itself"),
+                "models": {
+                    **moved(model_from_config="saving.deserialize_keras_object"),
+                    **absent("models", ("model_from_yaml",), "Use model_from_json"),
+                },
+                "metrics": absent(
+                    "metrics",
+                    ("MeanTensor", "MeanRelativeError"),
+                    "Write it as a subclass of keras.metrics.Metric",
+                ),
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.utils.np_utils`, `.generic_utils`, `.vis_utils`, `.data_utils`, "
+        "`.layer_utils`, `.io_utils`",
+        keras_2="The modules in which the utilities were written.",
+        here="Each has the names of `keras.utils`.",
+        names=_in_each(
+            {
+                f"utils.{module}": of_both("utils")
+                for module in (
+                    "all_utils",
+                    "data_utils",
+                    "generic_utils",
+                    "io_utils",
+                    "layer_utils",
+                    "np_utils",
+                    "vis_utils",
+                )
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.utils.multi_gpu_model`, `OrderedEnqueuer`, `keras.wrappers.scikit_learn`, "
+        "`keras.estimator`",
+        keras_2="Replicas of a model, queues of processes, wrappers for other libraries.",
+        here="They raise when they are used, and say what to do.",
+        is_kept=False,
+        names=_in_each(
+            {
+                "utils": {
+                    **absent("utils", ("multi_gpu_model",), _NO_SEVERAL),
+                    **absent(
+                        "utils",
+                        ("OrderedEnqueuer", "GeneratorEnqueuer", "SequenceEnqueuer"),
+                        _NO_QUEUE,
+                    ),
+                },
+                "wrappers.scikit_learn": absent(
+                    "wrappers.scikit_learn", ("KerasClassifier", "KerasRegressor"), _NO_WRAPPER
+                ),
+                "estimator": absent("estimator", ("model_to_estimator",), _NO_ESTIMATOR),
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.objectives`",
+        keras_2="The losses.",
+        here="It has the names of `keras.losses`.",
+        names=_in_each({"objectives": of_both("losses")}),
+    ),
+)

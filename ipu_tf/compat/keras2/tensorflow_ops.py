@@ -1,0 +1,180 @@
+"""Functions of TensorFlow on the symbolic tensors of functional models."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import history_of, unique_name
+from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.tensorflow import dispatching, public_name_of
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class TensorFlowOp(keras.Operation):
+    """A function of TensorFlow as an operation of a functional model.
+
+    Args:
+        function: The function, or its name in `tf`, such as "math.reduce_sum".
+        name: Name of the operation.
+
+    Raises:
+        ValueError: There is no such function.
+    """
+
+    def __init__(self, function: Any, name: str | None = None) -> None:
+        if isinstance(function, str):
+            self._function_name: str | None = function
+            self._function = _named(function)
+        else:
+            self._function_name = public_name_of(function)
+            self._function = function
+        short = (self._function_name or function.__name__).rpartition(".")[2]
+        super().__init__(name=name or unique_name(short))
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the result of the function."""
+        return self._function(*args, **kwargs)
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the shapes and dtypes of the results."""
+        args, kwargs = keras.tree.map_structure(_as_computed, (args, kwargs))
+        return super().compute_output_spec(*args, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this operation.
+
+        Raises:
+            ValueError: The function has no public name.
+        """
+        if self._function_name is None:
+            raise ValueError(
+                f"Operation '{self.name}' calls a function of TensorFlow without a public name, so "
+                "its model cannot be saved. Use a function of `tf` or of `keras.ops`."
+            )
+        return {"function": self._function_name, "name": self.name}
+
+
+def _as_computed(leaf: Any) -> Any:
+    """Returns a symbolic tensor as dense unless it is an input.
+
+    Keras marks products of dense tensors and numbers as sparse.
+    """
+    if not isinstance(leaf, keras.KerasTensor) or not leaf.sparse:
+        return leaf
+    if isinstance(history_of(leaf)[0], keras.layers.InputLayer):
+        return leaf
+    return keras.KerasTensor(leaf.shape, leaf.dtype)
+
+
+def _named(dotted: str) -> Any:
+    try:
+        return reduce(getattr, dotted.split("."), tf)
+    except AttributeError as error:
+        raise ValueError(f"TensorFlow has no function 'tf.{dotted}'.") from error
+
+
+class KerasShape(tuple[int | None, ...]):
+    """The shape of a symbolic tensor: a tuple with the methods of `tf.TensorShape`."""
+
+    __slots__ = ()
+
+    def as_list(self) -> list[int | None]:
+        """Returns the sizes as a list."""
+        return list(self)
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self)
+
+    ndims = rank
+
+
+class KerasDtype(str):
+    """The dtype of a symbolic tensor: its name, with the attributes of `tf.DType`."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns an attribute of the `tf.DType`, such as `base_dtype`."""
+        return getattr(tf.as_dtype(str(self)), name)
+
+
+@contextlib.contextmanager
+def _symbolic_calls(notify: Notify) -> Iterator[None]:
+    """Makes functions of TensorFlow operations where they are called with symbolic tensors."""
+
+    def handle(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        leaves = keras.tree.flatten((args, dict(kwargs)))
+        if not any(isinstance(leaf, keras.KerasTensor) for leaf in leaves):
+            return NotImplemented
+        notify()
+        return TensorFlowOp(function)(*args, **kwargs)
+
+    with dispatching(handle):
+        yield
+
+
+def _of_tensorflow(kind: type) -> Callable[[Notify], Wrap]:
+    """Returns the factory of a property whose values have the methods of TensorFlow's."""
+
+    def of_notify(notify: Notify) -> Wrap:
+        del notify  # Reading a shape or a dtype is Keras 3's own.
+
+        def wrap(stock: property) -> property:
+            get: Any = stock.fget
+            return property(lambda tensor: kind(get(tensor)), stock.fset)
+
+        return wrap
+
+    return of_notify
+
+
+def _get_shape(notify: Notify) -> Wrap:
+    """Returns the factory of the method `get_shape` of symbolic tensors."""
+
+    def wrap(stock: None) -> Any:
+        del stock  # Symbolic tensors of Keras 3 have none.
+
+        def get_shape(tensor: keras.KerasTensor) -> tf.TensorShape:
+            notify()
+            return tf.TensorShape(tensor.shape)
+
+        return get_shape
+
+    return wrap
+
+
+SPELLINGS = (
+    Spelling(
+        name="functions of `tf` on the tensors of a functional model",
+        keras_2="Each became a layer.",
+        here="Each becomes an operation of the model, which can be saved where the function has a "
+        "public name. Variables that the function reads are not weights of the model, as in "
+        "Keras 2.",
+        context=_symbolic_calls,
+    ),
+    Spelling(
+        name="`x.get_shape()`, `x.shape.as_list()`, `x.dtype.base_dtype` of a tensor of a "
+        "functional model",
+        keras_2="Its shape and dtype, a `tf.TensorShape` and a `tf.DType`.",
+        here="`get_shape()` is a `tf.TensorShape`; `shape` is a tuple with `as_list()`, `rank` and "
+        "`ndims`, `dtype` a string with the attributes of the `tf.DType`.",
+        wraps=MappingProxyType(
+            {
+                patches.SYMBOLIC_SHAPES: _of_tensorflow(KerasShape),
+                patches.SYMBOLIC_DTYPES: _of_tensorflow(KerasDtype),
+                patches.SYMBOLIC_GET_SHAPE: _get_shape,
+            }
+        ),
+    ),
+)

@@ -1,0 +1,210 @@
+"""Names and modules that Keras 3 lacks."""
+
+import importlib
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.context import keras_2_spellings
+from ipu_tf.compat.keras2.table import SPELLINGS
+
+X = np.random.default_rng(1).random((4, 6), dtype=np.float32)
+
+# The public functions of `tf.keras.backend` in TensorFlow 2.6.
+BACKEND = """abs all any arange argmax argmin backend batch_dot batch_flatten batch_get_value
+batch_normalization batch_set_value bias_add binary_crossentropy cast cast_to_floatx
+categorical_crossentropy clear_session clip concatenate constant conv1d conv2d conv2d_transpose
+conv3d cos count_params ctc_batch_cost ctc_decode ctc_label_dense_to_sparse cumprod cumsum
+depthwise_conv2d dot dropout dtype elu epsilon equal eval exp expand_dims eye flatten floatx foldl
+foldr function gather get_uid get_value gradients greater greater_equal hard_sigmoid
+image_data_format in_test_phase in_top_k in_train_phase int_shape is_keras_tensor is_sparse
+l2_normalize learning_phase learning_phase_scope less less_equal local_conv1d local_conv2d log
+manual_variable_initialization map_fn max maximum mean min minimum moving_average_update name_scope
+ndim normalize_batch_in_training not_equal one_hot ones ones_like permute_dimensions placeholder
+pool2d pool3d pow print_tensor prod random_bernoulli random_binomial random_normal
+random_normal_variable random_uniform random_uniform_variable relu repeat repeat_elements reset_uids
+reshape resize_images resize_volumes reverse rnn round separable_conv2d set_epsilon set_floatx
+set_image_data_format set_learning_phase set_value shape sigmoid sign sin softmax softplus softsign
+sparse_categorical_crossentropy spatial_2d_padding spatial_3d_padding sqrt square squeeze stack std
+stop_gradient sum switch tanh temporal_padding tile to_dense transpose truncated_normal update
+update_add update_sub var variable zeros zeros_like"""
+
+
+@pytest.mark.parametrize("root", ["keras", "tensorflow.keras"])
+def test_the_backend_has_the_functions_of_keras_2(keras_2, notices, root):
+    backend = importlib.import_module(f"{root}.backend")
+    assert [name for name in BACKEND.split() if not hasattr(backend, name)] == []
+    np.testing.assert_allclose(backend.mean(tf.constant(X), axis=1), X.mean(1), rtol=1e-6)
+    notices()
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        backend.nonsense  # noqa: B018
+
+
+def test_functions_of_the_backend_are_logged_once(keras_2, notices):
+    from keras import backend
+
+    backend.sum(tf.constant(X))
+    backend.square(tf.constant(X))
+    notices.once("functions of `keras.backend`")
+
+
+def test_a_function_computes_arrays(keras_2):
+    from keras import backend
+
+    inputs = keras.Input((6,))
+    hidden = keras.layers.Dense(2, kernel_initializer="ones")(inputs)
+    (found,) = backend.function([inputs], [hidden])([X])
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, X.sum(1, keepdims=True).repeat(2, 1), rtol=1e-6)
+    with pytest.raises(ValueError, match="Keras 3 has no `updates`"):
+        backend.function([inputs], [hidden], updates=[1])
+
+
+def test_the_learning_phase_is_that_of_the_layer(keras_2):
+    from keras import backend
+
+    class Phase(keras.layers.Layer):
+        def call(self, x):
+            return backend.in_train_phase(lambda: x * 2, x)
+
+    layer = Phase()
+    np.testing.assert_array_equal(layer(X, training=True), 2 * X)
+    np.testing.assert_array_equal(layer(X, training=False), X)
+    assert backend.learning_phase() == 0
+    with backend.learning_phase_scope(1):
+        assert backend.learning_phase() == 1
+        assert backend.in_test_phase(3, 4) == 4
+    assert backend.learning_phase() == 0
+    with pytest.raises(ValueError, match="The learning phase is 0 or 1"):
+        backend.set_learning_phase(2)
+
+
+def test_variables_of_keras_3_are_set(keras_2, notices):
+    optimizer = keras.optimizers.SGD(0.5)
+    for backend in (tf.keras.backend, keras.backend):
+        backend.set_value(optimizer.learning_rate, 0.25)
+        assert backend.get_value(optimizer.learning_rate) == 0.25
+        assert backend.dtype(optimizer.learning_rate) == "float32"
+        backend.batch_set_value([(optimizer.learning_rate, 0.5)])
+    assert "K.set_value" in notices()[0]
+
+
+def test_further_functions_of_the_backend(keras_2, capfd):
+    from keras import backend
+
+    normal, mean, _ = backend.normalize_batch_in_training(tf.constant(X), None, None, [0], 0.0)
+    np.testing.assert_allclose(mean, X.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(normal, (X - X.mean(0)) / X.std(0), rtol=1e-4, atol=1e-5)
+    assert backend.placeholder((2, 3)).shape == (2, 3)
+    np.testing.assert_array_equal(backend.print_tensor(tf.constant(X), "seen"), X)
+    assert "seen" in capfd.readouterr().err
+    assert set(backend.random_binomial((50,), 0.5).numpy()) == {0, 1}
+    backend.manual_variable_initialization(True)
+    backend.reset_uids()
+    assert keras.layers.Dense(1).name == "dense"
+    with pytest.raises(NotImplementedError, match="no locally connected layers"):
+        backend.local_conv1d(X, X, 1, 1)
+
+
+MOVED = {
+    "layers.experimental.preprocessing.Rescaling": "layers.Rescaling",
+    "layers.experimental.preprocessing.RandomFlip": "layers.RandomFlip",
+    "layers.experimental.EinsumDense": "layers.EinsumDense",
+    "layers.core.Dense": "layers.Dense",
+    "layers.convolutional.Conv2D": "layers.Conv2D",
+    "engine.base_layer.Layer": "layers.Layer",
+    "engine.training.Model": "Model",
+    "mixed_precision.experimental.global_policy": "mixed_precision.global_policy",
+    "experimental.CosineDecay": "optimizers.schedules.CosineDecay",
+    "callbacks.experimental.BackupAndRestore": "callbacks.BackupAndRestore",
+    "models.model_from_config": "saving.deserialize_keras_object",
+    "optimizers.experimental.Adam": "optimizers.Adam",
+    "optimizer_v2.gradient_descent.SGD": "optimizers.SGD",
+    "optimizers.optimizer_v2.adam.Adam": "optimizers.Adam",
+    "utils.np_utils.to_categorical": "utils.to_categorical",
+    "objectives.mean_squared_error": "losses.mean_squared_error",
+}
+
+
+def looked_up(root, dotted):
+    module, _, name = dotted.rpartition(".")
+    return getattr(importlib.import_module(f"{root}.{module}" if module else root), name)
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_names_lead_to_those_of_keras_3(keras_2, notices, name):
+    expected = looked_up("keras", MOVED[name])
+    assert looked_up("keras", name) is expected
+    assert looked_up("tensorflow.keras", name) is expected
+    assert len(notices()) == 1
+
+
+def test_attributes_of_tf_keras_lead_there_too(keras_2):
+    preprocessing = tf.keras.layers.experimental.preprocessing
+    assert preprocessing.Rescaling is keras.layers.Rescaling
+    assert tf.keras.mixed_precision.experimental.Policy("mixed_float16").name == "mixed_float16"
+    assert tf.keras.losses.mean_squared_error is keras.losses.mean_squared_error
+    assert keras.losses.Reduction.SUM == "sum"
+    assert tf.losses.mean_absolute_error is keras.losses.mean_absolute_error
+
+
+def test_a_synchronized_norm_is_a_batch_norm(keras_2):
+    from keras.layers.experimental import SyncBatchNormalization
+
+    assert SyncBatchNormalization(momentum=0.5).synchronized
+
+
+def test_a_policy_has_no_fixed_loss_scale(keras_2):
+    from keras.mixed_precision import experimental
+
+    before = keras.mixed_precision.global_policy()
+    experimental.set_policy(experimental.Policy("mixed_float16", loss_scale="dynamic"))
+    assert keras.mixed_precision.global_policy().name == "mixed_float16"
+    keras.mixed_precision.set_global_policy(before)
+    with pytest.raises(ValueError, match="Give the optimizer `loss_scale_factor=128`"):
+        experimental.Policy("mixed_float16", loss_scale=128)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("utils.multi_gpu_model", "scope of an IPUStrategy of several IPUs"),
+        ("wrappers.scikit_learn.KerasClassifier", "SKLearnClassifier"),
+        ("estimator.model_to_estimator", "no estimators"),
+        ("layers.LocallyConnected1D", "no such layer"),
+        ("experimental.LinearCosineDecay", "LearningRateSchedule"),
+        ("layers.experimental.preprocessing.CategoryCrossing", "HashedCrossing"),
+    ],
+)
+def test_names_that_are_gone_raise_when_they_are_used(keras_2, name, reason):
+    found = looked_up("keras", name)
+    with pytest.raises(NotImplementedError, match=reason):
+        found(None)
+
+
+def test_every_name_is_found(keras_2):
+    """Providers name places in Keras, which may move."""
+    for spelling in SPELLINGS:
+        for names in spelling.names.values():
+            for provide in names.values():
+                provide()
+
+
+def test_names_and_modules_are_gone_afterwards():
+    with keras_2_spellings():
+        from keras.layers.experimental import preprocessing  # noqa: F401
+        from tensorflow.keras import backend
+
+        assert tf.keras.backend.set_value is backend.set_value
+    made = [name for name in sys.modules if name.endswith("layers.experimental.preprocessing")]
+    assert made == []
+    assert not hasattr(keras.layers, "experimental")
+    assert not hasattr(tf.keras.layers, "experimental")
+    assert not hasattr(keras.backend, "mean")
+    assert tf.keras.backend.set_value.__module__ == "keras.src.legacy.backend"
+    assert backend.set_value.__module__ == "keras.src.legacy.backend"
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("keras.layers.experimental")

@@ -1,0 +1,106 @@
+"""Functions of TensorFlow in functional models."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUStrategy
+from ipu_tf.compat.keras2.tensorflow_ops import TensorFlowOp
+
+X = np.random.default_rng(1).random((4, 6), dtype=np.float32)
+
+FUNCTIONS = {
+    "reduce_sum": lambda x: tf.reduce_sum(x, axis=1, keepdims=True),
+    "concat": lambda x: tf.concat([x, 2 * x], axis=-1),
+    "split": lambda x: tf.split(x, 2, axis=1)[1],
+    "reshape": lambda x: tf.reshape(x, [-1, 2, 3]),
+    "transpose": lambda x: tf.transpose(tf.reshape(x, (-1, 2, 3)), [0, 2, 1]),
+    "cast": lambda x: tf.cast(x > 0.5, tf.float32),
+    "expand_dims": lambda x: tf.squeeze(tf.expand_dims(x, 1), [1]),
+    "where": lambda x: tf.where(x > 0.5, x, tf.zeros_like(x)),
+    "matmul": lambda x: tf.matmul(x, tf.ones((6, 2))),
+    "softmax": lambda x: tf.nn.softmax(x),
+    "clip": lambda x: tf.clip_by_value(x, 0.25, 0.75),
+    "shape": lambda x: x + tf.cast(tf.shape(x)[1], tf.float32),
+    "l2": lambda x: tf.math.l2_normalize(x, axis=1),
+    "stack": lambda x: tf.stack([x, x], axis=1),
+    "constant": lambda x: tf.constant(2.0) * x,
+    "one_hot": lambda x: tf.one_hot(tf.argmax(x, axis=1), 6),
+    "backend": lambda x: tf.keras.backend.mean(x, axis=1),
+    "einsum": lambda x: tf.einsum("ij,jk->ik", x, tf.ones((6, 2))),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_is_an_operation_of_the_model(keras_2, notices, name):
+    inputs = keras.Input((6,))
+    outputs = FUNCTIONS[name](inputs)
+    expected = FUNCTIONS[name](tf.constant(X))
+    assert tuple(outputs.shape)[1:] == tuple(expected.shape)[1:]
+    np.testing.assert_allclose(keras.Model(inputs, outputs)(X), expected, rtol=1e-6)
+    assert any("functions of `tf`" in notice for notice in notices())
+
+
+def test_operations_have_the_names_of_their_functions(keras_2, notices):
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, tf.nn.relu(tf.reduce_sum(inputs, axis=1)))
+    names = [operation.name.rstrip("_0123456789") for operation in model.operations[1:]]
+    assert names == ["reduce_sum", "relu"]
+    notices.once("functions of `tf`")
+
+
+def test_a_model_with_functions_is_saved_and_loaded(keras_2, tmp_path):
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, tf.reduce_sum(tf.cast(inputs, tf.float32), axis=1))
+    model.save(tmp_path / "a.keras")
+    loaded = keras.models.load_model(tmp_path / "a.keras")
+    np.testing.assert_array_equal(loaded(X), model(X))
+
+
+def test_an_unknown_function_is_refused():
+    with pytest.raises(ValueError, match="TensorFlow has no function 'tf.math.nonsense'"):
+        TensorFlowOp("math.nonsense")
+
+
+def test_a_function_without_a_public_name_cannot_be_saved():
+    with pytest.raises(ValueError, match="calls a function of TensorFlow without a public name"):
+        TensorFlowOp(lambda x: x).get_config()
+
+
+@pytest.mark.slow
+def test_models_with_functions_train_on_the_ipu(keras_2):
+    def weights(make):
+        with IPUStrategy().scope():
+            inputs = keras.Input((6,))
+            x = keras.layers.Dense(3, kernel_initializer="ones")(inputs)
+            model = keras.Model(inputs, make(x))
+            model.compile("sgd", "mse")
+            model.fit(X, X[:, :1], batch_size=2, shuffle=False, verbose=0)
+            return model.get_weights()[0]
+
+    found = weights(lambda x: tf.reduce_sum(tf.nn.relu(x), axis=1, keepdims=True))
+    expected = weights(lambda x: keras.ops.sum(keras.ops.relu(x), axis=1, keepdims=True))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_shapes_have_the_methods_of_tensor_shapes(keras_2, notices):
+    x = keras.Input((6, 2))
+    assert x.get_shape() == tf.TensorShape([None, 6, 2])
+    assert x.shape.as_list() == [None, 6, 2]
+    assert x.dtype.base_dtype == tf.float32
+    assert x.dtype == "float32"
+    assert (x.shape.rank, x.shape.ndims, x.shape) == (3, 3, (None, 6, 2))
+    notices.once("`x.get_shape()`")
+
+
+def test_an_error_of_a_function_is_its_own(keras_2):
+    with pytest.raises(ValueError, match="Dimensions must be equal|incompatible"):
+        tf.matmul(keras.Input((6,)), tf.ones((5, 2)))
+
+
+def test_functions_fail_on_symbolic_tensors_afterwards():
+    with pytest.raises(ValueError, match="A KerasTensor cannot be used as input"):
+        tf.reduce_sum(keras.Input((6,)))
+    with pytest.raises(AttributeError, match="get_shape"):
+        keras.Input((6,)).get_shape()
