@@ -26,7 +26,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     compiler.add_argument(
         "--scalesim-layers", type=int, default=0, help="simulate only that many, the smallest"
     )
-    for task in (fit, ops, keras, compiler):
+    aliases = tasks.add_parser(
+        "aliases", help="the vendor's module names at the start of a process"
+    )
+    for task in (fit, ops, keras, compiler, aliases):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     tasks.add_parser("document", help="make the tables of docs/performance.md anew")

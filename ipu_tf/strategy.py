@@ -30,7 +30,7 @@ from ipu_tf.internals.tensorflow import (
 )
 from ipu_tf.ops import cross_replica_ops
 from ipu_tf.ops.program_variables import variables_of
-from ipu_tf.profile import watching
+from ipu_tf.profile import automatic_reports, watching
 from ipu_tf.profile.host_timeline import timeline_of
 from ipu_tf.profile.progress import showing_progress_on_terminal
 from ipu_tf.profile.report import Report
@@ -105,6 +105,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if profile:
             self.record_host()
         watching.made(self)
+        automatic_reports.watch(self)
 
     @property
     def supports_loss_scaling(self) -> bool:
@@ -322,6 +323,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
                     deployment=deployments.current(owner, getattr(inner, "__name__", "")),
                 )
             )
+        _log_cycles(program)
         if not is_recording():
             outputs = fusion.fuse(graph, outputs)
         if device_programs.is_reported():
@@ -395,6 +397,14 @@ def _without_operations(outputs: Any) -> Any:
     if isinstance(outputs, list | tuple) and any(isinstance(x, tf.Operation) for x in outputs):
         return tuple(_without_operations(output) for output in outputs)
     return outputs
+
+
+def _log_cycles(program: Program) -> None:
+    """Logs the modelled cycles of a program if TF_POPLAR_FLAGS asks for them."""
+    if program.device is not None and config.poplar_flags().log_cycle_count >= 0:
+        logger.warning(
+            "Program '%s' takes %d cycles a run (modelled).", program.name, program.device.cycles
+        )
 
 
 def _program_name(fn: Any, owner: Any) -> str:

@@ -11,15 +11,12 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import written
 from ipu_tf.cli.output import add_json, figures_of, print_json
 from ipu_tf.user_objects import UsageError
-
-if TYPE_CHECKING:
-    from ipu_tf.profile.report import Report
 
 _FORMATS = ("json", "text", "html")
 _FAILED = 1
@@ -63,9 +60,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from ipu_tf.compat.script import vendor_script
+    from ipu_tf.compat.script import process_as_before, vendor_script
     from ipu_tf.profile.progress import showing_progress
-    from ipu_tf.profile.report_formats import check_formats, write_formats
+    from ipu_tf.profile.report_formats import check_formats
     from ipu_tf.profile.watching import watching_strategies
 
     _check_exists(options.script, options.is_module)
@@ -86,21 +83,33 @@ def _run(options: argparse.Namespace) -> int:
 
     is_reported = options.report is not None or options.json
     with contextlib.ExitStack() as stack:
+        stack.enter_context(process_as_before())
         if is_reported:
             stack.enter_context(watching_strategies(watch))
             stack.enter_context(showing_progress(sys.stderr))
         stack.enter_context(vendor_script(offline=options.offline, max_steps=options.max_steps))
         code, kept = _run_script(options.script, options.arguments, options.is_module)
-    if is_reported:
-        report = _report_of(strategies, insights=options.insights)
-        if options.report is not None:
-            with written(options.report):
-                for path in write_formats(report, options.report, formats):
-                    print(f"report: {path}", file=sys.stderr)
-        if options.json:
-            print_json(figures_of(report))
+        # With the script's configuration: its models are traced again for insights.
+        if is_reported:
+            _report(strategies, options, formats)
+        if automatic_reports := sys.modules.get("ipu_tf.profile.automatic_reports"):
+            automatic_reports.write_now()
     del kept
     return code
+
+
+def _report(strategies: Sequence[Any], options: argparse.Namespace, formats: Sequence[str]) -> None:
+    """Writes and prints the report of a script's strategies, as the options say."""
+    from ipu_tf.profile.automatic_reports import report_of
+    from ipu_tf.profile.report_formats import write_formats
+
+    report = report_of(strategies, insights=options.insights)
+    if options.report is not None:
+        with written(options.report):
+            for path in write_formats(report, options.report, formats):
+                print(f"report: {path}", file=sys.stderr)
+    if options.json:
+        print_json(figures_of(report))
 
 
 def _check_exists(script: str, is_module: bool) -> None:
@@ -169,25 +178,14 @@ def _of_script(error: BaseException) -> TracebackType | None:
     """Returns the traceback from the first frame that is the script's, after those of `runpy`."""
     found = error.__traceback__
     of_runpy = [frame for frame in _frames(found) if frame.tb_frame.f_globals is vars(runpy)]
-    after = of_runpy[-1].tb_next if of_runpy else found
-    return after or found
+    # A script that cannot be parsed has no frames: the error names its line.
+    return of_runpy[-1].tb_next if of_runpy else found
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
-
-
-def _report_of(strategies: Sequence[Any], *, insights: bool | None) -> Report:
-    """Returns the report of all strategies, with the host timeline of the first."""
-    from ipu_tf.profile.report import Report
-
-    reports = [strategy.report(insights=insights) for strategy in strategies]
-    return Report(
-        programs=tuple(program for report in reports for program in report.programs),
-        host=reports[0].host if reports else None,
-    )
 
 
 RUN = Command(

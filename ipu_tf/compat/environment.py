@@ -27,8 +27,13 @@ def enable() -> Path:
         OSError: The folder cannot be written.
     """
     _check_is_ours()
-    path().write_text(_LINE)
+    write_to(path().parent)
     return path()
+
+
+def write_to(folder: Path) -> None:
+    """Writes the file into a folder of `.pth` files."""
+    (folder / _NAME).write_text(_LINE)
 
 
 def disable() -> Path | None:

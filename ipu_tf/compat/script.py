@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from ipu_tf.compat.finder import install, installed, uninstall
 from ipu_tf.compat.keras2.context import keras_2_spellings
 from ipu_tf.trial import steps_limited_to
+
+
+@contextlib.contextmanager
+def process_as_before() -> Iterator[None]:
+    """Restores environment, working folder and installed configuration after what is inside."""
+    from ipu_tf.config.installed import configuration_as_before
+
+    environment, folder = dict(os.environ), Path.cwd()
+    try:
+        with configuration_as_before():
+            yield
+    finally:
+        os.chdir(folder)
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
 
 
 @contextlib.contextmanager

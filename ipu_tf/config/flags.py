@@ -26,8 +26,8 @@ class SyntheticDataCategory(Enum):
 class PoplarFlags:
     """The parsed flags.
 
-    Only `use_ipu_model` and the two synthetic data flags have an effect; the parser accepts the
-    others so that a script's environment works.
+    docs/config.md lists those that have an effect; the parser accepts the others so that a script's
+    environment works.
 
     Attributes:
         use_ipu_model: Apply the checks of the software model of an IPU.

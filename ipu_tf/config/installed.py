@@ -94,6 +94,20 @@ def reset_ipu_configuration() -> None:
         _SYSTEM.notify()
 
 
+@contextlib.contextmanager
+def configuration_as_before() -> Iterator[None]:
+    """Puts the installed configuration back when the context ends."""
+    with _SYSTEM.lock:
+        before = _SYSTEM.installed
+    try:
+        yield
+    finally:
+        with _SYSTEM.lock:
+            after, _SYSTEM.installed = _SYSTEM.installed, before
+        if after is not before:
+            _SYSTEM.notify()
+
+
 def get_ipu_config(session: None = None) -> list[OptionTree]:
     """Returns a copy of the installed configuration for every device.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from ipu_tf import spans
+from ipu_tf.config.flags import poplar_flags
 from ipu_tf.spans import Category, Span
 
 _SHOWN: frozenset[Category] = frozenset({"trace", "hlo", "compile"})
@@ -42,8 +43,9 @@ def showing_progress(stream: TextIO) -> Iterator[None]:
 
 
 def showing_progress_on_terminal() -> contextlib.AbstractContextManager[None]:
-    """Shows progress on the error output if it is a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    """Shows progress on the error output if it is a terminal, unless TF_POPLAR_FLAGS differs."""
+    wanted = poplar_flags().show_progress_bar
+    if sys.stderr is None or wanted == "false" or (wanted == "auto" and not sys.stderr.isatty()):
         return contextlib.nullcontext()
     return showing_progress(sys.stderr)
 

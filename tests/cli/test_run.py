@@ -2,13 +2,15 @@
 
 import gc
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import pytest
 
-from ipu_tf import IPUStrategy, cli
+from ipu_tf import IPUStrategy, cli, config
 from ipu_tf.profile.report import Report
 
 SCRIPT = Path(__file__).with_name("sample_script.py")
@@ -80,6 +82,54 @@ def test_few_steps_try_a_script_out(script, capsys):
     assert sum(span.steps for span in spans if span.category == "execution") == 1
     assert cli.main(["run", "--max-steps", "0", script]) == 2
     assert "--max-steps must be at least 1. Received: 0." in capsys.readouterr().err
+
+
+CONFIGURES = """
+import os
+import keras
+import ipu_tf
+from tensorflow.python import ipu
+
+os.environ["TF_POPLAR_FLAGS"] = "--use_ipu_model"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+os.environ["POPLAR_ENGINE_OPTIONS"] = '{"autoReport.all": "true", "autoReport.directory": "auto"}'
+os.chdir("scripts")
+config = ipu.config.IPUConfig()
+config.ipu_model.tiles_per_ipu = 7
+config.configure_ipu_system()
+with ipu.ipu_strategy.IPUStrategy().scope():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)], name="automatic")
+    model.predict(keras.ops.ones((4, 4)), batch_size=4, verbose=0)
+raise SystemExit(5)
+"""
+
+
+def test_the_process_is_as_before_and_the_reports_of_the_environment_are_written(
+    script, monkeypatch, capsys
+):
+    Path(script).write_text(CONFIGURES)
+    monkeypatch.delenv("POPLAR_ENGINE_OPTIONS", raising=False)
+    before, device = dict(os.environ), config.device_configuration()
+    modules = {name for name in sys.modules if "ipu" in name.split(".")}
+    assert cli.main(["run", script]) == 5
+    assert dict(os.environ) == before
+    assert Path("data.txt").exists()
+    assert config.device_configuration() == device
+    assert {name for name in sys.modules if "ipu" in name.split(".")} == modules
+    assert not hasattr(keras, "ipu")
+    assert "report.html" in capsys.readouterr().err
+    (program,) = Report.from_json("scripts/auto/report.json").programs
+    assert program.name == "automatic.predict_step"
+    assert program.device.target.tiles == 7
+
+
+def test_a_script_that_cannot_be_parsed_shows_its_line_alone(tmp_path, capsys):
+    (tmp_path / "a.py").write_text("x = 1\nif x\n")
+    assert cli.main(["run", str(tmp_path / "a.py")]) == 1
+    error = capsys.readouterr().err
+    assert error.endswith("SyntaxError: expected ':'\n")
+    assert 'a.py", line 2' in error
+    assert "run.py" not in error
 
 
 def test_without_a_report_nothing_is_written_or_recorded(script, capsys):

@@ -3,6 +3,8 @@
 import io
 import time
 
+import tensorflow as tf
+
 import ipu_tf
 from ipu_tf import spans
 from ipu_tf.profile import progress
@@ -68,3 +70,24 @@ def test_a_strategy_shows_progress_on_a_terminal_alone(monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal)
     progress.showing_progress_on_terminal()
     assert shown == [terminal]
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--show_progress_bar=false")
+    progress.showing_progress_on_terminal()
+    assert shown == [terminal]
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--show_progress_bar=true")
+    monkeypatch.setattr("sys.stderr", stream := io.StringIO())
+    progress.showing_progress_on_terminal()
+    assert shown == [terminal, stream]
+
+
+def test_cycles_are_logged_if_the_flags_ask_for_them(monkeypatch, caplog):
+    strategy = ipu_tf.IPUStrategy()
+
+    def doubled(x):
+        return x + x
+
+    strategy.run(tf.function(doubled), (tf.ones(4),))
+    assert "cycles a run" not in caplog.text
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--log_cycle_count=0")
+    strategy.run(tf.function(doubled), (tf.ones(8),))
+    cycles = strategy.report().programs[-1].device.cycles
+    assert f"takes {cycles} cycles a run (modelled)." in caplog.text

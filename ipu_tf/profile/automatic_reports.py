@@ -1,0 +1,54 @@
+"""Writes the reports that POPLAR_ENGINE_OPTIONS asks for, when the process ends."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ipu_tf.profile.engine_options import report_folder
+from ipu_tf.profile.report import Report
+from ipu_tf.profile.report_formats import write_formats
+
+_FORMATS = ("json", "text", "html")
+
+_strategies: dict[Path, list[Any]] = {}
+
+
+def watch(strategy: Any) -> None:
+    """Keeps a strategy for the report of its folder, if one is wanted.
+
+    Raises:
+        ValueError: POPLAR_ENGINE_OPTIONS is not valid.
+    """
+    folder = report_folder()
+    if folder is None:
+        return
+    strategy.record_host()
+    _strategies.setdefault(folder.resolve(), []).append(strategy)
+    atexit.unregister(write_now)
+    atexit.register(write_now)
+
+
+def write_now() -> None:
+    """Writes the reports of the strategies so far, and lets go of them."""
+    while _strategies:
+        folder, strategies = _strategies.popitem()
+        for path in write_formats(report_of(strategies), folder, _FORMATS):
+            print(f"report: {path}", file=sys.stderr)
+
+
+def report_of(strategies: Sequence[Any], *, insights: bool | None = None) -> Report:
+    """Returns one report of several strategies, with the host timeline of the first.
+
+    Args:
+        strategies: The strategies.
+        insights: As of `IPUStrategy.report`.
+    """
+    reports = [strategy.report(insights=insights) for strategy in strategies]
+    return Report(
+        programs=tuple(program for report in reports for program in report.programs),
+        host=reports[0].host if reports else None,
+    )

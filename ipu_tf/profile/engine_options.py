@@ -1,0 +1,69 @@
+"""The reports that the environment variable POPLAR_ENGINE_OPTIONS asks for."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "POPLAR_ENGINE_OPTIONS"
+
+_LOG = logging.getLogger(__name__)
+_DIRECTORY = "autoReport.directory"
+_ALL = "autoReport.all"
+_OUTPUT = "autoReport.output"
+_SWITCHES: Mapping[Any, bool] = {"true": True, "1": True, "false": False, "0": False}
+
+
+def report_folder() -> Path | None:
+    """Returns the folder that reports are to be written to; None if none are wanted.
+
+    Reports are wanted if `autoReport.all`, or one of the parts `autoReport.output...`, is true: a
+    report here has all parts. `autoReport.directory` is the folder, by default the current one.
+
+    Raises:
+        ValueError: The variable does not hold a JSON object, or a switch is neither true nor false.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if not text.strip():
+        return None
+    options = _options(text)
+    wanted = [
+        _is_on(name, value)
+        for name, value in options.items()
+        if name == _ALL or name.startswith(_OUTPUT)
+    ]
+    if not any(wanted):
+        return None
+    ignored = [name for name in options if not _is_known(name)]
+    if ignored:
+        _LOG.info("Options of %s without effect here: %s.", VARIABLE, ", ".join(ignored))
+    return Path(str(options.get(_DIRECTORY, ".")))
+
+
+def _options(text: str) -> Mapping[str, Any]:
+    try:
+        options = json.loads(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{VARIABLE} must be a JSON object: {error}. Received: {text!r}."
+        ) from None
+    if not isinstance(options, dict):
+        raise ValueError(
+            f'{VARIABLE} must be a JSON object, such as {{"{_ALL}": "true"}}. Received: {text!r}.'
+        )
+    return options
+
+
+def _is_on(name: str, value: Any) -> bool:
+    found = _SWITCHES.get(str(value).lower())
+    if found is None:
+        raise ValueError(f"{name} of {VARIABLE} takes true or false. Received: {value!r}.")
+    return found
+
+
+def _is_known(name: str) -> bool:
+    return name in (_ALL, _DIRECTORY) or name.startswith(_OUTPUT)
