@@ -15,6 +15,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import (
     arrays,
+    element_bytes,
     like,
     on_tiles,
     product,
@@ -40,18 +41,21 @@ class Reduction:
         operand: Type of the (first) operand.
         dimensions: Dimensions that are reduced.
         operands: Tensors that are reduced together.
+        partials: Type of partial results; "" for that of the operands. A sum of float16 may be in
+            float32: the accumulators of the reduction vertex are (poplibs' ReduceAdd).
     """
 
     operand: Array
     dimensions: tuple[int, ...]
     operands: int = 1
+    partials: str = ""
 
     @property
     def result(self) -> Array:
         """Type of the (first) result."""
         dims = self.operand.dims
         kept = [extent for axis, extent in enumerate(dims) if axis not in self.dimensions]
-        return Array(self.operand.dtype, tuple(kept))
+        return Array(self.partials or self.operand.dtype, tuple(kept))
 
 
 def reduce(
@@ -63,6 +67,7 @@ def reduce(
         operand=operand_array(instruction, 0, context),
         dimensions=tuple(instruction.attributes["dimensions"]),
         operands=len(results),
+        partials=results[0].dtype,
     )
     if reduction.operand.elements == 0:
         raise LoweringError(
@@ -132,7 +137,7 @@ def _in_place(reduction: Reduction, where: Placement) -> Placement:
     tiles = kept.tiles if kept else max(1, min(where.tiles, elements))
     return Placement(
         elements=elements,
-        element_bytes=where.element_bytes,
+        element_bytes=element_bytes(reduction.result.dtype),
         first_tile=where.first_tile,
         tiles=tiles,
         layout=kept or view(where.layout, f"reduced over {reduction.dimensions}"),
@@ -147,8 +152,8 @@ def _joined(
     context: LoweringContext,
 ) -> tuple[tuple[ComputeStage, ...], Placement]:
     """Returns the stages, followed by those in which tiles join their partial results."""
-    target, dtype = context.target, reduction.operand.dtype
-    result = reduction.result
+    target, result = context.target, reduction.result
+    dtype = result.dtype
     plan = plan_stages(
         partials=partials,
         outputs=max(1, result.elements),
@@ -158,7 +163,7 @@ def _joined(
         target=target,
     )
     placement = stages[0].where
-    size = stages[0].where.element_bytes * reduction.operands
+    size = element_bytes(dtype) * reduction.operands
     for number, stage in enumerate(plan):
         is_last = number == len(plan) - 1
         partial = result if is_last else Array(dtype, (stage.tiles * stage.outputs,))

@@ -73,7 +73,7 @@ class TestTheModule:
         found = shared(
             update(
                 "zero = f32[] constant(0)",
-                "norm = f32[] reduce(decayed, zero), dimensions={0,1}, to_apply=sum",
+                "norm = f32[] reduce(decayed, zero), dimensions={0,1}, calls={sum}",
                 "wide = f32[8,16] broadcast(norm), dimensions={}",
                 "scaled = f32[8,16] multiply(decayed, wide)",
                 step="scaled",
@@ -99,7 +99,7 @@ class TestTheModule:
     def test_sums_over_rows_are_computed_whole(self):
         module = update(
             "zero = f32[] constant(0)",
-            "rows = f32[8] reduce(decayed, zero), dimensions={1}, to_apply=sum",
+            "rows = f32[8] reduce(decayed, zero), dimensions={1}, calls={sum}",
             "wide = f32[8,16] broadcast(rows), dimensions={0}",
             "scaled = f32[8,16] multiply(decayed, wide)",
             step="scaled",
