@@ -128,6 +128,10 @@ COSTLY = {
     "reduce": (
         f"{X}\nz = f32[] constant(0)\nr = f32[8] reduce(x, z), calls={{add}}, dimensions={{1}}"
     ),
+    "replica-gather": (
+        f"{X}\ns = f32[1,128] replica-share(x)\nr = f32[8,64] replica-gather(s, x), gathered=0"
+    ),
+    "replica-share": f"{X}\nr = f32[1,128] replica-share(x)",
     "reduce-scatter": (
         f"{X}\nr = f32[4,64] reduce-scatter(x), calls={{add}}, replica_groups={{{{0,1}}}}, "
         "dimensions={0}"
