@@ -10,9 +10,17 @@ import pytest
 FOLDER = Path(__file__).parent
 
 
-def run(script, *words):
-    """Runs a script with generated data in a process of its own; returns what it prints."""
-    command = [sys.executable, "-m", "ipu_tf", "run", "--offline", str(FOLDER / script), *words]
+def run(script, *words, max_steps=None):
+    """Runs a script with generated data in a process of its own; returns what it prints.
+
+    Args:
+        script: Its file.
+        words: Its command line.
+        max_steps: The most steps of each loop; None for no limit.
+    """
+    limit = [] if max_steps is None else ["--max-steps", str(max_steps)]
+    options = ["--offline", *limit]
+    command = [sys.executable, "-m", "ipu_tf", "run", *options, str(FOLDER / script), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -21,5 +29,31 @@ def run(script, *words):
 @pytest.mark.slow
 def test_the_cifar10_network_learns():
     printed = run("cifar10.py", "--epochs", "3", "--samples", "6400")
-    accuracy = float(re.search(r"^accuracy (.*)$", printed, re.MULTILINE)[1])
-    assert accuracy > 0.2
+    assert figure("accuracy", printed) > 0.2
+
+
+def figure(name, printed):
+    """The figure that a script prints behind a name."""
+    return float(re.search(rf"^{name} (.*)$", printed, re.MULTILINE)[1])
+
+
+@pytest.mark.slow
+def test_handwritten_digits_are_learned_in_few_steps():
+    printed = run("mnist.py", max_steps=100)
+    assert figure("epochs", printed) == 1
+    assert figure("accuracy", printed) > 0.9
+    assert "predictions 3200 10" in printed
+
+
+@pytest.mark.slow
+def test_the_layers_of_the_addons_learn_in_a_pipeline():
+    printed = run("imdb.py", "--samples", "3200", max_steps=75)
+    assert "\n72/72" in printed  # Whole updates of four micro-batches.
+    assert figure("accuracy", printed) > 0.6
+
+
+@pytest.mark.slow
+def test_an_encoder_and_a_decoder_learn():
+    printed = run("encoder_decoder.py", "--samples", "2560", "--epochs", "20")
+    assert figure("accuracy", printed) > 0.55
+    assert "question " in printed
