@@ -1,6 +1,7 @@
 """The page on the architecture lists every method of TensorFlow and Keras that is replaced."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -42,13 +43,22 @@ def assigned_methods(text):
     return assigned
 
 
+@functools.cache
+def users():
+    """The modules that use each name of `patches`."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        for name in set(re.findall(r"\bpatches\.([A-Z][A-Z_0-9]*)\b", path.read_text())):
+            found.setdefault(name, []).append(path.relative_to(PACKAGE))
+    return found
+
+
 def users_of(name):
     """The modules that replace the methods of a name in `patches`."""
-    paths = (path for path in PACKAGE.rglob("*.py") if path.name != "patches.py")
-    wanted = re.compile(rf"\bpatches\.{name}\b")
-    users = [path.relative_to(PACKAGE) for path in paths if wanted.search(path.read_text())]
     # Several spellings of Keras 2 may need one method; their table brings them together.
-    return sorted({str(KERAS_2 / "table.py" if path.parent == KERAS_2 else path) for path in users})
+    return sorted(
+        {str(KERAS_2 / "table.py" if path.parent == KERAS_2 else path) for path in users()[name]}
+    )
 
 
 def rows():

@@ -17,6 +17,9 @@ from keras.src.models.model import functional_init_arguments as is_functional_ca
 # The function behind `keras.remat` and `keras.RematScope`, which find it in this module.
 from keras.src.backend.tensorflow import core as keras_backend_core
 
+# Keras' training loop is a base class of its models that it does not export.
+from keras.src.trainers.trainer import Trainer as KerasTrainer
+
 # The path of the layer that is being called; TensorFlow's name scopes number layers anew.
 from keras.src.backend.common.name_scope import current_path as keras_layer_path
 
@@ -30,6 +33,9 @@ from keras.src.trainers.data_adapters.data_adapter import DataAdapter as KerasDa
 from keras.src.backend.common.global_state import (
     get_global_attribute as keras_global_attribute,
 )
+
+# `.h5` files of weights by layers, which `load_weights` reads and no public function writes.
+from keras.src.legacy.saving.legacy_h5_format import save_weights_to_hdf5_group
 
 # Names of operations that no user named, and the function that begins them anew.
 from keras.src.utils.naming import auto_name as unique_name
@@ -237,3 +243,15 @@ def training_of_call() -> bool | None:
     context = keras_global_attribute("current_call_ctx")
     training: bool | None = None if context is None else context.get_value("training")
     return training
+
+
+def write_weights_as_h5(model: keras.Model, path: str) -> None:
+    """Writes the weights of a model by layers to a file that `load_weights` reads.
+
+    The public `save_weights` writes another format. Relies on `save_weights_to_hdf5_group`.
+    """
+    # Keras, too, loads it where it is needed.
+    import h5py  # type: ignore[import-untyped]
+
+    with h5py.File(path, "w") as file:
+        save_weights_to_hdf5_group(file, model)

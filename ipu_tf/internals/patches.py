@@ -17,6 +17,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals.keras import keras_backend_core
+from ipu_tf.internals.keras import KerasTrainer
 from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     CondGradientGraph,
@@ -155,7 +156,12 @@ SYMBOLIC_DTYPES = Patch(keras.KerasTensor, "dtype", "dtypes have the attributes 
 SYMBOLIC_GET_SHAPE = Patch(
     keras.KerasTensor, "get_shape", "symbolic tensors tell a `TensorShape`", is_new=True
 )
-COMPILATION = Patch(keras.Model, "compile", "models take the arguments of Keras 2")
+MODEL_SAVING = Patch(keras.Model, "save", "models are written to directories")
+WEIGHT_SAVING = Patch(keras.Model, "save_weights", "weights are written to checkpoints")
+WEIGHT_LOADING = Patch(keras.Model, "load_weights", "weights are read from checkpoints")
+CHECKPOINTS = Patch(keras.callbacks.ModelCheckpoint, "__init__", "its path may have any ending")
+# Keras looks whether a model overrides the method of this class.
+COMPILATION = Patch(KerasTrainer, "compile", "models take the arguments of Keras 2")
 LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its meaning of Keras 2')
 LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension")
 METRIC_CALLS = Patch(
@@ -203,6 +209,10 @@ TABLE = (
     SYMBOLIC_SHAPES,
     SYMBOLIC_DTYPES,
     SYMBOLIC_GET_SHAPE,
+    MODEL_SAVING,
+    WEIGHT_SAVING,
+    WEIGHT_LOADING,
+    CHECKPOINTS,
     COMPILATION,
     LOSS_ARGUMENTS,
     LOSS_CALLS,

@@ -35,7 +35,7 @@ class ModuleNames:
         replaced: dict[str, set[str]] = defaultdict(set)
         for spelling in spellings:
             for module, of_module in spelling.names.items():
-                notify = notices.of(spelling)
+                notify = notices.of(spelling) if spelling.notes_names else _nothing
                 names[module] |= {name: (provide, notify) for name, provide in of_module.items()}
                 replaced[module] |= {*of_module} if spelling.replaces_names else set()
         self._names: Mapping[str, Names] = names
@@ -129,6 +129,10 @@ def forget_modules_of(finder: KerasFinder) -> None:
             parent, _, last = name.rpartition(".")
             if vars(sys.modules.get(parent, sys)).get(last) is module:
                 delattr(sys.modules[parent], last)
+
+
+def _nothing() -> None:
+    """Logs nothing."""
 
 
 def _short(name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -53,6 +54,7 @@ class Spelling:
             A module that does not exist is made.
         context: Opens what else has to be in force, given the notice; None for nothing.
         replaces_names: Whether the names replace those that Keras 3 has in these modules.
+        notes_names: Whether finding a name is a use of the spelling, to be noted.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Spelling:
     names: Mapping[str, Mapping[str, Provider]] = field(default_factory=dict)
     context: Callable[[Notify], AbstractContextManager[None]] | None = None
     replaces_names: bool = False
+    notes_names: bool = True
 
     @property
     def notice(self) -> str:
@@ -87,3 +90,12 @@ class Notices:
                 _LOG.warning("%s", spelling.notice)
 
         return notify
+
+
+def called_by_keras() -> bool:
+    """Returns whether Keras or TensorFlow called the function that asks, and not a script."""
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame and frame.f_back
+    name = frame.f_globals.get("__name__", "") if frame else ""
+    return str(name).startswith(("keras.", "tensorflow."))

@@ -1,0 +1,259 @@
+"""Files of models and weights as Keras 2 wrote them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import write_weights_as_h5
+from ipu_tf.internals.patches import Wrap
+
+_H5 = (".h5", ".hdf5")
+_ONE_FILE = (*_H5, ".keras")
+_OWN_WEIGHTS = (".weights.h5", ".weights.json")
+_OF_SAVED_MODELS = ("signatures", "options", "save_traces")
+_WEIGHTS, _STATE = "weights", "optimizer"
+
+
+def _saving(notify: Notify) -> Wrap:
+    """Returns the factory of `Model.save`, which also writes directories."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def save(
+            model: keras.Model,
+            filepath: Any,
+            overwrite: bool = True,
+            include_optimizer: bool | None = None,
+            save_format: str | None = None,
+            zipped: bool | None = None,
+            **kwargs: Any,
+        ) -> None:
+            path = os.fspath(filepath)
+            options = {"overwrite": overwrite}
+            if zipped is not None or (path.endswith(".keras") and save_format is None):
+                stock(model, path, zipped=zipped, **options, **kwargs)
+                return
+            is_h5 = save_format in ("h5", "hdf5") or (
+                save_format is None and path.endswith(_ONE_FILE)
+            )
+            if include_optimizer is None and is_h5 and path.endswith(_ONE_FILE):
+                stock(model, path, **options, **kwargs)
+                return
+            notify()
+            is_whole = include_optimizer is None or include_optimizer
+            for name in _OF_SAVED_MODELS:
+                kwargs.pop(name, None)
+            if is_h5:
+                _save_h5(partial(stock, model, include_optimizer=is_whole, **options), path)
+            else:
+                _check_may_write(path, overwrite=overwrite)
+                _save_directory(model, stock, path, include_optimizer=is_whole)
+
+        return save
+
+    return wrap
+
+
+def _save_h5(save: Callable[[str], None], path: str) -> None:
+    """Writes an `.h5` file to a path of any ending."""
+    if path.endswith(_H5):
+        save(path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        save(f"{folder}/model.h5")
+        shutil.move(f"{folder}/model.h5", path)
+
+
+def _check_may_write(path: str, *, overwrite: bool) -> None:
+    if os.path.exists(path) and not overwrite:
+        raise FileExistsError(
+            f"`save` of a model: {path!r} exists, and `overwrite` is False. Remove it, or save the "
+            "model elsewhere."
+        )
+
+
+def _save_directory(
+    model: keras.Model, stock: Callable[..., None], path: str, *, include_optimizer: bool
+) -> None:
+    """Writes a SavedModel, and beside its files those of an unzipped model of Keras 3."""
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder) / "model"
+        stock(model, str(own), zipped=False)
+        if not include_optimizer:
+            config = json.loads((own / "config.json").read_text())
+            config.pop("compile_config", None)
+            (own / "config.json").write_text(json.dumps(config))
+        model.export(path, format="tf_saved_model", verbose=False)
+        shutil.copytree(own, path, dirs_exist_ok=True)
+
+
+def _saving_weights(notify: Notify) -> Wrap:
+    """Returns the factory of `Model.save_weights`, which also writes checkpoints."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def save_weights(
+            model: keras.Model,
+            filepath: Any,
+            overwrite: bool = True,
+            save_format: str | None = None,
+            options: Any = None,
+            **kwargs: Any,
+        ) -> None:
+            path = os.fspath(filepath)
+            if path.endswith(_OWN_WEIGHTS) and save_format is None:
+                stock(model, path, overwrite=overwrite, **kwargs)
+                return
+            notify()
+            if save_format in ("h5", "hdf5") or (save_format is None and path.endswith(_ONE_FILE)):
+                _check_may_write(path, overwrite=overwrite)
+                write_weights_as_h5(model, path)
+                return
+            _check_may_write(f"{path}.index", overwrite=overwrite)
+            _checkpoint(model).write(path, options=options)
+            tf.compat.v1.train.update_checkpoint_state(os.path.dirname(path) or ".", path)
+
+        return save_weights
+
+    return wrap
+
+
+def _loading_weights(notify: Notify) -> Wrap:
+    """Returns the factory of `Model.load_weights`, which also reads checkpoints."""
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def load_weights(model: keras.Model, filepath: Any, *args: Any, **kwargs: Any) -> Any:
+            path = os.fspath(filepath)
+            if not os.path.exists(f"{path}.index"):
+                return stock(model, filepath, *args, **kwargs)
+            notify()
+            return _restore(model, path)
+
+        return load_weights
+
+    return wrap
+
+
+def _checkpoint(model: keras.Model) -> tf.train.Checkpoint:
+    """Returns a checkpoint of the weights of a model, and of the state of its optimizer.
+
+    Raises:
+        ValueError: The model has no weights yet.
+    """
+    if not model.built:
+        raise ValueError(
+            f"The weights of model '{model.name}' do not exist yet: Keras 3 makes them when the "
+            "model is built. Call the model, or `build`, before its weights are saved or loaded."
+        )
+    parts: dict[str, list[tf.Variable]] = {_WEIGHTS: _variables(model.weights)}
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and optimizer.built:
+        parts[_STATE] = _variables(optimizer.variables)
+    return tf.train.Checkpoint(**parts)
+
+
+def _restore(model: keras.Model, path: str) -> Any:
+    """Sets the variables of a model from a checkpoint; returns TensorFlow's status.
+
+    Raises:
+        ValueError: The checkpoint is not of this model's weights.
+    """
+    shapes: Mapping[str, list[int]] = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    found = [
+        shapes.get(f"{_WEIGHTS}/{number}/.ATTRIBUTES/VARIABLE_VALUE")
+        for number in range(len(model.weights))
+    ]
+    checkpoint = _checkpoint(model)
+    expected = [list(weight.shape) for weight in model.weights]
+    if found != expected:
+        raise ValueError(
+            f"The checkpoint {path!r} does not hold the weights of model '{model.name}', of shapes "
+            f"{expected}. Received: {sorted(shapes)[:5]}... Checkpoints of Keras 2 itself cannot "
+            "be read by Keras 3: save the weights as `.h5` there."
+        )
+    return checkpoint.read(path).expect_partial()
+
+
+def _variables(variables: list[Any]) -> list[tf.Variable]:
+    return [v.value if isinstance(v, keras.Variable) else v for v in variables]
+
+
+def _checkpoints(notify: Notify) -> Wrap:
+    """Returns the factory of the initializer of `ModelCheckpoint`, which takes any path."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def init(callback: Any, filepath: Any, *args: Any, **kwargs: Any) -> None:
+            path = os.fspath(filepath)
+            only_weights = args[3] if len(args) > 3 else kwargs.get("save_weights_only", False)
+            ending = ".weights.h5" if only_weights else ".keras"
+            kwargs.pop("options", None)
+            if path.endswith((ending, ".h5") if not only_weights else ending):
+                stock(callback, path, *args, **kwargs)
+                return
+            notify()
+            stock(callback, f"{path}{ending}", *args, **kwargs)
+            callback.filepath = path
+
+        return init
+
+    return wrap
+
+
+def _save_model(model: keras.Model, filepath: Any, *args: Any, **kwargs: Any) -> None:
+    """Writes a model; see `Model.save`."""
+    model.save(filepath, *args, **kwargs)
+
+
+def _wraps(patch: patches.Patch, wrap: Callable[[Notify], Wrap]) -> Any:
+    return MappingProxyType({patch: wrap})
+
+
+SPELLINGS = (
+    Spelling(
+        name='`model.save(directory)`, `save_format="tf"` or `"h5"`, `include_optimizer=`',
+        keras_2="A SavedModel that `load_model` reads back, with the optimizer, or an `.h5` file.",
+        here="The directory is a SavedModel for TensorFlow, and holds the files of Keras 3's own "
+        "format, which `load_model` reads: training goes on where it ended. Models of classes "
+        "without `get_config` need it to be loaded. `signatures`, `options` and `save_traces` are "
+        "left out; a SavedModel of Keras 2 itself is loaded by `keras.layers.TFSMLayer`.",
+        wraps=_wraps(patches.MODEL_SAVING, _saving),
+        names=MappingProxyType(
+            {module: {"save_model": lambda: _save_model} for module in ("models", "saving")}
+        ),
+        replaces_names=True,
+        notes_names=False,
+    ),
+    Spelling(
+        name="`model.save_weights(path)` as a checkpoint or as `.h5`",
+        keras_2="Any path was a checkpoint of TensorFlow, and `.h5` a file by layers.",
+        here="They are written so. A checkpoint has the weights in the order of `model.weights`; "
+        "programs of Keras 2 itself do not read it.",
+        is_kept=False,
+        wraps=_wraps(patches.WEIGHT_SAVING, _saving_weights),
+    ),
+    Spelling(
+        name="`model.load_weights(path)` of a checkpoint",
+        keras_2="It set the weights, also those that a later call made.",
+        here="It sets the weights of a built model, and the state of its optimizer, from a "
+        "checkpoint that was written here.",
+        is_kept=False,
+        wraps=_wraps(patches.WEIGHT_LOADING, _loading_weights),
+    ),
+    Spelling(
+        name="`ModelCheckpoint(path)` of any path",
+        keras_2="It wrote a SavedModel, or a checkpoint of the weights.",
+        here="It writes what `model.save(path)` and `model.save_weights(path)` write.",
+        wraps=_wraps(patches.CHECKPOINTS, _checkpoints),
+    ),
+)
