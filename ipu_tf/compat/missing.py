@@ -33,7 +33,6 @@ _OPTIMIZERS = (
     "Optimizers of TensorFlow 1 are not wrapped yet. Use a Keras optimizer and the model's "
     "set_gradient_accumulation_options"
 )
-_SERVING = "Executables for the IPU are not written. Save the model with model.save"
 _DATASETS = "Datasets and variables are not written in the vendor's format. Use tf.data's save"
 _TILE_LIBRARY = (
     "It would need the library of `library_path`, which is linked against the vendor's Poplar, and "
@@ -62,7 +61,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ipu_run_config": _ESTIMATORS,
         "ipu.ipu_strategy.IPUExtendedV1": "It is a part of the vendor's strategy; use IPUStrategy",
         "ipu.keras_extensions": _KERAS_INTERNAL,
-        "ipu.ops.application_compile_op": _SERVING,
         "ipu.ops.custom_ops.codelet_expression_op": _VERTICES,
         "ipu.ops.custom_ops.cpu_user_operation": _HOST_LIBRARY,
         "ipu.ops.custom_ops.precompiled_user_op": _TILE_LIBRARY,
@@ -71,7 +69,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ops.pipelining_ops.PipelineStageOptions.get_proto": _DESCRIPTORS,
         "ipu.optimizers": _OPTIMIZERS,
         "ipu.scopes": _SHARDS,
-        "ipu.serving.export_pipeline": _SERVING,
         "ipu.sharding": _SHARDS,
         "ipu.utils": _DATASETS,
         "ipu_tensorflow_addons.keras.experimental.auto_pipeline": _SEARCH,

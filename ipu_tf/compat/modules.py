@@ -152,6 +152,8 @@ _RENAMED = (
 """Names of a package of before, and today's."""
 
 _HOMES = (
+    ("ipu.ops.application_compile_op", "ipu_tf.serving.application_compile_op"),
+    ("ipu.application_compile_op", "ipu_tf.serving.application_compile_op"),
     ("ipu.ops.embedded_runtime", "ipu_tf.serving.embedded_runtime"),
     ("ipu.embedded_runtime", "ipu_tf.serving.embedded_runtime"),
     ("ipu_tensorflow_addons.v1.layers", "ipu_tf.ops.rnn_ops"),

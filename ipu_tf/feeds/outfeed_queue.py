@@ -86,6 +86,11 @@ class IPUOutfeedQueue(Iterable[Any]):
         return self._element is not None
 
     @property
+    def element_spec(self) -> Any:
+        """Shapes and types of an element, None as long as no program enqueues."""
+        return self._element
+
+    @property
     def deleter(self) -> None:
         """Deletes the queue with its elements; programs that enqueue fail from then on.
 

@@ -327,5 +327,5 @@ def _mask(mask: Any, outfeed_loss: Any, *, training: bool) -> tuple[bool, ...] |
 
 
 def flags_of(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the options that move data off the tiles, from all arguments by their names."""
-    return {name: arguments[name] for name in _FLAGS}
+    """Returns the options that move data off the tiles, from arguments by their names."""
+    return {name: arguments.get(name) for name in _FLAGS}

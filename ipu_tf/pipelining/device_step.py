@@ -38,7 +38,7 @@ def compile_step(tracer: Tracer, arguments: PipelineArguments, micro_batch: Micr
         return
     step = trace(_step(arguments, micro_batch), (micro_batch.specs,), name="step")
     scopes = micro_batch.traced.scopes
-    _note_scopes(tracer, micro_batch.function.graph, scopes)
+    note_scopes(tracer, micro_batch.function.graph, scopes)
     tracer.program.device = device_programs.compile_trace(
         device_programs.TracedFunction(
             tracer=tracer,
@@ -77,7 +77,7 @@ def _step(arguments: PipelineArguments, micro_batch: MicroBatch) -> Any:
     return step
 
 
-def _note_scopes(tracer: Tracer, graph: FuncGraph, stages: tuple[str, ...]) -> None:
+def note_scopes(tracer: Tracer, graph: FuncGraph, stages: tuple[str, ...]) -> None:
     """Notes the name scopes within stages as layers, beside those of Keras layers."""
     for op in graph.get_operations():
         scope = scope_of(op.name)
@@ -90,7 +90,7 @@ def _deployment(
 ) -> Deployment:
     shares_weights = bool(arguments.replicated_weight_sharding)
     return Deployment(
-        stage_of_layers=_stage_of_layers(tracer.layers, stages),
+        stage_of_layers=stage_of_layers(tracer.layers, stages),
         ipu_of_stages=arguments.ipus,
         schedule=schedule_name(arguments.schedule),
         micro_batches=(arguments.static_count or 1) * arguments.serialization,
@@ -108,7 +108,7 @@ def _deployment(
     )
 
 
-def _stage_of_layers(layers: Mapping[str, str], stages: tuple[str, ...]) -> dict[str, int]:
+def stage_of_layers(layers: Mapping[str, str], stages: tuple[str, ...]) -> dict[str, int]:
     """Returns the stage of each layer by its path; a layer of several stages is in the first."""
     found = {stage: number for number, stage in enumerate(stages)}
     for number, stage in enumerate(stages):

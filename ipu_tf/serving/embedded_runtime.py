@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from ipu_tf.serving.executable import Executable, InputDescription, load_executable
+from ipu_tf.serving.descriptions import InputDescription
+from ipu_tf.serving.executable import Executable, load_executable
 
 
 class EmbeddedRuntimeError(Exception):
@@ -102,7 +103,7 @@ def embedded_runtime_start(
         ValueError: There is no exported program.
     """
     del timeout
-    executable = load_executable(executable_file)
+    executable = load_executable(_path(executable_file))
     values = _listed(inputs, executable.start_inputs, name)
     _check_count(values, executable.start_inputs, name, "its start")
     tensors = [
@@ -163,6 +164,14 @@ def embedded_runtime_stop(context: RuntimeContext) -> NoReturn:
         f"Program '{context.name()}' cannot be stopped: it ends with the last reference to its "
         "context. Delete the context."
     )
+
+
+def _path(given: Any) -> str | os.PathLike[str]:
+    """Returns a path that may be a string tensor, as the compile op returns it."""
+    if not isinstance(given, tf.Tensor):
+        path: str | os.PathLike[str] = given
+        return path
+    return str(given.numpy().decode())
 
 
 def _listed(inputs: Any, expected: Sequence[InputDescription], program: str) -> list[Any]:

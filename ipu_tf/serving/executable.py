@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import tensorflow as tf
 
+from ipu_tf.serving.application import Application
+from ipu_tf.serving.descriptions import InputDescription
 from ipu_tf.serving.saved_program import DESCRIPTION
 from ipu_tf.serving.served_step import Predictor, strategy_in_force
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputDescription:
-    """An input or output of a program.
-
-    Attributes:
-        name: Its name.
-        shape: Its shape.
-        dtype: Its type.
-    """
-
-    name: str
-    shape: tf.TensorShape
-    dtype: tf.DType
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.dtype.name} of shape {self.shape})"
 
 
 class Executable(Protocol):
@@ -68,7 +52,7 @@ class SavedProgram:
     def __init__(self, folder: Path, description: dict[str, Any]) -> None:
         self._loaded = tf.saved_model.load(str(folder))
         self._predictor = Predictor(self._loaded.program, description["iterations"])
-        self.inputs = tuple(_described(**one) for one in description["inputs"])
+        self.inputs = tuple(InputDescription.of(**one) for one in description["inputs"])
         (concrete,) = self._loaded.program.concrete_functions
         flat = tf.nest.flatten(concrete.structured_outputs)
         self.outputs = tuple(
@@ -94,7 +78,7 @@ def load_executable(path: str | os.PathLike[str]) -> Executable:
     """Returns an exported program.
 
     Args:
-        path: The folder of an exported SavedModel.
+        path: The folder of an exported SavedModel, or the file of a compiled application.
 
     Raises:
         ValueError: There is none.
@@ -102,11 +86,12 @@ def load_executable(path: str | os.PathLike[str]) -> Executable:
     where = Path(os.fspath(path))
     if (where / DESCRIPTION).is_file():
         return SavedProgram(where, json.loads((where / DESCRIPTION).read_text()))
+    if where.is_file() and zipfile.is_zipfile(where):
+        with zipfile.ZipFile(where) as archive:
+            if str(DESCRIPTION) in archive.namelist():
+                return Application(where, json.loads(archive.read(str(DESCRIPTION))))
     raise ValueError(
         f"'{where}' is no exported program. Pass the folder that `serving.export_single_step`, "
-        "`export_pipeline`, `export_keras` or `export_for_ipu_serving` wrote."
+        "`export_pipeline`, `export_keras` or `export_for_ipu_serving` wrote, or the file of "
+        "`experimental_application_compile_op`."
     )
-
-
-def _described(name: str, shape: list[int], dtype: str) -> InputDescription:
-    return InputDescription(name=name, shape=tf.TensorShape(shape), dtype=tf.as_dtype(dtype))

@@ -13,10 +13,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions
 from ipu_tf.serving import signatures
 from ipu_tf.serving.saved_program import ProgramParts, export_parts
 from ipu_tf.serving.served_step import ServedStep, served_function
 from ipu_tf.serving.signatures import StepSignature
+from ipu_tf.serving.staged_step import served_stages
 
 Step = Callable[..., Any]
 Signature = Sequence[tf.TensorSpec]
@@ -68,6 +70,90 @@ def export_single_step(
     )
     return export_step(
         served_function(predict_step, signature, iterations),
+        export_dir,
+        output_names=output_names,
+        preprocessing_step=preprocessing_step,
+        preprocessing_step_signature=preprocessing_step_signature,
+        postprocessing_step=postprocessing_step,
+        postprocessing_step_signature=postprocessing_step_signature,
+        purge_export_dir=purge_export_dir,
+    )
+
+
+def export_pipeline(
+    computational_stages: Sequence[Step],
+    export_dir: str | os.PathLike[str],
+    iterations: int,
+    inputs: Sequence[Any] | None = None,
+    device_mapping: Sequence[int] | None = None,
+    pipeline_schedule: PipelineSchedule | None = None,
+    poplar_options: Sequence[PipelineStageOptions] | None = None,
+    name: str | None = None,
+    predict_step_signature: Signature | None = None,
+    input_dataset: tf.data.Dataset | None = None,
+    output_names: Names | None = None,
+    preprocessing_step: Step | None = None,
+    preprocessing_step_signature: Signature | None = None,
+    postprocessing_step: Step | None = None,
+    postprocessing_step_signature: Signature | None = None,
+    purge_export_dir: bool = False,
+) -> Any:
+    """Writes a SavedModel of stage functions that the device runs as a pipeline.
+
+    In the file the stages run one after the other, as one function.
+
+    Args:
+        computational_stages: A function for each stage; the first one takes `inputs` and the inputs
+            of the SavedModel, each later one the results of the stage before it.
+        export_dir: See `export_single_step`, as for all that are not described.
+        iterations: Micro-batches of one execution of the pipeline.
+        inputs: Values for the first stage, the same for every micro-batch.
+        device_mapping: IPU of each stage; stage i is on IPU i by default.
+        pipeline_schedule: Order of the stages; Grouped by default.
+        poplar_options: Options of each stage; checked, without effect.
+        name: Name of the pipeline.
+        predict_step_signature: See there; of the first stage, without `inputs`.
+        input_dataset: See there.
+        output_names: See there.
+        preprocessing_step: See there.
+        preprocessing_step_signature: See there.
+        postprocessing_step: See there.
+        postprocessing_step_signature: See there.
+        purge_export_dir: See there.
+
+    Returns:
+        A tf.function of the exported signature that runs a micro-batch on the device.
+
+    Raises:
+        TypeError: See `export_single_step`, or an argument of the pipeline is of another type.
+        ValueError: See there, or an argument of the pipeline is out of its range.
+        tf.errors.FailedPreconditionError: The iterations do not fill the schedule.
+    """
+    if not isinstance(computational_stages, list | tuple) or len(computational_stages) < 2:
+        raise ValueError(
+            "`export_pipeline` takes a list of at least two computational stages. "
+            f"Received: computational_stages={computational_stages!r}."
+        )
+    signature = predict_signature(
+        computational_stages[0],
+        predict_step_signature,
+        input_dataset,
+        preprocessing_step,
+        signature_before(preprocessing_step, preprocessing_step_signature),
+        skipped=len(inputs or ()),
+    )
+    served = served_stages(
+        computational_stages,
+        signature,
+        iterations,
+        inputs=inputs,
+        device_mapping=device_mapping,
+        pipeline_schedule=pipeline_schedule,
+        poplar_options=poplar_options,
+        name=name,
+    )
+    return export_step(
+        served,
         export_dir,
         output_names=output_names,
         preprocessing_step=preprocessing_step,

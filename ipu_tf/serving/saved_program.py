@@ -189,22 +189,42 @@ def _write(root: tf.Module, served: Any, description: Mapping[str, Any], folder:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as made:
         path = Path(made) / folder.name
-        try:
-            tf.saved_model.save(root, str(path), signatures={SIGNATURE: served})
-        except AssertionError as error:
-            if _UNTRACKED not in str(error):
-                raise
-            raise ValueError(
-                "A step of the exported model uses a table or a variable that its file would not "
-                "hold. Make it an attribute of a tf.Module or Keras model that the step is a "
-                "method of, or a variable that the step closes over."
-            ) from error
-        write_stock_graph(path / _GRAPH)
-        (path / DESCRIPTION).parent.mkdir()
-        (path / DESCRIPTION).write_text(json.dumps(description, indent=1))
+        save_with_description(root, path, description, {SIGNATURE: served})
         if folder.exists():
             shutil.rmtree(folder)
         path.rename(folder)
+
+
+def save_with_description(
+    root: tf.Module,
+    path: Path,
+    description: Mapping[str, Any],
+    signatures: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes a SavedModel of stock ops, with a description of the program for the device.
+
+    Args:
+        root: What it holds.
+        path: Its folder, which does not exist.
+        description: The description.
+        signatures: Its signatures.
+
+    Raises:
+        ValueError: A function uses a table or a variable that the file would not hold.
+    """
+    try:
+        tf.saved_model.save(root, str(path), signatures=signatures)
+    except AssertionError as error:
+        if _UNTRACKED not in str(error):
+            raise
+        raise ValueError(
+            "A step of the exported model uses a table or a variable that its file would not "
+            "hold. Make it an attribute of a tf.Module or Keras model that the step is a "
+            "method of, or a variable that the step closes over."
+        ) from error
+    write_stock_graph(path / _GRAPH)
+    (path / DESCRIPTION).parent.mkdir()
+    (path / DESCRIPTION).write_text(json.dumps(description, indent=1))
 
 
 def write_stock_graph(path: Path) -> None:

@@ -48,17 +48,20 @@ def _trackables(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
 
 
 def _of_function(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
+    for used in closed_over(value):
+        yield from _trackables(used, seen, depth - 1)
+
+
+def closed_over(value: Any) -> Iterator[Any]:
+    """Yields the object of a method, and the variables that a function takes from outside."""
     function = getattr(value, "python_function", value)
     owner = getattr(function, "__self__", None)
     if owner is not None and not inspect.ismodule(owner):
-        yield from _trackables(owner, seen, depth - 1)
+        yield owner
     function = inspect.unwrap(getattr(function, "__func__", function))
-    if not inspect.isfunction(function):
-        return
-    used = inspect.getclosurevars(function)
-    for values in (used.nonlocals, used.globals):
-        for closed_over in values.values():
-            yield from _trackables(closed_over, seen, depth - 1)
+    if inspect.isfunction(function):
+        used = inspect.getclosurevars(function)
+        yield from (*used.nonlocals.values(), *used.globals.values())
 
 
 def _is_function(value: Any) -> bool:

@@ -1,0 +1,124 @@
+"""Writes programs with their loops and feeds to files, which `embedded_runtime` runs."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu_tf.serving import application_graph, tracking
+from ipu_tf.serving.saved_program import save_with_description
+from ipu_tf.serving.served_step import Predictor, strategy_in_force
+
+_SUFFIX = ".ipu_exec"
+
+
+def experimental_application_compile_op(
+    func: Callable[..., Any],
+    inputs: Sequence[Any] | None = None,
+    output_path: str | os.PathLike[str] | None = None,
+    freeze_variables: bool = False,
+    name: str | None = None,
+) -> tf.Tensor:
+    """Compiles a program, and writes it to a file that `embedded_runtime_start` runs.
+
+    The program reads an `IPUInfeedQueue`, or none, and writes an `IPUOutfeedQueue`. When it runs
+    from the file, each call gives it an element for the infeed and takes one from the outfeed.
+
+    Args:
+        func: The program, such as a function that calls `loops.repeat`.
+        inputs: Its arguments: tensors, whose values `embedded_runtime_start` gives anew.
+        output_path: The file; None for a temporary one.
+        freeze_variables: Whether variables keep the values of now. Otherwise they are further
+            inputs of `embedded_runtime_start`, by their names.
+        name: Name of the program.
+
+    Returns:
+        The path of the file, a scalar string.
+
+    Raises:
+        ValueError: The program does not write one outfeed, or reads several infeeds.
+        IPUOutOfMemoryError: The program does not fit on a tile.
+    """
+    values = [tf.convert_to_tensor(value) for value in inputs or ()]
+    specs = [
+        tf.TensorSpec(value.shape, value.dtype, input_name)
+        for value, input_name in zip(values, _input_names(func, len(values)), strict=True)
+    ]
+    predictor = Predictor(func, 1)
+    if name:
+        predictor.name = name
+    strategy = strategy_in_force()
+    on_device = tf.function(
+        lambda *args: strategy.run(predictor.predict_step, args=args), autograph=False
+    )
+    on_device.get_concrete_function(*specs)  # Compiles it; errors of the compiler are raised here.
+    root = tf.Module(name="ipu_tf_application")
+    root.program = tf.function(predictor.predict_step, input_signature=specs, autograph=False)
+    concrete = root.program.get_concrete_function()
+    root.parameters = [] if freeze_variables else list(concrete.graph.variables)
+    root.tracked = tracking.resources_of((root.program,), (func,))
+    path = Path(os.fspath(output_path)) if output_path is not None else _temporary_path()
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "program"
+        description = {
+            "format": 1,
+            "application": True,
+            "start_inputs": [
+                *(
+                    {"name": s.name, "shape": s.shape.as_list(), "dtype": s.dtype.name}
+                    for s in specs
+                ),
+                *(
+                    {
+                        "name": variable.name.partition(":")[0],
+                        "shape": variable.shape.as_list(),
+                        "dtype": variable.dtype.name,
+                    }
+                    for variable in root.parameters
+                ),
+            ],
+            "output_shapes": _output_shapes(func),
+        }
+        save_with_description(root, folder, description)
+        application_graph.feeds_of(folder)  # Checks them.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in sorted(folder.rglob("*")):
+                archive.write(file, file.relative_to(folder))
+    return tf.constant(str(path))
+
+
+def _temporary_path() -> Path:
+    handle, path = tempfile.mkstemp(suffix=_SUFFIX)
+    os.close(handle)
+    return Path(path)
+
+
+def _input_names(func: Callable[..., Any], count: int) -> list[str]:
+    try:
+        names = list(inspect.signature(getattr(func, "python_function", func)).parameters)
+    except (TypeError, ValueError):
+        names = []
+    return [names[n] if n < len(names) else f"input_{n}" for n in range(count)]
+
+
+def _output_shapes(func: Callable[..., Any]) -> list[list[int]] | None:
+    """Returns the shapes of the outfeed's tensors, None where the outfeed cannot be found."""
+    queues = [queue for queue in _queues_of(func) if queue.enqueued]
+    if len(queues) != 1:
+        return None
+    return [spec.shape.as_list() for spec in tf.nest.flatten(queues[0].element_spec)]
+
+
+def _queues_of(func: Callable[..., Any]) -> Iterator[IPUOutfeedQueue]:
+    for value in tracking.closed_over(func):
+        if isinstance(value, IPUOutfeedQueue):
+            yield value

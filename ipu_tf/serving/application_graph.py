@@ -1,0 +1,88 @@
+"""The feeds of a program in a file: what they carry, and their numbers in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.internals.tensorflow import SavedModelProto
+
+_GRAPH = "saved_model.pb"
+_DEQUEUE, _ENQUEUE = "IpuDequeue", "IpuEnqueue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramFeeds:
+    """The feeds of a program.
+
+    Attributes:
+        infeed: Number of its infeed when it was written, None for none.
+        outfeed: Number of its outfeed when it was written.
+        inputs: Shape and dtype of each tensor that it reads at once.
+        outputs: Dtype of each tensor that it writes at once.
+    """
+
+    infeed: int | None
+    outfeed: int
+    inputs: tuple[tf.TensorSpec, ...]
+    outputs: tuple[tf.DType, ...]
+
+
+def feeds_of(folder: Path) -> ProgramFeeds:
+    """Returns the feeds of the program in a folder.
+
+    Raises:
+        ValueError: It does not write one outfeed, or reads several infeeds.
+    """
+    found: dict[str, dict[int, Any]] = {_DEQUEUE: {}, _ENQUEUE: {}}
+    for node, number in _feed_nodes(_read(folder)):
+        found[node.op][number.attr["value"].tensor.int_val[0]] = node
+    infeeds, outfeeds = found[_DEQUEUE], found[_ENQUEUE]
+    if len(outfeeds) != 1 or len(infeeds) > 1:
+        raise ValueError(
+            "A compiled application writes one IPUOutfeedQueue, and reads at most one "
+            f"IPUInfeedQueue. Received: a program with {len(outfeeds)} outfeeds and "
+            f"{len(infeeds)} infeeds."
+        )
+    ((outfeed, enqueue),) = outfeeds.items()
+    inputs: tuple[tf.TensorSpec, ...] = ()
+    for dequeue in infeeds.values():
+        shapes = dequeue.attr["output_shapes"].list.shape
+        types = dequeue.attr["output_types"].list.type
+        inputs = tuple(
+            tf.TensorSpec(tf.TensorShape(shape), tf.as_dtype(dtype))
+            for shape, dtype in zip(shapes, types, strict=True)
+        )
+    return ProgramFeeds(
+        infeed=next(iter(infeeds), None),
+        outfeed=outfeed,
+        inputs=inputs,
+        outputs=tuple(map(tf.as_dtype, enqueue.attr["T"].list.type)),
+    )
+
+
+def replace_numbers(folder: Path, numbers: Mapping[int, int]) -> None:
+    """Replaces the numbers of feeds in a folder's program by those of this process."""
+    saved = _read(folder)
+    for _, number in _feed_nodes(saved):
+        value = number.attr["value"].tensor.int_val
+        value[0] = numbers[value[0]]
+    (folder / _GRAPH).write_bytes(saved.SerializeToString(deterministic=True))
+
+
+def _read(folder: Path) -> Any:
+    return SavedModelProto.FromString((folder / _GRAPH).read_bytes())
+
+
+def _feed_nodes(saved: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields each op that uses a feed, with the constant that holds the number of the feed."""
+    for graph in saved.meta_graphs:
+        for function in graph.graph_def.library.function:
+            nodes = {node.name: node for node in function.node_def}
+            for node in function.node_def:
+                if node.op in (_DEQUEUE, _ENQUEUE):
+                    yield node, nodes[node.input[0].partition(":")[0]]

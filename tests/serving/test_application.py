@@ -1,0 +1,103 @@
+"""Programs with loops and feeds that are written to files, and run from them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, config, loops
+from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
+from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu_tf.serving import embedded_runtime
+from ipu_tf.serving.application_compile_op import experimental_application_compile_op
+
+X = np.arange(8, dtype="float32").reshape(4, 2)
+KERNEL = np.array([[1, 2, 3], [4, 5, 6]], "float32")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine():
+    cfg = IPUConfig()
+    cfg.auto_select_ipus = 1
+    cfg.ipu_model.tiles_per_ipu = 16
+    cfg.configure_ipu_system()
+    yield
+    config.reset_ipu_configuration()
+
+
+def program(kernel):
+    """A loop over elements, and its queues."""
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors((X, np.float32(1))).repeat())
+    outfeed = IPUOutfeedQueue()
+
+    def application(shift):
+        def body(count, x, scale):
+            outfeed.enqueue((tf.matmul(x, kernel) * scale + shift, count))
+            return count + 1
+
+        return loops.repeat(3, body, [tf.constant(10)], infeed)
+
+    return application
+
+
+def test_a_program_runs_from_its_file(tmp_path):
+    kernel = tf.Variable(KERNEL, name="kernel")
+    path = experimental_application_compile_op(
+        program(kernel), [tf.constant(0.5)], tmp_path / "a" / "program.ipu_exec"
+    )
+    assert path.numpy().decode() == str(tmp_path / "a" / "program.ipu_exec")
+    context = embedded_runtime.embedded_runtime_start(path, [7.0, 2 * KERNEL], "application")
+    signature = context.signature()
+    assert [one.name for one in signature.start_inputs] == ["shift", "kernel"]
+    assert [one.shape for one in signature.streamed_inputs] == [(4, 2), ()]
+    assert [one.shape for one in signature.streamed_outputs] == [(4, 3), ()]
+    assert context.output_types() == [tf.float32, tf.int32]
+    for number in range(5):  # More than an execution of the loop.
+        scores, count = embedded_runtime.embedded_runtime_call([X + number, 3.0], context)
+        np.testing.assert_allclose(scores, (X + number) @ KERNEL * 2 * 3 + 7, rtol=1e-5)
+        assert count == 10 + number % 3
+
+    @tf.function
+    def call(x):
+        return embedded_runtime.embedded_runtime_call([x, tf.constant(1.0)], context)
+
+    np.testing.assert_allclose(call(tf.constant(X))[0], X @ KERNEL * 2 + 7, rtol=1e-5)
+    with pytest.raises(TypeError, match="Input 'input_0' of program 'application' has dtype floa"):
+        embedded_runtime.embedded_runtime_call([X.astype("int32"), 1.0], context)
+
+
+def test_variables_may_be_frozen():
+    kernel = tf.Variable(KERNEL)
+    path = experimental_application_compile_op(
+        program(kernel), inputs=[0.5], freeze_variables=True, name="frozen"
+    )
+    kernel.assign(0 * KERNEL)
+    context = embedded_runtime.embedded_runtime_start(path, {"shift": 1.0}, "frozen")
+    scores, _ = embedded_runtime.embedded_runtime_call([X, 1.0], context)
+    np.testing.assert_allclose(scores, X @ KERNEL + 1, rtol=1e-5)
+    with pytest.raises(Exception, match=r"'frozen' takes the inputs \['shift'\] at its start"):
+        embedded_runtime.embedded_runtime_start(path, {"other": 1.0}, "frozen")
+    with pytest.raises(Exception, match=r"Input 'shift' of program 'frozen' has shape \(\)"):
+        embedded_runtime.embedded_runtime_start(path, [X], "frozen")
+
+
+def test_a_program_that_fails_says_so():
+    outfeed = IPUOutfeedQueue()
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(np.int32(0)).repeat())
+
+    def application():
+        def body(index):
+            outfeed.enqueue(tf.gather(tf.constant([1.0, 2.0]), index))
+
+        loops.repeat(2, body, [], infeed)
+
+    path = experimental_application_compile_op(application)
+    context = embedded_runtime.embedded_runtime_start(path, [], "failing")
+    assert embedded_runtime.embedded_runtime_call([1], context)[0] == 2
+    with pytest.raises(RuntimeError, match=r"(?s)The application failed: .*indices = 7 is not in"):
+        embedded_runtime.embedded_runtime_call([7], context)
+
+
+def test_a_program_without_an_outfeed_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="Received: a program with 0 outfeeds and 0 infeeds"):
+        experimental_application_compile_op(lambda: tf.constant(1.0), output_path=tmp_path / "a")
+    assert not (tmp_path / "a").exists()
