@@ -20,6 +20,12 @@ from ipu_tf.keras.data.input_shapes import Shapes
 from ipu_tf.keras.loop.step_checks import check_step
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.model_pipeline import accumulation_of_model
+from ipu_tf.keras.steps.recompute_argument import (
+    Recompute,
+    check_recompute,
+    keeping,
+    with_recomputation,
+)
 from ipu_tf.keras.steps.step_tracing import (
     check_batch_axis,
     check_batch_size,
@@ -30,6 +36,7 @@ from ipu_tf.keras.steps.step_tracing import (
 from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.profile.report import Report
+from ipu_tf.programs.checkpoints import with_cheapest_checkpoints
 from ipu_tf.programs.insights import are_found
 from ipu_tf.runtime import deployments, device_programs
 from ipu_tf.runtime.untouched import untouched_variables
@@ -46,6 +53,7 @@ def estimate(
     batch_axis: int | None = 0,
     input_shapes: Shapes | None = None,
     insights: bool | None = None,
+    recompute: Recompute = None,
 ) -> Report:
     """Returns the report of a model's step: cycles, memory, and whether it fits.
 
@@ -79,13 +87,18 @@ def estimate(
             planning again. By default it does, except those of very large programs, which a note
             names; True plans all of them, False none. Other batch sizes are among them unless
             shapes are given, or no axis counts samples.
+        recompute: Whether the backward pass recomputes activations; None leaves it to the model
+            and the configuration. "auto" finds the checkpoints with which the step fits at the
+            fewest cycles, and none if it fits without. A sequence names the layers after which
+            activations are kept while others are recomputed.
 
     Raises:
         NotImplementedError: `model` is a subclass without a `call`.
         RuntimeError: `model` defines its own step that `fit` or `predict` would refuse.
         TypeError: `model` is not a Keras model and makes none, or `config` is not an IPUConfig.
         ValueError: The batch size is not positive or too large, `batch_axis` is neither 0 nor
-            None, a shape is not static or contradicts the model's, the model is a subclass that is
+            None, `recompute` is unknown or names a layer that does not exist, a shape is not static
+            or contradicts the model's, the model is a subclass that is
             not compiled, `config` is invalid, or the call is in the scope of a strategy other than
             an IPUStrategy.
         UnsupportedOpcodeError: An operation has no cost and `cfg.simulator.unsupported` is
@@ -97,6 +110,7 @@ def estimate(
     """
     check_batch_size(batch_size)
     check_batch_axis(batch_axis)
+    check_recompute(recompute)
     batched = batch_axis is not None
     with configuration.borrowed_device(estimated_device(config)):
         strategy = _strategy()
@@ -104,6 +118,7 @@ def estimate(
             stack.enter_context(strategy.scope())
             stack.enter_context(strategy.programs_apart())
             stack.enter_context(untouched_variables())
+            stack.enter_context(keeping(recompute))
             made = _made(model)
             function = "train_step" if training else "predict_step"
             if isinstance(made, StatefulModel):
@@ -115,7 +130,7 @@ def estimate(
             if not batched:
                 stack.enter_context(device_programs.samples_a_run(batch_size))
             # Looked up here: an uncompiled model is replaced by one without options.
-            stages = deployments.deployment_of(made, function)
+            stages = with_recomputation(deployments.deployment_of(made, function), recompute)
             accumulation = _accumulation(made)
             stack.enter_context(deployments.deployed(stages))
             notes: tuple[str, ...] = ()
@@ -135,6 +150,9 @@ def estimate(
 
             trace(batch_size, specs)
             report = strategy.report(insights=False)
+            if recompute == "auto":
+                programs = tuple(map(with_cheapest_checkpoints, report.programs))
+                report = dataclasses.replace(report, programs=programs)
             resizable = batched and inputs is targets is input_shapes is None
             if are_found(insights):
                 resized = retrace if resizable else None

@@ -71,7 +71,7 @@ def estimated_hlo(options: argparse.Namespace, machine: Any, ipus: int) -> Repor
 
 def _check(options: argparse.Namespace, ipus: int) -> None:
     wrong = [name for name in _OF_KERAS if getattr(options, name) is not None]
-    wrong += [name for name in _FLAGS_OF_KERAS if getattr(options, name)]
+    wrong += [name for name in _FLAGS_OF_KERAS if getattr(options, name) not in (None, False)]
     if wrong:
         raise UsageError(
             f"--{wrong[0]} is about Keras models: leave it out for the module in {options.model}, "

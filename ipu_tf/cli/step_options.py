@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _OF_MODEL = ("precision", "accumulation", "stages", "optimizer")
 """The options that need a function that makes the model."""
 
+_EVERYTHING = ""
+"""Stands for `--recompute` without a value."""
+
 PRECISIONS = ("float32", "mixed_float16", "float16")
 
 
@@ -35,7 +38,14 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
         "--stages", type=int, help="stages of a pipeline, as `auto_pipeline` cuts the model"
     )
     parser.add_argument("--optimizer", help="a Keras optimizer by its name, such as adam")
-    parser.add_argument("--recompute", action="store_true", help="stages compute activations again")
+    parser.add_argument(
+        "--recompute",
+        nargs="?",
+        const=_EVERYTHING,
+        metavar="LAYERS",
+        help="compute activations again in the backward pass; auto: as far as memory needs it; or "
+        "the layers after which activations are kept, separated by commas",
+    )
 
 
 def ipus_of(options: argparse.Namespace, ipus: int) -> int:
@@ -69,13 +79,8 @@ def _check(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UsageError(f"--{name} must be at least 1. Received: {value}.")
-    if options.recompute and (options.stages or 1) < 2:
-        raise UsageError(
-            "--recompute is for the stages of a pipeline: add --stages of at least 2. "
-            f"Received: --stages {options.stages or 1}."
-        )
     if options.inference:
-        for name in ("accumulation", "stages", "optimizer"):
+        for name in ("accumulation", "stages", "optimizer", "recompute"):
             if getattr(options, name) is not None:
                 raise UsageError(f"--{name} is about training: leave out --inference.")
 
@@ -108,6 +113,7 @@ def estimated(options: argparse.Namespace, model: Any, config: Any, ipus: int) -
         "training": not options.inference,
         "config": config,
         "insights": options.insights,
+        "recompute": _recompute(options),
     }
     if not changed:
         return estimate(model, **step)
@@ -119,6 +125,13 @@ def estimated(options: argparse.Namespace, model: Any, config: Any, ipus: int) -
     with _policy(options.precision):
         report = _pipelined(made, options, step, ipus) if options.stages else estimate(made, **step)
     return dataclasses.replace(report, notes=(*report.notes, *notes))
+
+
+def _recompute(options: argparse.Namespace) -> Any:
+    """Returns the argument of `estimate`: None without the option."""
+    given = options.recompute
+    known = {None: None, _EVERYTHING: True, "auto": "auto"}
+    return known[given] if given in known else given.split(",")
 
 
 def _changed(model: Any, options: argparse.Namespace, notes: list[str]) -> Any:
@@ -166,7 +179,7 @@ def _pipelined(
                 batch_size=step["batch_size"],
                 replicas=ipus // options.stages,
                 gradient_accumulation_steps=options.accumulation or (1, 64),
-                recompute=options.recompute or None,
+                recompute=None if step["recompute"] in (None, "auto") else True,
                 config=step["config"],
             )
         except IPUOutOfMemoryError as error:
@@ -175,7 +188,9 @@ def _pipelined(
             # The closest candidate: its report says what fills memory.
             program = Program(name=f"{model.name}.train_step", device=error.compiled)
             return Report(programs=(program,))
-        report: Report = estimate(model, **step)
+        # Of the choice, unless the command line names layers.
+        names = step["recompute"] if isinstance(step["recompute"], list) else None
+        report: Report = estimate(model, **step | {"recompute": names})
         return report
 
 

@@ -80,7 +80,13 @@ def compile_simplified(
     recompute, system = options.recompute, options.system_of(1).name
     step = recomputed(module, recompute=recompute, layers=options.checkpoints).module
     program = build_program(step, options=options, plans=plans)
-    return on_one_ipu(program, system=system, samples_per_run=samples_per_run, recompute=recompute)
+    return on_one_ipu(
+        program,
+        system=system,
+        samples_per_run=samples_per_run,
+        recompute=recompute,
+        checkpoints=options.checkpoints if recompute else (),
+    )
 
 
 def simplified_step(module: Module, *, recompute: bool) -> Module:

@@ -159,6 +159,8 @@ class DeviceProgram:
         crossings: Values that stages hand to each other.
         schedule: The order in which stages work on micro-batches.
         recompute: Whether stages recompute activations.
+        checkpoints: Layers after which they keep activations then, besides the function's own
+            checkpoints.
         micro_batches: Micro-batches of a run on each replica.
         replicas: Copies of the stages.
         replica_ipus: IPUs of each copy.
@@ -179,6 +181,7 @@ class DeviceProgram:
     crossings: tuple[Crossing, ...] = ()
     schedule: Schedule = "sequential"
     recompute: bool = False
+    checkpoints: tuple[str, ...] = ()
     micro_batches: int = 1
     replicas: int = 1
     replica_ipus: int = 1
@@ -276,7 +279,12 @@ class DeviceProgram:
 
 
 def on_one_ipu(
-    program: TileProgram, *, system: str, samples_per_run: int = 0, recompute: bool = False
+    program: TileProgram,
+    *,
+    system: str,
+    samples_per_run: int = 0,
+    recompute: bool = False,
+    checkpoints: tuple[str, ...] = (),
 ) -> DeviceProgram:
     """Returns the device program of a function that runs on a single IPU, once per batch.
 
@@ -285,6 +293,7 @@ def on_one_ipu(
         system: Name of the system that it is part of.
         samples_per_run: Samples of one run; 0 if unknown.
         recompute: Whether its backward pass recomputes activations.
+        checkpoints: Layers after which it keeps activations then.
     """
     busy, overlapped = step_cycles(program), overlapped_cycles(program)
     waiting = waits(busy, overlapped)
@@ -313,6 +322,7 @@ def on_one_ipu(
         ),
         update_cycles=stage.update_cycles,
         recompute=recompute,
+        checkpoints=checkpoints,
         samples_per_run=samples_per_run,
         notes=program.notes,
     )

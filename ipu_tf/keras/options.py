@@ -47,6 +47,20 @@ class ReplicatedMetricReductionMethod(enum.Enum):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecomputationOptions:
+    """How the training of a model recomputes activations.
+
+    Attributes:
+        recompute: Whether it does; None leaves it to the configuration and the pipeline.
+        checkpoints: Layers after which activations are kept, besides those of
+            `RecomputationCheckpoint`.
+    """
+
+    recompute: bool | None = None
+    checkpoints: tuple[str, ...] = ()
+
+
 def check_steps_per_replica(steps: Any) -> int:
     """Returns the micro-batches of one weight update on one replica.
 

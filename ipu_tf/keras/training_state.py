@@ -14,6 +14,7 @@ from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
     OutfeedOptions,
+    RecomputationOptions,
     ReplicationOptions,
 )
 from ipu_tf.keras.pipeline import stages as stage_rules
@@ -51,6 +52,7 @@ class TrainingState:
     Attributes:
         accumulation: Micro-batches of a weight update of a model without stages.
         pipelining: How the stages of a pipelined model run.
+        recomputation: How training recomputes activations.
         replication: How logs combine the values of replicas.
         infeed: How data gets to the device.
         outfeed: How results get to the host.
@@ -60,6 +62,7 @@ class TrainingState:
 
     accumulation: GradientAccumulationOptions = field(default_factory=GradientAccumulationOptions)
     pipelining: PipeliningOptions = field(default_factory=PipeliningOptions)
+    recomputation: RecomputationOptions = field(default_factory=RecomputationOptions)
     replication: ReplicationOptions = field(default_factory=ReplicationOptions)
     infeed: InfeedOptions = field(default_factory=InfeedOptions)
     outfeed: OutfeedOptions = field(default_factory=OutfeedOptions)

@@ -204,6 +204,8 @@ def _stages_overview(program: DeviceProgram) -> Iterator[str]:
 def _recomputation_lines(program: DeviceProgram) -> Iterator[str]:
     """Yields what a training step computes again, if it has activations to keep."""
     found = figures.recomputation(program)
+    if program.checkpoints:
+        yield f"kept after    {', '.join(program.checkpoints)}"
     if found.cycles:
         yield (
             f"recomputation {found.forward_operations} forward operations for {found.layers} "

@@ -65,6 +65,7 @@ def _recomputation_figures(program: DeviceProgram) -> dict[str, Any]:
         "recomputed_operations": found.recomputed_layers,
         "live_activations": found.kept_activations,
         "recomputed_cycles": found.cycles,
+        "checkpoints": list(program.checkpoints),
     }
 
 

@@ -67,6 +67,9 @@ class TracedFunction:
 _CAPTURED: ContextVar[list[TracedStep] | None] = ContextVar("ipu_tf.captured", default=None)
 _ON_HOST: ContextVar[bool] = ContextVar("ipu_tf.on_host", default=False)
 _SAMPLES: ContextVar[int | None] = ContextVar("ipu_tf.samples", default=None)
+_RECOMPUTING: ContextVar[tuple[bool, tuple[str, ...]] | None] = ContextVar(
+    "ipu_tf.recomputing", default=None
+)
 _ACCUMULATORS: ContextVar[Sequence[tf.Variable]] = ContextVar("ipu_tf.accumulators", default=())
 
 
@@ -113,6 +116,21 @@ def accumulating_in(accumulators: Sequence[tf.Variable]) -> Iterator[None]:
         yield
     finally:
         _ACCUMULATORS.reset(token)
+
+
+@contextlib.contextmanager
+def recomputing(recompute: bool, checkpoints: tuple[str, ...]) -> Iterator[None]:
+    """Makes programs compiled inside recompute activations, or not, whatever the configuration.
+
+    Args:
+        recompute: Whether they do.
+        checkpoints: Layers after which they keep activations.
+    """
+    token = _RECOMPUTING.set((recompute, checkpoints))
+    try:
+        yield
+    finally:
+        _RECOMPUTING.reset(token)
 
 
 def is_reported() -> bool:
@@ -216,6 +234,7 @@ def _host_results(outputs: Any) -> tuple[str, ...]:
 
 def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
     """Returns the compiler's options for a configuration."""
+    recompute, checkpoints = _RECOMPUTING.get() or (configuration.allow_recompute, ())
     return CompilerOptions(
         target=configuration.target,
         system=configuration.system,
@@ -226,7 +245,8 @@ def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
         share_code=configuration.share_code,
         io_tiles=configuration.io_tiles,
         io_tile_share=configuration.io_tile_share,
-        recompute=configuration.allow_recompute,
+        recompute=recompute,
+        checkpoints=checkpoints,
         cholesky_block=configuration.cholesky_block or DEFAULT_BLOCK,
         triangular_solve_block=configuration.triangular_solve_block or DEFAULT_BLOCK,
     )

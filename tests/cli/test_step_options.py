@@ -77,13 +77,23 @@ def test_stages_and_recomputation_make_a_pipeline(capsys):
     assert (len(found["stages"]), found["replicas"]) == (2, 2)
 
 
+def test_recomputation_on_one_ipu_is_as_far_as_asked_for(capsys):
+    kept, _ = figures(capsys)
+    again, _ = figures(capsys, "--recompute", "auto")
+    assert kept["cycles"] == again["cycles"]  # It fits as it is.
+    again, _ = figures(capsys, "--recompute")
+    assert again["recompute"]
+    assert cli.main(["estimate", f"{MODELS}:mlp", "--recompute", "hidden,nope"]) == 2
+    assert "error: Activations cannot be kept after 'nope'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--replicas", "0"], "--replicas must be at least 1. Received: 0."),
         (["--accumulation", "-1"], "--accumulation must be at least 1. Received: -1."),
         (["--stages", "0"], "--stages must be at least 1. Received: 0."),
-        (["--recompute"], "add --stages of at least 2. Received: --stages 1."),
+        (["--inference", "--recompute"], "--recompute is about training: leave out --inference."),
         (["--inference", "--stages", "2"], "--stages is about training: leave out --inference."),
         (["--inference", "--optimizer", "sgd"], "--optimizer is about training: leave out --inf"),
         (["--replicas", "2", "--ipus", "4"], "2 replicas of 1 stages need 2 IPUs: leave out --ipu"),

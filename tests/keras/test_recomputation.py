@@ -1,5 +1,8 @@
 """Models that recompute train to the same weights, with less memory and more cycles."""
 
+import dataclasses
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +10,8 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras.layers import RecomputationCheckpoint
+from ipu_tf.keras.saving.saved_options import options_of, set_options
+from ipu_tf.machine import CHIPS
 from ipu_tf.profile.figures import recomputation
 from ipu_tf.profile.json_figures import device_figures
 
@@ -110,9 +115,8 @@ def halves(model):
     return layers
 
 
-@pytest.mark.parametrize(
-    "stages", [pytest.param(None, marks=pytest.mark.slow, id="one IPU"), halves]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [None, halves], ids=["one IPU", "stages"])
 def test_weights_are_equal_to_the_bit_with_dropout(stages):
     plain, kept = trained(False, stages)
     same, again = trained(True, stages)
@@ -120,3 +124,100 @@ def test_weights_are_equal_to_the_bit_with_dropout(stages):
     assert kept.stages[0].recomputed_cycles == 0 < again.stages[0].recomputed_cycles
     opcodes = {step.opcode for step in again.steps if step.recomputed}
     assert "dropout" in opcodes
+
+
+def on_small_tiles(tile_bytes, make=chain, **arguments):
+    cfg = IPUConfig()
+    cfg.simulator.chip = dataclasses.replace(CHIPS["bow"], tile_bytes=tile_bytes)
+    report = ipu_tf.estimate(make, batch_size=2048, config=cfg, **arguments)
+    return report.programs[0].device
+
+
+class TestAuto:
+    def test_a_step_that_fits_recomputes_nothing(self, kept):
+        device = on_small_tiles(int(kept.memory.peak_tile_bytes.max()), recompute="auto")
+        assert device.fits
+        assert not device.recompute
+        assert device.cycles == kept.cycles
+
+    @pytest.mark.slow
+    def test_the_cheapest_checkpoints_with_which_a_step_fits_are_found(self, kept):
+        least = on_small_tiles(CHIPS["bow"].tile_bytes, recompute=True)
+        most, fewest = (int(each.memory.peak_tile_bytes.max()) for each in (kept, least))
+        found = on_small_tiles((most + fewest) // 2, recompute="auto")
+        assert found.fits
+        assert found.recompute
+        assert kept.cycles < found.cycles < least.cycles
+        # They are names that a model takes, too.
+        named = on_small_tiles((most + fewest) // 2, recompute=found.checkpoints)
+        assert (named.cycles, named.fits) == (found.cycles, True)
+
+    def test_a_step_that_fits_with_no_checkpoints_overflows_least(self):
+        device = on_small_tiles(4096, recompute="auto")
+        assert not device.fits
+        assert device.recompute
+
+    @pytest.mark.parametrize("value", ["all", 3, [1], ["a", ""]])
+    def test_other_values_are_errors(self, value):
+        message = '`recompute` must be True, False, "auto", None, or the names of layers after '
+        with pytest.raises(ValueError, match=re.escape(message) + ".*Received: "):
+            ipu_tf.estimate(chain, batch_size=4, recompute=value)
+
+
+class TestOptionsOfAModel:
+    @pytest.fixture
+    def model(self):
+        configuration().configure_ipu_system()
+        with IPUStrategy().scope():
+            yield chain()
+        config.reset_ipu_configuration()
+
+    def test_checkpoints_are_layers_of_the_model(self, model, kept):
+        model.set_recomputation_options(checkpoints=[f"layer_{number}" for number in BEST])
+        device = ipu_tf.estimate(model, batch_size=2048).programs[0].device
+        assert recomputation(device).forward_operations == 25
+        assert device.checkpoints == tuple(f"layer_{number}" for number in BEST)
+        off = ipu_tf.estimate(model, batch_size=2048, recompute=False).programs[0].device
+        assert off.cycles == kept.cycles
+
+    @pytest.mark.parametrize(
+        ("checkpoints", "error", "message"),
+        [
+            (["layer_1", "nope"], ValueError, "Model 'chain' has no layer 'nope' to keep activ"),
+            ("layer_1", TypeError, "`checkpoints` must be a sequence of names of layers. Received"),
+            ([1], TypeError, r"`checkpoints` must be a sequence of names .* Received: \[1\]"),
+        ],
+    )
+    def test_others_are_errors(self, model, checkpoints, error, message):
+        with pytest.raises(error, match=message):
+            model.set_recomputation_options(checkpoints=checkpoints)
+
+    def test_files_keep_them(self, model):
+        model.set_recomputation_options(checkpoints=["layer_3"])
+        wanted, kept = model.ipu_training_state, options_of(model)
+        model.set_recomputation_options(recompute=None)
+        assert model.ipu_training_state != wanted
+        set_options(model, kept)
+        assert model.ipu_training_state == wanted
+
+
+@pytest.mark.slow
+def test_auto_pipeline_chooses_checkpoints(kept):
+    tile_bytes = int(0.95 * kept.memory.peak_tile_bytes.max())
+    cfg = configuration(auto_select_ipus=1)
+    cfg.simulator.chip = dataclasses.replace(CHIPS["bow"], tile_bytes=tile_bytes)
+    cfg.configure_ipu_system()
+    try:
+        with IPUStrategy().scope():
+            model = chain()
+            decision = ipu_tf.keras.auto_pipeline(
+                model, 1, batch_size=2048, gradient_accumulation_steps=1
+            )
+            device = ipu_tf.estimate(model, batch_size=2048).programs[0].device
+    finally:
+        config.reset_ipu_configuration()
+    assert decision.checkpoints
+    assert decision.recompute
+    assert f"Activations are kept after {decision.checkpoints[0]}" in str(decision)
+    assert (device.cycles, device.fits) == (decision.program.cycles, True)
+    assert device.checkpoints == decision.checkpoints

@@ -64,7 +64,8 @@ def deploy(
     )
     module = prepared(module)
     training = any(instruction.phase == "backward" for instruction in module.entry_computation)
-    found = _cut(module, deployment, options.checkpoints)
+    checkpoints = (*options.checkpoints, *deployment.checkpoints)
+    found = _cut(module, deployment, checkpoints)
     waiting = fifos(found.module, found.assignment, deployment, training=training)
     stages, compiler = [], StageCompiler(options, plans)
     sums = dict.fromkeys(deployment.ipus, 0)
@@ -90,6 +91,7 @@ def deploy(
         system=system.name,
         schedule=deployment.schedule,
         recompute=deployment.recompute,
+        checkpoints=checkpoints if deployment.recompute and deployment.keeps_checkpoints else (),
         micro_batches=deployment.micro_batches,
         replicas=deployment.replicas,
         replica_ipus=deployment.replica_ipus,
@@ -103,6 +105,13 @@ def deploy(
         notes=tuple(dict.fromkeys(note for stage in stages for note in stage.program.notes)),
         streaming_limit_bytes=_streaming_limit(wiring),
     )
+
+
+def stage_modules(module: Module, deployment: Deployment) -> tuple[Module, ...]:
+    """Returns the modules of the stages of a simplified step, without recomputation and FIFOs."""
+    kept = dataclasses.replace(deployment, recompute=False)
+    found = _cut(prepared(marks.without_checkpoints(module)), kept, ())
+    return tuple(stage_module(found, stage, ()) for stage in range(deployment.stages))
 
 
 def _cut(module: Module, deployment: Deployment, checkpoints: Sequence[str]) -> Cut:

@@ -74,6 +74,7 @@ class Deployment:
         recompute: Whether stages keep only their inputs and checkpoints, and recompute other
             activations.
         keeps_checkpoints: Whether they keep checkpoints then.
+        checkpoints: Layers after which they keep activations, besides the step's own checkpoints.
         replicas: Copies of the pipeline.
         offload: The categories that are not whole on the tiles all the time.
     """
@@ -84,6 +85,7 @@ class Deployment:
     micro_batches: int = 1
     recompute: bool = False
     keeps_checkpoints: bool = True
+    checkpoints: tuple[str, ...] = ()
     replicas: int = 1
     offload: Offload = ALL_ON_TILES
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +22,11 @@ from ipu_tf.compiler.pipeline.balance import (
     layer_figures,
 )
 from ipu_tf.compiler.pipeline.candidate import PipelineCandidate, Split
-from ipu_tf.compiler.pipeline.deploy import deploy
+from ipu_tf.compiler.pipeline.deploy import deploy, stage_modules
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload, with_short_paths
 from ipu_tf.compiler.pipeline.search_bounds import Bounds, PipelineShape
 from ipu_tf.compiler.recomputation import marks
+from ipu_tf.compiler.recomputation.cheapest import cheapest_that_fits
 from ipu_tf.compiler.traced_step import TracedStep
 
 _FOR_LAYERS = 0.8
@@ -36,6 +38,9 @@ _ROUNDS = 3
 
 _ROUNDS_TO_FIT = 6
 """How often they are cut while no cut fits."""
+
+_WITH_CHECKPOINTS = 2
+"""Candidates that are too large for which checkpoints are searched, the fastest ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,16 +145,22 @@ class PipelineSearch:
     def run(self, bounds: Bounds) -> SearchResult | None:
         """Returns the best pipelines within bounds, None if there are none."""
         candidates: list[PipelineCandidate] = []
+        compiled_all: list[CompiledCandidate] = []
         best: CompiledCandidate | None = None
         even: CompiledCandidate | None = None
         for shape in bounds.shapes(len(self._paths) - len(self._together)):
             for compiled in self._compiled(shape):
+                compiled_all.append(compiled)
                 candidates.append(compiled.candidate)
                 best = _better(best, compiled)
                 if compiled.candidate.split == "even":
                     even = _better(even, compiled)
         if best is None:
             return None
+        if True in bounds.recompute:
+            for compiled in self._with_checkpoints(compiled_all, best):
+                candidates.append(compiled.candidate)
+                best = _better(best, compiled)
         candidates.sort(key=lambda candidate: candidate.rank)
         return SearchResult(candidates=tuple(candidates), best=best, even=even or best)
 
@@ -179,12 +190,55 @@ class PipelineSearch:
             figures = corrected(figures, wanted, cut, known[cut].program)
             wanted = dataclasses.replace(wanted, chip_bytes=self._chip_bytes(shape))
 
+    def _with_checkpoints(
+        self, known: Sequence[CompiledCandidate], best: CompiledCandidate
+    ) -> Iterator[CompiledCandidate]:
+        """Yields the fastest candidates that do not fit, with checkpoints with which they may.
+
+        Args:
+            known: All candidates so far.
+            best: The best of them.
+        """
+        limit = best.candidate.cycles_per_micro_batch
+        too_large = [
+            one
+            for one in known
+            if not one.candidate.fits
+            and (one.candidate.options.recompute or one.candidate.split == "whole")
+            and (not best.candidate.fits or one.candidate.cycles_per_micro_batch < limit)
+        ]
+        too_large.sort(key=lambda one: one.candidate.cycles_per_micro_batch)
+        for one in too_large[:_WITH_CHECKPOINTS]:
+            options = one.candidate.options
+            step = self._step_of(options.micro_batches)
+            found = cheapest_that_fits(
+                functools.partial(_recompiled, step, options),
+                functools.partial(stage_modules, step.module, options),
+                None if options.recompute else one.program,
+                always=options.recompute,
+            )
+            if found.checkpoints:
+                changed = dataclasses.replace(
+                    options, recompute=True, checkpoints=found.checkpoints
+                )
+                candidate = PipelineCandidate.of(
+                    found.program,
+                    split=one.candidate.split,
+                    stages=one.candidate.stages,
+                    options=changed,
+                )
+                yield CompiledCandidate(candidate=candidate, program=found.program)
+
     def _step(self, shape: PipelineShape) -> _Step:
-        """Returns the train step of a shape; it depends only on whether the shape accumulates."""
-        accumulates = shape.micro_batches > 1
+        """Returns the train step of a shape."""
+        return self._step_of(shape.micro_batches)
+
+    def _step_of(self, micro_batches: int) -> _Step:
+        """Returns the train step; it depends only on whether it accumulates."""
+        accumulates = micro_batches > 1
         if accumulates not in self._steps:
             self._steps[accumulates] = _Step.of(
-                self._trace(shape.micro_batches),
+                self._trace(micro_batches),
                 self._by_path(range(len(self._paths))),
                 self._offload,
             )
@@ -239,6 +293,14 @@ def sharing(calls: Sequence[PipelinedCall]) -> frozenset[int]:
     return frozenset(
         itertools.chain.from_iterable(range(of[0] + 1, of[-1] + 1) for of in used.values())
     )
+
+
+def _recompiled(
+    step: _Step, options: Deployment, recompute: bool, checkpoints: tuple[str, ...]
+) -> DeviceProgram:
+    """Returns the program of a deployment that recomputes otherwise."""
+    changed = dataclasses.replace(options, recompute=recompute, checkpoints=checkpoints)
+    return step.compiled(changed)
 
 
 def _begins(stages: Sequence[int]) -> Iterator[int]:

@@ -65,9 +65,9 @@ class Bounds:
             stages = self.ipus // replicas
             if self.replicas not in (None, replicas) or stages > layers:
                 continue
-            # With one stage, all schedules are the same; the last stage never recomputes.
+            # With one stage, all schedules are the same, and recomputation only helps to fit.
             for schedule in self.schedules if stages > 1 else self.schedules[:1]:
-                for recompute in self.recompute if stages > 1 else (False,):
+                for recompute in self.recompute if stages > 1 else (min(self.recompute),):
                     for count in self.counts(schedule, stages):
                         yield PipelineShape(
                             stages=stages,

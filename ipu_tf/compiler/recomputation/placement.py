@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.compiler.hlo import Instruction, Module
+from ipu_tf.compiler.hlo.module import LOSS, METRICS
 from ipu_tf.compiler.recomputation.segments import ForwardPass
 
 _VIEWS = frozenset({"bitcast", "broadcast", "get-tuple-element", "reshape", "transpose"})
@@ -114,7 +115,9 @@ class CheckpointSearch:
         layers = [
             before + 1
             for before, after in itertools.pairwise(data)
-            if self._entry[before].layer != self._entry[after].layer and crossing[before + 1] > 0
+            if self._entry[before].layer != self._entry[after].layer
+            and self._entry[before].layer not in ("", LOSS, METRICS)
+            and crossing[before + 1] > 0
         ]
         inner = sorted(sorted(layers or inner, key=lambda n: crossing[n])[:_MOST_PLACES])
         return [0, *inner, self._end]
@@ -179,6 +182,17 @@ class CheckpointSearch:
             return None
         cost, _, cuts, live = min(whole)
         return Checkpoints(cuts=cuts, live_bytes=live, cost=cost)
+
+    def layers_within(self, share: float) -> tuple[str, ...]:
+        """Returns the layers before the cheapest checkpoints with a limit of live bytes.
+
+        Args:
+            share: The limit: 0 for the fewest bytes, 1 for those without recomputation.
+        """
+        least = self.least()
+        limit = least.live_bytes + int(share * (self.bytes_without - least.live_bytes))
+        found = self.within(limit) or least
+        return tuple(dict.fromkeys(filter(None, map(self.layer_before, found.cuts))))
 
     def layer_before(self, cut: int) -> str:
         """Returns the path of the layer after which a segment ends."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Mapping
 from types import MappingProxyType
 
 from ipu_tf.compiler.hlo import Module
+from ipu_tf.compiler.hlo.module import LOSS, METRICS
 from ipu_tf.compiler.passes.rewrite import with_instructions
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.copies import Copies
@@ -55,13 +56,17 @@ def recomputed(
     Args:
         module: The step, simplified.
         recompute: Whether it recomputes more than rematerialized scopes.
-        layers: Paths of layers after which values are kept, besides those of its own checkpoints.
+        layers: Layers after which values are kept, besides its own checkpoints: their paths, or
+            the ends of paths.
         cuts: Places of instructions of its entry before which values are kept.
         stage_of: Stage of each instruction; empty for a step of one stage.
         stages: Number of stages.
     """
     forward = ForwardPass(module)
     ends = {*cuts, *_after_layers(forward, layers)}
+    trains = any(one.phase == "backward" for one in forward.entry)
+    if not trains:
+        return Recomputed(module=marks.without_checkpoints(module), stage_of={})
     if recompute and stages == 1 and not ends and not marks.has_checkpoints(module):
         ends = set(CheckpointSearch(module).least().cuts)
     groups = _groups(forward, ends if recompute else None, stage_of, stages)
@@ -122,18 +127,20 @@ def _after_layers(forward: ForwardPass, layers: Collection[str]) -> set[int]:
     """
     last: dict[str, int] = {}
     for place, instruction in enumerate(forward.entry):
-        path = instruction.layer if forward.is_forward(instruction) else ""
+        is_named = forward.is_forward(instruction) and instruction.layer not in (LOSS, METRICS)
+        path = instruction.layer if is_named else ""
         while path:
             last[path] = place + 1
             path = path.rpartition("/")[0]
-    unknown = [layer for layer in layers if layer not in last]
-    if unknown:
+    found = {layer: [p for p in last if f"/{p}".endswith(f"/{layer}")] for layer in layers}
+    unclear = [layer for layer, paths in found.items() if layer not in last and len(paths) != 1]
+    if unclear:
         known = ", ".join(sorted(last, key=last.__getitem__))
         raise ValueError(
-            f"Activations cannot be kept after {', '.join(map(repr, unknown))}: the forward pass "
-            f"has no such layer. It has {known}. Received: {list(layers)!r}."
+            f"Activations cannot be kept after {', '.join(map(repr, unclear))}: the forward pass "
+            f"does not have one layer of that name. It has {known}. Received: {list(layers)!r}."
         )
-    return {last[layer] for layer in layers}
+    return {last[layer if layer in last else paths[0]] for layer, paths in found.items()}
 
 
 def _sent(module: Module, stage_of: Mapping[str, int]) -> dict[int, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
     OutfeedOptions,
+    RecomputationOptions,
     ReplicatedMetricReductionMethod,
     ReplicationOptions,
 )
@@ -24,6 +25,7 @@ from ipu_tf.keras.pipeline.model_pipeline import (
     remove_stages,
 )
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
+from ipu_tf.keras.pipeline.recomputation_layers import checked_checkpoints
 from ipu_tf.keras.saving import serving_export
 from ipu_tf.keras.training_state import StatefulModel
 
@@ -176,6 +178,27 @@ class IPUExtensions(StatefulModel):
             pipelining_kwargs,
         )
         self._replace_in_state(pipelining=options)
+
+    def set_recomputation_options(
+        self, checkpoints: Sequence[str] = (), recompute: bool | None = True
+    ) -> None:
+        """Sets how training recomputes activations, on one IPU and in the stages of a pipeline.
+
+        Args:
+            checkpoints: Names, or paths, of layers after which activations are kept, besides those
+                of `RecomputationCheckpoint`. Without any, a model on one IPU gets those with which
+                the fewest bytes are live, and stages keep their inputs.
+            recompute: Whether activations are recomputed; None leaves it to `allow_recompute` of
+                the configuration and the recomputation mode of the pipeline.
+
+        Raises:
+            TypeError: `checkpoints` are no names.
+            ValueError: The model has no such layer.
+        """
+        options = RecomputationOptions(
+            recompute=recompute, checkpoints=checked_checkpoints(self, checkpoints)
+        )
+        self._replace_in_state(recomputation=options)
 
     def get_pipeline_stage_assignment(self) -> list[Any]:
         """Returns the stage assignment of every layer, None for a layer without a stage.

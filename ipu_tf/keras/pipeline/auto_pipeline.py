@@ -19,7 +19,7 @@ from ipu_tf.compiler.pipeline.search_bounds import Bounds
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
-from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.options import GradientAccumulationOptions, RecomputationOptions
 from ipu_tf.keras.pipeline import reasons
 from ipu_tf.keras.pipeline.device_pipeline import offload_of, offload_without_stages
 from ipu_tf.keras.pipeline.layer_graph import Invocation
@@ -72,6 +72,11 @@ class PipelineDecision:
         return self.chosen.options.recompute
 
     @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """Layers after which activations are kept while others are recomputed."""
+        return self.chosen.options.checkpoints
+
+    @property
     def gradient_accumulation_steps(self) -> int:
         """Micro-batches of a weight update on each replica."""
         return self.chosen.options.micro_batches
@@ -98,9 +103,10 @@ def auto_pipeline(
     The model's train step is traced and compiled for each candidate. The candidates are the whole
     model on every IPU and, for every number of stages and replicas that together use all IPUs,
     every schedule with and without recomputation. Each of these cuts the layers once so that the
-    longest stage is shortest, and once evenly. Of the candidates that fit, the one that trains the
-    most samples a second is applied. Cuts lie between the calls of layers in their order and keep
-    layers with shared weights together.
+    longest stage is shortest, and once evenly. The fastest candidates that do not fit also get the
+    checkpoints with which they lose the fewest cycles. Of the candidates that fit, the one that
+    trains the most samples a second is applied. Cuts lie between the calls of layers in their order
+    and keep layers with shared weights together.
 
     Nothing runs, and all figures are modelled. The model gets the chosen stages and options; if
     one IPU holds all of it, it gets no stages and accumulates gradients. Its other options of
@@ -272,6 +278,9 @@ def _apply(model: StatefulModel, chosen: PipelineCandidate) -> None:
         accumulation_to_keep(model), steps_per_replica=options.micro_batches
     )
     state = model.ipu_training_state
+    if chosen.options.checkpoints:
+        recomputation = RecomputationOptions(recompute=True, checkpoints=chosen.options.checkpoints)
+        state = dataclasses.replace(state, recomputation=recomputation)
     if chosen.split == "whole":
         model.ipu_training_state = dataclasses.replace(state, accumulation=accumulation)
         remove_stages(model)

@@ -44,7 +44,8 @@ def device_pipeline(model: StatefulModel, function: str) -> Deployment | None:
         ipu_of_stages=pipeline.ipus,
         schedule=schedule_name(options.pipeline_schedule),
         micro_batches=steps or 1,
-        recompute=mode is not RecomputationMode.Auto or device_configuration().allow_recompute,
+        recompute=_recomputes(model, mode),
+        checkpoints=model.ipu_training_state.recomputation.checkpoints,
         keeps_checkpoints=mode is not RecomputationMode.RecomputeThenBackpropagate,
         replicas=replicas_on_device(model),
         offload=offload_of(options),
@@ -83,9 +84,21 @@ def _one_stage(model: StatefulModel, *, training: bool) -> Deployment | None:
     options = Deployment(
         stage_of_layers={model.name: 0},
         micro_batches=accumulation.steps_per_replica,
-        recompute=device_configuration().allow_recompute,
+        recompute=_recomputes(model) and training,
+        checkpoints=model.ipu_training_state.recomputation.checkpoints if training else (),
         replicas=replicas_on_device(model),
         offload=offload_without_stages(accumulation),
     )
-    alone = options.micro_batches == options.replicas == 1
-    return None if alone and options.offload == ALL_ON_TILES else options
+    alone = options.micro_batches == options.replicas == 1 and not options.checkpoints
+    as_configured = options.recompute == (device_configuration().allow_recompute and training)
+    is_plain = alone and as_configured and options.offload == ALL_ON_TILES
+    return None if is_plain else options
+
+
+def _recomputes(model: StatefulModel, mode: RecomputationMode = RecomputationMode.Auto) -> bool:
+    """Returns whether a model recomputes activations: by its own options, else the pipeline's or
+    the configuration's."""
+    wanted = model.ipu_training_state.recomputation.recompute
+    if wanted is not None:
+        return wanted
+    return mode is not RecomputationMode.Auto or device_configuration().allow_recompute

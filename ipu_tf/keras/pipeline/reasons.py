@@ -27,9 +27,12 @@ def name_of(candidate: PipelineCandidate) -> str:
     options = candidate.options
     count = options.micro_batches
     batches = f"{count} micro-batches an update" if count > 1 else "an update each micro-batch"
-    if candidate.split == "whole":
-        return f"{options.replicas} x 1 IPUs, the whole model on each, {batches}"
     again = "recomputation" if options.recompute else "no recomputation"
+    if options.checkpoints:
+        again = f"recomputation with {len(options.checkpoints)} checkpoints"
+    if candidate.split == "whole":
+        how = f", {again}" if options.recompute else ""
+        return f"{options.replicas} x 1 IPUs, the whole model on each{how}, {batches}"
     return (
         f"{options.replicas} x {options.stages} IPUs, {candidate.split} split, "
         f"{options.schedule} schedule, {again}, {batches}"
@@ -68,6 +71,9 @@ def reason(
             f"Stage {best.limiting_stage} limits it; bubble {percent(best.bubble_share)} of the "
             "IPUs' time."
         )
+    if best.options.checkpoints:
+        kept = ", ".join(best.options.checkpoints)
+        lines.append(f"Activations are kept after {kept}, and others recomputed.")
     lines.append(
         f"The fullest tile has {max(best.ipu_bytes):,} of {best.tile_bytes:,} bytes in use."
     )

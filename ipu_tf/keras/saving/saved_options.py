@@ -14,6 +14,7 @@ from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
     OutfeedOptions,
+    RecomputationOptions,
     ReplicatedMetricReductionMethod,
     ReplicationOptions,
 )
@@ -35,6 +36,7 @@ def options_of(model: StatefulModel) -> dict[str, Any]:
     kept = {
         "gradient_accumulation": _changed(state.accumulation, _ACCUMULATION),
         "pipelining": _changed(state.pipelining, _PIPELINING),
+        "recomputation": _changed(state.recomputation),
         "replication": _changed(state.replication),
         "infeed": _changed(state.infeed),
         "outfeed": _changed(state.outfeed),
@@ -72,6 +74,9 @@ def _with_options(state: TrainingState, options: Mapping[str, Any]) -> TrainingS
     read: dict[str, Callable[[Any], Any]] = {
         "gradient_accumulation": lambda kept: GradientAccumulationOptions(**_accumulation(kept)),
         "pipelining": _pipelining,
+        "recomputation": lambda kept: RecomputationOptions(
+            recompute=kept.get("recompute"), checkpoints=tuple(kept.get("checkpoints", ()))
+        ),
         "replication": lambda kept: ReplicationOptions(
             metric_reduction=ReplicatedMetricReductionMethod.parse(kept["metric_reduction"])
         ),

@@ -105,8 +105,8 @@ def test_scopes_that_keras_rematerializes_run_again_whatever_the_options_say():
 
 def test_a_layer_that_does_not_exist_is_an_error():
     message = (
-        r"Activations cannot be kept after 'd', 'e': the forward pass has no such layer. It has a, "
-        r"b, c. Received: \['d', 'b', 'e'\]."
+        r"Activations cannot be kept after 'd', 'e': the forward pass does not have one layer "
+        r"of that name. It has a, b, c. Received: \['d', 'b', 'e'\]."
     )
     with pytest.raises(ValueError, match=message):
         recomputed(chain(), recompute=True, layers=["d", "b", "e"])

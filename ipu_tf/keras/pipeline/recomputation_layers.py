@@ -1,0 +1,37 @@
+"""Checks the layers after which a model keeps activations while it recomputes others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from ipu_tf.internals.keras import layers_within
+
+
+def checked_checkpoints(model: keras.Model, checkpoints: Any) -> tuple[str, ...]:
+    """Returns the names of layers after which activations are kept.
+
+    Args:
+        model: The model.
+        checkpoints: Names or paths of its layers.
+
+    Raises:
+        TypeError: They are no sequence of names.
+        ValueError: The model has no such layer.
+    """
+    is_list = isinstance(checkpoints, Sequence) and not isinstance(checkpoints, str)
+    if not is_list or not all(isinstance(name, str) for name in checkpoints):
+        raise TypeError(
+            f"`checkpoints` must be a sequence of names of layers. Received: {checkpoints!r}."
+        )
+    known = [layer.name for layer in layers_within(model)]
+    unknown = [name for name in checkpoints if name.rpartition("/")[2] not in known]
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise ValueError(
+            f"Model '{model.name}' has no layer {names} to keep activations after. It has "
+            f"{', '.join(known)}. Received: checkpoints={list(checkpoints)!r}."
+        )
+    return tuple(checkpoints)

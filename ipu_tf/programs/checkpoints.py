@@ -1,0 +1,54 @@
+"""Recomputes the activations of traced programs as far as their memory needs it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ipu_tf.compiler.compile import compile_simplified, simplified_step
+from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.pipeline.deploy import stage_modules
+from ipu_tf.compiler.pipeline.deployment import Deployment
+from ipu_tf.compiler.recomputation import marks
+from ipu_tf.compiler.recomputation.cheapest import cheapest_that_fits
+from ipu_tf.programs.program import Program
+from ipu_tf.programs.source import Source
+
+
+def with_cheapest_checkpoints(program: Program) -> Program:
+    """Returns a program with the cheapest checkpoints with which it fits, the model's own ignored.
+
+    A program that fits without recomputation recomputes nothing; if none fits, it has those with
+    which it overflows least. Programs whose source is gone stay as they are.
+    """
+    source, device = program.source, program.device
+    if source is None or device is None:
+        return program
+    step = source.step
+    module = marks.without_checkpoints(step.module)
+    module = simplified_step(module, recompute=False)
+
+    def changed(recompute: bool, checkpoints: tuple[str, ...]) -> Source:
+        wanted = dataclasses.replace(
+            step.options, out_of_memory="report", recompute=recompute, checkpoints=checkpoints
+        )
+        where = source.deployment and dataclasses.replace(
+            source.deployment, recompute=recompute, checkpoints=()
+        )
+        return dataclasses.replace(
+            source, step=dataclasses.replace(step, options=wanted), deployment=where
+        )
+
+    def compiled(recompute: bool, checkpoints: tuple[str, ...]) -> DeviceProgram:
+        new = changed(recompute, checkpoints)
+        return compile_simplified(
+            module, new.step.options, step.plans, step.samples_per_run, new.deployment
+        )
+
+    whole = Deployment(stage_of_layers={"": 0})
+    found = cheapest_that_fits(compiled, lambda: stage_modules(module, source.deployment or whole))
+    kept = tuple(note for note in device.notes if note not in found.program.notes)
+    return dataclasses.replace(
+        program,
+        device=dataclasses.replace(found.program, notes=(*found.program.notes, *kept)),
+        source=changed(found.recompute, found.checkpoints),
+    )
