@@ -69,6 +69,7 @@ _MODULES = frozenset(
         "loops",
         "machine",
         "ops",
+        "optimizers",
         "pipelining",
         "profile",
         "programs",

@@ -29,10 +29,6 @@ _VERTICES = (
     "operation with TensorFlow's ops: they are lowered to tiles here"
 )
 _SHARDS = "Graphs are not divided by hand over IPUs yet. Pipeline the model: ipu_tf.keras"
-_OPTIMIZERS = (
-    "Optimizers of TensorFlow 1 are not wrapped yet. Use a Keras optimizer and the model's "
-    "set_gradient_accumulation_options"
-)
 _DATASETS = "Datasets and variables are not written in the vendor's format. Use tf.data's save"
 _TILE_LIBRARY = (
     "It would need the library of `library_path`, which is linked against the vendor's Poplar, and "
@@ -67,7 +63,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ops.f8_ops": _FLOAT8,
         "ipu.ops.op_util": _DESCRIPTORS,
         "ipu.ops.pipelining_ops.PipelineStageOptions.get_proto": _DESCRIPTORS,
-        "ipu.optimizers": _OPTIMIZERS,
         "ipu.scopes": _SHARDS,
         "ipu.sharding": _SHARDS,
         "ipu.utils": _DATASETS,

@@ -74,7 +74,6 @@ class IPUInfeedQueue:
         self._queue = queue_number.new_infeed(
             max(_prefetch_depth(prefetch_depth), _read_ahead(self._components))
         )
-        self._pull = reading.pull_function()
         self._dequeued = False
         self._initializer_was_read = False
         self._restart()
@@ -160,7 +159,7 @@ class IPUInfeedQueue:
         return tf.nest.pack_sequence_as(self._dataset.element_spec, components)
 
     def _restart(self) -> None:
-        reading.start_pass(self._queue.number, self._dataset, self._pull)
+        reading.start_pass(self._queue.number, self._dataset)
 
 
 tf.no_gradient("IpuDequeue")

@@ -138,6 +138,8 @@ from tensorflow.python.eager import context as eager_context_module
 from tensorflow.python.eager.polymorphic_function import function_context as function_context
 from tensorflow.python.ops import cond_v2, control_flow_util
 
+# The class of graphs that hold the body of a loop; only its name says so.
+
 CondGradientGraph = cond_v2._CondGradFuncGraph
 """The class of graphs that hold the gradient of a branch; only its name says so."""
 
@@ -302,6 +304,18 @@ def converted_like_caller(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     convert: Callable[..., Callable[..., Any]] = tf.__internal__.autograph.tf_convert
     return convert(function, tf.__internal__.autograph.control_status_ctx())
+
+
+def is_in_loop_body(graph: Any) -> bool:
+    """Returns whether a graph is the body of a loop, or a branch or function inside of one.
+
+    Nothing public tells the graphs of loops from others. Relies on `WhileBodyFuncGraph`.
+    """
+    while isinstance(graph, FuncGraph):
+        if isinstance(graph, WhileBodyFuncGraph):
+            return True
+        graph = graph.outer_graph
+    return False
 
 
 def register_pfor_converter(op_type: str, convert: Callable[[Any], tf.Tensor]) -> None:

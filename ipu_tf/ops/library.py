@@ -22,7 +22,6 @@ _PATH = Path(__file__).parent.parent / "_ops.so"
 _FEED_FUNCTIONS: Mapping[str, tuple[Any, list[Any]]] = {
     "ipu_tf_infeed_create": (ctypes.c_int64, [ctypes.c_int64]),
     "ipu_tf_infeed_restart": (ctypes.c_int64, [ctypes.c_int64]),
-    "ipu_tf_infeed_wait": (ctypes.c_int32, [ctypes.c_int64, ctypes.c_int64]),
     "ipu_tf_infeed_end": (
         None,
         [ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p],

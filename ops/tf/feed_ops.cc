@@ -1,4 +1,4 @@
-// IpuDequeue and IpuEnqueue, the feeds' ends on the device; IpuInfeedPush and IpuOutfeedTake, those on the host.
+// IpuDequeue and IpuEnqueue, the feeds' ends on the device; IpuOutfeedTake, the outfeed's end on the host.
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -113,24 +113,6 @@ class IpuEnqueue : public OpKernel {
   int replicas_ = 1;
 };
 
-class IpuInfeedPush : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(OpKernelContext* context) override {
-    OpInputList tensors;
-    OP_REQUIRES_OK(context, context->input_list("tensors", &tensors));
-    const std::shared_ptr<Infeed> infeed = FindInfeed(context->input(0).scalar<int64_t>()());
-    Tensor* wanted = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape({}), &wanted));
-    const int64_t pass = context->input(1).scalar<int64_t>()();
-    Element element(tensors.begin(), tensors.end());
-    wanted->scalar<bool>()() = infeed != nullptr && infeed->Push(pass, std::move(element));
-  }
-
-  bool IsExpensive() override { return false; }
-};
-
 class IpuOutfeedTake : public OpKernel {
  public:
   explicit IpuOutfeedTake(OpKernelConstruction* context) : OpKernel(context) {
@@ -215,16 +197,6 @@ REGISTER_OP("IpuEnqueue")
     .SetShapeFn([](InferenceContext*) { return absl::OkStatus(); })
     .Doc("Adds an element of a replica to the outfeed of number `feed`; with replica -1 the replicas take turns.");
 
-REGISTER_OP("IpuInfeedPush")
-    .Input("feed: int64")
-    .Input("pass: int64")
-    .Input("tensors: T")
-    .Output("wanted: bool")
-    .Attr("T: list(type) >= 1")
-    .SetIsStateful()
-    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
-    .Doc("Adds an element to an infeed; returns whether it wants another.");
-
 REGISTER_OP("IpuOutfeedTake")
     .Input("feed: int64")
     .Output("components: T")
@@ -238,7 +210,6 @@ REGISTER_OP("IpuOutfeedTake")
 
 REGISTER_KERNEL_BUILDER(Name("IpuDequeue").Device(DEVICE_CPU), IpuDequeue);
 REGISTER_KERNEL_BUILDER(Name("IpuEnqueue").Device(DEVICE_CPU), IpuEnqueue);
-REGISTER_KERNEL_BUILDER(Name("IpuInfeedPush").Device(DEVICE_CPU), IpuInfeedPush);
 REGISTER_KERNEL_BUILDER(Name("IpuOutfeedTake").Device(DEVICE_CPU), IpuOutfeedTake);
 
 }  // namespace

@@ -256,12 +256,6 @@ IPU_TF_EXPORT int64_t ipu_tf_infeed_restart(int64_t number) {
   return infeed == nullptr ? -1 : infeed->Restart();
 }
 
-// Waits until a pass wants elements; returns 0 once it has ended.
-IPU_TF_EXPORT int32_t ipu_tf_infeed_wait(int64_t number, int64_t pass) {
-  const auto infeed = ipu_tf::FindInfeed(number);
-  return infeed != nullptr && infeed->WaitUntilWanted(pass) ? 1 : 0;
-}
-
 // Ends the data of a pass with an error.
 IPU_TF_EXPORT void ipu_tf_infeed_end(int64_t number, int64_t pass, int32_t code, const char* message) {
   const auto infeed = ipu_tf::FindInfeed(number);

@@ -1,0 +1,33 @@
+"""An optimizer for programs that are laid over several IPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.optimizers.ipu_optimizer import IpuOptimizer
+
+
+class ShardedOptimizer(IpuOptimizer):
+    """Wraps an optimizer in a sharded program.
+
+    Gradients and updates are on the IPU of the operations that they belong to in any case, so
+    every call is passed on.
+
+    Args:
+        optimizer: A `tf.compat.v1.train.Optimizer`.
+
+    Raises:
+        TypeError: `optimizer` is another kind of optimizer.
+    """
+
+    def __init__(self, optimizer: tf.compat.v1.train.Optimizer) -> None:
+        super().__init__(optimizer, "ShardedOptimizer")
+
+    def compute_gradients(
+        self, loss: Any, var_list: Sequence[Any] | None = None, **kwargs: Any
+    ) -> list[tuple[Any, Any]]:
+        """Returns the gradients of a loss, each with its variable."""
+        return super().compute_gradients(loss, var_list, **kwargs)
