@@ -62,6 +62,7 @@ _MODULES = frozenset(
         "feeds",
         "gradient_accumulation",
         "infeed_iterator",
+        "ipu_compiler",
         "ipu_infeed_queue",
         "ipu_outfeed_queue",
         "ipu_strategy",

@@ -25,6 +25,7 @@ from ipu_tf.infeed_iterator import dataset_iterators_in_scope, read_by_host
 from ipu_tf.internals.tensorflow import (
     UpdateContext,
     autograph_artifact,
+    graph_of_session,
     is_recording,
     strategy_of,
 )
@@ -36,7 +37,14 @@ from ipu_tf.profile.progress import showing_progress_on_terminal
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.insights import are_found
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime import boundary, deployments, device_programs, fusion, hooks
+from ipu_tf.runtime import (
+    boundary,
+    deployments,
+    device_programs,
+    fusion,
+    hooks,
+    sharded_program,
+)
 from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
 from ipu_tf.runtime.replicas import replicated_call
 from ipu_tf.runtime.traced_programs import TracedPrograms
@@ -278,7 +286,10 @@ class IPUStrategyV1(tf.distribute.Strategy):
             args,
             kwargs,
             name=function_name(python_function(fn)),
-            device_ipus=self._device_ipus,
+            # Scripts with sessions often build their graph before they configure the system.
+            device_ipus=self._device_ipus
+            if config.is_configured() or graph_of_session() is None
+            else None,
         )
 
     def _trace_program(
@@ -320,7 +331,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
                     arguments=(args, kwargs),
                     outputs=outputs,
                     owner=owner,
-                    deployment=deployments.current(owner, getattr(inner, "__name__", "")),
+                    deployment=deployments.current(owner, getattr(inner, "__name__", ""))
+                    or sharded_program.deployment_of(tracer, graph),
                 )
             )
         _log_cycles(program)

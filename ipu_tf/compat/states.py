@@ -15,7 +15,14 @@ from ipu_tf.compat.vendor_api import VendorName, vendor_api
 from ipu_tf.config import IPUConfig
 from ipu_tf.config.declaration import option_declarations
 
-WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType({"popdist.init": "There is one process."})
+WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
+    {
+        "ipu.scopes.frontend_attribute": "Attributes are hints for another compiler.",
+        "ipu.scopes.ipu_jit_scope": "A program is compiled as a whole.",
+        "ipu.utils.move_variable_initialization_to_cpu": "Variables are initialised on the host.",
+        "popdist.init": "There is one process.",
+    }
+)
 """Names that are accepted and do nothing, and why. Options say it in their declarations."""
 
 _OPTIONS = "ipu.config.IPUConfig."

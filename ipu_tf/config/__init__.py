@@ -22,6 +22,7 @@ from ipu_tf.config.installed import (
     configure_ipu_system,
     device_configuration,
     get_ipu_config,
+    is_configured,
     on_reset,
     reset_ipu_configuration,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "deprecate_config_attributes",
     "device_configuration",
     "get_ipu_config",
+    "is_configured",
     "on_reset",
     "poplar_flags",
     "reset_ipu_configuration",

@@ -157,6 +157,12 @@ def device_configuration() -> DeviceConfiguration:
     return _default() if installed is None else installed.device
 
 
+def is_configured() -> bool:
+    """Returns whether a system is configured: without one, the default configuration applies."""
+    with _SYSTEM.lock:
+        return _BORROWED.get() is not None or _SYSTEM.installed is not None
+
+
 def on_reset(callback: Callable[[], None]) -> Callable[[], None]:
     """Registers a function that is called after the configuration has changed or was dropped.
 

@@ -10,6 +10,7 @@ from ipu_tf import replica_context
 from ipu_tf.config import SyntheticDataCategory
 from ipu_tf.feeds import queue_number, reading, synthetic
 from ipu_tf.feeds.element_checks import check_types
+from ipu_tf.internals.tensorflow import is_eager
 from ipu_tf.ops import library
 from ipu_tf.runtime.static_shapes import check_static_shapes
 
@@ -76,7 +77,10 @@ class IPUInfeedQueue:
         )
         self._dequeued = False
         self._initializer_was_read = False
-        self._restart()
+        if tf.executing_eagerly():
+            self._restart()
+        else:
+            reading.wait_for_initializer(self._queue.number)
 
     @property
     def element_spec(self) -> Any:
@@ -109,7 +113,11 @@ class IPUInfeedQueue:
                 "the operation, and run it again to restart the dataset."
             )
         self._initializer_was_read = True
-        return tf.numpy_function(self._restart, [], [])
+        variant = tf.data.experimental.to_variant(self._dataset)
+        if is_eager(variant):
+            return tf.numpy_function(self._restart, [], [])
+        # The dataset is a tensor of the graph: a session that runs the operation has its value.
+        return tf.py_function(self._restart_from, [variant], [])
 
     @property
     def deleter(self) -> None:
@@ -157,6 +165,10 @@ class IPUInfeedQueue:
                 output_shapes=[component.shape for component in self._components],
             )
         return tf.nest.pack_sequence_as(self._dataset.element_spec, components)
+
+    def _restart_from(self, variant: tf.Tensor) -> None:
+        self._dataset = tf.data.experimental.from_variant(variant, self.element_spec)
+        self._restart()
 
     def _restart(self) -> None:
         reading.start_pass(self._queue.number, self._dataset)

@@ -10,6 +10,7 @@ import threading
 
 import tensorflow as tf
 
+from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.ops import library
 
 
@@ -30,6 +31,16 @@ def start_pass(number: int, dataset: tf.data.Dataset) -> None:
     thread.start()
 
 
+def wait_for_initializer(number: int) -> None:
+    """Makes programs fail that dequeue the infeed of this number before a pass begins."""
+    number_of_pass = library.feed_functions().ipu_tf_infeed_restart(number)
+    message = "The infeed is not initialized: run its `initializer` in the session first."
+    library.feed_functions().ipu_tf_infeed_end(
+        number, number_of_pass, tf.errors.FAILED_PRECONDITION, message.encode()
+    )
+
+
+@eager_mode()  # In a program of TensorFlow 1, a thread would build a graph.
 def _read(number: int, number_of_pass: int, dataset: tf.data.Dataset) -> None:
     try:
         library.load().ipu_read_dataset(

@@ -59,6 +59,9 @@ from tensorflow.python.data.ops.iterator_ops import OwnedIterator as OwnedIterat
 # The public tf.distribute.Strategy has no public way to say that a replica context is of ours.
 from tensorflow.python.distribute.distribute_lib import UpdateContext as UpdateContext
 
+# Leaves a strategy's scope inside of it; see `without_strategy`.
+from tensorflow.python.distribute import distribute_lib
+
 # AutoGraph has to call `strategy.run` as it is, yet go on converting the user's function in it
 # (the public `do_not_convert` would switch it off for that function, too).
 from tensorflow.python.autograph.impl.api import autograph_artifact as autograph_artifact
@@ -132,6 +135,12 @@ from tensorflow.python.ops.control_flow_v2_func_graphs import (
 
 # Which loop, branch or function of its own a function is converted in; see `converted`.
 from tensorflow.python.autograph.core import ag_ctx
+
+# A session's graph has no eager context around it, which XLA needs to be asked for HLO.
+from tensorflow.python.eager.context import eager_mode as eager_mode
+
+# Tells captured values from tensors of a session's graph.
+from tensorflow.python.framework.ops import EagerTensor as EagerTensor
 
 # The modules whose functions `patches` replaces.
 from tensorflow.python.eager import context as eager_context_module
@@ -268,11 +277,13 @@ def loop_counter_of(graph: Any) -> tf.Tensor | None:
 
 
 def variable_spec(handle: tf.Tensor) -> tf.TensorSpec:
-    """Returns shape and type of a variable that may have no value, from its eager handle.
+    """Returns shape and type of a variable that may have no value, from its handle.
 
-    Relies on `EagerTensor._handle_data`; the handle is all that a captured variable leaves.
+    The handle is all that a captured variable leaves. Relies on `EagerTensor._handle_data`; a
+    handle of a session's graph has it in the graph.
     """
-    described = handle._handle_data.shape_and_type[0]
+    data = handle._handle_data if is_eager(handle) else get_resource_handle_data(handle)
+    described = data.shape_and_type[0]
     return tf.TensorSpec(tf.TensorShape(described.shape), tf.as_dtype(described.dtype))
 
 
@@ -486,3 +497,51 @@ def public_name_of(function: Any) -> str | None:
     """
     name: str | None = tf_export.get_canonical_name_for_symbol(function)
     return name
+
+
+def graph_of_session() -> Any:
+    """Returns the graph of TensorFlow 1 around all functions, None in eager mode.
+
+    Relies on `tf.init_scope`, which leaves the graphs of functions alone.
+    """
+    with tf.init_scope():
+        return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
+def is_eager(tensor: Any) -> bool:
+    """Returns whether a tensor has a value, whatever the mode; those of graphs have none.
+
+    Relies on `EagerTensor`, as `tf.is_symbolic_tensor` is about Keras and functions.
+    """
+    return isinstance(tensor, EagerTensor)
+
+
+def device_of_new_ops() -> str:
+    """Returns the name of the device that the graph being built gives to new ops, "" for none.
+
+    Only an op has it. Relies on `Operation._set_device`, which leaves that op without one: a
+    session refuses devices that it does not have.
+    """
+    op = tf.no_op(name="device_of_new_ops")
+    device = str(op.device)
+    op._set_device("")
+    return device
+
+
+@contextlib.contextmanager
+def without_strategy() -> Iterator[None]:
+    """Makes the code inside, in a function of a session's graph, run as under no strategy.
+
+    Optimizers reduce nothing over replicas, and variables are made as around the function. No
+    public context leaves a scope. Relies on the stacks of `distribute_lib` and of
+    `Graph._variable_creator_stack`, as the scopes do.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    creators = graph._variable_creator_stack
+    graph._variable_creator_stack = graph_of_session()._variable_creator_stack
+    distribute_lib._push_per_thread_mode(distribute_lib._get_default_replica_mode())
+    try:
+        yield
+    finally:
+        distribute_lib._pop_per_thread_mode()
+        graph._variable_creator_stack = creators

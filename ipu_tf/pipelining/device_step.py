@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf import replica_context
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
-from ipu_tf.internals.tensorflow import FuncGraph, trace
+from ipu_tf.internals.tensorflow import trace
 from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name
 from ipu_tf.pipelining import accumulation
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.micro_batch import MicroBatch
-from ipu_tf.programs.op_names import scope_of
 from ipu_tf.runtime import device_programs
 from ipu_tf.runtime.hlo_parameters import VariableRoles
+from ipu_tf.runtime.layer_stages import stage_of_layers
 from ipu_tf.runtime.tracer import Tracer
 
 
@@ -37,8 +36,6 @@ def compile_step(tracer: Tracer, arguments: PipelineArguments, micro_batch: Micr
     if not device_programs.is_compiled():
         return
     step = trace(_step(arguments, micro_batch), (micro_batch.specs,), name="step")
-    scopes = micro_batch.traced.scopes
-    note_scopes(tracer, micro_batch.function.graph, scopes)
     tracer.program.device = device_programs.compile_trace(
         device_programs.TracedFunction(
             tracer=tracer,
@@ -47,7 +44,7 @@ def compile_step(tracer: Tracer, arguments: PipelineArguments, micro_batch: Micr
             arguments=((list(step.graph.inputs[: len(micro_batch.specs)]),), {}),
             outputs=step.structured_outputs and step.graph.outputs,
             variables=_roles(tracer, micro_batch),
-            deployment=_deployment(tracer, arguments, scopes),
+            deployment=_deployment(tracer, arguments, micro_batch),
         )
     )
 
@@ -77,20 +74,13 @@ def _step(arguments: PipelineArguments, micro_batch: MicroBatch) -> Any:
     return step
 
 
-def note_scopes(tracer: Tracer, graph: FuncGraph, stages: tuple[str, ...]) -> None:
-    """Notes the name scopes within stages as layers, beside those of Keras layers."""
-    for op in graph.get_operations():
-        scope = scope_of(op.name)
-        if any(f"{scope}/".startswith(f"{stage}/") for stage in stages):
-            tracer.layers.setdefault(scope, scope)
-
-
 def _deployment(
-    tracer: Tracer, arguments: PipelineArguments, stages: tuple[str, ...]
+    tracer: Tracer, arguments: PipelineArguments, micro_batch: MicroBatch
 ) -> Deployment:
+    scopes = [(scope, number) for number, scope in enumerate(micro_batch.traced.scopes)]
     shares_weights = bool(arguments.replicated_weight_sharding)
     return Deployment(
-        stage_of_layers=stage_of_layers(tracer.layers, stages),
+        stage_of_layers=stage_of_layers(tracer, micro_batch.function.graph, scopes),
         ipu_of_stages=arguments.ipus,
         schedule=schedule_name(arguments.schedule),
         micro_batches=(arguments.static_count or 1) * arguments.serialization,
@@ -106,16 +96,6 @@ def _deployment(
             weights=shares_weights and bool(arguments.offload_weights),
         ),
     )
-
-
-def stage_of_layers(layers: Mapping[str, str], stages: tuple[str, ...]) -> dict[str, int]:
-    """Returns the stage of each layer by its path; a layer of several stages is in the first."""
-    found = {stage: number for number, stage in enumerate(stages)}
-    for number, stage in enumerate(stages):
-        for scope, path in layers.items():
-            if f"{scope}/".startswith(f"{stage}/"):
-                found.setdefault(path, number)
-    return found
 
 
 def _roles(tracer: Tracer, micro_batch: MicroBatch) -> VariableRoles:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
+from ipu_tf.feeds.outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu_tf.pipelining.arguments import PipelineArguments
 
 
@@ -17,8 +19,8 @@ class Feeds:
         outfeed: Takes results; None for none.
     """
 
-    infeed: Any
-    outfeed: Any
+    infeed: IPUInfeedQueue | None
+    outfeed: IPUOutfeedQueue | None
 
     @classmethod
     def checked(cls, infeed: Any, outfeed: Any, arguments: PipelineArguments) -> Feeds:
@@ -28,9 +30,20 @@ class Feeds:
             TypeError: One is of another type.
             ValueError: An outfeed is missing, or in a mode that keeps no sums.
         """
+        for name, queue, kind in (
+            ("infeed_queue", infeed, IPUInfeedQueue),
+            ("outfeed_queue", outfeed, IPUOutfeedQueue),
+        ):
+            if queue is not None and not isinstance(queue, kind):
+                raise TypeError(f"`{name}` must be an {kind.__name__}. Received: {queue!r}.")
         for option in ("accumulate_outfeed", "outfeed_loss"):
             if getattr(arguments, option) and outfeed is None:
                 raise ValueError(f"An outfeed_queue must be provided when {option} is True.")
+        if arguments.accumulate_outfeed and outfeed.mode is not IPUOutfeedMode.ALL:
+            raise ValueError(
+                "To accumulate the outfeed, it must be in IPUOutfeedMode ALL. "
+                f"Received: {outfeed.mode}."
+            )
         return cls(infeed=infeed, outfeed=outfeed)
 
     @property
@@ -44,5 +57,5 @@ class Feeds:
 
     def enqueue(self, results: Any) -> None:
         """Gives results to the outfeed, if there are any."""
-        if results is not None:
+        if results is not None and self.outfeed is not None:
             self.outfeed.enqueue(results)

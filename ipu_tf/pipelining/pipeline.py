@@ -157,6 +157,21 @@ def pipeline(
             has_outfeed=feeds.outfeed is not None,
             name=name,
         )
+        _check_shards(own)
         tracer.take_over(own)
         device_step.compile_step(own, arguments, micro_batch)
     return run_loop(arguments, micro_batch, tensors, feeds, name)
+
+
+def _check_shards(tracer: Tracer) -> None:
+    """Checks that stages use no `ipu_shard`.
+
+    Raises:
+        ValueError: One does.
+    """
+    if tracer.shards:
+        scope, ipu = tracer.shards[0]
+        raise ValueError(
+            "A stage of a pipeline is on the IPU of `device_mapping`: remove `ipu_shard` from its "
+            f"function. Received: ipu_shard({ipu}) in '{scope}'."
+        )

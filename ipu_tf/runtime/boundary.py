@@ -76,7 +76,7 @@ def signature(args: Any, kwargs: Any) -> Hashable:
 
 def _kind(value: Any) -> Hashable:
     if isinstance(value, tf.Tensor):
-        return value.dtype.name, tuple(value.shape)
+        return value.dtype.name, tuple(value.shape.as_list())
     name = type(value).__name__
     if isinstance(value, _PLAIN):
         return name, repr(value)  # A NaN equals itself only as text.

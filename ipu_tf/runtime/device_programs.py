@@ -292,5 +292,5 @@ def _variables(trace: TracedFunction) -> VariableRoles:
 
 def _samples(tensors: Sequence[tf.Tensor]) -> int:
     """Returns the leading dimension that all arguments share, 0 if they share none."""
-    sizes = {tensor.shape[0] if tensor.shape.rank else 0 for tensor in tensors}
+    sizes = {tensor.shape.as_list()[0] if tensor.shape.rank else 0 for tensor in tensors}
     return sizes.pop() if len(sizes) == 1 else 0

@@ -13,7 +13,14 @@ import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.compiler.passes.trip_counts import GRADIENT_OF
-from ipu_tf.internals.tensorflow import FuncGraph, HloModuleProto, eager_context, variable_spec
+from ipu_tf.internals.tensorflow import (
+    FuncGraph,
+    HloModuleProto,
+    eager_context,
+    eager_mode,
+    is_eager,
+    variable_spec,
+)
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime import (
     dynamic_shapes,
@@ -197,14 +204,14 @@ def _registered(context: Any, functions: Sequence[Any]) -> Iterator[None]:
 
 
 def _initialised(handles: Sequence[tf.Tensor]) -> Iterator[tf.Tensor]:
-    """Yields the handles, with stand-ins for variables without a value.
+    """Yields the handles, with stand-ins for variables without a value and those of sessions.
 
     XLA needs the shape of a variable's value. A stand-in's memory is never touched, and is freed
     with its handle.
     """
-    with tf.init_scope():
+    with eager_mode():
         for handle in handles:
-            if tf.raw_ops.VarIsInitializedOp(resource=handle):
+            if is_eager(handle) and tf.raw_ops.VarIsInitializedOp(resource=handle):
                 yield handle
                 continue
             spec = variable_spec(handle)

@@ -18,6 +18,7 @@ from ipu_tf.internals.tensorflow import (
     FunctionDef,
     get_read_write_resource_inputs,
     get_resource_handle_data,
+    is_eager,
 )
 
 SMALL_CAPTURE_ELEMENTS = 256
@@ -96,7 +97,10 @@ class Captures:
         self._outer: dict[int, dict[int, tf.Tensor]] = {}
 
     def source(self, tensor: tf.Tensor) -> Any:
-        """Returns the eager tensor behind a tensor of a graph, None for one that is computed."""
+        """Returns the tensor from outside of all functions that a tensor of a graph stands for.
+
+        It is eager, or the handle of a variable in a session's graph; None for what is computed.
+        """
         while isinstance(graph := getattr(tensor, "graph", None), FuncGraph):
             if id(graph) not in self._outer:
                 self._outer[id(graph)] = {id(inner): outer for outer, inner in graph.captures}
@@ -104,7 +108,7 @@ class Captures:
             if outer is None:
                 return None
             tensor = outer
-        return tensor
+        return tensor if is_eager(tensor) or tensor.dtype == tf.resource else None
 
 
 def function_def(region: TracedRegion, name: str) -> Any:

@@ -23,6 +23,7 @@ from ipu_tf.runtime.call_ops import CALLS, CONDITIONALS, LOOPS, functions_of
 from ipu_tf.runtime.deployments import COMPILED_APART
 from ipu_tf.runtime.function_nodes import dtypes_of, outputs_of
 from ipu_tf.runtime.loop_bounds import Stack, TracedLoop
+from ipu_tf.runtime.op_attributes import ON_HOST
 
 HOST_CALL = "ipu_tf.host_call"
 """Target of the custom calls that stand for host ops."""
@@ -200,6 +201,8 @@ class _Body:
             size = stack.size if loop is None else self._functions.stack_size(loop)
             handle = loop_bounds.add_stack(self.function, node.name, stack, size)
             self.renamed[f"{node.name}:output:0"] = handle
+        elif ON_HOST in node.attr:
+            self._add_host_op(node)
         elif node.op in CALLS:
             self._add_call(node, host_inputs)
         elif node.op in joined.JOINED:

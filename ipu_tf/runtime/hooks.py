@@ -17,6 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf import scopes
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import keras_layer_path
 from ipu_tf.internals.tensorflow import (
@@ -53,7 +54,7 @@ def tracing(tracer: Tracer) -> Iterator[Tracer]:
     with patches.installed(_REPLACEMENTS):
         previous, _thread.tracer = active(), tracer
         try:
-            with VariableWatcher() as watcher:
+            with VariableWatcher() as watcher, scopes.within(tracer):
                 yield tracer
             tracer.note_trainable(watcher.watched_variables())
         finally:

@@ -65,7 +65,7 @@ def _along_axis(inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]) -> Limits
 
 def _leading_axes(inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]) -> Limits:
     del attrs
-    width = inputs[1].shape[-1] if inputs[1].shape.rank else None
+    width = inputs[1].shape.as_list()[-1] if inputs[1].shape.rank else None
     return () if width is None else _sizes(inputs[0].shape)[:width]
 
 

@@ -7,7 +7,21 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from ipu_tf.internals.tensorflow import set_op_attribute
+
 AttrValue: TypeAlias = Any  # tf.compat.v1.AttrValue: a proto without type information
+
+ON_HOST = "_ipu_on_host"
+"""Attribute of ops that the host runs in the middle of a program."""
+
+
+def note_host_op(op: tf.Operation) -> tf.Operation:
+    """Returns an op, marked as one that the host runs, with the shapes of its results."""
+    shapes = [tensor.shape.as_proto() for tensor in op.outputs]
+    listed = tf.compat.v1.AttrValue.ListValue(shape=shapes)
+    set_op_attribute(op, ON_HOST, tf.compat.v1.AttrValue(b=True))
+    set_op_attribute(op, "_output_shapes", tf.compat.v1.AttrValue(list=listed))
+    return op
 
 
 def to_protos(values: Mapping[str, Any]) -> dict[str, AttrValue]:

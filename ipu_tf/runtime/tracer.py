@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf import replica_context, scopes
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.keras import callers_of_open_scopes, keras_layer_path
@@ -50,6 +51,8 @@ _CONTRACTIONS_WITHOUT_TWIN = frozenset(
 
 FEED_OPS = frozenset({"IpuDequeue", "IpuEnqueue"})
 """Types of the ops that read infeeds and write outfeeds."""
+_ON_DEVICE = frozenset({"Placeholder", "Const", "ReadVariableOp"})
+"""Types of ops that give the host its operands in `outside_compilation_scope`."""
 
 # Keras' object that adds up a model's output losses is not a layer, nor are the losses in it.
 _COMPILED_LOSS = re.compile(rf"^({LOSS}/)?compile_loss(/.*)?$")
@@ -70,6 +73,7 @@ class Tracer:
         optimizer_scopes: The scopes in which Keras optimizers update weights.
         parts: Programs of their own that the program calls, such as pipelines.
         moves_feeds: Whether the program reads an infeed or writes an outfeed so far.
+        shards: Name scopes of `ipu_shard` with the numbers of their IPUs, in their order.
     """
 
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
@@ -84,6 +88,7 @@ class Tracer:
         self.optimizer_scopes: set[str] = set()
         self.parts: list[Program] = []
         self.moves_feeds = False
+        self.shards: list[tuple[str, int]] = []
         self._trainable: list[weakref.ref[tf.Variable]] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
@@ -104,6 +109,8 @@ class Tracer:
             self._note_layer(name)
         twin = TWINS.get(op_type)
         attrs = dict(attrs or {})
+        if scopes.current().outside and op_type not in _ON_DEVICE:
+            return attributes.note_host_op(create(op_type, inputs, attrs=attrs, **kwargs))
         inputs = index_checks.checked(graph, op_type, inputs, attrs, name)
         if twin is not None:
             op_type, attrs = self._tile_op(op_type, twin, inputs, attrs, name)
@@ -174,6 +181,15 @@ class Tracer:
             for tile_op, op in self._operations
             if op.graph is not graph or op.name in needed
         ]
+
+    def enter_shard(self, scope: str, ipu: int) -> None:
+        """Notes that the ops of a name scope are on an IPU of the program.
+
+        Raises:
+            MoreIpusNeeded: The trace assumed fewer IPUs.
+        """
+        replica_context.require_ipus(ipu + 1)
+        self.shards.append((scope, ipu))
 
     def take_over(self, part: Tracer) -> None:
         """Makes the functions of another tracer's program known: this program calls them.

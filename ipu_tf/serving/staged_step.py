@@ -13,9 +13,9 @@ from ipu_tf.internals.tensorflow import converted
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, schedule_name
 from ipu_tf.pipelining import arguments as argument_checks
 from ipu_tf.pipelining.arguments import PipelineArguments
-from ipu_tf.pipelining.device_step import note_scopes, stage_of_layers
 from ipu_tf.pipelining.stages import run_stages
 from ipu_tf.runtime import deployments, hooks
+from ipu_tf.runtime.layer_stages import stage_of_layers
 from ipu_tf.serving.served_step import ServedStep, check_iterations
 from ipu_tf.serving.signatures import StepSignature
 
@@ -60,8 +60,9 @@ class StagedPredictor:
             self._arguments, inputs, list(element) if named is None else [named], self.name
         )
         if tracer is not None:
-            note_scopes(tracer, tf.compat.v1.get_default_graph(), results.scopes)
-            self._stage_of_layers = stage_of_layers(tracer.layers, results.scopes)
+            scopes = [(scope, number) for number, scope in enumerate(results.scopes)]
+            graph = tf.compat.v1.get_default_graph()
+            self._stage_of_layers = stage_of_layers(tracer, graph, scopes)
         return results.packed
 
     def deployment(self) -> Deployment:

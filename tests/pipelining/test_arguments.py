@@ -5,12 +5,20 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, trial
+from ipu_tf.config import reset_ipu_configuration
+from ipu_tf.feeds.outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions
 from ipu_tf.pipelining import OptimizerFunctionOutput, arguments, pipeline
 
 SGD = tf.compat.v1.train.GradientDescentOptimizer(0.1)
 INTERLEAVED, SEQUENTIAL = PipelineSchedule.Interleaved, PipelineSchedule.Sequential
 WEIGHT = tf.Variable(2.0)
+
+
+@pytest.fixture(autouse=True)
+def unconfigured():
+    yield
+    reset_ipu_configuration()
 
 
 def same(x):
@@ -85,6 +93,13 @@ def optimize(loss):
             {"outfeed_loss": True, "optimizer_function": optimize},
         ),
         (ValueError, "must be provided when accumulate_outfeed", {"accumulate_outfeed": True}),
+        (
+            ValueError,
+            "it must be in IPUOutfeedMode ALL",
+            {"accumulate_outfeed": True, "outfeed_queue": IPUOutfeedQueue(IPUOutfeedMode.LAST)},
+        ),
+        (TypeError, "`infeed_queue` must be an IPUInfeedQueue", {"infeed_queue": [1]}),
+        (TypeError, "`outfeed_queue` must be an IPUOutfeedQueue", {"outfeed_queue": [1]}),
         (
             NotImplementedError,
             "The Interleaved schedule trains one stage on an IPU",

@@ -6,11 +6,12 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.config import reset_ipu_configuration
+from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
+from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu_tf.ops.cross_replica_ops import cross_replica_sum
 from ipu_tf.ops.pipelining_ops import PipelineSchedule
 from ipu_tf.pipelining import OptimizerFunctionOutput, pipeline
-from ipu_tf.replica_context import replica_index
 
 V1 = tf.compat.v1.train
 
@@ -24,14 +25,8 @@ def configure(ipus):
 @pytest.fixture(autouse=True)
 def two_ipus():
     configure(2)
-
-
-class SumOverReplicas(V1.GradientDescentOptimizer):
-    """Descends the sum of the replicas' gradients."""
-
-    def apply_gradients(self, grads_and_vars, *args, **kwargs):
-        summed = [(cross_replica_sum(gradient), variable) for gradient, variable in grads_and_vars]
-        return super().apply_gradients(summed, *args, **kwargs)
+    yield
+    reset_ipu_configuration()
 
 
 class Model:
@@ -39,53 +34,40 @@ class Model:
 
     def __init__(self):
         rng = np.random.default_rng(1)
-        self.first_batch = lambda: 0
         self.strategy = IPUStrategy()
         self.start = [rng.normal(size=shape).astype("float32") for shape in ((4, 16), (16, 3))]
         self.batches = rng.normal(size=(8, 5, 4)).astype("float32")
         with self.strategy.scope():
             self.weights = [tf.Variable(value) for value in self.start]
-            # The pipeline has no data but its inputs: a counter picks the batch.
-            self.step = tf.Variable(0, trainable=False)
 
-    def first(self, batches):
-        index = self.step.assign_add(1) - 1
-        return tf.nn.relu(tf.matmul(batches[self.first_batch() + index], self.weights[0]))
+    def first(self, batch):
+        return tf.nn.relu(tf.matmul(batch, self.weights[0]))
 
     def second(self, x):
         return tf.reduce_mean(tf.square(tf.matmul(x, self.weights[1])))
 
-    def run(self, optimizer_function, count=4, **options):
-        @tf.function
-        def train(batches):
+    def run(self, optimizer_function, count=4, jit_compile=None, **options):
+        infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(self.batches))
+        outfeed = IPUOutfeedQueue()
+
+        @tf.function(jit_compile=jit_compile)
+        def train():
             pipeline(
                 [self.first, self.second],
                 count,
-                inputs=[batches],
-                outfeed_queue=self.sink,
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
                 optimizer_function=optimizer_function,
                 **options,
             )
 
-        self.fed = []
-        self.strategy.run(train, args=(tf.constant(self.batches),))
+        self.strategy.run(train)
+        self.fed = tf.nest.map_structure(lambda values: values.numpy(), outfeed.dequeue())
         return [weight.numpy() for weight in self.weights]
 
-    @property
-    def sink(self):
-        fed = self.fed
-
-        class Sink:
-            """Keeps what a pipeline enqueues."""
-
-            def enqueue(self, tensors):
-                flat = tf.nest.flatten(tensors)
-                tf.py_function(lambda *values: fed.append([v.numpy() for v in values]), flat, [])
-
-        return Sink()
-
     def sequential(self, optimizer, updates, count=4, reduce=sum):
-        """Trains one micro-batch after the other; returns the weights and the losses."""
+        """Trains one micro-batch after the other on one IPU; returns weights and losses."""
+        configure(1)
         with self.strategy.scope():
             weights = [tf.Variable(value) for value in self.start]
 
@@ -153,7 +135,7 @@ def test_trains_as_the_sequential_program(model, method, reduce):
     )
     expected, losses = model.sequential(V1.MomentumOptimizer(0.1, 0.9), 2, reduce=reduce)
     assert_same(found, expected)
-    assert_same(model.fed, [[loss] for loss in losses])
+    assert_same(model.fed, losses)
 
 
 @pytest.mark.fast_cells(1)
@@ -186,7 +168,7 @@ def test_the_optimizer_reads_results_of_the_last_stage(model):
     )
     expected, losses = model.sequential(V1.GradientDescentOptimizer(0.1), 1)
     assert_same(found, expected)
-    assert_same(model.fed, [[loss] for loss in losses])
+    assert_same(model.fed, [losses])
 
 
 @pytest.mark.fast_cells(1)
@@ -200,10 +182,12 @@ def test_accumulates_for_the_outfeed(model, loss_only):
         outfeed_loss=loss_only,
     )
     _, losses = model.sequential(V1.GradientDescentOptimizer(0.1), 2)
-    assert_same(model.fed, [[sum(losses[:4])], [sum(losses[4:])]])
+    sums = [sum(losses[:4]), sum(losses[4:])]
+    assert_same(model.fed, sums if loss_only else [sums])
 
 
 def test_serialized_batches_are_as_many_micro_batches(model):
+    configure(1)
     optimizer = V1.GradientDescentOptimizer(0.1)
     found = model.run(
         lambda loss: OptimizerFunctionOutput(optimizer, loss),
@@ -218,7 +202,7 @@ def test_predicts_with_forward_passes_alone(model):
     model.run(None, pipeline_schedule=PipelineSchedule.Interleaved, repeat_count=2)
     (program,) = model.strategy.report().programs
     _, losses = model.sequential(V1.GradientDescentOptimizer(0.0), 2)
-    assert_same(model.fed, [[loss] for loss in losses])
+    assert_same(model.fed, losses)
     assert [stage.backward_cycles for stage in program.device.stages] == [0, 0]
 
 
@@ -248,8 +232,7 @@ def test_compiles_its_stages_for_their_ipus(model, schedule):
 
 def test_replicas_sum_gradients_as_the_optimizer_says(model):
     configure(4)
-    optimizer = SumOverReplicas(0.1)
-    model.first_batch = lambda: replica_index() * 4
+    optimizer = V1.GradientDescentOptimizer(0.1)  # In a strategy it sums over replicas.
     found = model.run(lambda loss: OptimizerFunctionOutput(optimizer, loss))
     (program,) = model.strategy.report().programs
     assert (program.device.replicas, program.device.replica_ipus) == (2, 2)

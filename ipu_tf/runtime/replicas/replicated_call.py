@@ -30,7 +30,7 @@ def call(
     kwargs: dict[str, Any],
     *,
     name: str,
-    device_ipus: int,
+    device_ipus: int | None,
 ) -> Any:
     """Returns the results of a program that runs on every replica; those of replica 0.
 
@@ -43,13 +43,14 @@ def call(
         args: Its positional arguments; every replica gets the same.
         kwargs: Its keyword arguments.
         name: Name of the program.
-        device_ipus: IPUs of the device. A replica takes one, or as many as its shards need.
+        device_ipus: IPUs of the device. A replica takes one, or as many as its shards need. None
+            for a single replica with so many.
 
     Raises:
         NotImplementedError: The graph is that of a function with `jit_compile=True`.
         ValueError: A replica needs more IPUs than there are.
     """
-    trace = ReplicatedTrace(device_ipus)
+    trace = ReplicatedTrace(device_ipus or 1)
     while True:
         try:
             if trace.count > 1:
@@ -57,13 +58,13 @@ def call(
             with replica_context.tracing(trace):
                 return program(args, kwargs)
         except replica_context.MoreIpusNeeded as more:
-            if more.ipus > device_ipus:
+            if device_ipus is not None and more.ipus > device_ipus:
                 raise ValueError(
                     f"A replica of '{name}' takes {more.ipus} IPUs, and the device has "
                     f"{device_ipus}. Set `auto_select_ipus` of the configuration to {more.ipus} "
                     "or a multiple of it, or use fewer shards or stages."
                 ) from None
-            trace = ReplicatedTrace(device_ipus, more.ipus)
+            trace = ReplicatedTrace(device_ipus or more.ipus, more.ipus)
 
 
 def _on_replicas(

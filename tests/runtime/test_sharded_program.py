@@ -1,0 +1,173 @@
+"""Programs whose parts `ipu_shard` places on IPUs, and parts that the host runs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, IPUStrategy, scopes
+from ipu_tf.config import reset_ipu_configuration
+from ipu_tf.pipelining import pipeline
+
+
+@pytest.fixture(autouse=True)
+def unconfigured():
+    yield
+    reset_ipu_configuration()
+
+
+def configure(ipus):
+    config = IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+class Network:
+    """Three products, the middle one on another IPU."""
+
+    def __init__(self):
+        rng = np.random.default_rng(1)
+        shapes = ((8, 16), (16, 16), (16, 4))
+        self.weights = [tf.Variable(rng.normal(size=shape).astype("float32")) for shape in shapes]
+        self.x = tf.constant(rng.normal(size=(2, 8)).astype("float32"))
+
+    def gradients(self, shard):
+        """Returns the gradients of the loss in a program, and the program."""
+
+        @tf.function
+        def step(x):
+            with tf.GradientTape() as tape:
+                for weight, ipu in zip(self.weights, (0, 1, 0), strict=True):
+                    with shard(ipu):
+                        x = tf.nn.relu(tf.matmul(x, weight))
+                loss = tf.reduce_mean(x)
+            return tape.gradient(loss, self.weights)
+
+        strategy = IPUStrategy()
+        gradients = strategy.run(step, args=(self.x,))
+        (program,) = strategy.report().programs
+        return [gradient.numpy() for gradient in gradients], program.device
+
+
+def test_shards_change_places_not_numbers():
+    network = Network()
+    configure(1)
+    expected, whole = network.gradients(lambda ipu: tf.name_scope("part"))
+    configure(2)
+    found, device = network.gradients(scopes.ipu_shard)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(whole.stages) == 1
+    assert [stage.ipu for stage in device.stages] == [0, 1, 0]
+    assert [ipu.ipu for ipu in device.ipus] == [0, 1]
+    assert (device.replica_ipus, device.replicas, device.schedule) == (2, 1, "sequential")
+    for stage in device.stages:  # The gradients follow their forward ops.
+        assert stage.forward_cycles > 0
+        assert stage.backward_cycles > 0
+        dots = [step for step in stage.program.steps if step.opcode == "dot"]
+        assert len(dots) == (3 if stage.index else 2)
+    crossings = {(c.source, c.destination, c.phase) for c in device.crossings}
+    assert {(0, 1, "forward"), (1, 2, "forward"), (2, 1, "backward"), (1, 0, "backward")} <= (
+        crossings
+    )
+    assert device.timeline.bubble_share > 0
+
+
+def test_the_device_has_replicas_of_all_shards():
+    configure(4)
+
+    @tf.function
+    def program(x):
+        with scopes.ipu_shard(1):
+            return x + tf.cast(IPUStrategy().num_replicas, tf.float32)
+
+    assert IPUStrategy().run(program, args=(tf.constant(1.0),)) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("message", "index"),
+    [("takes the number of an IPU", -1), ("takes the number of an IPU", 1.5)],
+)
+def test_refuses_what_is_no_number_of_an_ipu(message, index):
+    with pytest.raises(ValueError, match=message), scopes.ipu_shard(index):
+        pass
+
+
+def test_refuses_more_shards_than_ipus():
+    configure(2)
+
+    @tf.function
+    def program():
+        with scopes.ipu_shard(2):
+            return tf.zeros([])
+
+    with pytest.raises(ValueError, match="takes 4 IPUs, and the device has 2"):
+        IPUStrategy().run(program)
+
+
+def test_refuses_shards_in_stages():
+    configure(2)
+
+    def stage(x):
+        with scopes.ipu_shard(0):
+            return x + 1
+
+    @tf.function
+    def program(x):
+        pipeline([stage, lambda x: None], 2, inputs=[x])
+
+    with pytest.raises(ValueError, match="remove `ipu_shard` from its function"):
+        IPUStrategy().run(program, args=(tf.constant(1.0),))
+
+
+def test_the_host_runs_what_is_outside_of_the_compilation():
+    configure(1)
+
+    @tf.function
+    def program(x):
+        y = tf.matmul(x, x)
+        with scopes.outside_compilation_scope():
+            y = tf.matmul(y, y)
+        return tf.matmul(y, y)
+
+    strategy = IPUStrategy()
+    x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(
+        strategy.run(program, args=(x,)), np.linalg.matrix_power(x.numpy(), 8)
+    )
+    (found,) = strategy.report().programs
+    steps = found.device.stages[0].program.steps
+    assert len(found.tile_ops) == 2
+    assert sum(step.opcode == "host-call" for step in steps) == 1
+
+
+def test_refuses_scopes_outside_of_a_program_or_nested():
+    with (
+        pytest.raises(ValueError, match="is outside of a program"),
+        scopes.outside_compilation_scope(),
+    ):
+        pass
+
+    @tf.function
+    def program():
+        with scopes.outside_compilation_scope(), scopes.outside_compilation_scope():
+            return tf.zeros([])
+
+    with pytest.raises(ValueError, match="cannot be nested"):
+        IPUStrategy().run(program)
+
+
+def test_other_scopes_take_names_of_devices_and_attributes():
+    with (
+        pytest.raises(ValueError, match="takes the name of an IPU device"),
+        scopes.ipu_scope("/device:CPU:0"),
+    ):
+        pass
+    with pytest.raises(TypeError, match="frontend_attribute takes strings"):
+        scopes.frontend_attribute("a", 1)
+    with (
+        scopes.ipu_scope("/job:localhost/device:IPU:1") as scope,
+        scopes.ipu_jit_scope(scope),
+        scopes.frontend_attribute("a", "b"),
+    ):
+        assert scopes.is_on_ipu()
+    assert not scopes.is_on_ipu()

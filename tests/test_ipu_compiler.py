@@ -1,0 +1,194 @@
+"""Computations of TensorFlow 1 graphs run as programs of the IPU in a session."""
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, ipu_compiler, scopes
+from ipu_tf.config import reset_ipu_configuration
+from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
+from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
+from ipu_tf.pipelining import OptimizerFunctionOutput, pipeline
+from ipu_tf.utils import move_variable_initialization_to_cpu
+
+v1 = tf.compat.v1
+IPU = "/device:IPU:0"
+
+
+@pytest.fixture(autouse=True)
+def programs_apart():
+    with ipu_compiler.strategy_of_graphs().programs_apart():
+        yield
+    reset_ipu_configuration()
+
+
+def configure(ipus):
+    config = IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+def train_step(x, y):
+    weight = v1.get_variable("weight", [4, 3], initializer=tf.ones_initializer())
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, weight) - y))
+    return loss, v1.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+
+
+def losses_of(build, steps=3):
+    """Returns the losses of some steps in a session, given what builds the step."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        x, y = v1.placeholder(tf.float32, [2, 4]), v1.placeholder(tf.float32, [2, 3])
+        step = build(x, y)
+        move_variable_initialization_to_cpu()
+        session.run(v1.global_variables_initializer())
+        data = {x: np.arange(8).reshape(2, 4) / 8, y: np.zeros((2, 3))}
+        return [session.run(step, data)[0] for _ in range(steps)]
+
+
+@pytest.mark.parametrize("scope", [scopes.ipu_scope, tf.device])
+def test_a_session_trains_as_in_stock_tensorflow(scope):
+    configure(1)
+
+    def on_ipu(x, y):
+        with scope(IPU):
+            return ipu_compiler.compile(train_step, [x, y])
+
+    np.testing.assert_allclose(losses_of(on_ipu), losses_of(train_step), rtol=1e-6)
+    (program,) = ipu_compiler.strategy_of_graphs().report().programs
+    assert program.name == "train_step"
+    assert {op.op_type for op in program.tile_ops} == {"MatMul"}
+    assert program.device.stages[0].program.steps
+
+
+def pipelined_losses(infeed, outfeed):
+    """Returns the losses of a pipeline on two IPUs in a session."""
+
+    def first(rate, x):
+        weight = v1.get_variable("first", [4, 8], initializer=tf.ones_initializer())
+        return rate, tf.matmul(x, weight)
+
+    def second(rate, x):
+        weight = v1.get_variable("second", [8], initializer=tf.ones_initializer())
+        return rate, tf.reduce_mean(tf.square(tf.tensordot(x, weight, 1)))
+
+    def optimize(rate, loss):
+        return OptimizerFunctionOutput(v1.train.MomentumOptimizer(rate, 0.9), loss)
+
+    def net(rate):
+        return pipeline(
+            [first, second],
+            4,
+            repeat_count=2,
+            inputs=[rate],
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=optimize,
+            outfeed_loss=True,
+        )
+
+    rate = v1.placeholder(tf.float32, [])
+    with scopes.ipu_scope(IPU):
+        operation = ipu_compiler.compile(net, [rate])
+    dequeue = outfeed.dequeue()
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        session.run(infeed.initializer)
+        session.run(operation, {rate: 0.001})
+        return session.run(dequeue)
+
+
+def expected_losses(batches, rate=0.001):
+    first, second = np.ones((4, 8)), np.ones(8)
+    momenta, losses = [0, 0], []
+    for update in range(2):
+        sums = [0, 0]
+        for batch in batches[update * 4 : update * 4 + 4]:
+            hidden = batch @ first
+            result = hidden @ second
+            losses.append(np.mean(result**2))
+            back = 2 * result / len(result)
+            sums[0] = sums[0] + batch.T @ np.outer(back, second)
+            sums[1] = sums[1] + hidden.T @ back
+        momenta = [0.9 * old + new for old, new in zip(momenta, sums, strict=True)]
+        first, second = first - rate * momenta[0], second - rate * momenta[1]
+    return losses
+
+
+def test_a_session_feeds_and_trains_a_pipeline():
+    configure(2)
+    batches = np.arange(64).reshape(8, 2, 4) / 64
+    with tf.Graph().as_default():
+        data = tf.data.Dataset.from_tensor_slices(batches)
+        infeed = IPUInfeedQueue(data.map(lambda batch: tf.cast(batch, tf.float32)))
+        losses = pipelined_losses(infeed, IPUOutfeedQueue())
+    np.testing.assert_allclose(losses, expected_losses(batches), rtol=1e-5)
+    (program,) = ipu_compiler.strategy_of_graphs().report().programs
+    assert [stage.ipu for stage in program.device.stages] == [0, 1]
+
+
+def test_an_infeed_that_is_not_initialized_ends_the_program():
+    configure(1)
+    with tf.Graph().as_default(), v1.Session() as session:
+        infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(np.float32(1)))
+        with scopes.ipu_scope(IPU):
+            (result,) = ipu_compiler.compile(infeed.dequeue)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="run its `initializer`"):
+            session.run(result)
+
+
+def test_results_keep_their_structure():
+    configure(1)
+    with tf.Graph().as_default(), v1.Session() as session, scopes.ipu_scope(IPU):
+        assert session.run(ipu_compiler.compile(lambda: tf.constant(3))) == [3]
+        assert session.run(ipu_compiler.compile(lambda: {"a": tf.constant(3)})) == {"a": 3}
+        both = ipu_compiler.compile(lambda x: (x, tf.no_op(), {"b": x + 1}), [1.5])
+        assert session.run(both) == [1.5, {"b": 2.5}]
+        assert isinstance(ipu_compiler.compile(tf.no_op), tf.Operation)
+
+
+class EstimatorSpec:
+    """Stands for the class that TensorFlow no longer has."""
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "computation", "scope"),
+    [
+        (Exception, "nothing is placed on an IPU", tf.no_op, tf.device("cpu")),
+        (ValueError, "takes no estimator's spec", EstimatorSpec, scopes.ipu_scope(IPU)),
+        (TypeError, "must be a function of the inputs", 3, scopes.ipu_scope(IPU)),
+    ],
+)
+def test_refuses_what_is_no_program(error, message, computation, scope):
+    configure(1)
+    with tf.Graph().as_default(), scope, pytest.raises(error, match=message):
+        ipu_compiler.compile(computation)
+
+
+def test_refuses_to_run_eagerly():
+    with pytest.raises(RuntimeError, match="builds a graph of TensorFlow 1"):
+        ipu_compiler.compile(tf.no_op)
+
+
+def test_says_when_it_comes_before_the_configuration(caplog):
+    reset_ipu_configuration()
+    with tf.Graph().as_default(), scopes.ipu_scope(IPU), caplog.at_level(logging.WARNING):
+        ipu_compiler.compile(lambda: tf.constant(3))
+        assert "comes before configure_ipu_system" in caplog.text
+        with pytest.raises(RuntimeError, match="has 2 replicas on the 2 IPUs"):
+            configure(2)
+
+
+def test_optimizers_reduce_nothing_over_the_replicas_of_a_graph():
+    """A script does it with a CrossReplicaOptimizer."""
+    losses = []
+    for ipus in (1, 2):
+        configure(ipus)
+
+        def on_ipu(x, y):
+            with scopes.ipu_scope(IPU):
+                return ipu_compiler.compile(train_step, [x, y])
+
+        losses.append(losses_of(on_ipu))
+    np.testing.assert_array_equal(losses[0], losses[1])
