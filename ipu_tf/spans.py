@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, TypeAlias, get_args
@@ -111,20 +112,46 @@ def span(
     return _Marked(name, category, program, steps)
 
 
-def record(name: str, category: Category, *, track: str, begin_ns: int, end_ns: int) -> None:
-    """Sends a span that has ended; arguments as the attributes of `Span`."""
-    ended = Span(name=name, category=category, track=track, begin_ns=begin_ns, end_ns=end_ns)
+def record(
+    name: str,
+    category: Category,
+    *,
+    begin_ns: int,
+    end_ns: int | None = None,
+    track: str | None = None,
+    program: str = "",
+    steps: int = 0,
+) -> None:
+    """Sends a span that has ended, now and on this thread unless given otherwise.
+
+    Arguments are as the attributes of `Span`.
+    """
+    ended = Span(
+        name=name,
+        category=category,
+        track=threading.current_thread().name if track is None else track,
+        begin_ns=begin_ns,
+        end_ns=time.perf_counter_ns() if end_ns is None else end_ns,
+        program=program,
+        steps=steps,
+    )
     for sink in _sinks:
         sink.ended(ended)
 
 
+def is_executing() -> bool:
+    """Returns whether this thread is inside of a span of the category "execution"."""
+    return _EXECUTING.get()
+
+
+_EXECUTING: ContextVar[bool] = ContextVar("ipu_tf.executing", default=False)
 _NOTHING = contextlib.nullcontext()
 
 
 class _Marked(contextlib.AbstractContextManager[None]):
     """A span of the thread that enters it."""
 
-    __slots__ = ("_begin_ns", "_category", "_name", "_program", "_sinks", "_steps")
+    __slots__ = ("_begin_ns", "_category", "_name", "_program", "_sinks", "_steps", "_token")
 
     def __init__(self, name: str, category: Category, program: str, steps: int) -> None:
         self._name = name
@@ -133,6 +160,7 @@ class _Marked(contextlib.AbstractContextManager[None]):
         self._steps = steps
 
     def __enter__(self) -> None:
+        self._token = _EXECUTING.set(self._category == "execution" or _EXECUTING.get())
         self._sinks = _sinks  # Those that see it begin see it end.
         for sink in self._sinks:
             sink.began(self._name, self._category, self._program)
@@ -145,6 +173,7 @@ class _Marked(contextlib.AbstractContextManager[None]):
         traceback: TracebackType | None,
     ) -> None:
         end_ns = time.perf_counter_ns()
+        _EXECUTING.reset(self._token)
         ended = Span(
             name=self._name,
             category=self._category,

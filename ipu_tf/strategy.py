@@ -46,6 +46,7 @@ from ipu_tf.runtime import (
     sharded_program,
 )
 from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
+from ipu_tf.runtime.host_spans import marking_calls, note_run
 from ipu_tf.runtime.replicas import replicated_call
 from ipu_tf.runtime.traced_programs import TracedPrograms
 from ipu_tf.runtime.tracer import Tracer
@@ -189,6 +190,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if tf.inside_function():
             if hooks.active() is not None:
                 return fn(*args, **kwargs)
+            inner = python_function(fn)
+            note_run(_program_name(inner, getattr(inner, "__self__", None)))
             return self._trace(fn, tuple(args), kwargs)
         if not isinstance(fn, _FUNCTION_TYPES):
             raise ValueError(
@@ -235,6 +238,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
             self._recorder = spans.Recorder()
             spans.attach(self._recorder)
             weakref.finalize(self, spans.detach, self._recorder)
+            marks = contextlib.ExitStack()
+            marks.enter_context(marking_calls())
+            weakref.finalize(self, marks.close)
 
     def report(self, *, insights: bool | None = None) -> Report:
         """Returns the cost of the programs traced so far, and their ops that run on tiles.

@@ -23,6 +23,7 @@ from ipu_tf.internals.tensorflow import (
     CondGradientGraph,
     DefaultGraphStack,
     FuncGraph,
+    PolymorphicFunction,
     eager_context_module,
     function_context,
     gradient_registry,
@@ -96,6 +97,19 @@ ADAPTATIONS = tuple(
         keras.layers.StringLookup,
         keras.layers.TextVectorization,
         keras.utils.FeatureSpace,
+    )
+)
+FUNCTION_CALLS = Patch(
+    PolymorphicFunction, "__call__", "calls that run programs are spans of the host timeline"
+)
+CHECKPOINT_FILES = tuple(
+    Patch(owner, name, "files of checkpoints are spans of the host timeline")
+    for owner, name in (
+        (tf.train.Checkpoint, "save"),
+        (tf.train.Checkpoint, "write"),
+        (tf.train.Checkpoint, "restore"),
+        (tf.train.Checkpoint, "read"),
+        (tf.train.CheckpointManager, "save"),
     )
 )
 INPUT_LAYERS = Patch(keras.layers.InputLayer, "__init__", "a shape may be a whole number")
@@ -192,6 +206,8 @@ TABLE = (
     LAYER_CALLS,
     REMATERIALIZATION,
     *ADAPTATIONS,
+    FUNCTION_CALLS,
+    *CHECKPOINT_FILES,
     INPUT_LAYERS,
     SEQUENTIAL_LAYERS,
     LAYER_ARGUMENTS,

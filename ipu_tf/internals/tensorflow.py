@@ -74,6 +74,11 @@ from tensorflow.python.eager.polymorphic_function.concrete_function import (
     ConcreteFunction as ConcreteFunction,
 )
 
+# The calls of a user's own functions that run programs are marked while a strategy is profiled.
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
+    Function as PolymorphicFunction,
+)
+
 # The functions that are asked where a function of TensorFlow fails on its arguments, and the public
 # names of functions.
 from tensorflow.python.util import dispatch as dispatch

@@ -15,7 +15,7 @@ STAGES = (0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2)
 
 def cifar10_step() -> Report:
     """A training step of the CIFAR-10 network, with the changes that would gain most."""
-    return ipu_tf.estimate(cifar10.make_model, batch_size=64)
+    return ipu_tf.estimate(cifar10.make_model, batch_size=64, insights=True)
 
 
 def resnet50_step() -> Report:

@@ -1,5 +1,6 @@
 """Methods of TensorFlow and Keras are replaced while something needs it, and put back after."""
 
+import gc
 import inspect
 import threading
 
@@ -29,6 +30,7 @@ SCOPE = (
     patches.REMATERIALIZATION,
     *patches.ADAPTATIONS,
 )
+PROFILED = (patches.FUNCTION_CALLS, *patches.CHECKPOINT_FILES)
 STAGE = (patches.LAYER_CREATION, patches.LAYER_CALLS)
 # Models of the IPU have some of these methods, too; those are our own.
 KERAS_2 = {
@@ -46,6 +48,7 @@ def present(patch):
 
 @pytest.fixture
 def stock():
+    gc.collect()  # Of profiled strategies that other tests made.
     return {patch: present(patch) for patch in patches.TABLE}
 
 
@@ -54,7 +57,7 @@ def replaced(stock):
 
 
 def test_the_table_has_each_method_once():
-    assert {*TRACE, *STAGE, *KERAS_2} == set(patches.TABLE)
+    assert {*TRACE, *STAGE, *PROFILED, *KERAS_2} == set(patches.TABLE)
     assert len({str(patch) for patch in patches.TABLE}) == len(patches.TABLE)
 
 
@@ -76,6 +79,14 @@ def test_methods_are_replaced_while_they_are_needed_and_put_back(stock):
     assert seen == {"scope": {*SCOPE}, "stage": {*SCOPE, *STAGE}, "trace": {*TRACE}}
     assert replaced(stock) == set()
     assert [tile_op.op_type for tile_op in strategy.report().programs[0].tile_ops] == ["MatMul"]
+
+
+def test_methods_are_replaced_while_a_strategy_is_profiled(stock):
+    strategy = IPUStrategy(profile=True)
+    assert replaced(stock) == {*PROFILED}
+    del strategy
+    gc.collect()
+    assert replaced(stock) == set()
 
 
 def test_what_is_stock_is_not_ours_after_a_run(stock):
