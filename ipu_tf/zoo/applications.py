@@ -2,7 +2,8 @@
 
 Sources: `keras.applications`, which names the papers: Tan and Le, arXiv 1905.11946; Sandler et al.,
 "MobileNetV2: Inverted Residuals and Linear Bottlenecks", arXiv 1801.04381; Howard et al.,
-"Searching for MobileNetV3", arXiv 1905.02244. Stages begin at Keras' own blocks.
+"Searching for MobileNetV3", arXiv 1905.02244. Stages begin at Keras' own blocks, and checkpoints
+are after their last layers.
 """
 
 from __future__ import annotations
@@ -65,15 +66,24 @@ def _application(
     classes: int,
     placement: StagePlacement,
 ) -> keras.Model:
-    if placement.checkpoints:
-        raise ValueError(
-            "networks of keras.applications have no checkpoints: leave them out. "
-            f"Received: checkpoints={list(placement.checkpoints)!r}."
-        )
-    model = made(weights=None, classes=classes, input_tensor=images)
+    model: Any = made(weights=None, classes=classes, input_tensor=images)
     if placement.stages:
         _assign(model, [prefix.format(name) for name in placement.stages])
+    if placement.checkpoints:
+        kept = [_last_layer(model, prefix.format(name)) for name in placement.checkpoints]
+        model.set_recomputation_options(checkpoints=kept, recompute=None)
     return model
+
+
+def _last_layer(model: keras.Model, prefix: str) -> str:
+    """Returns the name of the last layer of a block."""
+    found = [layer.name for layer in model.layers if layer.name.startswith(prefix)]
+    if not found:
+        raise ValueError(
+            f"'{model.name}' has no block whose layers begin with {prefix!r}, to keep its results. "
+            f"Name one of its layers' blocks. Received: a checkpoint after {prefix!r}."
+        )
+    return found[-1]
 
 
 def _assign(model: Any, begins: Sequence[str]) -> None:

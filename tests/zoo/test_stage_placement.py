@@ -80,3 +80,16 @@ def test_blocks_that_cannot_be_placed(placement, message):
     blocks = [("a", lambda x: x), ("c", lambda x: x)]
     with pytest.raises(ValueError, match=message):
         chain(keras.Input((2,)), blocks, zoo.StagePlacement(**placement))
+
+
+@pytest.mark.usefixtures("strategy")
+def test_networks_of_keras_keep_the_results_of_their_blocks():
+    options = {"image_size": 32, "classes": 4}
+    placement = zoo.StagePlacement(checkpoints=("1", "2"))
+    model = zoo.network("mobilenet_v3_small").make(placement=placement, **options)
+    kept = model.ipu_training_state.recomputation.checkpoints
+    assert kept == ("expanded_conv_1_project_bn", "expanded_conv_2_add")
+    with pytest.raises(ValueError, match="no block whose layers begin with 'expanded_conv_99_'"):
+        zoo.network("mobilenet_v3_small").make(
+            placement=zoo.StagePlacement(checkpoints=("99",)), **options
+        )
