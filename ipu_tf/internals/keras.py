@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 # Keras exports no name for the class of functional models, nor its test for their arguments.
 from keras.src.models.functional import Functional as KerasFunctional
@@ -255,3 +256,22 @@ def write_weights_as_h5(model: keras.Model, path: str) -> None:
 
     with h5py.File(path, "w") as file:
         save_weights_to_hdf5_group(file, model)
+
+
+def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
+    """Makes a variable of TensorFlow a weight of a layer, unless it is one.
+
+    Keras tracks its own variables alone. Relies on `Layer._track_variable`, on the lock of
+    `Layer._tracker`, and on Keras' variables taking one of TensorFlow as their value.
+    """
+    own = (*layer._trainable_variables, *layer._non_trainable_variables)
+    if any(weight._value is variable for weight in own):
+        return
+    name = variable.name.partition(":")[0].replace("/", "_")
+    dtype = variable.dtype.name
+    weight = keras.Variable(variable, trainable=variable.trainable, dtype=dtype, name=name)
+    is_locked = layer._tracker.locked
+    layer._tracker.unlock()
+    layer._track_variable(weight)
+    if is_locked:
+        layer._tracker.lock()

@@ -174,6 +174,25 @@ MODEL_SAVING = Patch(keras.Model, "save", "models are written to directories")
 WEIGHT_SAVING = Patch(keras.Model, "save_weights", "weights are written to checkpoints")
 WEIGHT_LOADING = Patch(keras.Model, "load_weights", "weights are read from checkpoints")
 CHECKPOINTS = Patch(keras.callbacks.ModelCheckpoint, "__init__", "its path may have any ending")
+LAYER_ATTRIBUTES = Patch(keras.Layer, "__setattr__", "variables of TensorFlow become weights")
+LAYER_METHODS = tuple(
+    Patch(keras.Layer, name, "layers have the methods of Keras 2", is_new=True)
+    for name in ("add_update", "input_shape", "output_shape")
+)
+MODEL_METHODS = tuple(
+    Patch(keras.Model, name, "models have the methods of Keras 2", is_new=True)
+    for name in (
+        "predict_classes",
+        "predict_proba",
+        "reset_states",
+        "state_updates",
+        "_get_distribution_strategy",
+    )
+)
+STATE_RESETS = tuple(
+    Patch(owner, "reset_states", "states are reset by their name in Keras 2", is_new=True)
+    for owner in (keras.Metric, keras.layers.RNN)
+)
 # Keras looks whether a model overrides the method of this class.
 COMPILATION = Patch(KerasTrainer, "compile", "models take the arguments of Keras 2")
 LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its meaning of Keras 2')
@@ -229,6 +248,10 @@ TABLE = (
     WEIGHT_SAVING,
     WEIGHT_LOADING,
     CHECKPOINTS,
+    LAYER_ATTRIBUTES,
+    *LAYER_METHODS,
+    *MODEL_METHODS,
+    *STATE_RESETS,
     COMPILATION,
     LOSS_ARGUMENTS,
     LOSS_CALLS,

@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import optimizer_slots as slots
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_keras
+from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import learning_rate_in
 from ipu_tf.internals.patches import Wrap
@@ -247,7 +247,7 @@ def _added(name: str) -> Callable[[Notify], Wrap]:
     def noticed(notify: Notify, function: Any) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:
             # Keras reads all attributes of an optimizer that it saves.
-            if not called_by_keras():
+            if not called_by_library():
                 notify()
             return function(*args, **kwargs)
 

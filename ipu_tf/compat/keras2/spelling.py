@@ -92,10 +92,10 @@ class Notices:
         return notify
 
 
-def called_by_keras() -> bool:
-    """Returns whether Keras or TensorFlow called the function that asks, and not a script."""
+def called_by_library() -> bool:
+    """Returns whether Keras, TensorFlow or this package called the function, and not a script."""
     frame = inspect.currentframe()
     for _ in range(2):
         frame = frame and frame.f_back
     name = frame.f_globals.get("__name__", "") if frame else ""
-    return str(name).startswith(("keras.", "tensorflow."))
+    return str(name).startswith(("keras.", "tensorflow.", "ipu_tf."))

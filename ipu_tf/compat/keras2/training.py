@@ -83,6 +83,13 @@ def _whole_execution(call: Call) -> bool:
     return _to_numbers(call, ("steps_per_execution",)) or old is not None
 
 
+def _jitted(call: Call) -> bool:
+    if "experimental_compile" not in call.kwargs:
+        return False
+    call.kwargs.setdefault("jit_compile", bool(call.kwargs.pop("experimental_compile")))
+    return True
+
+
 def _without_enqueuers(call: Call) -> bool:
     found = [name for name in _OF_ENQUEUERS if name in call.kwargs]
     for name in found:
@@ -162,6 +169,13 @@ SPELLINGS = (
         keras_2="A tensor was a number.",
         here="The tensor's value is taken.",
         rewrites=MappingProxyType({patches.COMPILATION: _whole_execution}),
+    ),
+    Spelling(
+        name="`compile(experimental_compile=)`",
+        keras_2="Whether XLA compiles the step.",
+        here="It is read as `jit_compile=`. `tf.function(experimental_compile=)` is TensorFlow's "
+        "own and works as ever.",
+        rewrites=MappingProxyType({patches.COMPILATION: _jitted}),
     ),
     Spelling(
         name="`compile(optimizer, loss, metrics)` by position",

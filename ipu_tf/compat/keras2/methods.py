@@ -1,0 +1,176 @@
+"""Methods and attributes of layers, models and metrics that Keras 3 lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import adopt_variable
+from ipu_tf.internals.patches import Patch, Wrap
+
+
+class LayerMethods:
+    """The methods of layers; `self` is a layer."""
+
+    input: Any
+    output: Any
+
+    def add_update(self, updates: Any, inputs: Any = None) -> None:
+        """Calls those updates that are functions: assignments have run where they were written."""
+        del inputs
+        for update in keras.tree.flatten(updates):
+            if callable(update):
+                update()
+
+    @property
+    def input_shape(self) -> Any:
+        """The shapes of the inputs of the one symbolic call."""
+        return keras.tree.map_structure(lambda tensor: tuple(tensor.shape), self.input)
+
+    @property
+    def output_shape(self) -> Any:
+        """The shapes of the outputs of the one symbolic call."""
+        return keras.tree.map_structure(lambda tensor: tuple(tensor.shape), self.output)
+
+
+class ModelMethods:
+    """The methods of models; `self` is a model."""
+
+    layers: list[Any]
+    distribute_strategy: tf.distribute.Strategy
+    predict: Callable[..., Any]
+
+    def predict_proba(self, x: Any, batch_size: int | None = None, verbose: Any = 0) -> Any:
+        """Returns the outputs."""
+        return self.predict(x, batch_size=batch_size, verbose=verbose)
+
+    def predict_classes(self, x: Any, batch_size: int | None = None, verbose: Any = 0) -> Any:
+        """Returns the classes of the largest outputs, or whether the one output exceeds 0.5."""
+        outputs = self.predict(x, batch_size=batch_size, verbose=verbose)
+        if outputs.shape[-1] > 1:
+            return outputs.argmax(axis=-1)
+        return (outputs > 0.5).astype(np.int32)
+
+    def reset_states(self) -> None:
+        """Resets the states of stateful layers."""
+        for layer in self.layers:
+            if hasattr(layer, "reset_state"):
+                layer.reset_state()
+
+    def _get_distribution_strategy(self) -> tf.distribute.Strategy:
+        """Returns the strategy of the model."""
+        return self.distribute_strategy
+
+    @property
+    def state_updates(self) -> list[Any]:
+        """Nothing: layers assign their states when they are called."""
+        return []
+
+
+def _reset_states(owner: Any) -> None:
+    """Resets the state of a metric or of a recurrent layer."""
+    owner.reset_state()
+
+
+_MEMBERS: Mapping[str, Any] = MappingProxyType(
+    {
+        name: member
+        for methods in (LayerMethods, ModelMethods)
+        for name, member in vars(methods).items()
+        if not name.startswith("__")
+    }
+)
+
+
+def _added(patch: Patch) -> Callable[[Notify], Wrap]:
+    """Returns the factory of a method or a property that a class of Keras 3 lacks."""
+    is_of_models = patch.owner is keras.Model
+    member = _MEMBERS[patch.name] if is_of_models or patch.owner is keras.Layer else _reset_states
+
+    def of_notify(notify: Notify) -> Wrap:
+        if isinstance(member, property):
+            return lambda stock: _property(patch.name, member, notify)
+
+        def noticed(*args: Any, **kwargs: Any) -> Any:
+            notify()
+            return member(*args, **kwargs)
+
+        return lambda stock: noticed
+
+    return of_notify
+
+
+def _property(name: str, member: property, notify: Notify) -> property:
+    """Returns a property that a layer may also set to a value of its own."""
+    own = f"keras_2_{name}"
+
+    def get(owner: Any) -> Any:
+        if own in vars(owner):
+            return vars(owner)[own]
+        assert member.fget is not None
+        if called_by_library():
+            # Keras reads all attributes of a layer that it saves.
+            raise AttributeError(name)
+        notify()
+        return member.fget(owner)
+
+    def set_own(owner: Any, value: Any) -> None:
+        vars(owner)[own] = value
+
+    return property(get, set_own)
+
+
+def _tracking(notify: Notify) -> Wrap:
+    """Returns the factory of `Layer.__setattr__`, which makes variables weights of the layer."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def set_attribute(layer: keras.Layer, name: str, value: Any) -> None:
+            stock(layer, name, value)
+            if called_by_library():
+                return  # Layers of libraries make their weights as Keras 3 has it.
+            values = value if isinstance(value, list | tuple) else (value,)
+            for variable in values:
+                if isinstance(variable, tf.Variable):
+                    notify()
+                    adopt_variable(layer, variable)
+
+        return set_attribute
+
+    return wrap
+
+
+SPELLINGS = (
+    Spelling(
+        name="`layer.add_update`, `layer.input_shape`, `layer.output_shape`",
+        keras_2="Updates that ran after a step, and shapes of a layer of a functional model.",
+        here="Updates that are functions run at once; assignments have run. The shapes are those "
+        "of the one symbolic call.",
+        wraps=MappingProxyType({patch: _added(patch) for patch in patches.LAYER_METHODS}),
+    ),
+    Spelling(
+        name="`model.predict_classes`, `predict_proba`, `reset_states`, `state_updates`, "
+        "`_get_distribution_strategy`",
+        keras_2="Classes and outputs, and the state and strategy of a model.",
+        here="They are computed from `predict`, `reset_state` and `distribute_strategy`.",
+        wraps=MappingProxyType({patch: _added(patch) for patch in patches.MODEL_METHODS}),
+    ),
+    Spelling(
+        name="`metric.reset_states`, `rnn.reset_states`",
+        keras_2="They reset the state.",
+        here="They call `reset_state`.",
+        wraps=MappingProxyType({patch: _added(patch) for patch in patches.STATE_RESETS}),
+    ),
+    Spelling(
+        name="`layer.kernel = tf.Variable(...)`",
+        keras_2="The variable was a weight of the layer.",
+        here="It is a weight of the layer; Keras 3 alone would not train it.",
+        wraps=MappingProxyType({patches.LAYER_ATTRIBUTES: _tracking}),
+    ),
+)

@@ -1,0 +1,132 @@
+"""Methods and attributes that Keras 3 lacks."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUStrategy
+
+layers = keras.layers
+X = np.random.default_rng(1).random((8, 4), dtype=np.float32)
+Y = X.sum(axis=1, keepdims=True)
+
+
+class Linear(layers.Layer):
+    """A layer whose weights are variables of TensorFlow."""
+
+    def build(self, shape):
+        self.kernel = tf.Variable(tf.zeros((shape[-1], 1)), name="linear/kernel")
+        self.others = [tf.Variable(tf.zeros(1)), tf.Variable(0.0, trainable=False)]
+        super().build(shape)
+
+    def call(self, x):
+        self.others[1].assign_add(1.0)
+        return tf.matmul(x, self.kernel) + self.others[0]
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
+@pytest.mark.parametrize("on_ipu", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_variables_of_tensorflow_are_weights(keras_2, notices, on_ipu, tmp_path):
+    strategy = IPUStrategy() if on_ipu else tf.distribute.get_strategy()
+    with strategy.scope():
+        model, stock = (
+            keras.Sequential([keras.Input((4,)), layer])
+            for layer in (Linear(), layers.Dense(1, kernel_initializer="zeros"))
+        )
+        for one in (model, stock):
+            one.compile(keras.optimizers.SGD(0.125), "mse")
+            one.fit(X, Y, batch_size=4, shuffle=False, verbose=0)
+    kernel, bias, count = model.get_weights()
+    np.testing.assert_allclose(kernel, stock.get_weights()[0], rtol=1e-6)
+    np.testing.assert_allclose(bias, stock.get_weights()[1], rtol=1e-6)
+    assert count > 1
+    assert len(model.trainable_weights) == 2
+    model.save_weights(tmp_path / "a.weights.h5")
+    model.layers[0].kernel.assign(tf.zeros((4, 1)))
+    model.load_weights(tmp_path / "a.weights.h5")
+    np.testing.assert_array_equal(model.layers[0].kernel, kernel)
+    notices.once("`layer.kernel = tf.Variable(...)`")
+
+
+def test_a_variable_is_one_weight_however_often_it_is_set(keras_2):
+    layer = layers.Layer()
+    layer.a = layer.b = tf.Variable(1.0)
+    layer.own = keras.Variable(2.0)
+    assert len(layer.weights) == 2
+
+
+def test_layers_have_the_methods_of_keras_2(keras_2, notices):
+    seen = []
+    inputs = keras.Input((4,))
+    layer = layers.Dense(3)
+    layer(inputs)
+    layer.add_update([lambda: seen.append(1), tf.constant(3)])
+    assert seen == [1]
+    assert (layer.input_shape, layer.output_shape) == ((None, 4), (None, 3))
+    notices.once("`layer.add_update`")
+
+
+def test_a_layer_may_keep_a_shape_of_its_own(keras_2, notices):
+    layer = layers.Layer()
+    layer.output_shape = (3, 4)
+    assert layer.output_shape == (3, 4)
+    assert notices() == []
+
+
+def test_models_have_the_methods_of_keras_2(keras_2, notices):
+    kernel = np.float32([[1, 0], [0, 1], [0, 0], [0, 0]])
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+    model.set_weights([kernel, np.zeros(2)])
+    np.testing.assert_array_equal(model.predict_classes(X, 8), X[:, :2].argmax(axis=1))
+    np.testing.assert_allclose(model.predict_proba(X, 8), X[:, :2], rtol=1e-6)
+    one = keras.Sequential([model, layers.Lambda(lambda x: x[:, :1])])
+    np.testing.assert_array_equal(one.predict_classes(X, 8), X[:, :1] > 0.5)
+    assert model.state_updates == []
+    assert model._get_distribution_strategy() is model.distribute_strategy
+    notices.once("`model.predict_classes`")
+
+
+def test_states_are_reset(keras_2, notices):
+    metric = keras.metrics.Mean()
+    metric.update_state(3.0)
+    metric.reset_states()
+    assert float(metric.result()) == 0
+    model = keras.Sequential([keras.Input((3, 4), batch_size=2), layers.LSTM(2, stateful=True)])
+    model(X[:6].reshape(2, 3, 4))
+    model.reset_states()
+    assert not np.any(model.layers[0].states[0])
+    model(X[:6].reshape(2, 3, 4))
+    model.layers[0].reset_states()
+    assert not np.any(model.layers[0].states[0])
+    notices.once("`metric.reset_states`", "`model.predict_classes`")
+
+
+def test_experimental_compile_is_jit_compile(keras_2, notices):
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+    model.compile("sgd", "mse", experimental_compile=True)
+    assert model.jit_compile is True
+    model.compile("sgd", "mse", experimental_compile=False)
+    assert model.jit_compile is False
+    notices.once("`compile(experimental_compile=)`")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_functions_take_experimental_compile(keras_2):
+    @tf.function(experimental_compile=True)
+    def product(x):
+        return x @ x
+
+    strategy = IPUStrategy()
+    found = strategy.run(product, args=(tf.constant(X[:4]),))
+    np.testing.assert_allclose(found, X[:4] @ X[:4], rtol=1e-5)
+
+
+def test_methods_are_gone_afterwards():
+    layer = layers.Layer()
+    layer.a = tf.Variable(1.0)
+    assert layer.weights == []
+    for name in ("add_update", "output_shape"):
+        assert not hasattr(layer, name)
+    assert not hasattr(keras.Model, "predict_classes")
+    assert not hasattr(keras.metrics.Mean, "reset_states")
