@@ -50,7 +50,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.distributed.popdist_strategy": _WORKERS,
         "ipu.eager.backprop": "Use tf.GradientTape, and ipu_tf.ops.grad_util_ops",
         "ipu.ipu_estimator": _ESTIMATORS,
-        "ipu.ipu_infeed_queue": "Call iter(dataset) in the scope of an IPUStrategy",
         "ipu.ipu_multi_worker_strategy": _WORKERS,
         "ipu.ipu_pipeline_estimator": _ESTIMATORS,
         "ipu.ipu_run_config": _ESTIMATORS,

@@ -154,17 +154,16 @@ class IPUInfeedQueue:
             )
         check_types(self._components)
         self._dequeued = True
-        if synthetic.is_synthetic(SyntheticDataCategory.INFEED):
-            components = synthetic.element(self._components)
-        else:
-            components = library.load().ipu_dequeue(
-                feed=self._queue.tensor(),
-                replica=replica_context.replica_index(),
-                replicas=replica_context.num_replicas(),
-                output_types=[component.dtype for component in self._components],
-                output_shapes=[component.shape for component in self._components],
-            )
-        return tf.nest.pack_sequence_as(self._dataset.element_spec, components)
+        return dequeued(self.number_in_graph(), self._dataset.element_spec)
+
+    def number_in_graph(self) -> tf.Tensor:
+        """Returns the number of the queue as a constant of the graph that is being built."""
+        return self._queue.tensor()
+
+    def eager_number(self) -> tf.Tensor:
+        """Returns the number of the queue as an eager int32 scalar."""
+        with tf.init_scope():
+            return tf.constant(self._queue.number, tf.int32)
 
     def _restart_from(self, variant: tf.Tensor) -> None:
         self._dataset = tf.data.experimental.from_variant(variant, self.element_spec)
@@ -175,6 +174,29 @@ class IPUInfeedQueue:
 
 
 tf.no_gradient("IpuDequeue")
+
+
+def dequeued(number: tf.Tensor, element_spec: Any, name: str | None = None) -> Any:
+    """Returns the next element of an infeed in the graph that is being built.
+
+    Args:
+        number: Number of the infeed, an int32 scalar.
+        element_spec: Shapes and types of its elements.
+        name: Name of the operation.
+    """
+    specs = tf.nest.flatten(element_spec)
+    if synthetic.is_synthetic(SyntheticDataCategory.INFEED):
+        components = synthetic.element(specs)
+    else:
+        components = library.load().ipu_dequeue(
+            feed=number,
+            replica=replica_context.replica_index(),
+            replicas=replica_context.num_replicas(),
+            output_types=[spec.dtype for spec in specs],
+            output_shapes=[spec.shape for spec in specs],
+            name=name,
+        )
+    return tf.nest.pack_sequence_as(element_spec, components)
 
 
 def check_device_ordinal(device_ordinal: int | None) -> None:

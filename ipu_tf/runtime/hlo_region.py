@@ -20,6 +20,7 @@ from ipu_tf.internals.tensorflow import (
     get_resource_handle_data,
     is_eager,
 )
+from ipu_tf.runtime import feed_numbers
 
 SMALL_CAPTURE_ELEMENTS = 256
 """Captured tensors of at most so many elements are constants of the function: shapes and axes that
@@ -188,7 +189,7 @@ def _needed(created: Mapping[str, tf.Operation], results: Sequence[tf.Tensor]) -
 def _kind(tensor: tf.Tensor, source: Any) -> str:
     if tensor.dtype == tf.resource:
         return "variable" if source is not None and is_variable(tensor) else "host"
-    if tensor.dtype in _HOST_DTYPES:
+    if tensor.dtype in _HOST_DTYPES or feed_numbers.is_marked(tensor):
         return "host"
     is_small = source is not None and source.shape.num_elements() <= SMALL_CAPTURE_ELEMENTS
     return "constant" if is_small else "input"

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config, loops
-from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
+from ipu_tf.ipu_infeed_queue import IPUInfeedQueue, IPUIterator
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 
 
@@ -117,6 +117,40 @@ def test_replicas_share_out_the_elements_in_the_order_of_their_numbers(replicate
 
     replicated.run(echo)
     np.testing.assert_array_equal(last.dequeue(), [2, 3])
+
+
+def test_replicas_share_out_the_elements_of_an_iterator(replicated):
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function
+    def read(iterator):
+        for _ in tf.range(2):
+            outfeed.enqueue(next(iterator))
+
+    with replicated.scope():
+        iterator = iter(numbers(20))
+        replicated.run(read, [iterator])
+        replicated.run(read, [iterator])
+        replicated.run(read, [iter(numbers(20))])
+    assert len(replicated.report().programs) == 1
+    np.testing.assert_array_equal(
+        outfeed.dequeue(), [[0, 1], [2, 3], [4, 5], [6, 7], [0, 1], [2, 3]]
+    )
+
+
+def test_an_iterator_with_a_name_of_its_own_class(strategy):
+    iterator = IPUIterator(dataset=numbers(3), prefetch_depth=1)
+    assert iterator.element_spec == tf.TensorSpec((), tf.float32)
+    assert iterator.infeed_spec.dtype == tf.int32
+    assert strategy.run(tf.function(lambda: iterator.next() + iterator.get_next())) == 1.0
+    strategy.reset_report()
+    read = tf.function(lambda it: it.get_next())
+    assert strategy.run(read, [iterator]) == 2.0
+    (program,) = strategy.report().programs
+    assert program.source.step.module.parameters == ()
+    for arguments in ({}, {"dataset": numbers(3), "element_spec": tf.TensorSpec(())}):
+        with pytest.raises(ValueError, match="takes either `dataset`, or `infeed_spec` and"):
+            IPUIterator(**arguments)
 
 
 def test_a_function_that_xla_compiles_reads_and_writes_feeds(strategy):
