@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ import tensorflow as tf
 
 from ipu_tf import trial
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
-from ipu_tf.internals.tensorflow import autograph_artifact, converted_like_caller, set_op_attribute
+from ipu_tf.internals.tensorflow import autograph_artifact, converted_like_caller
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,11 +45,7 @@ def repeat(
     del use_while_v1
     body = converted_like_caller(body)
     limit = _limited(n)
-    with trial.noting_updates() as updates:
-        results = _loop(lambda index, *_: index < limit, body, _tensors(inputs), infeed_queue, None)
-    if updates and trial.step_limit() is not None:
-        _make_whole(limit, n, math.lcm(*updates))
-    return results
+    return _loop(lambda index, *_: index < limit, body, _tensors(inputs), infeed_queue, None)
 
 
 @autograph_artifact
@@ -129,24 +124,6 @@ def _limited(iterations: int | tf.Tensor) -> tf.Tensor:
     if limited < known:
         _LOG.warning("A loop runs %d of %d iterations (--max-steps %d).", limited, known, most)
     return tf.constant(limited, tf.int32)
-
-
-def _make_whole(limit: tf.Tensor, n: Any, of_update: int) -> None:
-    """Rounds the iterations of a traced loop to whole weight updates, which its body has told.
-
-    Args:
-        limit: The iterations, as the loop compares them.
-        n: The iterations that the script asks for.
-        of_update: Iterations of a weight update.
-    """
-    wanted = tf.get_static_value(tf.convert_to_tensor(n, tf.int32))
-    if wanted is None or not tf.is_symbolic_tensor(limit) or limit.op.type != "Const":
-        return
-    whole = trial.limited_steps(int(wanted), of_update=of_update)
-    if whole < wanted:
-        _LOG.warning("It runs %d iterations, in whole weight updates of %d.", whole, of_update)
-        content = tf.make_tensor_proto(whole, tf.int32)
-        set_op_attribute(limit.op, "value", tf.compat.v1.AttrValue(tensor=content))
 
 
 def _tensors(inputs: Any) -> list[tf.Tensor]:

@@ -6,6 +6,7 @@ Users get it from `ipu_tf.ipu_strategy`, where `ipu_tf.keras` extends its scopes
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import math
@@ -44,8 +45,15 @@ from ipu_tf.runtime import (
     fusion,
     hooks,
     sharded_program,
+    xla_engine,
 )
-from ipu_tf.runtime.executable import ExecutableCache, Identity, function_name, python_function
+from ipu_tf.runtime.executable import (
+    ExecutableCache,
+    Identity,
+    function_name,
+    is_jitted,
+    python_function,
+)
 from ipu_tf.runtime.host_spans import marking_calls, note_run
 from ipu_tf.runtime.replicas import replicated_call
 from ipu_tf.runtime.traced_programs import TracedPrograms
@@ -343,7 +351,14 @@ class IPUStrategyV1(tf.distribute.Strategy):
             )
         _log_cycles(program)
         if not is_recording():
-            outputs = fusion.fuse(graph, outputs)
+            operations = graph.get_operations()[first:]
+            choice = xla_engine.choose(
+                configuration.engine, graph, operations, outputs, program.device, jitted=is_jitted()
+            )
+            outputs = choice.outputs if choice.by_xla else fusion.fuse(graph, outputs)
+            if choice.note and program.device is not None:
+                notes = (*program.device.notes, choice.note)
+                program.device = dataclasses.replace(program.device, notes=notes)
         if device_programs.is_reported():
             for part in tracer.parts:
                 self._programs.add(subject, (part.name, *key), part)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from contextvars import ContextVar
 
 _limit: int | None = None
-_UPDATES: ContextVar[list[int] | None] = ContextVar("ipu_tf.updates", default=None)
 
 
 @contextlib.contextmanager
@@ -25,27 +23,6 @@ def steps_limited_to(steps: int | None) -> Iterator[None]:
         yield
     finally:
         _limit = outer
-
-
-@contextlib.contextmanager
-def noting_updates() -> Iterator[list[int]]:
-    """Yields a list that collects the steps of the weight updates that a loop's body makes.
-
-    A loop inside has a list of its own: it makes whole updates.
-    """
-    found: list[int] = []
-    token = _UPDATES.set(found)
-    try:
-        yield found
-    finally:
-        _UPDATES.reset(token)
-
-
-def note_update(steps: int) -> None:
-    """Notes that the body of the innermost loop makes a weight update once in some steps."""
-    noted = _UPDATES.get()
-    if noted is not None:
-        noted.append(steps)
 
 
 def step_limit() -> int | None:

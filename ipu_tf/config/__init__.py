@@ -2,7 +2,7 @@
 
 from ipu_tf.config.category import UnknownOptionError
 from ipu_tf.config.declaration import deprecate_config_attribute, deprecate_config_attributes
-from ipu_tf.config.device import DeviceConfiguration, PlannerOptions
+from ipu_tf.config.device import DeviceConfiguration, Engine, PlannerOptions
 from ipu_tf.config.enums import (
     DeviceConnectionType,
     ExecutionProfileType,
@@ -33,6 +33,7 @@ __all__ = [
     "AttributeMetadata",
     "DeviceConfiguration",
     "DeviceConnectionType",
+    "Engine",
     "ExecutionProfileType",
     "IPUConfig",
     "MergeRemoteBuffersBehaviour",

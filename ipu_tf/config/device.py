@@ -9,6 +9,7 @@ from ipu_tf.machine.system import System
 from ipu_tf.machine.target import Target
 
 Partials = Literal["float16", "float32"]
+Engine = Literal["auto", "graph", "xla"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class DeviceConfiguration:
         out_of_memory: Whether a program that does not fit is an error, a warning, or (in
             estimates) a figure of the report.
         unsupported: Whether an operation without a cost is an error or a warning.
+        engine: What runs programs on the host; "auto" chooses by the program.
         inv: Whether an invalid operation is an error.
         div0: Whether a division by zero is an error.
         oflo: Whether an overflow is an error.
@@ -75,6 +77,7 @@ class DeviceConfiguration:
     numerics: Literal["tiles", "native"] = "tiles"
     out_of_memory: Literal["raise", "warn", "report"] = "raise"
     unsupported: Literal["raise", "warn"] = "raise"
+    engine: Engine = "auto"
     inv: bool = False
     div0: bool = False
     oflo: bool = False

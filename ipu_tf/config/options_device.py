@@ -73,6 +73,13 @@ class Simulator(Category):
         '"warn" logs a warning, runs the program and marks its report as incomplete.',
         "Applies to the operations of every program.",
     )
+    engine: str = option(
+        "auto",
+        'What runs the functions of `strategy.run` on this machine: "graph" is TensorFlow\'s graph '
+        'executor, "xla" compiles every function that XLA can run, "auto" those that run many '
+        "small operations in loops, and those with `jit_compile=True`.",
+        "Applies to functions without effects beside their results; the report says the choice.",
+    )
 
 
 class IoTiles(Category):

@@ -57,6 +57,7 @@ def resolve(config: OptionTree) -> DeviceConfiguration:
         numerics=_choice(config, "simulator.numerics", "tiles", "native"),
         out_of_memory=_choice(config, "simulator.out_of_memory", "raise", "warn"),
         unsupported=_choice(config, "simulator.unsupported", "raise", "warn"),
+        engine=_choice(config, "simulator.engine", "auto", "graph", "xla"),
         inv=set_all or floating_point.inv,
         div0=set_all or floating_point.div0,
         oflo=set_all or floating_point.oflo,

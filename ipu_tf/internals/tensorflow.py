@@ -301,6 +301,18 @@ def uses_autograph(function: Any) -> bool:
     return bool(getattr(function, "_autograph", False))
 
 
+def jit_compiles(function: Any) -> bool:
+    """Returns whether a tf.function or concrete function was made with `jit_compile=True`.
+
+    Relies on the `_jit_compile` that `tf.function(jit_compile=...)` is kept in, and on the
+    attribute of the functions that it traces.
+    """
+    if isinstance(function, ConcreteFunction):
+        attribute = function.function_def.attr.get("_XlaMustCompile")
+        return attribute is not None and bool(attribute.b)
+    return bool(getattr(function, "_jit_compile", False))
+
+
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function converted by AutoGraph, although what calls it is not.
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import trial
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.internals.tensorflow import is_in_loop_body
 from ipu_tf.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
@@ -84,7 +83,6 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
                 f"{self.get_name()} applies the gradients of {self._count} iterations, so it has "
                 "to be applied in the body of `loops.repeat`."
             )
-        trial.note_update(self._count)
         step = self._make_variables([var for _, var in pairs])
         number = step.read_value()
         sums = [(self._add(grad, var, number), var) for grad, var in pairs]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 import weakref
 from collections.abc import Callable, Hashable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,19 @@ import tensorflow as tf
 
 from ipu_tf import scopes
 from ipu_tf.config import DeviceConfiguration
-from ipu_tf.internals.tensorflow import TfMethodTarget, converted, unwrap_decorators, uses_autograph
+from ipu_tf.internals.tensorflow import (
+    TfMethodTarget,
+    converted,
+    jit_compiles,
+    unwrap_decorators,
+    uses_autograph,
+)
 
 Body = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Runs a Python function with its arguments inside of a trace."""
+
+
+_JITTED: ContextVar[bool] = ContextVar("ipu_tf.jitted", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,11 @@ class _Target:
     @property
     def key(self) -> Hashable:
         return id(self.function()), None if self.owner is None else id(self.owner())
+
+
+def is_jitted() -> bool:
+    """Returns whether the function that `strategy.run` is tracing has `jit_compile=True`."""
+    return _JITTED.get()
 
 
 def python_function(fn: Any) -> Any:
@@ -117,7 +132,7 @@ class ExecutableCache:
             configuration: Part of the key, as are the scopes around the call.
         """
         target = _target_of(fn)
-        key = (target.key, configuration, scopes.current())
+        key = (target.key, configuration, scopes.current(), jit_compiles(fn))
         found = self._executables.get(key)
         if found is None:
             found = self._executables[key] = _traceable(fn, target, self._body)
@@ -129,13 +144,17 @@ class ExecutableCache:
 
 def _traceable(fn: Any, target: _Target, body: Body) -> tf.types.experimental.PolymorphicFunction:
     """Returns a tf.function that traces `target` through `body` and holds it weakly."""
-    converts = uses_autograph(fn)
+    converts, jitted = uses_autograph(fn), jit_compiles(fn)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         python = target.callable()
         if converts:
             python = converted(python)
-        return body(python, args, kwargs)
+        token = _JITTED.set(jitted)
+        try:
+            return body(python, args, kwargs)
+        finally:
+            _JITTED.reset(token)
 
     run.__name__ = function_name(python_function(fn))
     run.__qualname__ = run.__name__

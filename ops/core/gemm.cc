@@ -11,7 +11,6 @@ namespace {
 constexpr int64_t kWeightsInCacheBytes = int64_t{640} << 10;
 constexpr int64_t kRowsInCacheBytes = int64_t{1} << 20;
 constexpr int64_t kItemsPerThread = 8;
-constexpr int64_t kSerialProducts = int64_t{1} << 19;  // Not worth waking other threads.
 constexpr int kMaxBlockRows = 16;
 constexpr int kMaxBlockColumns = 32;
 

@@ -11,6 +11,9 @@
 
 namespace ipu_tf {
 
+// Fewer products than these are not worth waking other threads.
+inline constexpr int64_t kSerialProducts = int64_t{1} << 19;
+
 // Where the rows of a problem lie. Must be safe to call from several threads.
 class RowSource {
  public:

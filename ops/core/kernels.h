@@ -59,6 +59,22 @@ struct TransposedBlock {
   PassRounding rounding;
 };
 
+constexpr int kDenseVectors = 3;
+
+// A block of a product whose operands are given by strides; the columns of `b` adjoin.
+struct DenseBlock {
+  const float* a;
+  int64_t a_row_stride;
+  int64_t a_k_stride;
+  const float* b;
+  int64_t ldb;
+  float* c;
+  int64_t c_row_stride;
+  int64_t depth;
+  int rows;     // At most dense_rows[vectors - 1] for as many vectors as the columns take.
+  int columns;  // At most kDenseVectors vectors.
+};
+
 // Up to `depthwise_pixels` output pixels of a depthwise convolution of multiplier 1.
 struct DepthwiseBlock {
   const float* const* x;  // x[tap * pixels + pixel], channel 0; nullptr: outside of the image.
@@ -97,8 +113,15 @@ struct Kernels {
   int block_rows;     // Rows of the register block.
   int block_columns;  // Columns of the register block, and of a packed panel.
   int depthwise_pixels;
+  int lanes;                      // Floats of a vector.
+  int dense_rows[kDenseVectors];  // Rows of a dense block of 1, 2, ... vectors of columns.
   void (*indirect)(const IndirectBlock& block);
   void (*transposed)(const TransposedBlock& block);
+  void (*dense)(const DenseBlock& block);
+  // to[k * ldt + n] = from[n * n_stride + k * k_stride] for n < columns, k < depth. `ldt` is a multiple of `lanes`;
+  // columns up to the next multiple of it are overwritten.
+  void (*transpose)(const float* from, int64_t n_stride, int64_t k_stride, int64_t columns, int64_t depth, float* to,
+                    int64_t ldt);
   void (*depthwise)(const DepthwiseBlock& block);
   // panel[k][block_columns] = b[k * k_stride + n * n_stride], zero from `columns` on.
   void (*pack)(const float* b, int64_t k_stride, int64_t n_stride, int64_t depth, int64_t columns, float* panel);

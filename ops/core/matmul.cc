@@ -1,6 +1,7 @@
 #include "matmul.h"
 
 #include "gemm.h"
+#include "small_matmul.h"
 #include "tiled_matmul.h"
 
 namespace ipu_tf {
@@ -28,9 +29,16 @@ class StridedRows : public RowSource {
   int64_t ldc_;
 };
 
+// The longest stretch of the reduction whose parts are joined.
+int64_t Chain(const Numerics& numerics) { return numerics.type == ElementType::kFloat ? kFloatChain : 0; }
+
+bool IsOnePart(const Partition& reduction, const Numerics& numerics) {
+  return reduction.parts == 1 || reduction.end(reduction.parts - 1) <= Chain(numerics);
+}
+
 // The parts of the reduction. In float32, where their sums need not be kept apart, neighbours are joined.
 std::vector<ReductionPart> Parts(const Partition& reduction, const Numerics& numerics) {
-  const int64_t chain = numerics.type == ElementType::kFloat ? kFloatChain : 0;
+  const int64_t chain = Chain(numerics);
   std::vector<ReductionPart> parts;
   for (int64_t i = 0; i < reduction.parts; ++i) {
     if (!parts.empty() && reduction.end(i) - parts.back().k_begin <= chain) {
@@ -55,6 +63,10 @@ void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& nu
             float* c, const Kernels& kernels, const Parallel& parallel) {
   if (numerics.stochastic()) return TiledMatMul(shape, plan, numerics, a, b, c, parallel);
   const Partition reduction{shape.depth, plan.reduction, plan.grain};
+  const PassRounding rounding{numerics.pass_grain(plan.grain), numerics.nanoo};
+  if (rounding.grain == 0 && IsSmall(shape) && IsOnePart(reduction, numerics)) {
+    return SmallMatMul(shape, a, b, c, kernels, parallel);
+  }
   std::vector<StridedRows> sources;
   std::vector<GemmProblem> problems(shape.batch());
   sources.reserve(shape.batch());
@@ -67,7 +79,7 @@ void MatMul(const MatMulShape& shape, const MatMulPlan& plan, const Numerics& nu
     problem.weights = {b + shape.b_at[g], {0}, shape.b_k_stride, shape.b_n_stride};
     problem.source = &sources.back();
     problem.transposed_step = shape.a_k_stride == 1 ? 0 : shape.a_k_stride;
-    problem.rounding = {numerics.pass_grain(plan.grain), numerics.nanoo};
+    problem.rounding = rounding;
     problem.parts = Parts(reduction, numerics);
   }
   RunGemms(problems, kernels, parallel);

@@ -2,7 +2,13 @@
 #include "../core/epilogue.h"
 #include "../core/matmul.h"
 
+#include <functional>
+#include <mutex>
+#include <numeric>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "direct_kernel.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/util/matmul_bcast.h"
@@ -17,10 +23,14 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
 
+using Dimensions = absl::Span<const int64_t>;
+
+std::string Text(Dimensions dimensions) { return absl::StrCat("[", absl::StrJoin(dimensions, ","), "]"); }
+
 // Sets the extents and strides of one batch element of row-major operands.
-void SetMatrices(const TensorShape& a, bool transpose_a, const TensorShape& b, bool transpose_b, MatMulShape* shape) {
-  const int64_t a_rows = a.dim_size(a.dims() - 2), a_columns = a.dim_size(a.dims() - 1);
-  const int64_t b_rows = b.dim_size(b.dims() - 2), b_columns = b.dim_size(b.dims() - 1);
+void SetMatrices(Dimensions a, bool transpose_a, Dimensions b, bool transpose_b, MatMulShape* shape) {
+  const int64_t a_rows = a[a.size() - 2], a_columns = a.back();
+  const int64_t b_rows = b[b.size() - 2], b_columns = b.back();
   shape->rows = transpose_a ? a_columns : a_rows;
   shape->depth = transpose_a ? a_rows : a_columns;
   shape->columns = transpose_b ? b_rows : b_columns;
@@ -31,7 +41,11 @@ void SetMatrices(const TensorShape& a, bool transpose_a, const TensorShape& b, b
   shape->c_row_stride = shape->columns;
 }
 
-class MatMulKernel : public TileKernel {
+int64_t Elements(Dimensions dimensions) {
+  return std::accumulate(dimensions.begin(), dimensions.end(), int64_t{1}, std::multiplies<int64_t>());
+}
+
+class MatMulKernel : public TileKernel, public DirectKernel {
  public:
   MatMulKernel(OpKernelConstruction* context, const char* transpose_a, const char* transpose_b) : TileKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr(transpose_a, &transpose_a_));
@@ -43,25 +57,9 @@ class MatMulKernel : public TileKernel {
   void Compute(OpKernelContext* context) override {
     const Tensor& a = context->input(0);
     const Tensor& b = context->input(1);
-    OP_REQUIRES(context, a.dims() >= 2 && b.dims() >= 2,
-                Error(absl::StrCat("operands have at least two dimensions. Received: ", a.shape().DebugString(),
-                                   " and ", b.shape().DebugString())));
     MatMulShape shape;
-    SetMatrices(a.shape(), transpose_a_, b.shape(), transpose_b_, &shape);
-    const tensorflow::MatMulBCast batches(a.shape().dim_sizes(), b.shape().dim_sizes());
-    const int64_t depth_b = b.dim_size(b.dims() - (transpose_b_ ? 1 : 2));
-    OP_REQUIRES(
-        context, batches.IsValid() && shape.depth == depth_b,
-        Error(absl::StrCat("operands do not match: ", a.shape().DebugString(), transpose_a_ ? " (transposed)" : "",
-                           " times ", b.shape().DebugString(), transpose_b_ ? " (transposed)" : "")));
-    OP_REQUIRES(context, a.NumElements() > 0 && b.NumElements() > 0,
-                Error(absl::StrCat("operands may not have a dimension of 0. Received: ", a.shape().DebugString(),
-                                   " and ", b.shape().DebugString())));
-    PlaceBatches(batches, a, &shape);
-    IPU_TF_CHECK(context, CheckPlan(matmul_plan_, shape));
-    TensorShape output_shape = batches.output_batch_shape();
-    OP_REQUIRES_OK(context, output_shape.AddDimWithStatus(shape.rows));
-    OP_REQUIRES_OK(context, output_shape.AddDimWithStatus(shape.columns));
+    TensorShape output_shape;
+    OP_REQUIRES_OK(context, SetShape(a.shape().dim_sizes(), b.shape().dim_sizes(), &shape, &output_shape));
     Epilogue epilogue;
     if (context->num_inputs() == 3) {
       IPU_TF_CHECK(context, ReadBias(context->input(2), shape.columns, &epilogue.bias));
@@ -79,14 +77,51 @@ class MatMulKernel : public TileKernel {
     c.Round(numerics_.nanoo, kernels, parallel);
   }
 
+  bool IsDirect() const override { return numerics_.type == ElementType::kFloat && num_inputs() == 2; }
+
+  absl::Status Run(absl::Span<const View> operands, const View& result, const Parallel& parallel) override {
+    std::call_once(direct_once_, [&] {  // The shapes of a program of XLA's do not change.
+      TensorShape unused;
+      direct_status_ = SetShape(operands[0].dimensions, operands[1].dimensions, &direct_shape_, &unused);
+    });
+    if (!direct_status_.ok()) return direct_status_;
+    MatMul(direct_shape_, matmul_plan_, CallNumerics(), static_cast<const float*>(operands[0].data),
+           static_cast<const float*>(operands[1].data), static_cast<float*>(result.data), ActiveKernels(), parallel);
+    return absl::OkStatus();
+  }
+
  protected:
+  virtual absl::Status CheckRanks(Dimensions a, Dimensions b) const {
+    if (a.size() >= 2 && b.size() >= 2) return absl::OkStatus();
+    return Error(absl::StrCat("operands have at least two dimensions. Received: ", Text(a), " and ", Text(b)));
+  }
+
   bool relu_ = false;
 
  private:
-  static void PlaceBatches(const tensorflow::MatMulBCast& batches, const Tensor& a, MatMulShape* shape) {
+  absl::Status SetShape(Dimensions a, Dimensions b, MatMulShape* shape, TensorShape* output) const {
+    if (absl::Status status = CheckRanks(a, b); !status.ok()) return status;
+    SetMatrices(a, transpose_a_, b, transpose_b_, shape);
+    const tensorflow::MatMulBCast batches({a.begin(), a.end()}, {b.begin(), b.end()});
+    const int64_t depth_b = b[b.size() - (transpose_b_ ? 1 : 2)];
+    if (!batches.IsValid() || shape->depth != depth_b) {
+      return Error(absl::StrCat("operands do not match: ", Text(a), transpose_a_ ? " (transposed)" : "", " times ",
+                                Text(b), transpose_b_ ? " (transposed)" : ""));
+    }
+    if (Elements(a) == 0 || Elements(b) == 0) {
+      return Error(absl::StrCat("operands may not have a dimension of 0. Received: ", Text(a), " and ", Text(b)));
+    }
+    PlaceBatches(batches, a, shape);
+    if (const std::string error = CheckPlan(matmul_plan_, *shape); !error.empty()) return Error(error);
+    *output = batches.output_batch_shape();
+    TF_RETURN_IF_ERROR(output->AddDimWithStatus(shape->rows));
+    return output->AddDimWithStatus(shape->columns);
+  }
+
+  static void PlaceBatches(const tensorflow::MatMulBCast& batches, Dimensions a, MatMulShape* shape) {
     const int64_t a_floats = shape->rows * shape->depth, b_floats = shape->columns * shape->depth;
     const bool broadcast = batches.IsBroadcastingRequired();
-    const int64_t count = broadcast ? batches.output_batch_size() : a.NumElements() / a_floats;
+    const int64_t count = broadcast ? batches.output_batch_size() : Elements(a) / a_floats;
     for (int64_t g = 0; g < count; ++g) {
       shape->a_at.push_back((broadcast ? batches.x_batch_indices()[g] : g) * a_floats);
       shape->b_at.push_back((broadcast ? batches.y_batch_indices()[g] : g) * b_floats);
@@ -96,18 +131,18 @@ class MatMulKernel : public TileKernel {
 
   bool transpose_a_, transpose_b_;
   MatMulPlan matmul_plan_;
+  std::once_flag direct_once_;
+  absl::Status direct_status_;
+  MatMulShape direct_shape_;
 };
 
 class IpuMatMul : public MatMulKernel {
  public:
   explicit IpuMatMul(OpKernelConstruction* context) : MatMulKernel(context, "transpose_a", "transpose_b") {}
 
-  void Compute(OpKernelContext* context) override {
-    const TensorShape& a = context->input(0).shape();
-    const TensorShape& b = context->input(1).shape();
-    OP_REQUIRES(context, a.dims() == 2 && b.dims() == 2,
-                Error(absl::StrCat("operands are matrices. Received: ", a.DebugString(), " and ", b.DebugString())));
-    MatMulKernel::Compute(context);
+  absl::Status CheckRanks(Dimensions a, Dimensions b) const override {
+    if (a.size() == 2 && b.size() == 2) return absl::OkStatus();
+    return Error(absl::StrCat("operands are matrices. Received: ", Text(a), " and ", Text(b)));
   }
 };
 

@@ -55,10 +55,7 @@ const uint16_t* HalfData(const Tensor& tensor) { return static_cast<const uint16
 
 }  // namespace
 
-Parallel ParallelOf(tensorflow::OpKernelContext* context) {
-  const auto* workers = context->device()->tensorflow_cpu_worker_threads();
-  tensorflow::thread::ThreadPool* pool = workers->workers;
-  const int threads = std::max(1, workers->num_threads);
+Parallel ParallelOn(Eigen::ThreadPoolInterface* pool, int threads) {
   Parallel parallel;
   parallel.threads = threads;
   parallel.run = [pool, threads](int64_t items, const std::function<void(int64_t)>& work) {
@@ -69,6 +66,11 @@ Parallel ParallelOf(tensorflow::OpKernelContext* context) {
     deal->Wait();
   };
   return parallel;
+}
+
+Parallel ParallelOf(tensorflow::OpKernelContext* context) {
+  const auto* workers = context->device()->tensorflow_cpu_worker_threads();
+  return ParallelOn(workers->workers->AsEigenThreadPool(), std::max(1, workers->num_threads));
 }
 
 Operand::Operand(const Tensor& tensor, const Kernels& kernels, const Parallel& parallel) {

@@ -10,6 +10,7 @@
 #include "../core/plan.h"
 #include "../core/scratch.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "unsupported/Eigen/CXX11/ThreadPool"
 
 // The attributes that a tile op has beside those of its stock twin.
 #define IPU_TF_TILE_ATTRS                                      \
@@ -27,6 +28,9 @@
   REGISTER_KERNEL_BUILDER(Name(op).Device(DEVICE_CPU).TypeConstraint<Eigen::half>("T"), Kernel)
 
 namespace ipu_tf {
+
+// Runs work items on the threads of `pool` and the calling one.
+Parallel ParallelOn(Eigen::ThreadPoolInterface* pool, int threads);
 
 // Runs work items on TensorFlow's intra-op threads and the calling one.
 Parallel ParallelOf(tensorflow::OpKernelContext* context);

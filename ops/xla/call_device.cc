@@ -1,3 +1,4 @@
+#define EIGEN_USE_THREADS  // Eigen declares its devices with threads only then.
 #include "call_device.h"
 
 #include <algorithm>
@@ -5,6 +6,7 @@
 
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
+#include "unsupported/Eigen/CXX11/Tensor"
 
 namespace ipu_tf {
 namespace {
@@ -53,10 +55,19 @@ CallDevice::CallDevice(const xla::ffi::ThreadPool& threads, std::vector<ResultMe
   }
 }
 
+CallDevice::~CallDevice() = default;
+
 Allocator* CallDevice::GetAllocator(AllocatorAttributes /*attributes*/) { return tensorflow::cpu_allocator(); }
 
 Allocator* CallDevice::GetScopedAllocator(AllocatorAttributes attributes, int64_t /*step*/) {
   return &results_[attributes.scope_id - 1];
+}
+
+const Eigen::ThreadPoolDevice* CallDevice::eigen_cpu_device() {
+  if (eigen_device_ == nullptr) {
+    eigen_device_ = std::make_unique<Eigen::ThreadPoolDevice>(&threads_, threads_.NumThreads());
+  }
+  return eigen_device_.get();
 }
 
 const std::string& CallDevice::name() const {

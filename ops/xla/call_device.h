@@ -3,6 +3,7 @@
 #define IPU_TF_OPS_XLA_CALL_DEVICE_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,11 +51,14 @@ class ResultMemory : public tsl::Allocator {
 class CallDevice : public tensorflow::DeviceBase {
  public:
   CallDevice(const xla::ffi::ThreadPool& threads, std::vector<ResultMemory> results);
+  ~CallDevice() override;
 
   const std::vector<tensorflow::AllocatorAttributes>& output_attributes() const { return output_attributes_; }
   tensorflow::Allocator* GetAllocator(tensorflow::AllocatorAttributes attributes) override;
   tensorflow::Allocator* GetScopedAllocator(tensorflow::AllocatorAttributes attributes, int64_t step) override;
   const std::string& name() const override;
+  // Made when a kernel asks, which tile ops do not.
+  const Eigen::ThreadPoolDevice* eigen_cpu_device() override;
 
  private:
   CallThreads threads_;
@@ -62,6 +66,7 @@ class CallDevice : public tensorflow::DeviceBase {
   CpuWorkerThreads workers_;
   std::vector<ResultMemory> results_;
   std::vector<tensorflow::AllocatorAttributes> output_attributes_;
+  std::unique_ptr<Eigen::ThreadPoolDevice> eigen_device_;
 };
 
 }  // namespace ipu_tf

@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "../tf/direct_kernel.h"
+#include "../tf/tile_kernel.h"
+#include "absl/container/inlined_vector.h"
 #include "call_device.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -29,6 +32,7 @@ using tensorflow::TensorValue;
 struct HostCall {
   static ffi::TypeId id;
   std::unique_ptr<OpKernel> kernel;
+  DirectKernel* direct = nullptr;  // The kernel, if it can do without a context.
 };
 
 ffi::TypeId HostCall::id = {};
@@ -50,6 +54,8 @@ ffi::ErrorOr<std::unique_ptr<HostCall>> Instantiate(std::string_view node_text) 
   call->kernel = tensorflow::CreateOpKernel(tensorflow::DEVICE_CPU, /*device=*/nullptr, tensorflow::cpu_allocator(),
                                             node, TF_GRAPH_DEF_VERSION, &status);
   if (!status.ok()) return ffi::Unexpected(ErrorOf(status));
+  auto* direct = dynamic_cast<DirectKernel*>(call->kernel.get());
+  if (direct != nullptr && direct->IsDirect()) call->direct = direct;
   return call;
 }
 
@@ -74,8 +80,28 @@ absl::Status Compute(OpKernel* kernel, CallDevice* device, const std::vector<Ten
   return absl::OkStatus();
 }
 
+View ViewOf(const ffi::AnyBuffer& buffer) {
+  const auto dimensions = buffer.dimensions();
+  return {buffer.untyped_data(), {dimensions.begin(), dimensions.size()}};
+}
+
+ffi::Error ExecuteDirect(DirectKernel* kernel, CallThreads threads, const ffi::RemainingArgs& operands,
+                         const ffi::RemainingRets& outputs) {
+  absl::InlinedVector<View, 4> views;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto buffer = operands.get<ffi::AnyBuffer>(i);
+    if (buffer.has_error()) return buffer.error();
+    views.push_back(ViewOf(*buffer));
+  }
+  auto output = outputs.get<ffi::AnyBuffer>(0);
+  if (output.has_error()) return output.error();
+  const absl::Status status = kernel->Run(views, ViewOf(**output), ParallelOn(&threads, threads.NumThreads()));
+  return status.ok() ? ffi::Error::Success() : ErrorOf(status);
+}
+
 ffi::Error Execute(HostCall* call, ffi::ThreadPool threads, ffi::RemainingArgs operands, ffi::RemainingRets outputs,
                    ffi::Dictionary /*attributes*/) {
+  if (call->direct != nullptr) return ExecuteDirect(call->direct, CallThreads(threads), operands, outputs);
   OpKernel* kernel = call->kernel.get();
   std::vector<Tensor> tensors;
   tensors.reserve(operands.size());

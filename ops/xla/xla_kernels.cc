@@ -10,6 +10,7 @@
 #include "tensorflow/compiler/tf2xla/type_util.h"
 #include "tensorflow/compiler/tf2xla/xla_compiler.h"
 #include "tensorflow/compiler/tf2xla/xla_op_kernel.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -54,9 +55,7 @@ bool HasState(const NodeDef& node, const tensorflow::OpDef& op) {
 
 class HostCallKernel : public tensorflow::XlaOpKernel {
  public:
-  explicit HostCallKernel(tensorflow::OpKernelConstruction* context) : XlaOpKernel(context) {
-    OP_REQUIRES_OK(context, tensorflow::OpRegistry::Global()->LookUp(def().op(), &op_));
-  }
+  explicit HostCallKernel(tensorflow::OpKernelConstruction* context) : HostCallKernel(context, context->def()) {}
 
   void Compile(XlaOpKernelContext* context) override {
     std::vector<xla::XlaOp> operands;
@@ -72,11 +71,17 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
     const xla::XlaOp call = xla::CustomCallWithLayout(
         context->builder(), kHostCallTarget, operands,
         single ? result_shapes[0] : xla::ShapeUtil::MakeTupleShape(result_shapes), operand_shapes,
-        CallAttributes(def()), HasState(def(), op_->op_def), {}, nullptr, xla::CustomCallSchedule::SCHEDULE_NONE,
+        CallAttributes(node_), HasState(node_, op_->op_def), {}, nullptr, xla::CustomCallSchedule::SCHEDULE_NONE,
         xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
     for (int i = 0; i < context->num_outputs(); ++i) {
       context->SetOutput(i, single ? call : xla::GetTupleElement(call, i));
     }
+  }
+
+ protected:
+  // Runs `node`, which may be another than the one that is compiled, on its operands.
+  HostCallKernel(tensorflow::OpKernelConstruction* context, const NodeDef& node) : XlaOpKernel(context), node_(node) {
+    OP_REQUIRES_OK(context, tensorflow::OpRegistry::Global()->LookUp(node_.op(), &op_));
   }
 
  private:
@@ -89,14 +94,15 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
     for (int i = 0; i < count; ++i) {
       TF_ASSIGN_OR_RETURN(const xla::Shape shape, context->InputXlaShape(i));
       inputs.emplace_back(shape.dimensions());
-      if (context->input_type(i) != tensorflow::DT_INT32) continue;  // Sizes are int32.
+      const tensorflow::DataType type = context->input_type(i);
+      if (type != tensorflow::DT_INT32 && type != tensorflow::DT_INT64) continue;  // Not a size.
       // XLA fails, instead of returning no value, if an input comes from a custom call. Where a shape needs the value,
       // the error below says so.
       const auto resolved = context->InputExpression(i).ResolveConstant(context->compiler()->client());
       if (resolved.ok()) values[i] = *resolved;
       if (values[i].has_value()) known[i] = &*values[i];
     }
-    InferenceContext inference(TF_GRAPH_DEF_VERSION, def(), op_->op_def, inputs, known, {}, {});
+    InferenceContext inference(TF_GRAPH_DEF_VERSION, node_, op_->op_def, inputs, known, {}, {});
     TF_RETURN_IF_ERROR(inference.construction_status());
     TF_RETURN_IF_ERROR(inference.Run(op_->shape_inference_fn));
     for (int i = 0; i < inference.num_outputs(); ++i) {
@@ -117,7 +123,35 @@ class HostCallKernel : public tensorflow::XlaOpKernel {
     return absl::OkStatus();
   }
 
+  const NodeDef node_;
   const tensorflow::OpRegistrationData* op_;
+};
+
+REGISTER_OP("IpuHostKernel")
+    .Input("operands: Tin")
+    .Output("results: Tout")
+    .Attr("Tin: list(type) >= 1")
+    .Attr("Tout: list(type) >= 1")
+    .Attr("node: string")
+    .SetShapeFn(tensorflow::shape_inference::UnknownShape)
+    .Doc(
+        "Runs TensorFlow's CPU kernel of `node`, a serialized NodeDef, in a program that XLA compiles. Where XLA's own "
+        "kernel gives other numbers, as for random ones, the program keeps those of a graph.");
+
+class HostKernel : public HostCallKernel {
+ public:
+  explicit HostKernel(tensorflow::OpKernelConstruction* context) : HostCallKernel(context, InnerNode(context)) {}
+
+ private:
+  static NodeDef InnerNode(tensorflow::OpKernelConstruction* context) {
+    std::string serialized;
+    NodeDef node;
+    if (const absl::Status status = context->GetAttr("node", &serialized); !status.ok()) context->CtxFailure(status);
+    if (!node.ParseFromString(serialized)) {
+      context->CtxFailure(absl::InvalidArgumentError("IpuHostKernel: `node` is not a serialized NodeDef."));
+    }
+    return node;
+  }
 };
 
 #define IPU_TF_REGISTER_HOST_CALL(op) REGISTER_KERNEL_BUILDER(Name(op).Device(kDevice), HostCallKernel)
@@ -144,6 +178,7 @@ IPU_TF_REGISTER_HOST_CALL("IpuFloatingPointCheck");
 IPU_TF_REGISTER_HOST_CALL("IpuIndexCheck");
 IPU_TF_REGISTER_HOST_CALL("IpuMaskedScale");
 IPU_TF_REGISTER_HOST_CALL("IpuMaxPoolGrad");
+REGISTER_KERNEL_BUILDER(Name("IpuHostKernel").Device(kDevice), HostKernel);
 
 }  // namespace
 }  // namespace ipu_tf

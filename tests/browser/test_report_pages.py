@@ -167,9 +167,6 @@ class TestFigures:
             assert figure in shown
             assert figure in text
         assert text.splitlines()[0].rpartition(": ")[2] in shown
-        gains = re.findall(r"to gain: (\d\.\d\d) x", text)
-        assert ("What would gain most" in shown) == bool(gains)
-        assert all(f"{gain} times as fast" in shown for gain in gains)
         kinds = table(view[0], "Cycles of a run by kind")
         shares = figures.cycle_shares(device)
         assert {name: number(cycles) for name, cycles, _ in kinds["rows"]} == {

@@ -84,6 +84,7 @@ OPTIONS = {
     "scheduling.maximum_scheduler_lookahead_depth": ("int", 5),
     "scheduling.maximum_scheduler_search_space_size": ("int", 64),
     "simulator.chip": ("str | Target | System", "bow"),
+    "simulator.engine": ("str", "auto"),
     "simulator.numerics": ("str", "tiles"),
     "simulator.out_of_memory": ("str", "raise"),
     "simulator.unsupported": ("str", "raise"),

@@ -1,5 +1,6 @@
 """Tile ops in functions that XLA compiles: the same bits, state and errors as without."""
 
+import re
 import subprocess
 import sys
 
@@ -124,8 +125,13 @@ def test_bits_of_dropout():
     np.testing.assert_array_equal(jitted(dropout)(*operands), dropout(*operands))
 
 
+# They move tensors between replicas, or between host and device; XLA has no such state.
+APART = re.compile(r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|host_kernel)")
+
+
 def test_no_op_of_the_library_is_left_out():
     functions = {name for name in dir(library.load()) if name.startswith("ipu_")}
+    functions = {name for name in functions if not APART.match(name)}
     ops_of_library = {name for name in functions if not name.endswith("_eager_fallback")}
     assert ops_of_library == CASES.keys() | FUSED_CASES.keys() | {
         "ipu_cast",

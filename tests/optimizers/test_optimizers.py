@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config, loops, optimizers, trial
+from ipu_tf import IPUConfig, IPUStrategy, config, loops, optimizers
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 
 V1 = tf.compat.v1.train
@@ -57,17 +57,6 @@ def test_accumulation_equals_numpy(strategy, data, method):
         total = sum(gradient(expected, data[0][k], data[1][k]) for k in batches)
         expected -= 0.1 * total / (1 if method == "sum" else 4)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("limit", "steps"), [(11, 8), (3, 4), (16, 16)])
-def test_a_loop_that_is_tried_out_makes_whole_updates(strategy, data, limit, steps):
-    def trained(count):
-        sgd = V1.GradientDescentOptimizer(0.1)
-        return train(strategy, data, optimizers.GradientAccumulationOptimizerV2(sgd, 4), count)
-
-    expected = trained(steps)
-    with trial.steps_limited_to(limit):
-        np.testing.assert_array_equal(trained(16), expected)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -134,7 +134,7 @@ class TestLayers:
             raise AssertionError("the compiler plans what has a plan")
 
         strategy.run(rectified, args=(X, W))  # The tile op's own plan is in the cache now.
-        monkeypatch.setattr("ipu_tf.compiler.lowering.contraction.plan_matmul", unknown)
+        monkeypatch.setattr("ipu_tf.compiler.option_plans.plan_matmul", unknown)
         strategy.run(tf.function(lambda x, w: rectified(x, w) + 1.0), args=(X, W))
         program = strategy.report().programs[-1]
         assert [step.plan for step in contractions(program)] == [program.tile_ops[0].plan]
