@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 _DEPTH = 4
@@ -19,10 +20,11 @@ def resources_of(functions: Iterable[Any], objects: Iterable[Any]) -> list[Any]:
         functions: tf.functions with an `input_signature`; their graphs know their variables.
         objects: Functions and objects that the functions call; tables are found in their closures.
     """
-    found: dict[int, Any] = {}
-    for function in functions:
-        for variable in function.get_concrete_function().graph.variables:
-            found[id(variable)] = variable
+    graphs = [function.get_concrete_function().graph for function in functions]
+    found = {id(variable): variable for graph in graphs for variable in graph.variables}
+    handles = {id(getattr(variable, "handle", None)) for variable in found.values()}
+    if not any(_is_table(outer, handles) for graph in graphs for outer, _ in graph.captures):
+        return list(found.values())
     seen: set[int] = set()
     for value in objects:
         for resource in _trackables(value, seen, _DEPTH):
@@ -30,11 +32,18 @@ def resources_of(functions: Iterable[Any], objects: Iterable[Any]) -> list[Any]:
     return list(found.values())
 
 
+def _is_table(captured: tf.Tensor, handles: set[int]) -> bool:
+    """Returns whether a captured tensor is the handle of something other than a variable."""
+    return captured.dtype in (tf.resource, tf.variant) and id(captured) not in handles
+
+
 def _trackables(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
     """Yields the objects with tables that a value is, holds or closes over."""
     if value is None or id(value) in seen or depth < 0:
         return
     seen.add(id(value))
+    if isinstance(value, keras.Model):  # Without its optimizer, which files cannot hold.
+        value = value.layers
     if isinstance(value, tf.__internal__.tracking.Trackable) and not _is_function(value):
         yield value
         return

@@ -57,3 +57,12 @@ def test_an_encoder_and_a_decoder_learn():
     printed = run("encoder_decoder.py", "--samples", "2560", "--epochs", "20")
     assert figure("accuracy", printed) > 0.55
     assert "question " in printed
+
+
+@pytest.mark.slow
+def test_an_exported_model_is_served():
+    printed = run("served_model.py", "--samples", "6400")
+    assert figure("accuracy", printed) > 0.6
+    assert figure("equal", printed) == 1
+    assert figure("stock", printed) == 1
+    assert 0 < figure("brightness", printed) < 1

@@ -123,6 +123,29 @@ def test_work_of_the_host_before_and_after_is_exported(strategy, weights, tmp_pa
         np.testing.assert_array_equal(outputs["best"], expected.argmax(axis=1))
 
 
+def test_lookup_layers_beside_a_trained_model_are_exported(strategy, tmp_path):
+    lookup = keras.layers.StringLookup(vocabulary=["low", "high"], output_mode="multi_hot")
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((3,)), dense := keras.layers.Dense(2)])
+        model.compile("adam", "mse")
+    model.fit(np.ones((4, 3)), np.ones((4, 2)), batch_size=4, verbose=0)
+
+    def before(texts):
+        assert model.built
+        return tf.cast(lookup(texts), tf.float32)
+
+    serving.export_keras(
+        model,
+        tmp_path,
+        batch_size=1,
+        preprocessing_step=before,
+        preprocessing_step_signature=[tf.TensorSpec((1, 2), tf.string)],
+    )
+    outputs = only_signature(tmp_path)(texts=tf.constant([["high", "?"]]))["output_0"]
+    kernel, bias = dense.get_weights()
+    np.testing.assert_allclose(outputs, [[1, 0, 1]] @ kernel + bias, rtol=1e-5)
+
+
 def test_the_elements_of_a_dataset_are_a_signature(strategy, weights, tmp_path):
     data = tf.data.Dataset.from_tensor_slices({"b": X, "a": X}).batch(2, drop_remainder=True)
 
