@@ -28,7 +28,7 @@ FLOORS = (
         "optimizers",
     ),
     ("feeds",),
-    ("runtime", "utils", "profile", "calibration"),
+    ("eager", "runtime", "utils", "profile", "calibration"),
     ("ops", "programs"),
     ("scopes", "_version_check", "compiler", "replica_context"),
     ("config",),

@@ -45,10 +45,8 @@ _HOST_LIBRARY = (
 REASONS: Mapping[str, str] = MappingProxyType(
     {
         "ipu.data.ops": _NOT_SIMULATED,
-        "ipu.dataset_benchmark": _NOT_SIMULATED,
         "ipu.dataset_extractor": _DATASETS,
         "ipu.distributed.popdist_strategy": _WORKERS,
-        "ipu.eager.backprop": "Use tf.GradientTape, and ipu_tf.ops.grad_util_ops",
         "ipu.ipu_estimator": _ESTIMATORS,
         "ipu.ipu_multi_worker_strategy": _WORKERS,
         "ipu.ipu_pipeline_estimator": _ESTIMATORS,
@@ -64,9 +62,8 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.sharding": _SHARDS,
         "ipu.utils": _DATASETS,
         "ipu_tensorflow_addons.keras.experimental.auto_pipeline": _SEARCH,
-        "ipu_tensorflow_addons.keras.layers": "Use the layer of Keras: it is lowered to tiles here",
         "ipu_tensorflow_addons.keras.layers.f8_convert": _FLOAT8,
-        "keras.ipu.extensions": _KERAS_INTERNAL,
+        "keras.ipu.extensions.data_adapter": _KERAS_INTERNAL,
         "keras.ipu.optimizers": "Use keras.ipu.optimizers.ALSOptimizer around a Keras optimizer",
         "keras.ipu.optimizers.gradient_accumulation_optimizer.GradientAccumulationOptimizer."
         "bool_to_three_state": _DESCRIPTORS,

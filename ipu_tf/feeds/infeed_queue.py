@@ -83,6 +83,11 @@ class IPUInfeedQueue:
             reading.wait_for_initializer(self._queue.number)
 
     @property
+    def dataset(self) -> tf.data.Dataset:
+        """The dataset that it reads."""
+        return self._dataset
+
+    @property
     def element_spec(self) -> Any:
         """Shapes and types of an element."""
         return self._dataset.element_spec

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import queue
 import tempfile
 import threading
 import time
+import weakref
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf import config, replica_context
-from ipu_tf.feeds import queue_number
+from ipu_tf.feeds import queue_number, reading
 from ipu_tf.ops import library
 from ipu_tf.serving import application_graph
 from ipu_tf.serving.descriptions import InputDescription
@@ -58,7 +60,8 @@ class Application:
         )
         self._strategy = strategy_in_force()
         self._engine: _Engine | None = None
-        self._pass = 0
+        self._source: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
+        weakref.finalize(self, self._source.put, None)  # Ends the thread that waits for inputs.
         self._lock = threading.Lock()
 
     def start(self, inputs: Sequence[tf.Tensor]) -> None:
@@ -84,7 +87,9 @@ class Application:
 
         specs = [tf.TensorSpec(value.shape, value.dtype) for value in arguments]
         concrete = tf.function(run, autograph=False).get_concrete_function(*specs)
-        self._pass = library.feed_functions().ipu_tf_infeed_restart(self._infeed.number)
+        if self.inputs:
+            specs = [tf.TensorSpec(one.shape, one.dtype) for one in self.inputs]
+            reading.start_pass(self._infeed.number, _dataset_of(self._source, tuple(specs)))
         self._engine = _Engine(lambda: concrete(*arguments))
 
     def call(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -103,19 +108,15 @@ class Application:
 
     def _call(self, *inputs: tf.Tensor) -> list[tf.Tensor]:
         assert self._engine is not None
-        functions, operations = library.feed_functions(), library.load()
+        functions = library.feed_functions()
         with self._lock:
             if inputs:
-                operations.ipu_infeed_push(
-                    feed=tf.constant(self._infeed.number, tf.int64),
-                    tensors=list(inputs),
-                    **{"pass_": tf.constant(self._pass, tf.int64)},
-                )
+                self._source.put(tuple(tensor.numpy() for tensor in inputs))
             while not functions.ipu_tf_outfeed_rows(self._outfeed.number):
                 self._engine.check()
                 time.sleep(_POLL_SECONDS)
             return list(
-                operations.ipu_outfeed_take(
+                library.load().ipu_outfeed_take(
                     feed=tf.constant(self._outfeed.number, tf.int64),
                     T=[output.dtype for output in self.outputs],
                     shapes=[output.shape for output in self.outputs],
@@ -123,6 +124,18 @@ class Application:
                     stacked=False,
                 )
             )
+
+
+def _dataset_of(
+    source: queue.SimpleQueue[tuple[Any, ...] | None], spec: tuple[tf.TensorSpec, ...]
+) -> tf.data.Dataset:
+    """Returns a dataset that waits for the elements of a queue, up to None."""
+
+    def elements() -> Iterator[tuple[Any, ...]]:
+        while (element := source.get()) is not None:
+            yield element
+
+    return tf.data.Dataset.from_generator(elements, output_signature=spec)
 
 
 class _Engine:

@@ -56,6 +56,7 @@ def test_classes_are_sampled_as_tensorflow_samples_them():
     np.testing.assert_allclose(counts[1], counts[0], atol=0.05)
 
 
+@pytest.mark.slow
 def test_the_device_samples():
     cfg = IPUConfig()
     cfg.auto_select_ipus = 1

@@ -109,6 +109,7 @@ def test_a_function_keeps_its_variables_and_trains_them(strategy):
     assert {id(variable) for variable in trained} == first
 
 
+@pytest.mark.slow
 def test_calls_with_one_scope_share_variables(strategy):
     seen = {}
 

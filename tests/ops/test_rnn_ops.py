@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops import rnn_ops
+from tests.grids import mostly_slow
 
 STEPS, BATCH, FEATURES, UNITS = 4, 3, 5, 2
 RANDOM = np.random.default_rng(12)
@@ -51,7 +52,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", mostly_slow(list(CELLS), fast=["gru"]))
 def test_outputs_states_and_gradients_are_those_of_keras(strategy, cell):
     make, order = CELLS[cell]
     noise = keras.initializers.RandomNormal(seed=4)
@@ -92,6 +93,7 @@ def test_outputs_states_and_gradients_are_those_of_keras(strategy, cell):
     assert layer(X, training=False)[0].shape == (STEPS, BATCH, UNITS)
 
 
+@pytest.mark.slow
 def test_float16_is_near_float32(strategy):
     half, single = (rnn_ops.PopnnLSTM(UNITS, dtype=dtype, seed=3) for dtype in ("half", "float32"))
     on_device = strategy.run(
@@ -136,6 +138,7 @@ def test_attention_damps_the_update_gate():
     np.testing.assert_allclose(state, h, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_layers_made_in_a_function_keep_their_weights(strategy):
     @tf.function
     def step(x):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, config, loops
+from ipu_tf import IPUConfig, IPUStrategy, config, loops, serving
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_tf.serving import embedded_runtime
@@ -39,6 +39,7 @@ def program(kernel):
     return application
 
 
+@pytest.mark.slow
 def test_a_program_runs_from_its_file(tmp_path):
     kernel = tf.Variable(KERNEL, name="kernel")
     path = experimental_application_compile_op(
@@ -65,6 +66,26 @@ def test_a_program_runs_from_its_file(tmp_path):
         embedded_runtime.embedded_runtime_call([X.astype("int32"), 1.0], context)
 
 
+def test_a_saved_model_runs_in_a_loop_with_feeds(tmp_path):
+    serving.export_single_step(
+        lambda x: tf.matmul(x, KERNEL), tmp_path, 3, [tf.TensorSpec((4, 2), tf.float32)]
+    )
+    loaded = tf.saved_model.load(str(tmp_path))
+    batches = np.stack([X, 2 * X, 3 * X])
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(batches))
+    outfeed = IPUOutfeedQueue()
+    strategy = IPUStrategy(enable_keras_extensions=False)
+
+    @tf.function
+    def serve():
+        loops.repeat(3, lambda x: outfeed.enqueue(loaded.predict(x)), [], infeed)
+
+    strategy.run(serve)
+    np.testing.assert_allclose(outfeed.dequeue(), batches @ KERNEL, rtol=1e-5)
+    (program,) = strategy.report().programs
+    assert [op.op_type for op in program.tile_ops] == ["MatMul"]
+
+
 def test_variables_may_be_frozen():
     kernel = tf.Variable(KERNEL)
     path = experimental_application_compile_op(
@@ -80,6 +101,7 @@ def test_variables_may_be_frozen():
         embedded_runtime.embedded_runtime_start(path, [X], "frozen")
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_says_so():
     outfeed = IPUOutfeedQueue()
     infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(np.int32(0)).repeat())

@@ -41,6 +41,7 @@ def test_a_call_runs_a_step(context, folder):
     np.testing.assert_array_equal(again[0], A @ B)
 
 
+@pytest.mark.slow
 def test_a_call_works_in_a_function(context):
     @tf.function
     def call(a, b):

@@ -123,6 +123,7 @@ def test_work_of_the_host_before_and_after_is_exported(strategy, weights, tmp_pa
         np.testing.assert_array_equal(outputs["best"], expected.argmax(axis=1))
 
 
+@pytest.mark.slow
 def test_lookup_layers_beside_a_trained_model_are_exported(strategy, tmp_path):
     lookup = keras.layers.StringLookup(vocabulary=["low", "high"], output_mode="multi_hot")
     with strategy.scope():
@@ -146,6 +147,7 @@ def test_lookup_layers_beside_a_trained_model_are_exported(strategy, tmp_path):
     np.testing.assert_allclose(outputs, [[1, 0, 1]] @ kernel + bias, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_elements_of_a_dataset_are_a_signature(strategy, weights, tmp_path):
     data = tf.data.Dataset.from_tensor_slices({"b": X, "a": X}).batch(2, drop_remainder=True)
 
@@ -177,6 +179,7 @@ def test_a_keras_model_is_exported(strategy, make, tmp_path):
     assert json.loads((tmp_path / "assets.extra/ipu_tf.json").read_text())["iterations"] == 2
 
 
+@pytest.mark.slow
 def test_a_model_with_a_batch_size_and_named_inputs_needs_no_more(strategy, tmp_path):
     with strategy.scope():
         left = keras.Input((FEATURES,), batch_size=4, name="left")
@@ -187,6 +190,7 @@ def test_a_model_with_a_batch_size_and_named_inputs_needs_no_more(strategy, tmp_
     np.testing.assert_array_equal(only_signature(tmp_path)(left=X, right=2 * X)["output_0"], -X)
 
 
+@pytest.mark.slow
 def test_a_subclassed_model_is_exported_by_the_shape_that_built_it(strategy, tmp_path):
     class Doubling(keras.Model):
         def __init__(self):

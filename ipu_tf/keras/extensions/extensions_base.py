@@ -29,7 +29,7 @@ from ipu_tf.keras.pipeline.recomputation_layers import checked_checkpoints
 from ipu_tf.keras.saving import serving_export
 from ipu_tf.keras.training_state import StatefulModel
 
-__all__ = ["IPUExtensions", "ReplicatedMetricReductionMethod"]
+__all__ = ["IPUExtensions", "KerasExtensionBase", "ReplicatedMetricReductionMethod"]
 
 
 class IPUExtensions(StatefulModel):
@@ -306,3 +306,6 @@ class IPUExtensions(StatefulModel):
     def _replace_in_state(self, **options: Any) -> None:
         """Replaces the training state by one with other options."""
         self.ipu_training_state = dataclasses.replace(self.ipu_training_state, **options)
+
+
+KerasExtensionBase = IPUExtensions

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.keras.layers.ipu_layer import refuse
 from ipu_tf.ops.math_ops import check_serialization, serialized_matmul
 
 # Maps the layer's names of dimensions to those of `serialized_matmul`.
@@ -115,3 +116,52 @@ class SerialDense(keras.layers.Dense):
             "serialization_factor": self.serialization_factor,
             "serialization_dimension": self.serialization_dimension,
         }
+
+
+@keras.saving.register_keras_serializable("ipu_tf")
+class Dense(keras.layers.Dense):
+    """Keras' dense layer; the vendor's also takes inputs in the float8 of the IPU.
+
+    Args:
+        units: Number of outputs.
+        kernel_format: Float8 format of the kernel for float8 inputs; must be left out.
+        kernel_scale: Power of two by which such a kernel is scaled; must be 0.
+        kernel_data_initializer: Initializer of the data of such a kernel; must be None.
+        **kwargs: Arguments of `keras.layers.Dense`.
+
+    Raises:
+        NotImplementedError: An argument of float8 is given, or the inputs are float8.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        kernel_format: Any = None,
+        kernel_scale: int = 0,
+        kernel_data_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        refuse(
+            self,
+            kernel_format=kernel_format,
+            kernel_scale=kernel_scale,
+            kernel_data_initializer=kernel_data_initializer,
+        )
+        super().__init__(units, **kwargs)
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Returns the outputs; makes the weights first if there are none.
+
+        Raises:
+            NotImplementedError: The inputs are data and metadata of a float8 tensor.
+        """
+        if isinstance(inputs, list | tuple):
+            raise NotImplementedError(
+                f"Dense layer '{self.name}': the float8 of the IPU is not simulated. Pass one "
+                f"tensor of float16 or float32. Received: {len(inputs)} inputs."
+            )
+        return super().__call__(inputs, *args, **kwargs)
+
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
+        """Returns the outputs; see `keras.layers.Dense`."""
+        return super().call(inputs, training)

@@ -8,6 +8,18 @@ import keras
 import tensorflow as tf
 
 
+class IPULayer(keras.layers.Layer):
+    """Base of layers that have arguments of a Keras layer and refuse some of them."""
+
+    def _check_unsupported(self, arg: Any, arg_name: str, method_name: str = "__init__") -> None:
+        """Checks that an argument that is not supported is not given.
+
+        Raises:
+            NotImplementedError: It is given.
+        """
+        refuse(self, method_name, **{arg_name: arg})
+
+
 def refuse(layer: keras.layers.Layer, method: str = "__init__", **arguments: Any) -> None:
     """Checks that no arguments are given that the Keras layer has but the IPU does not use.
 

@@ -1,0 +1,1 @@
+"""Tapes, under the module names that scripts use."""
