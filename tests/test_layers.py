@@ -20,6 +20,7 @@ FLOORS = (
     ("strategy",),
     ("adaptation",),
     (
+        "dataset_benchmark",
         "infeed_iterator",
         "pipelining",
         "loops",
