@@ -78,14 +78,14 @@ def _deployment(
     tracer: Tracer, arguments: PipelineArguments, micro_batch: MicroBatch
 ) -> Deployment:
     scopes = [(scope, number) for number, scope in enumerate(micro_batch.traced.scopes)]
-    shares_weights = bool(arguments.replicated_weight_sharding)
+    shares_weights, mode = bool(arguments.replicated_weight_sharding), arguments.recomputation_mode
     return Deployment(
         stage_of_layers=stage_of_layers(tracer, micro_batch.function.graph, scopes),
         ipu_of_stages=arguments.ipus,
         schedule=schedule_name(arguments.schedule),
         micro_batches=(arguments.static_count or 1) * arguments.serialization,
-        recompute=arguments.recomputation_mode is not RecomputationMode.Auto
-        or tracer.configuration.allow_recompute,
+        recompute=mode is not RecomputationMode.Auto or tracer.configuration.allow_recompute,
+        keeps_checkpoints=mode is not RecomputationMode.RecomputeThenBackpropagate,
         replicas=replica_context.num_replicas(),
         offload=Offload(
             optimizer_state=bool(arguments.offload_weight_update_variables),

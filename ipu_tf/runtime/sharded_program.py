@@ -31,5 +31,6 @@ def deployment_of(tracer: Tracer, graph: FuncGraph) -> Deployment | None:
         stage_of_layers=stage_of_layers(tracer, graph, scopes),
         ipu_of_stages=tuple(ipus),
         schedule="sequential",
+        recompute=tracer.configuration.allow_recompute,
         replicas=replica_context.num_replicas(),
     )

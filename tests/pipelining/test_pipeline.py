@@ -10,7 +10,11 @@ from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu_tf.ops.pipelining_ops import PipelineSchedule
+from ipu_tf.ops.pipelining_ops import (
+    PipelineSchedule,
+    RecomputationMode,
+    recomputation_checkpoint,
+)
 from ipu_tf.pipelining import OptimizerFunctionOutput, pipeline
 
 V1 = tf.compat.v1.train
@@ -204,6 +208,35 @@ def test_predicts_with_forward_passes_alone(model):
     _, losses = model.sequential(V1.GradientDescentOptimizer(0.0), 2)
     assert_same(model.fed, losses)
     assert [stage.backward_cycles for stage in program.device.stages] == [0, 0]
+
+
+class Checkpointed(Model):
+    """Its first stage has two layers, with a checkpoint between them."""
+
+    def first(self, batch):
+        kept = recomputation_checkpoint(tf.math.tanh(tf.tile(batch, [1, 16])))
+        wide = tf.tile(tf.reduce_sum(tf.reshape(tf.math.tanh(kept), [5, 16, 4]), 1), [1, 1])
+        return super().first(tf.math.tanh(wide))
+
+
+@pytest.mark.slow
+def test_stages_recompute_from_their_inputs_or_their_checkpoints():
+    cycles, weights = [], []
+    for mode in RecomputationMode:
+        model = Checkpointed()
+        optimizer = V1.GradientDescentOptimizer(0.1)
+        weights.append(
+            model.run(
+                lambda loss, optimizer=optimizer: OptimizerFunctionOutput(optimizer, loss),
+                recomputation_mode=mode,
+            )
+        )
+        (program,) = model.strategy.report().programs
+        cycles.append(program.device.stages[0].recomputed_cycles)
+    none, whole, between = cycles
+    assert none == 0 < between < whole
+    for found in weights[1:]:
+        assert_same(found, weights[0])
 
 
 @pytest.mark.fast_cells(2)
