@@ -7,9 +7,11 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy
 from ipu_tf.config import reset_ipu_configuration
+from ipu_tf.eager.backprop import GradientCaptureContext
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.ops.grad_util_ops import capture_upstream_gradients
 from ipu_tf.ops.pipelining_ops import (
     PipelineSchedule,
     RecomputationMode,
@@ -274,3 +276,110 @@ def test_replicas_sum_gradients_as_the_optimizer_says(model):
     expected, _ = model.sequential(V1.GradientDescentOptimizer(0.1), 1, count=8)
     for one, other in zip(found, expected, strict=True):  # The replicas' sums are added up.
         np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def run_stages(stages, optimizer_function=None, count=4, jit_compile=None, data=None, **options):
+    """Runs a pipeline on a dataset; returns what it gives to its outfeed, and its program."""
+    infeed = None if data is None else IPUInfeedQueue(data)
+    outfeed = IPUOutfeedQueue()
+    strategy = IPUStrategy()
+
+    @tf.function(jit_compile=jit_compile)
+    def program():
+        pipeline(
+            stages,
+            count() if callable(count) else count,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=optimizer_function,
+            **options,
+        )
+
+    strategy.run(program)
+    (traced,) = strategy.report().programs
+    return tf.nest.map_structure(lambda values: values.numpy(), outfeed.dequeue()), traced.device
+
+
+def test_stages_of_keras_layers_take_a_dict_of_the_infeed_by_name():
+    with IPUStrategy().scope():
+        layers = keras.layers.Dense(3, name="one"), keras.layers.Dense(2, name="two")
+        for layer, width in zip(layers, (5, 3), strict=True):
+            layer.build((4, width))
+    x = np.random.default_rng(1).normal(size=(4, 4, 5)).astype("float32")
+    data = tf.data.Dataset.from_tensor_slices({"x": x, "scale": np.arange(4.0, dtype="float32")})
+    stages = [
+        lambda scale, x: (layers[0](x), scale),
+        lambda x, scale: {"scaled": layers[1](x) * scale},
+    ]
+    found, device = run_stages(stages, data=data, jit_compile=True)
+    expected = x @ layers[0].kernel.numpy() @ layers[1].kernel.numpy()
+    expected *= np.arange(4).reshape(4, 1, 1)
+    np.testing.assert_allclose(found["scaled"], expected, rtol=1e-5, atol=1e-6)
+    for number, path in enumerate(("one", "two")):
+        assert path in {step.layer for step in device.stages[number].program.steps}
+
+
+def test_the_program_knows_the_count():
+    total = tf.Variable(4)
+    found, device = run_stages([lambda x: x + 1, lambda x: x * 2], count=total.value, inputs=[1.0])
+    np.testing.assert_array_equal(found, [4.0] * 4)
+    assert device.micro_batches == 1
+
+
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize(("dtype", "expected"), [(None, 2050.0), (tf.float32, 2052.0)])
+def test_sums_have_the_type_of_the_option(dtype, expected):
+    """In float16, 2048 + 1 is 2048, so that only 2 is added."""
+    weight = tf.Variable(np.float16(0))
+    optimizer = V1.GradientDescentOptimizer(np.float16(-1))
+    values = np.array([2048, 1, 1, 2], "float16")
+    run_stages(
+        [lambda x: weight * x, lambda x: x],
+        lambda loss: OptimizerFunctionOutput(optimizer, loss),
+        data=tf.data.Dataset.from_tensor_slices(values),
+        gradient_accumulation_dtype=lambda variable: dtype,
+    )
+    assert weight.numpy() == expected
+
+
+class Captures(V1.GradientDescentOptimizer):
+    """Keeps the captured gradients that it gets."""
+
+    kept = tf.Variable([0.0, 0.0])
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None, captured_grads=None):
+        self.kept.assign(captured_grads["x"][0])
+        return super().apply_gradients(grads_and_vars, global_step, name)
+
+
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize(("sums", "expected"), [(True, [12.0, 24.0]), (False, [6.0, 12.0])])
+def test_the_optimizer_gets_captured_gradients(sums, expected):
+    weight, optimizer, captured = tf.Variable([1.0, 2.0]), Captures(0.0), IPUOutfeedQueue()
+    context = GradientCaptureContext()
+
+    def first(x):
+        with context:
+            return capture_upstream_gradients(weight * x, tag="x"), x
+
+    run_stages(
+        [first, lambda x, scale: tf.reduce_sum(x * scale * [1.0, 2.0])],
+        lambda loss: OptimizerFunctionOutput(
+            optimizer, loss, gradient_capture_context=context, captured_gradient_outfeed=captured
+        ),
+        data=tf.data.Dataset.from_tensor_slices(np.array([1, 2, 3, 6], "float32")),
+        gradient_accumulation_for_captured_grads=sums,
+    )
+    np.testing.assert_array_equal(Captures.kept.numpy(), expected)
+    np.testing.assert_array_equal(captured.dequeue()["x"][0][0], expected)
+
+
+def test_stages_enqueue_themselves():
+    inner = IPUOutfeedQueue()
+
+    def first(x):
+        inner.enqueue(x + 1)
+        return x
+
+    run_stages([first, lambda x: x * 2], inputs=[1.0])
+    np.testing.assert_array_equal(inner.dequeue(), [2.0] * 4)

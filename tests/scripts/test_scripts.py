@@ -66,3 +66,29 @@ def test_an_exported_model_is_served():
     assert figure("equal", printed) == 1
     assert figure("stock", printed) == 1
     assert 0 < figure("brightness", printed) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--schedule", "Interleaved", "--recompute"),
+        ("--schedule", "Sequential", "--replicas", "2"),
+    ],
+)
+def test_a_pipeline_of_functions_learns_digits(words):
+    printed = run("pipelined_digits.py", *words)
+    assert figure("accuracy", printed) > 0.9
+
+
+@pytest.mark.slow
+def test_a_pipeline_of_keras_layers_learns_digits():
+    assert figure("accuracy", run("pipelined_keras.py")) > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("--configure-last",)])
+def test_a_pipeline_of_a_graph_learns_in_a_session(words):
+    printed = run("pipelined_graph.py", *words)
+    assert figure("loss", printed) < 0.2
