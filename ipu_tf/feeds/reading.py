@@ -48,10 +48,8 @@ def _read(number: int, number_of_pass: int, dataset: tf.data.Dataset) -> None:
             feed=tf.constant(number, tf.int64),
             **{"pass_": tf.constant(number_of_pass, tf.int64)},
         )
-        code = tf.errors.OUT_OF_RANGE
-        message = "End of sequence: the dataset of the infeed has no more elements."
-    except tf.errors.OpError as error:
-        code, message = error.error_code, str(error.message)
-    except Exception as error:
-        code, message = tf.errors.UNKNOWN, f"{type(error).__name__}: {error}"
-    library.feed_functions().ipu_tf_infeed_end(number, number_of_pass, code, message.encode())
+    except tf.errors.OpError as error:  # The dataset cannot be read at all.
+        message = str(error.message).encode()
+        library.feed_functions().ipu_tf_infeed_end(
+            number, number_of_pass, error.error_code, message
+        )

@@ -23,6 +23,8 @@ using tensorflow::data::DatasetBase;
 using tensorflow::data::IteratorBase;
 using tensorflow::data::IteratorContext;
 
+constexpr char kEnd[] = "End of sequence: the dataset of the infeed has no more elements.";
+
 // Blocks the thread that runs it until the dataset or the pass has ended, so it runs eagerly, on a thread of its own.
 class IpuReadDataset : public tensorflow::OpKernel {
  public:
@@ -57,8 +59,12 @@ class IpuReadDataset : public tensorflow::OpKernel {
       while (is_wanted) {
         std::vector<Tensor> components;
         bool at_end = false;
-        TF_RETURN_IF_ERROR(iterator->GetNext(&reading, &components, &at_end));
-        if (at_end) return absl::OkStatus();
+        const absl::Status status = iterator->GetNext(&reading, &components, &at_end);
+        if (!status.ok() || at_end) {
+          // Programs learn of it before the iterator ends, which may wait for threads of the dataset.
+          infeed->End(pass, status.ok() ? absl::OutOfRangeError(kEnd) : status);
+          return absl::OkStatus();
+        }
         is_wanted = infeed->Push(pass, std::move(components));
       }
     } while (infeed->WaitUntilWanted(pass));
