@@ -51,7 +51,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ipu_multi_worker_strategy": _WORKERS,
         "ipu.ipu_pipeline_estimator": _ESTIMATORS,
         "ipu.ipu_run_config": _ESTIMATORS,
-        "ipu.ipu_strategy.IPUExtendedV1": "It is a part of the vendor's strategy; use IPUStrategy",
         "ipu.keras_extensions": _KERAS_INTERNAL,
         "ipu.ops.custom_ops.codelet_expression_op": _VERTICES,
         "ipu.ops.custom_ops.cpu_user_operation": _HOST_LIBRARY,

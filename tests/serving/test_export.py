@@ -210,6 +210,29 @@ def test_a_subclassed_model_is_exported_by_the_shape_that_built_it(strategy, tmp
 
 
 @pytest.mark.slow
+def test_a_subclassed_model_takes_the_types_that_it_was_trained_with(strategy, tmp_path):
+    class Words(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.embedding = keras.layers.Embedding(7, 3)
+
+        def call(self, ids):
+            return self.embedding(ids)
+
+    ids = np.arange(6).reshape(2, 3)
+    with strategy.scope():
+        model = Words()
+        model.compile("sgd", "mse")
+        model.fit(ids, np.ones((2, 3, 3)), batch_size=2, verbose=0)
+        on_device = model.export_for_ipu_serving(tmp_path)
+    (spec,) = on_device.input_signature
+    assert (spec.dtype, spec.shape) == (tf.int32, (2, 3))
+    np.testing.assert_array_equal(
+        on_device(ids.astype("int32")), model.predict(ids, batch_size=2, verbose=0)
+    )
+
+
+@pytest.mark.slow
 def test_a_process_without_this_package_runs_the_file(strategy, tmp_path):
     with strategy.scope():
         model = functional()

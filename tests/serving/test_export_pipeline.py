@@ -1,5 +1,6 @@
 """Pipelines of stage functions as SavedModels."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -67,6 +68,27 @@ def test_a_pipeline_runs_on_its_ipus_and_from_its_file(strategy, weights, tmp_pa
     np.testing.assert_array_equal(loaded["best"], outputs["best"])
     (scores, _) = embedded_runtime.embedded_runtime_start_and_call(tmp_path, [], [2 * X], "again")
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_pipelined_keras_model_runs_on_its_ipus(strategy, tmp_path):
+    strategy.reset_report()
+    with strategy.scope():
+        model = keras.Sequential(
+            [keras.Input((6,)), keras.layers.Dense(4), keras.layers.Dense(3, dtype="float16")]
+        )
+        model.compile(steps_per_execution=4)
+        model.set_pipeline_stage_assignment([0, 1])
+        model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+        on_device = model.export_for_ipu_serving(tmp_path, batch_size=4)
+    np.testing.assert_array_equal(on_device(X), model(X))
+    (program,) = strategy.report().programs
+    assert [stage.ipu for stage in program.device.stages] == [0, 1]
+    (name,) = on_device.get_concrete_function().structured_input_signature[0]
+    loaded = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
+    found = loaded(**{name.name: X})["output_0"]
+    assert found.dtype == tf.float16
+    np.testing.assert_allclose(found, model(X), atol=5e-3)
 
 
 @pytest.mark.parametrize(

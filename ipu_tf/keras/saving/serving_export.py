@@ -68,10 +68,19 @@ def _specs(model: StatefulModel, batch_size: int | None) -> Any:
     positive_integer(batch_size, "`export_for_ipu_serving`: `batch_size`")
     if shapes is None:
         return input_specs(model, batch_size)
-    dtype = NARROWER.get(model.input_dtype, model.input_dtype)
+    seen = model.ipu_layer_calls.seen_inputs
+    if seen is not None:  # They have types, too.
+        return keras.tree.map_structure(
+            lambda spec: _narrowed((batch_size, *spec.shape[1:]), spec.dtype), seen
+        )
     return keras.tree.map_shape_structure(
-        lambda shape: tf.TensorSpec((batch_size, *shape[1:]), dtype), shapes
+        lambda shape: _narrowed((batch_size, *shape[1:]), model.input_dtype), shapes
     )
+
+
+def _narrowed(shape: Any, dtype: Any) -> tf.TensorSpec:
+    name = tf.as_dtype(dtype).name
+    return tf.TensorSpec(shape, NARROWER.get(name, name))
 
 
 def _built_shapes(model: StatefulModel) -> Any:
