@@ -8,7 +8,7 @@ results other than new values of variables go back to the host; variables stay o
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ipu_tf import spans
 from ipu_tf.compiler.blocks import Block, Node, Value, Values
@@ -23,6 +23,7 @@ from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.memory import tile_memory
 from ipu_tf.compiler.open_block import make_node
+from ipu_tf.compiler.outlining import COPY_SHARES, outline
 from ipu_tf.compiler.parameters import PASSING, STREAMED, place_parameters
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.compiler.tile_program import TileProgram
@@ -58,34 +59,56 @@ def build_program(
         if options.unsupported == "raise":
             raise error
         _LOG.warning("%s", error)
-    with spans.span("emit", "compile", program=module.name):
-        emission = Emission(build_state.buffers)
-        for node in stream_in:
-            emission.node(node)
-        emission.block(block)
-        tensors = emission.all_tensors()
-    with spans.span("lay out memory", "compile", program=module.name):
-        memory = tile_memory(
-            tensors,
-            steps=len(emission.steps),
-            target=options.target,
-            program_bytes=program_bytes(
-                [*stream_in, *block.nodes],
-                build_state.buffers,
-                options.target,
-                share_code=options.share_code,
-            ),
+    return _emitted(module, options, build_state, stream_in, block)
+
+
+def _emitted(
+    module: Module,
+    options: CompilerOptions,
+    build_state: BuildState,
+    stream_in: Sequence[Node],
+    block: Block,
+) -> TileProgram:
+    """Returns the steps, the tensors and the memory of a module's nodes.
+
+    If the program does not fit, equal steps share their code at the cost of more copies, as far as
+    that is needed.
+    """
+    in_order = [*stream_in, *(block.nodes[index] for index in block.order)]
+    found: list[TileProgram] = []
+    for copy_share in COPY_SHARES if options.share_code else (None,):
+        with spans.span("emit", "compile", program=module.name):
+            if copy_share is not None:
+                outline(in_order, build_state.buffers, options.target, copy_share)
+            emission = Emission(build_state.buffers)
+            for node in stream_in:
+                emission.node(node)
+            emission.block(block)
+            tensors = emission.all_tensors()
+        with spans.span("lay out memory", "compile", program=module.name):
+            memory = tile_memory(
+                tensors,
+                steps=len(emission.steps),
+                target=options.target,
+                program_bytes=program_bytes(in_order, build_state.buffers, options.target),
+            )
+        found.append(
+            TileProgram(
+                name=module.name,
+                target=options.target,
+                steps=tuple(emission.steps),
+                tensors=tensors,
+                memory=memory,
+                unsupported={
+                    opcode: tuple(layers) for opcode, layers in build_state.unsupported.items()
+                },
+                notes=tuple(build_state.notes),
+                kept_activations=emission.kept_activations,
+            )
         )
-    return TileProgram(
-        name=module.name,
-        target=options.target,
-        steps=tuple(emission.steps),
-        tensors=tensors,
-        memory=memory,
-        unsupported={opcode: tuple(layers) for opcode, layers in build_state.unsupported.items()},
-        notes=tuple(build_state.notes),
-        kept_activations=emission.kept_activations,
-    )
+        if memory.fits:
+            break
+    return min(found, key=lambda program: program.memory.overflow_bytes)
 
 
 def new_build_state(

@@ -6,7 +6,7 @@ parameters are not nodes, they only tell the buffer of a value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
@@ -16,6 +16,7 @@ from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.tile_program import Category
+from ipu_tf.machine.superstep import Superstep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,10 @@ class Node:
         bodies: Blocks that run in it, in order, each with its mean number of runs.
         idle_bodies: Blocks that do not count, such as the cheaper branches of a conditional: only
             their code and vertex state take memory.
+        code: Identity of its vertices and exchanges, equal for nodes that share them; None for a
+            node with code of its own.
+        call: The copies of operands and results that its call of shared code needs; None without
+            shared code.
     """
 
     instruction: Instruction
@@ -125,6 +130,13 @@ class Node:
     vanishes: bool = False
     bodies: tuple[tuple[Block, int | Fraction], ...] = ()
     idle_bodies: tuple[Block, ...] = ()
+    code: Hashable | None = None
+    call: LoweredInstruction | None = None
+
+    @property
+    def supersteps(self) -> tuple[Superstep, ...]:
+        """Its supersteps, with those of the copies for its call of shared code."""
+        return (*self.lowered.supersteps, *(self.call.supersteps if self.call else ()))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -149,6 +161,6 @@ class Block:
         """Returns the cycles of one run."""
         total: int | Fraction = 0
         for node in self.nodes:
-            total += sum(superstep.total_cycles for superstep in node.lowered.supersteps)
+            total += sum(superstep.total_cycles for superstep in node.supersteps)
             total += sum(times * body.cycles() for body, times in node.bodies)
         return round(total)

@@ -33,8 +33,8 @@ class CompilerOptions:
         out_of_memory: "raise", "warn", or "report" (an estimate: neither raises nor warns)
             if the program does not fit.
         share_code: Whether equal operations, on any tiles, share vertices and exchange code
-            (Poplar's graph outlining). Does not model the cost of copying their operands to where
-            the shared code expects them.
+            (Poplar's graph outlining); copies bring their operands to where the shared code
+            expects them.
         io_tiles: Tiles besides those of `target` that make transfers to and from the host and
             streaming memory beside the work of the others; 0 for none.
         io_tile_share: Share of their memory that may hold data.

@@ -73,7 +73,7 @@ class Emission:
                 opcode=instruction.opcode,
                 layer=instruction.layer,
                 phase=instruction.phase,
-                supersteps=lowered.supersteps,
+                supersteps=node.supersteps,
                 repeats=repeats,
                 flops=lowered.flops,
                 plan=lowered.plan,
@@ -82,7 +82,7 @@ class Emission:
             )
         )
         temporary: tuple[tuple[Category, tuple[Footprint, ...]], ...] = (
-            ("scratch", lowered.scratch),
+            ("scratch", (*lowered.scratch, *(node.call.scratch if node.call else ()))),
             ("exchange_buffers", lowered.exchange_buffers),
         )
         for category, footprints in temporary:
@@ -127,39 +127,39 @@ class Emission:
 
 
 def program_bytes(
-    nodes: Iterable[Node], buffers: BufferTable, target: Target, *, share_code: bool
+    nodes: Iterable[Node], buffers: BufferTable, target: Target
 ) -> Mapping[Category, NDArray[np.int64]]:
     """Returns the bytes of a program besides its tensors, int64[tiles] per category.
 
-    A tile holds a codelet once, if it takes part in an instruction that needs it. Exchange
-    code counts in full on every such tile, though only the busiest tile needs as much.
+    Nodes of equal code count once, but for the copies of their calls. A tile holds a codelet once,
+    if it takes part in an instruction that needs it. Exchange code counts in full on every such
+    tile, though only the busiest tile needs as much.
 
     Args:
         nodes: The outermost nodes.
         buffers: All buffers.
         target: The chip.
-        share_code: Whether equal nodes share vertices and exchange code.
     """
     zeros = np.zeros(target.tiles, np.int64)
     vertex_state, vertex_code, exchange_code = zeros.copy(), zeros.copy(), zeros.copy()
     codelets: dict[str, tuple[int, NDArray[np.bool_]]] = {}
     seen: set[Hashable] = set()
     for node in _with_bodies(nodes):
-        lowered = node.lowered
-        key = _code_key(node.instruction.opcode, lowered)
-        if share_code and key in seen:
-            continue
-        seen.add(key)
-        for footprint in lowered.vertex_state:
-            add_footprint(vertex_state, footprint)
-        parts = _parts(node, lowered, buffers, target)
-        for part in parts:
-            exchange_code[part] += lowered.exchange_code_bytes
-        for name, code_bytes in lowered.code.items():
-            known, present = codelets.setdefault(name, (0, np.zeros(target.tiles, np.bool_)))
+        made = [node.call] if node.call else []
+        if node.code is None or node.code not in seen:
+            seen.add(node.code)
+            made.append(node.lowered)
+        for lowered in made:
+            for footprint in lowered.vertex_state:
+                add_footprint(vertex_state, footprint)
+            parts = _parts(node, lowered, buffers, target)
             for part in parts:
-                present[part] = True
-            codelets[name] = (max(known, code_bytes), present)
+                exchange_code[part] += lowered.exchange_code_bytes
+            for name, code_bytes in lowered.code.items():
+                known, present = codelets.setdefault(name, (0, np.zeros(target.tiles, np.bool_)))
+                for part in parts:
+                    present[part] = True
+                codelets[name] = (max(known, code_bytes), present)
     for code_bytes, present in codelets.values():
         vertex_code += code_bytes * present
     stack = np.full(target.tiles, stack_bytes(target), np.int64)
@@ -169,27 +169,6 @@ def program_bytes(
         "exchange_code": exchange_code,
         "stack": stack,
     }
-
-
-def _code_key(opcode: str, lowered: LoweredInstruction) -> Hashable:
-    """Returns a key that is equal for nodes that can share vertices and exchanges.
-
-    Tiles do not matter: operands that lie elsewhere move to the shared code.
-    """
-    code = tuple(sorted(lowered.code.items()))
-    return (
-        opcode,
-        lowered.plan,
-        lowered.supersteps,
-        tuple(
-            (where.elements, where.layout, where.footprint.anywhere) for where in lowered.results
-        ),
-        tuple(footprint.anywhere for footprint in lowered.scratch),
-        tuple(footprint.anywhere for footprint in lowered.exchange_buffers),
-        tuple(footprint.anywhere for footprint in lowered.vertex_state),
-        lowered.exchange_code_bytes,
-        code,
-    )
 
 
 def _with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:

@@ -510,19 +510,22 @@ REPEATED = """
     ENTRY main {
       x = f32[32] parameter(0)
       a = f32[32] reverse(x), dimensions={0}
-      b = f32[32] reverse(a), dimensions={0}
-      ROOT c = f32[32] reverse(b), dimensions={0}
+      p = f32[32] cholesky(a)
+      b = f32[32] reverse(p), dimensions={0}
+      q = f32[32] cholesky(b)
+      ROOT c = f32[32] reverse(q), dimensions={0}
     }
 """
 
 
-@pytest.mark.parametrize(("share_code", "copies_of_reverse"), [(True, 1), (False, 3)])
-def test_equal_operations_share_vertices_and_exchange_code_on_request(
-    share_code, copies_of_reverse
-):
-    always = program(REPEATED, share_code=share_code).memory.always_live
+@pytest.mark.parametrize(("share_code", "copies_of_code"), [(True, 2), (False, 5)])
+def test_equal_operations_share_vertices_and_exchange_code_on_request(share_code, copies_of_code):
+    compiled = program(REPEATED, share_code=share_code)
+    always = compiled.memory.always_live
     feeds = 2
-    assert always["exchange_code"].tolist() == [3 * (feeds + copies_of_reverse)] * 8
+    assert always["exchange_code"].tolist() == [3 * (feeds + copies_of_code)] * 8
     # The infeed has vertices, too; codelets are shared in any case.
-    assert always["vertex_state"].tolist() == [2 * (1 + copies_of_reverse)] * 8
-    assert always["vertex_code"].tolist() == [100 * (feeds + 1)] * 8
+    assert always["vertex_state"].tolist() == [2 * (1 + copies_of_code)] * 8
+    assert always["vertex_code"].tolist() == [100 * (feeds + 2)] * 8
+    # The values of one call are gone before the next, so nothing is copied.
+    assert compiled.cycles == program(REPEATED, share_code=not share_code).cycles
