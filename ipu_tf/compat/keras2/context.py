@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+from ipu_tf.compat.keras2.loading import Keras2Finder, KerasLoading
 from ipu_tf.compat.modules import KERAS_HOSTS
 
 
@@ -14,10 +15,14 @@ from ipu_tf.compat.modules import KERAS_HOSTS
 def keras_2_spellings() -> Iterator[None]:
     """Adapts Keras 3 to the spellings of Keras 2; afterwards all is as before.
 
-    Keras is not loaded: if it is not there yet, it is adapted once it is.
+    Keras is not loaded: if it is not there yet, it is adapted once it is. A context within another
+    one does nothing.
     """
+    is_open = any(isinstance(finder, Keras2Finder) for finder in sys.meta_path)
     with contextlib.ExitStack() as stack:
-        if "keras" in sys.modules:
+        if is_open:
+            pass
+        elif "keras" in sys.modules:
             _adapt(stack)
         else:
             _adapt_once_loaded(stack)
@@ -47,8 +52,6 @@ def _adapt(stack: contextlib.ExitStack) -> None:
 
 def _adapt_once_loaded(stack: contextlib.ExitStack) -> None:
     """Adapts Keras once it is imported, until a stack closes."""
-    from ipu_tf.compat.keras2.loading import KerasLoading
-
     loading = KerasLoading(lambda: _adapt(stack))
     sys.meta_path.insert(0, loading)
     stack.callback(loading.stop)

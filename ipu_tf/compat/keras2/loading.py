@@ -12,7 +12,11 @@ from ipu_tf.compat.later_finders import call_around, later_spec
 _LIBRARIES = ("tensorflow", "keras", "ipu_tf")
 
 
-class KerasLoading:
+class Keras2Finder:
+    """A finder of the context in which Keras 3 understands Keras 2."""
+
+
+class KerasLoading(Keras2Finder):
     """Calls a function once Keras is loaded and no module that leads to it is half imported.
 
     The function may import modules of this package: one of them may be what imports Keras.

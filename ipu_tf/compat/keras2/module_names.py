@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+from ipu_tf.compat.keras2.loading import Keras2Finder
 from ipu_tf.compat.keras2.spelling import Notices, Notify, Provider, Spelling
 from ipu_tf.compat.later_finders import call_around, later_spec
 from ipu_tf.compat.modules import KERAS_HOSTS
@@ -88,7 +89,7 @@ class ModuleNames:
         return look_up
 
 
-class KerasFinder:
+class KerasFinder(Keras2Finder):
     """Gives modules of Keras their names once they have run, and makes those of Keras 2 alone."""
 
     def __init__(self, names: ModuleNames) -> None:

@@ -132,6 +132,7 @@ def _generator_method(name: str) -> Callable[[Notify], Wrap]:
             def call(model: keras.Model, generator: Any, *args: Any, **kwargs: Any) -> Any:
                 notify()
                 kwargs |= dict(zip(_GENERATOR_ARGUMENTS[method], args, strict=False))
+                kwargs.setdefault("verbose", int(method == "fit"))
                 kept = {key: value for key, value in kwargs.items() if key not in _OF_ENQUEUERS}
                 return getattr(model, method)(generator, **kept)
 

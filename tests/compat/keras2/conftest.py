@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from ipu_tf.compat.keras2.context import keras_2_spellings
+from ipu_tf.config import reset_ipu_configuration
 
 
 class Notices:
@@ -24,6 +25,14 @@ class Notices:
         assert len(texts) == len(spellings), texts
         for spelling in spellings:
             assert sum(spelling in text for text in texts) == 1, (spelling, texts)
+
+
+@pytest.fixture(autouse=True)
+def configuration():
+    """The configuration of the device is that of one IPU before a test, and after it."""
+    reset_ipu_configuration()
+    yield
+    reset_ipu_configuration()
 
 
 @pytest.fixture

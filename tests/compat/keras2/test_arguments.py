@@ -65,6 +65,19 @@ def test_layers_take_positional_arguments_and_weights(keras_2, notices):
     notices.once("super().__init__(self)", "add_weight")
 
 
+def test_a_model_is_no_argument_of_its_initializer(keras_2, notices):
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__(self)
+            self.dense = layers.Dense(2)
+
+        def call(self, x):
+            return self.dense(x)
+
+    assert Model()(X).shape == (8, 2)
+    notices.once("super().__init__(self)")
+
+
 def test_weights_of_a_layer_are_set_when_it_is_built(keras_2, notices):
     values = [np.full((4, 2), 3, np.float32), np.ones(2, np.float32)]
     dense = layers.Dense(2, weights=values)

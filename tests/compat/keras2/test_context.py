@@ -61,6 +61,8 @@ def test_a_run_within_a_run_is_one(notices):
         with keras_2_spellings():
             assert keras.Input(80).shape == (None, 80)
         assert keras.Input(80).shape == (None, 80)
+        assert keras.losses.Reduction.SUM == "sum"
+    notices.once("`Input(shape=80)`", "`keras.losses.Reduction`")
     with pytest.raises(ValueError, match="Cannot convert"):
         keras.Input(80)
 

@@ -25,8 +25,9 @@ class Linear(layers.Layer):
         return tf.matmul(x, self.kernel) + self.others[0]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
-@pytest.mark.parametrize("on_ipu", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("on_ipu", [True, False])
 def test_variables_of_tensorflow_are_weights(keras_2, notices, on_ipu, tmp_path):
     strategy = IPUStrategy() if on_ipu else tf.distribute.get_strategy()
     with strategy.scope():
@@ -53,7 +54,8 @@ def test_a_variable_is_one_weight_however_often_it_is_set(keras_2):
     layer = layers.Layer()
     layer.a = layer.b = tf.Variable(1.0)
     layer.own = keras.Variable(2.0)
-    assert len(layer.weights) == 2
+    assert [float(weight) for weight in layer.weights] == [1, 2]
+    assert len(layer.trainable_weights) == 2
 
 
 def test_layers_have_the_methods_of_keras_2(keras_2, notices):
@@ -74,6 +76,7 @@ def test_a_layer_may_keep_a_shape_of_its_own(keras_2, notices):
     assert notices() == []
 
 
+@pytest.mark.slow
 def test_models_have_the_methods_of_keras_2(keras_2, notices):
     kernel = np.float32([[1, 0], [0, 1], [0, 0], [0, 0]])
     model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])

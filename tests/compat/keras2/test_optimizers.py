@@ -241,6 +241,16 @@ def test_optimizers_of_tensorflow_train_as_a_loop_of_theirs(keras_2, notices, ma
     notices.once("an optimizer of TensorFlow")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulation", [False, True])
+def test_optimizers_of_tensorflow_train_replicas(keras_2, accumulation):
+    options = {"steps_per_execution": 2, "accumulation": accumulation}
+    make = lambda: tf.compat.v1.train.AdamOptimizer(0.125, epsilon=1e-7)  # noqa: E731
+    found = fit(make, strategy=ipus(2), **options)
+    expected = fit(lambda: keras.optimizers.Adam(0.125), strategy=ipus(2), **options)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 def test_an_optimizer_of_tensorflow_cannot_be_saved(keras_2, tmp_path):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile(tf.compat.v1.train.AdamOptimizer(), "mse")
