@@ -79,6 +79,7 @@ _MODULES = frozenset(
         "runtime",
         "scopes",
         "serving",
+        "sharding",
         "spans",
         "strategy",
         "sweep",

@@ -27,12 +27,14 @@ class ScopeState:
         partials: Type of partial sums of float16 matmuls and convolutions.
         on_ipu: Whether `ipu_scope` is open.
         outside: Whether `outside_compilation_scope` is open: the host runs the operation.
+        shard: The IPU of the innermost `ipu_shard`.
     """
 
     stochastic_rounding: bool | None = None
     partials: Literal["float16", "float32"] | None = None
     on_ipu: bool = False
     outside: bool = False
+    shard: int | None = None
 
 
 _DEVICE = re.compile(r"(?:/[^/]+)*?/?(?:device:)?IPU:\d+", re.IGNORECASE)
@@ -190,7 +192,7 @@ def ipu_shard(index: int) -> Iterator[None]:
     if program is None:
         yield
         return
-    with tf.name_scope(f"ipu_shard_{index}") as scope:
+    with tf.name_scope(f"ipu_shard_{index}") as scope, _overriding(shard=index):
         program.enter_shard(scope.rstrip("/"), index)
         yield
 

@@ -28,7 +28,7 @@ FLOORS = (
         "ipu_outfeed_queue",
         "optimizers",
     ),
-    ("feeds",),
+    ("feeds", "sharding"),
     ("eager", "runtime", "utils", "profile", "calibration"),
     ("ops", "programs"),
     ("scopes", "_version_check", "compiler", "replica_context"),

@@ -28,7 +28,6 @@ _VERTICES = (
     "It runs code for the tiles of the real chip, compiled by the vendor's compiler. Write the "
     "operation with TensorFlow's ops: they are lowered to tiles here"
 )
-_SHARDS = "Graphs are not divided by hand over IPUs yet. Pipeline the model: ipu_tf.keras"
 _DATASETS = "Datasets and variables are not written in the vendor's format. Use tf.data's save"
 _TILE_LIBRARY = (
     "It would need the library of `library_path`, which is linked against the vendor's Poplar, and "
@@ -58,7 +57,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ops.f8_ops": _FLOAT8,
         "ipu.ops.op_util": _DESCRIPTORS,
         "ipu.ops.pipelining_ops.PipelineStageOptions.get_proto": _DESCRIPTORS,
-        "ipu.sharding": _SHARDS,
         "ipu.utils": _DATASETS,
         "ipu_tensorflow_addons.keras.experimental.auto_pipeline": _SEARCH,
         "ipu_tensorflow_addons.keras.layers.f8_convert": _FLOAT8,

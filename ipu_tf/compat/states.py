@@ -19,6 +19,8 @@ WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
     {
         "ipu.scopes.frontend_attribute": "Attributes are hints for another compiler.",
         "ipu.scopes.ipu_jit_scope": "A program is compiled as a whole.",
+        "ipu.sharding.enable_sharded_gradient_tape": "Gradients are on the IPUs of their forward "
+        "operations.",
         "ipu.utils.move_variable_initialization_to_cpu": "Variables are initialised on the host.",
         "popdist.init": "There is one process.",
     }

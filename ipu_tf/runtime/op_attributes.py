@@ -11,6 +11,9 @@ from ipu_tf.internals.tensorflow import set_op_attribute
 
 AttrValue: TypeAlias = Any  # tf.compat.v1.AttrValue: a proto without type information
 
+SHARD = "_ipu_shard"
+"""Attribute of ops that `ipu_shard` places: the number of their IPU."""
+
 ON_HOST = "_ipu_on_host"
 """Attribute of ops that the host runs in the middle of a program."""
 

@@ -22,7 +22,7 @@ from ipu_tf import replica_context, scopes
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.keras import callers_of_open_scopes, keras_layer_path
-from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph, is_recording
+from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph, is_recording, set_op_attribute
 from ipu_tf.ops.numerics import numerics_for
 from ipu_tf.ops.op_shapes import OpInputs, Untileable
 from ipu_tf.ops.twins import (
@@ -129,6 +129,9 @@ class Tracer:
         if op_type.startswith("Ipu"):
             kwargs["op_def"] = None  # The caller's belongs to the stock op.
         op = create(op_type, inputs, attrs=attrs, **kwargs)
+        shard = scopes.current().shard
+        if shard is not None:
+            set_op_attribute(op, attributes.SHARD, tf.compat.v1.AttrValue(i=shard))
         self.moves_feeds = self.moves_feeds or op_type in FEED_OPS
         if op_type in STOCK_OF:
             self._operations.append((self.program.tile_ops[-1], op))

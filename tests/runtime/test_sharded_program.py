@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, scopes
+from ipu_tf import IPUConfig, IPUStrategy, scopes, sharding
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.pipelining import pipeline
 
@@ -171,3 +171,32 @@ def test_other_scopes_take_names_of_devices_and_attributes():
     ):
         assert scopes.is_on_ipu()
     assert not scopes.is_on_ipu()
+
+
+def test_operations_say_their_ipus():
+    configure(2)
+    found = {}
+
+    @tf.function
+    def program(x):
+        with scopes.ipu_shard(0):
+            y = tf.exp(x)
+        with scopes.ipu_shard(1):
+            z = tf.sin(y)
+        after = tf.identity(z) + 1
+        graph = z.graph
+        assert sharding.get_sharding(after.op) is None
+        sharding.enable_sharded_gradient_tape()
+        sharding.propagate_sharding(graph)
+        found["ipus"] = [sharding.get_sharding(tensor.op) for tensor in (y, z, after)]
+        found["ancestors"] = [op.type for op in sharding.dependencies([after])]
+        with tf.compat.v1.colocate_with(z.op):
+            found["colocated"] = sharding.get_shard_from_colocation(tf.zeros([2]).op)
+        assert not sharding.has_attr(y.op, "colour")
+        return after
+
+    IPUStrategy().run(program, args=(tf.constant(1.0),))
+    assert found["ipus"] == [0, 1, 1]
+    assert found["ancestors"].index("Exp") < found["ancestors"].index("Sin")
+    assert found["ancestors"][-1] == "AddV2"
+    assert found["colocated"] == 1
