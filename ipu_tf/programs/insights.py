@@ -74,6 +74,10 @@ def find_insights(program: Program, *, all_changes: bool = False) -> None:
                 best[alternative.change] = found
     except TooMuchWork:
         note = _TOO_LARGE
+    except Exception as error:  # A report must not fail for its insights: it says what failed.
+        if all_changes:
+            raise
+        note = f"planning another change failed, {type(error).__name__}: {error}"
     program.insights = tuple(sorted(best.values(), key=lambda insight: insight.rank))
     program.insights_note = "; ".join(filter(None, (note, *replanning.notes)))
     program.insights_sought = True

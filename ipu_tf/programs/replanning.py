@@ -43,7 +43,7 @@ class Replanning:
         self.notes: list[str] = []
         self._left = most_instructions
         self._size = sum(len(c.instructions) for c in source.step.module.computations.values())
-        self._simplified: TracedStep | None = None
+        self._simplified: dict[bool, TracedStep] = {}
         self._other_batch: TracedStep | None = None
 
     def compiled(
@@ -57,12 +57,13 @@ class Replanning:
             TooMuchWork: The limit is reached.
         """
         self.spend(1)
-        step = self._step()
-        wanted = options or step.options
+        where = deployment or self.source.deployment
+        step = self._step(options or self.source.step.options, where)
+        wanted = dataclasses.replace(options or step.options, out_of_memory="report")
         same = ("target", "matmul", "conv")
         replans = any(getattr(wanted, name) != getattr(step.options, name) for name in same)
         changed = dataclasses.replace(step, options=wanted, plans={} if replans else step.plans)
-        return _compiled(changed, deployment or self.source.deployment)
+        return _compiled(changed, where)
 
     def with_samples(self, samples: int) -> DeviceProgram | None:
         """Returns the program with micro-batches of other samples; None if it cannot be traced.
@@ -88,16 +89,20 @@ class Replanning:
             raise TooMuchWork
         self._left -= compilations * self._size
 
-    def _step(self) -> TracedStep:
-        if self._simplified is None:
-            self._simplified = _simplified(self.source.step)
-        return self._simplified
+    def _step(self, options: CompilerOptions, deployment: Deployment | None) -> TracedStep:
+        """Returns the simplified step, with its checkpoints if it recomputes activations."""
+        recompute = _recomputes(options, deployment)
+        if recompute not in self._simplified:
+            self._simplified[recompute] = _simplified(self.source.step, recompute=recompute)
+        return self._simplified[recompute]
 
     def _of_samples(self, samples: int) -> TracedStep | None:
         """Returns the simplified step of some samples: traced the first time, then derived."""
+        options, deployment = self.source.step.options, self.source.deployment
         if self._other_batch is not None:
+            step = self._step(options, deployment)
             try:
-                return extrapolated(self._step(), self._other_batch, samples)
+                return extrapolated(step, self._other_batch, samples)
             except (NotLinear, PlanDoesNotFit):
                 pass  # Traced, as the first one.
         if self.source.at_batch_size is None:
@@ -111,14 +116,18 @@ class Replanning:
             return None
         if traced is None:
             return None
-        step = _simplified(traced)
+        step = _simplified(traced, recompute=_recomputes(options, deployment))
         self._other_batch = self._other_batch or step
         return step
 
 
-def _simplified(step: TracedStep) -> TracedStep:
+def _recomputes(options: CompilerOptions, deployment: Deployment | None) -> bool:
+    return options.recompute if deployment is None else deployment.recompute
+
+
+def _simplified(step: TracedStep, *, recompute: bool) -> TracedStep:
     options = dataclasses.replace(step.options, out_of_memory="report")
-    module = simplified_step(step.module, recompute=True)  # An alternative may recompute.
+    module = simplified_step(step.module, recompute=recompute)
     return dataclasses.replace(step, module=module, options=options)
 
 

@@ -13,7 +13,7 @@ import ipu_tf
 from ipu_tf import IPUConfig, cli
 from ipu_tf.compiler.host_call import call_cycles
 from ipu_tf.profile.report import Report
-from ipu_tf.programs import insights
+from ipu_tf.programs import insights, replanning
 from ipu_tf.runtime import rebatching
 
 
@@ -179,6 +179,18 @@ def test_large_programs_have_the_changes_that_are_planned_soon(monkeypatch):
     assert "not planned: the program is large" in report.summary()
     report.with_insights()
     assert program.insights_note == ""
+
+
+def test_a_report_does_not_fail_for_its_insights(monkeypatch):
+    def fails(*_):
+        raise RuntimeError("no such plan")
+
+    monkeypatch.setattr(replanning, "compile_simplified", fails)
+    monkeypatch.delenv("IPU_TF_INSIGHTS")
+    report = ipu_tf.estimate(dense, batch_size=8)
+    assert "not planned: planning another change failed, RuntimeError: no such" in report.summary()
+    with pytest.raises(RuntimeError, match="no such plan"):
+        ipu_tf.estimate(dense, batch_size=8, insights=True)
 
 
 def test_programs_without_a_gain_say_so():
