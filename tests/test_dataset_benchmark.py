@@ -24,6 +24,7 @@ def test_a_dataset_is_measured(capsys):
     assert capsys.readouterr().out.count("elements/s") == 2
 
 
+@pytest.mark.slow
 def test_an_infeed_is_measured_in_a_graph(capsys):
     infeed = IPUInfeedQueue(DATASET)
 

@@ -66,6 +66,7 @@ def test_a_program_runs_from_its_file(tmp_path):
         embedded_runtime.embedded_runtime_call([X.astype("int32"), 1.0], context)
 
 
+@pytest.mark.slow
 def test_a_saved_model_runs_in_a_loop_with_feeds(tmp_path):
     serving.export_single_step(
         lambda x: tf.matmul(x, KERNEL), tmp_path, 3, [tf.TensorSpec((4, 2), tf.float32)]
