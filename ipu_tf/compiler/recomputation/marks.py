@@ -32,6 +32,11 @@ def regions_of(op_name: str) -> tuple[str, ...]:
     return tuple(op_name[: match.end()] for match in _REGION.finditer(op_name))
 
 
+def is_rematerialized(instruction: Instruction) -> bool:
+    """Returns whether an instruction is in a rematerialized scope."""
+    return REMATERIALIZED in instruction.op_name
+
+
 def is_checkpoint(instruction: Instruction) -> bool:
     """Returns whether an instruction is a checkpoint: it passes on the array of its operand."""
     return instruction.opcode == _BARRIER and is_checkpoint_name(instruction.op_name)

@@ -10,6 +10,7 @@ Bytes are those of the values; the memory of tiles is known when the program is 
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,11 @@ from ipu_tf.compiler.hlo.module import LOSS, METRICS
 from ipu_tf.compiler.recomputation.segments import ForwardPass
 
 _VIEWS = frozenset({"bitcast", "broadcast", "get-tuple-element", "reshape", "transpose"})
-_MOST_PLACES = 160
+_MOST_PLACES = 96
 """Cuts between which the search chooses; those that the fewest bytes cross."""
+
+_KEPT_STEPS = 64
+"""Amounts of kept bytes that the search tells apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +123,12 @@ class CheckpointSearch:
             and self._entry[before].layer not in ("", LOSS, METRICS)
             and crossing[before + 1] > 0
         ]
-        inner = sorted(sorted(layers or inner, key=lambda n: crossing[n])[:_MOST_PLACES])
-        return [0, *inner, self._end]
+        found = layers or inner
+        if len(found) > _MOST_PLACES:
+            highest = sorted(crossing[n] for n in found)[_MOST_PLACES - 1]
+            found = [n for n in found if crossing[n] <= highest]
+            found = [found[n * len(found) // _MOST_PLACES] for n in range(_MOST_PLACES)]
+        return [0, *found, self._end]
 
     def _tables(self) -> None:
         """Fills the tables of segments: kept bytes, bytes at work, and cost, by its two places."""
@@ -147,13 +155,23 @@ class CheckpointSearch:
         """Bytes of activations that are live without recomputation."""
         return int(self._stash.sum())
 
+    @functools.cached_property
     def least(self) -> Checkpoints:
-        """Returns the checkpoints with which the fewest bytes are live, the cheapest of them."""
+        """The checkpoints with which the fewest bytes are live, the cheapest of them."""
         limits = sorted({int(total) for total in self._bounds()})
-        index = bisect.bisect_left(limits, True, key=lambda limit: self.within(limit) is not None)
-        found = self.within(limits[index])
+        found = self.within(limits[bisect.bisect_left(limits, True, key=self._is_possible)])
         assert found is not None
         return found
+
+    def _is_possible(self, live_bytes: int) -> bool:
+        """Returns whether some checkpoints leave at most so many bytes live."""
+        end = len(self._places) - 1
+        least = np.full(end, live_bytes + 1)
+        least[0] = 0
+        for cut in range(1, end):
+            fits = least[:cut] + self._works[:cut, cut] <= live_bytes
+            least[cut] = min((least[:cut] + self._keeps[:cut, cut])[fits], default=live_bytes + 1)
+        return bool(np.any(least + self._works[:end, end] <= live_bytes))
 
     def _bounds(self) -> Sequence[int]:
         """Returns limits of live bytes to choose from: the least lies within 1% of one."""
@@ -163,19 +181,25 @@ class CheckpointSearch:
     def within(self, live_bytes: int) -> Checkpoints | None:
         """Returns the cheapest checkpoints with at most so many bytes live, None for none."""
         end = len(self._places) - 1
-        ways: list[list[_Way]] = [[] for _ in self._places]
-        ways[0] = [_Way()]
+        # By place, then by the amount of kept bytes.
+        ways: list[dict[int, _Way]] = [{} for _ in self._places]
+        ways[0] = {0: _Way()}
+        step = max(1, live_bytes // _KEPT_STEPS)
         for begin, cut in itertools.combinations(range(end), 2):
             work, keeps = int(self._works[begin, cut]), int(self._keeps[begin, cut])
             cost = int(self._costs[begin, cut])
-            for way in ways[begin]:
-                if way.kept_bytes + work <= live_bytes:
-                    _insert(ways[cut], way.with_segment(self._places[cut], work, keeps, cost))
+            for way in ways[begin].values():
+                if way.kept_bytes + work > live_bytes:
+                    continue
+                longer = way.with_segment(self._places[cut], work, keeps, cost)
+                known = ways[cut].get(longer.kept_bytes // step)
+                if known is None or longer.rank < known.rank:
+                    ways[cut][longer.kept_bytes // step] = longer
         works = self._works[:, end]
         whole = [
             (way.cost, way.live_bytes, way.cuts, max(way.live_bytes, way.kept_bytes + int(work)))
             for work, to_there in zip(works, ways, strict=True)
-            for way in to_there
+            for way in to_there.values()
             if way.kept_bytes + work <= live_bytes
         ]
         if not whole:
@@ -189,7 +213,7 @@ class CheckpointSearch:
         Args:
             share: The limit: 0 for the fewest bytes, 1 for those without recomputation.
         """
-        least = self.least()
+        least = self.least
         limit = least.live_bytes + int(share * (self.bytes_without - least.live_bytes))
         found = self.within(limit) or least
         return tuple(dict.fromkeys(filter(None, map(self.layer_before, found.cuts))))
@@ -231,20 +255,10 @@ class _Way:
             cuts=(*self.cuts, cut),
         )
 
-    def is_as_good_as(self, other: _Way) -> bool:
-        """Returns whether it keeps no more, costs no more and has no more bytes live."""
-        return (
-            self.kept_bytes <= other.kept_bytes
-            and self.cost <= other.cost
-            and self.live_bytes <= other.live_bytes
-        )
-
-
-def _insert(ways: list[_Way], way: _Way) -> None:
-    """Adds a way unless another one is as good; drops those that it is as good as."""
-    if not any(other.is_as_good_as(way) for other in ways):
-        ways[:] = [other for other in ways if not way.is_as_good_as(other)]
-        ways.append(way)
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """The sort key, best first, among ways that keep about the same."""
+        return self.cost, self.live_bytes, self.kept_bytes
 
 
 def _before(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -62,13 +62,14 @@ def recomputed(
         stage_of: Stage of each instruction; empty for a step of one stage.
         stages: Number of stages.
     """
+    entry = module.entry_computation
+    trains = any(one.phase == "backward" for one in entry)
+    if not trains or not (recompute or any(map(marks.is_rematerialized, entry))):
+        return Recomputed(module=marks.without_checkpoints(module), stage_of={})
     forward = ForwardPass(module)
     ends = {*cuts, *_after_layers(forward, layers)}
-    trains = any(one.phase == "backward" for one in forward.entry)
-    if not trains:
-        return Recomputed(module=marks.without_checkpoints(module), stage_of={})
     if recompute and stages == 1 and not ends and not marks.has_checkpoints(module):
-        ends = set(CheckpointSearch(module).least().cuts)
+        ends = set(CheckpointSearch(module).least.cuts)
     groups = _groups(forward, ends if recompute else None, stage_of, stages)
     plain = marks.without_checkpoints(module)
     groups = {one.name: groups[one.name] for one in plain.entry_computation if one.name in groups}
