@@ -113,6 +113,7 @@ class _Compilation:
         self._computation = computation
         self._name = _name_of(computation)
         self._results: Any = None
+        self._was_called = False
 
     def call(self, inputs: list[tf.Tensor]) -> Any:
         """Returns the results for these inputs, in the graph that is being built."""
@@ -148,7 +149,11 @@ class _Compilation:
         return results
 
     def _run(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-        with without_strategy():  # A graph of TensorFlow 1 has none.
+        # A trace that finds shards or stages begins once more, for more IPUs. Its variables stay.
+        reuse = tf.compat.v1.AUTO_REUSE if self._was_called else None
+        self._was_called = True
+        scope = tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=reuse)
+        with scope, without_strategy():  # A graph of TensorFlow 1 has no strategy.
             results = self._computation(*tensors)
         if type(results).__name__.endswith("EstimatorSpec"):
             raise ValueError(

@@ -350,6 +350,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 )
             )
         _log_cycles(program)
+        program.device = sharded_program.noted(program.device, tracer, graph)
         if not is_recording():
             operations = graph.get_operations()[first:]
             choice = xla_engine.choose(

@@ -10,6 +10,7 @@ from ipu_tf import IPUConfig, ipu_compiler, scopes
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
+from ipu_tf.optimizers.sharded_optimizer import ShardedOptimizer
 from ipu_tf.pipelining import OptimizerFunctionOutput, pipeline
 from ipu_tf.utils import move_variable_initialization_to_cpu
 
@@ -192,3 +193,27 @@ def test_optimizers_reduce_nothing_over_the_replicas_of_a_graph():
 
         losses.append(losses_of(on_ipu))
     np.testing.assert_array_equal(losses[0], losses[1])
+
+
+def sharded_step(x, y):
+    with scopes.ipu_shard(0):
+        hidden = tf.matmul(x, v1.get_variable("a", [4, 8], initializer=tf.ones_initializer()))
+    with scopes.ipu_shard(1):
+        weight = v1.get_variable("b", [8, 3], initializer=tf.ones_initializer())
+        loss = tf.reduce_mean(tf.square(tf.matmul(hidden, weight) - y))
+    optimizer = ShardedOptimizer(v1.train.GradientDescentOptimizer(0.001))
+    return loss, optimizer.minimize(loss)
+
+
+def test_a_session_trains_shards():
+    def on_ipu(x, y):
+        with scopes.ipu_scope(IPU):
+            return ipu_compiler.compile(sharded_step, [x, y])
+
+    configure(2)
+    np.testing.assert_allclose(losses_of(on_ipu), losses_of(sharded_step), rtol=1e-6)
+    (program,) = ipu_compiler.strategy_of_graphs().report().programs
+    assert [stage.ipu for stage in program.device.stages] == [0, 1]
+    for stage in program.device.stages:  # Each updates its own weight.
+        assert stage.backward_cycles > 0
+        assert stage.update_cycles > 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ipu_tf import replica_context
+from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.layer_stages import stage_of_layers
@@ -34,3 +37,28 @@ def deployment_of(tracer: Tracer, graph: FuncGraph) -> Deployment | None:
         recompute=tracer.configuration.allow_recompute,
         replicas=replica_context.num_replicas(),
     )
+
+
+def noted(device: DeviceProgram | None, tracer: Tracer, graph: FuncGraph) -> DeviceProgram | None:
+    """Returns a device program with a note on shards that the compiler does not tell apart.
+
+    Args:
+        device: The program, None where there is none.
+        tracer: The tracer of the program.
+        graph: The graph with its ops, outside of loops.
+    """
+    if device is None or all(ipu == 0 for _, ipu in tracer.shards):
+        return device
+    names = [op.name for op in graph.get_operations()]
+    hidden = [
+        f"'{scope}'"
+        for scope, _ in tracer.shards
+        if not any(name.startswith(f"{scope}/") for name in names)
+    ]
+    if not hidden:
+        return device
+    note = (
+        f"the shards {', '.join(hidden)} are in the body of a loop or a function: their work "
+        "counts for the IPU of the call"
+    )
+    return dataclasses.replace(device, notes=(*device.notes, note))

@@ -200,3 +200,20 @@ def test_operations_say_their_ipus():
     assert found["ancestors"].index("Exp") < found["ancestors"].index("Sin")
     assert found["ancestors"][-1] == "AddV2"
     assert found["colocated"] == 1
+
+
+def test_the_report_notes_shards_in_loops():
+    configure(2)
+
+    def body(index, x):
+        with scopes.ipu_shard(1):
+            return index + 1, tf.sin(x)
+
+    @tf.function
+    def program(x):
+        return tf.while_loop(lambda index, _: index < 3, body, (0, x))[1]
+
+    strategy = IPUStrategy()
+    strategy.run(program, args=(tf.constant(1.0),))
+    (found,) = strategy.report().programs
+    assert any("in the body of a loop" in note for note in found.device.notes)
