@@ -124,6 +124,9 @@ EMBEDDING_ARGUMENTS = Patch(
 OPTIMIZER_ARGUMENTS = Patch(
     keras.optimizers.Optimizer, "__init__", "optimizers take the arguments of Keras 2"
 )
+LEARNING_RATES = Patch(
+    keras.optimizers.Optimizer, "learning_rate", "it can be assigned beside a decay"
+)
 OPTIMIZER_BUILDS = Patch(keras.optimizers.Optimizer, "build", "an epsilon of None is the default")
 OPTIMIZER_METHODS = tuple(
     Patch(keras.optimizers.Optimizer, name, "optimizers have the methods of Keras 2", is_new=True)
@@ -235,6 +238,7 @@ TABLE = (
     METRIC_VARIABLES,
     EMBEDDING_ARGUMENTS,
     OPTIMIZER_ARGUMENTS,
+    LEARNING_RATES,
     OPTIMIZER_BUILDS,
     *OPTIMIZER_METHODS,
     *OPTIMIZER_HOOKS,

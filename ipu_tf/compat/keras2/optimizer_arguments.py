@@ -13,37 +13,51 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
+from ipu_tf.internals.keras import learning_rate_in
 
 _RATE = "learning_rate"
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
-class InverseTimeDecayOf(keras.optimizers.schedules.LearningRateSchedule):
-    """The `decay=` of a Keras 2 optimizer whose learning rate is a schedule.
+class DecayedLearningRate(keras.optimizers.schedules.LearningRateSchedule):
+    """The `decay=` of a Keras 2 optimizer: step n has `learning_rate / (1 + decay * n)`.
 
     Args:
-        schedule: The learning rate without the decay.
-        decay: The rate of the decay: step n has `schedule(n) / (1 + decay * n)`.
+        learning_rate: A number, which can be assigned later, a schedule or a function.
+        decay: The rate of the decay.
     """
 
-    def __init__(self, schedule: Any, decay: float) -> None:
-        self.schedule = schedule
-        self.decay = decay
+    def __init__(self, learning_rate: Any, decay: float) -> None:
+        if not callable(learning_rate):
+            # A variable: a program that was traced before sees what is assigned.
+            learning_rate = keras.Variable(learning_rate, dtype="float32", trainable=False)
+        self.learning_rate = learning_rate
+        self.decay = float(decay)
 
     def __call__(self, step: Any) -> Any:
         """Returns the learning rate of a step."""
-        rate = keras.ops.convert_to_tensor(self.schedule(step))
+        rate = self.learning_rate
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+            rate = rate(step)
+        elif not isinstance(rate, keras.Variable):
+            rate = rate()
+        rate = keras.ops.convert_to_tensor(rate)
         return rate / (1.0 + self.decay * keras.ops.cast(step, rate.dtype))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make this schedule."""
-        schedule = keras.saving.serialize_keras_object(self.schedule)
-        return {"schedule": schedule, "decay": self.decay}
+        rate = self.learning_rate
+        is_variable = isinstance(rate, keras.Variable)
+        value = float(rate.numpy()) if is_variable else keras.saving.serialize_keras_object(rate)
+        return {"learning_rate": value, "decay": self.decay}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> InverseTimeDecayOf:
+    def from_config(cls, config: dict[str, Any]) -> DecayedLearningRate:
         """Returns the schedule that `get_config` describes."""
-        return cls(keras.saving.deserialize_keras_object(config["schedule"]), config["decay"])
+        rate = config["learning_rate"]
+        if not isinstance(rate, float):
+            rate = keras.saving.deserialize_keras_object(rate)
+        return cls(rate, config["decay"])
 
 
 def _rate_of_lr(call: Call) -> bool:
@@ -77,15 +91,29 @@ def _decaying_rate(call: Call) -> bool:
     decay = call.kwargs.pop("decay")
     if not decay:
         return True
-    rate = call.kwargs[_RATE]
-    schedules = keras.optimizers.schedules
-    if isinstance(rate, schedules.LearningRateSchedule):
-        call.kwargs[_RATE] = InverseTimeDecayOf(rate, float(decay))
-    elif callable(rate):
-        call.kwargs[_RATE] = InverseTimeDecayOf(lambda step: rate(), float(decay))
-    else:
-        call.kwargs[_RATE] = schedules.InverseTimeDecay(rate, 1, float(decay))
+    call.kwargs[_RATE] = DecayedLearningRate(call.kwargs[_RATE], decay)
     return True
+
+
+def _assigning_decayed(notify: Notify) -> Callable[[property], property]:
+    """Returns the factory of the property `learning_rate`, which can be assigned beside a decay."""
+    del notify  # Given where the optimizer is made.
+
+    def wrap(stock: property) -> property:
+        get, set_stock = stock.fget, stock.fset
+
+        def set_rate(optimizer: keras.optimizers.Optimizer, rate: Any) -> None:
+            schedule = learning_rate_in(optimizer)
+            if not isinstance(schedule, DecayedLearningRate):
+                set_stock(optimizer, rate)  # type: ignore[misc]
+            elif isinstance(schedule.learning_rate, keras.Variable) and not callable(rate):
+                schedule.learning_rate.assign(rate)
+            else:
+                schedule.learning_rate = DecayedLearningRate(rate, 0.0).learning_rate
+
+        return property(get, set_rate)
+
+    return wrap
 
 
 def _name_rate(call: Call) -> None:
@@ -130,8 +158,11 @@ SPELLINGS = (
     Spelling(
         name="`decay=` of an optimizer",
         keras_2="Step n had the learning rate divided by `1 + decay * n`.",
-        here="The learning rate is a schedule with these values; as such it cannot be assigned.",
+        here="The learning rate is a schedule with these values. What is assigned to it later "
+        "decays, too; what is read of it has decayed. A model saved with it loads under "
+        "`ipu-tf run`.",
         rewrites=_arguments(_decaying_rate),
+        wraps=MappingProxyType({patches.LEARNING_RATES: _assigning_decayed}),
     ),
     Spelling(
         name="`epsilon=None` of an optimizer",

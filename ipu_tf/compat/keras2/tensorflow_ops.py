@@ -159,8 +159,8 @@ SPELLINGS = (
         name="functions of `tf` on the tensors of a functional model",
         keras_2="Each became a layer.",
         here="Each becomes an operation of the model, which can be saved where the function has a "
-        "public name. Variables that the function reads are not weights of the model, as in "
-        "Keras 2.",
+        "public name, and loaded under `ipu-tf run`. Variables that the function reads are not "
+        "weights of the model, as in Keras 2.",
         context=_symbolic_calls,
     ),
     Spelling(

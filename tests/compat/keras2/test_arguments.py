@@ -155,7 +155,7 @@ def test_a_variable_is_read_at_each_step(keras_2, notices):
 def test_decay_is_an_inverse_time_schedule(keras_2, notices, make):
     schedules = keras.optimizers.schedules
     expected = trained(make(schedules.InverseTimeDecay(0.1, 1, 0.5)))
-    np.testing.assert_array_equal(trained(make(0.1, decay=0.5)), expected)
+    np.testing.assert_allclose(trained(make(0.1, decay=0.5)), expected, rtol=1e-6)
     assert not np.array_equal(trained(make(0.1)), expected)
     notices.once("`decay=`")
 
@@ -171,6 +171,33 @@ def test_decay_divides_a_schedule(keras_2, notices):
         np.testing.assert_allclose(float(optimizer.learning_rate), expected, rtol=1e-6)
         np.testing.assert_allclose(float(rebuilt.learning_rate), expected, rtol=1e-6)
     notices.once("`decay=`")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("on_ipu", [False, True])
+def test_a_learning_rate_that_decays_can_be_assigned(keras_2, on_ipu):
+    strategy = IPUStrategy() if on_ipu else tf.distribute.get_strategy()
+    rates = []
+    callbacks = [
+        keras.callbacks.LearningRateScheduler(lambda epoch: 0.5 / (epoch + 1)),
+        keras.callbacks.LambdaCallback(
+            on_epoch_end=lambda epoch, logs: rates.append(float(model.optimizer.learning_rate))
+        ),
+    ]
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((4,)), layers.Dense(1, kernel_initializer="zeros")])
+        model.compile(keras.optimizers.SGD(0.125, decay=0.25), "mse")
+        model.fit(X, Y, batch_size=4, epochs=2, callbacks=callbacks, shuffle=False, verbose=0)
+    # After steps 2 and 4.
+    np.testing.assert_allclose(rates, [0.5 / 1.5, 0.25 / 2], rtol=1e-6)
+    kernel = np.zeros((4, 1), np.float32)
+    bias = np.zeros(1, np.float32)
+    for step, rate in enumerate([0.5, 0.5, 0.25, 0.25]):
+        x, y = X[step % 2 * 4 :][:4], Y[step % 2 * 4 :][:4]
+        error = x @ kernel + bias - y
+        kernel -= rate / (1 + 0.25 * step) * x.T @ error / 2
+        bias -= rate / (1 + 0.25 * step) * error.sum(0) / 2
+    np.testing.assert_allclose(model.get_weights()[0], kernel, rtol=1e-4)
 
 
 def test_an_epsilon_of_none_is_the_default(keras_2, notices):
