@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ipu_tf.calibration.library_reduction import CALL_CYCLES
+from ipu_tf.compiler.outlining import COPY_SHARES
 from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.compiler.planner.releases import FIRST
 from ipu_tf.machine.contractions import pass_columns
@@ -241,10 +242,31 @@ CONSTANTS = (
         how="printed by a Bow machine",
     ),
     Constant(
-        name="state and code bytes of vertices",
-        value="a word a pointer, eight bytes a bundle",
+        name="pointers of vertices",
+        value="a word each",
+        status="stated",
+        how="Poplar's user guide: vectors of vertices on Mk2; the compressed pointers of Mk1 are "
+        "not modelled",
+    ),
+    Constant(
+        name="codelets",
+        value="eight bytes a bundle",
         status="modelled",
-        how="nothing is published",
+        how="the size of an instruction pair; how many a codelet has is not published",
+    ),
+    Constant(
+        name="calls of shared code",
+        value="copies of operands and results that lie elsewhere, at the rate of on-tile copies; "
+        f"taken up to {COPY_SHARES[0]:.0%} of a step's cycles, up to "
+        f"{' and '.join(f'{share:.0%}' for share in COPY_SHARES[1:])} while a program does not fit",
+        status="modelled",
+        how="Poplar's outlining; the rules by which its frameworks weigh steps are not published",
+    ),
+    Constant(
+        name="transfers of I/O tiles",
+        value="two buffers; beside the computation, except the exchange with the other tiles",
+        status="modelled",
+        how="the vendor's description of overlapped I/O; a steady state",
     ),
     Constant(
         name="exchange code",

@@ -25,7 +25,8 @@ class Optimizations(Category):
     enable_graph_outlining: bool = option(
         True,
         "Share the code of equal operations.",
-        "Equal operations share vertices and exchange code in the memory of a program.",
+        "Equal operations share vertices and exchange code in the memory of a program; copies "
+        "bring operands to the code where that pays.",
     )
     merge_infeed_io_copies: bool = option(True, "Copy all tensors of an infeed in one transfer.")
     maximum_cross_replica_sum_buffer_size: int = option(
