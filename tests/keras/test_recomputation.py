@@ -126,6 +126,10 @@ def test_weights_are_equal_to_the_bit_with_dropout(stages):
     assert "dropout" in opcodes
 
 
+SMALL_BYTES = 26_000
+"""Memory of a tile with which the chain fits if it recomputes."""
+
+
 def on_small_tiles(tile_bytes, make=chain, **arguments):
     cfg = IPUConfig()
     cfg.simulator.chip = dataclasses.replace(CHIPS["bow"], tile_bytes=tile_bytes)
@@ -141,15 +145,15 @@ class TestAuto:
         assert device.cycles == kept.cycles
 
     @pytest.mark.slow
-    def test_the_cheapest_checkpoints_with_which_a_step_fits_are_found(self, kept):
-        least = on_small_tiles(CHIPS["bow"].tile_bytes, recompute=True)
-        most, fewest = (int(each.memory.peak_tile_bytes.max()) for each in (kept, least))
-        found = on_small_tiles((most + fewest) // 2, recompute="auto")
+    def test_the_cheapest_checkpoints_with_which_a_step_fits_are_found(self):
+        whole, least = (on_small_tiles(SMALL_BYTES, recompute=each) for each in (False, True))
+        assert (whole.fits, least.fits) == (False, True)
+        found = on_small_tiles(SMALL_BYTES, recompute="auto")
         assert found.fits
         assert found.recompute
-        assert kept.cycles < found.cycles < least.cycles
+        assert whole.cycles < found.cycles < least.cycles
         # They are names that a model takes, too.
-        named = on_small_tiles((most + fewest) // 2, recompute=found.checkpoints)
+        named = on_small_tiles(SMALL_BYTES, recompute=found.checkpoints)
         assert (named.cycles, named.fits) == (found.cycles, True)
 
     def test_a_step_that_fits_with_no_checkpoints_overflows_least(self):
@@ -202,10 +206,9 @@ class TestOptionsOfAModel:
 
 
 @pytest.mark.slow
-def test_auto_pipeline_chooses_checkpoints(kept):
-    tile_bytes = int(0.95 * kept.memory.peak_tile_bytes.max())
+def test_auto_pipeline_chooses_checkpoints():
     cfg = configuration(auto_select_ipus=1)
-    cfg.simulator.chip = dataclasses.replace(CHIPS["bow"], tile_bytes=tile_bytes)
+    cfg.simulator.chip = dataclasses.replace(CHIPS["bow"], tile_bytes=SMALL_BYTES)
     cfg.configure_ipu_system()
     try:
         with IPUStrategy().scope():
