@@ -9,9 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.config import SyntheticDataCategory
-from ipu_tf.feeds import queue_number, synthetic
+from ipu_tf.feeds import queue_number, shared_programs, synthetic
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.feeds.infeed_queue import check_device_ordinal
 from ipu_tf.ops import library
@@ -136,13 +135,15 @@ class IPUOutfeedQueue(Iterable[Any]):
         self._element = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), element)
         if synthetic.is_synthetic(SyntheticDataCategory.OUTFEED):
             return tf.no_op()
-        operation: tf.Operation = library.load().ipu_enqueue(
-            feed=number,
-            replica=replica_context.replica_index(),
-            replicas=replica_context.num_replicas(),
-            tensors=components,
+        own, count = shared_programs.enqueuing()
+        return tf.group(
+            *(
+                library.load().ipu_enqueue(
+                    feed=number, replica=replica, replicas=count, tensors=components
+                )
+                for replica in own
+            )
         )
-        return operation
 
     def dequeue(self, wait_for_completion: bool = False) -> Any:
         """Takes the elements that programs have enqueued since the last call.

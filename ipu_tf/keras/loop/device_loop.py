@@ -6,12 +6,14 @@ is a loop in the program, too. `docs/keras.md` shows its order of batches, repli
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ipu_tf.feeds import shared_programs
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps.device_function import Step
 from ipu_tf.keras.steps.training_steps import TrainingSteps
@@ -43,9 +45,14 @@ class DeviceLoop:
         training: TrainingSteps | None = None,
         micro_batches: int = 1,
     ) -> None:
+        runs = replicas.count if training is None else replicas.groups
         # Traced once for each shape of a batch; the loops around it do not matter.
-        self.step = tf.function(step)
-        self._update = tf.function(training.update) if training is not None else None
+        self.step = tf.function(_in(lambda: shared_programs.taking_turns(runs), step))
+        self._update = None
+        if training is not None:
+            # The replicas share one update, whose values are those of each of them.
+            everywhere = _in(lambda: shared_programs.of_all_replicas(runs), training.update)
+            self._update = tf.function(everywhere)
         self._training = training
         self._replicas = replicas
         self._micro_batches = micro_batches
@@ -224,6 +231,19 @@ def repeat(
         parallel_iterations=1,
     )
     return result
+
+
+def _in(
+    context: Callable[[], contextlib.AbstractContextManager[None]], function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Returns a function that runs in a context."""
+
+    @tf.autograph.experimental.do_not_convert
+    def run(*args: Any) -> Any:
+        with context():
+            return function(*args)
+
+    return run
 
 
 def _map(function: Callable[[tf.Tensor], tf.Tensor], structure: Any) -> Any:
