@@ -51,6 +51,7 @@ _TARGETS = {
     "IteratorGetNext": INFEED,
     "IteratorGetNextSync": INFEED,
     "IpuDequeue": INFEED,
+    "IpuReplicaGetNext": INFEED,
     "IpuEnqueue": OUTFEED,
 }
 _HOST_OPS = frozenset(

@@ -35,7 +35,7 @@ from ipu_tf.ops.twins import (
 )
 from ipu_tf.programs.op_names import LOSS, LayerScopes, scope_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
-from ipu_tf.runtime import float_checks, index_checks, list_sizes, slices
+from ipu_tf.runtime import float_checks, index_checks, list_sizes, replica_reads, slices
 from ipu_tf.runtime import op_attributes as attributes
 
 Create = Callable[..., tf.Operation]
@@ -118,6 +118,8 @@ class Tracer:
             attrs = self._face_op(op_type, inputs, attrs, name)
         elif op_type == "Cast":
             op_type, attrs = self._cast(inputs, attrs)
+        elif op_type in replica_reads.READS:
+            op_type, inputs = replica_reads.of_replica(op_type, inputs, name)
         elif op_type == "StridedSlice":
             inputs, attrs = slices.with_static_sizes(inputs, attrs)
         elif op_type in list_sizes.SIZES and not is_recording():

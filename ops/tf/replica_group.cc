@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tensorflow/core/platform/env.h"
 
 namespace ipu_tf {
 namespace {
@@ -24,6 +25,9 @@ std::string Replicas(const std::vector<int>& replicas) {
 constexpr char kAdvice[] =
     "All replicas of a group have to run the same collectives equally often, in one order: check the loops and "
     "conditions around them, whose course must not differ between replicas.";
+
+// The time in which the error of a replica reaches the run.
+constexpr int64_t kErrorMicroseconds = 500'000;
 
 }  // namespace
 
@@ -46,10 +50,11 @@ void ReplicaGroup::Join(int replica, const Collective& collective, OpKernelConte
     mutex_lock lock(mutex_);
     const auto cancel = [self = shared_from_this(), replica, token] { self->Cancel(replica, token); };
     if (cancellation != nullptr && !cancellation->RegisterCallback(token, cancel)) {
-      arrival->token = tensorflow::CancellationManager::kInvalidToken;
-      error = "The run was cancelled.";
       arrived.push_back(std::move(arrival));
-    } else if (waiting_[replica] != nullptr) {
+      FinishCancelled(std::move(arrived));
+      return;
+    }
+    if (waiting_[replica] != nullptr) {
       error = absl::StrCat("Replica ", replica, " runs two collectives at once: '", waiting_[replica]->collective->site,
                            "' and '", collective.site, "'. Order them with tf.control_dependencies.");
       arrived.push_back(std::move(arrival));
@@ -88,9 +93,18 @@ void ReplicaGroup::Cancel(int replica, tensorflow::CancellationToken token) {
     if (waiting_[replica] == nullptr || waiting_[replica]->token != token) return;
     arrived.push_back(std::move(waiting_[replica]));
   }
-  // Deregistering it from its own callback would wait for itself.
+  FinishCancelled(std::move(arrived));
+}
+
+void ReplicaGroup::FinishCancelled(Arrived arrived) {
+  // Deregistering a callback from itself would wait for it.
   arrived[0]->token = tensorflow::CancellationManager::kInvalidToken;
-  Finish(std::move(arrived), absl::CancelledError("The run was cancelled."), {});
+  // A run is cancelled before the replica that failed has ended. Its error is the one to report, and TensorFlow
+  // reports the first that comes.
+  auto cancelled = std::make_shared<Arrived>(std::move(arrived));
+  tensorflow::Env::Default()->SchedClosureAfter(kErrorMicroseconds, [cancelled] {
+    Finish(std::move(*cancelled), absl::CancelledError("The run was cancelled."), {});
+  });
 }
 
 bool ReplicaGroup::IsComplete(int replica) const {

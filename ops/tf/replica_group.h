@@ -29,7 +29,9 @@ absl::Status Combine(const Collective& collective, const std::vector<tensorflow:
 // The replicas of one run.
 class ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup> {
  public:
-  explicit ReplicaGroup(int count) : waiting_(count), ended_(count, false) {}
+  explicit ReplicaGroup(int count) : count_(count), waiting_(count), ended_(count, false) {}
+
+  int count() const { return count_; }
 
   // Takes part in a collective with input `value_index` of `context`; `done` is called when all replicas have come.
   void Join(int replica, const Collective& collective, tensorflow::OpKernelContext* context,
@@ -51,6 +53,7 @@ class ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup> {
   static void Finish(Arrived arrived, const absl::Status& status, const std::vector<tensorflow::Tensor>& results);
   // Gives the replicas of a group that is complete their results, or all that are stuck the error.
   static void Meet(Arrived arrived, const std::string& error);
+  static void FinishCancelled(Arrived arrived);
   void Cancel(int replica, tensorflow::CancellationToken token);
   bool IsComplete(int replica) const TF_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes all that wait if no replica runs any more, and says why.
@@ -58,6 +61,7 @@ class ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup> {
   std::string WhyStuck(int replica) const TF_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Arrived TakeGroup(int replica) TF_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const int count_;
   tensorflow::mutex mutex_;
   std::vector<std::unique_ptr<Waiting>> waiting_ TF_GUARDED_BY(mutex_);
   std::vector<bool> ended_ TF_GUARDED_BY(mutex_);

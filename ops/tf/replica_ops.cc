@@ -35,6 +35,15 @@ class IpuReplicas : public tensorflow::OpKernel {
   }
 };
 
+class IpuReplicaHandles : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    for (int index = 0; index < num_outputs(); ++index) context->set_output(index, context->input(0));
+  }
+};
+
 class IpuReplicaIndex : public tensorflow::OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -85,6 +94,15 @@ REGISTER_OP("IpuReplicas")
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc("Returns the replicas of a new run.");
 
+REGISTER_OP("IpuReplicaHandles")
+    .Input("handle: resource")
+    .Output("handles: count * resource")
+    .Attr("count: int >= 1")
+    .SetIsStateful()
+    .SetShapeFn(tensorflow::shape_inference::ScalarShape)
+    .Doc(
+        "Returns a handle once for each replica. Tensors of their own keep the users of each from waiting for others.");
+
 REGISTER_OP("IpuReplicaIndex")
     .Input("replica: resource")
     .Output("index: int32")
@@ -120,6 +138,7 @@ REGISTER_OP("IpuReplicaCollective")
     .Doc("Waits until all replicas of a group have come, then returns what the collective gives this one.");
 
 REGISTER_KERNEL_BUILDER(Name("IpuReplicas").Device(DEVICE_CPU), IpuReplicas);
+REGISTER_KERNEL_BUILDER(Name("IpuReplicaHandles").Device(DEVICE_CPU), IpuReplicaHandles);
 REGISTER_KERNEL_BUILDER(Name("IpuReplicaIndex").Device(DEVICE_CPU), IpuReplicaIndex);
 REGISTER_KERNEL_BUILDER(Name("IpuReplicaEnd").Device(DEVICE_CPU), IpuReplicaEnd);
 REGISTER_KERNEL_BUILDER(Name("IpuReplicaCollective").Device(DEVICE_CPU), IpuReplicaCollective);

@@ -34,7 +34,7 @@ def function_copies(graph: FuncGraph, count: int) -> list[Any]:
         count: Number of replicas.
     """
     name = f"{graph.name}_replica_{next(_serial)}"
-    first = atomic_function_from_func_graph(name, graph, {"_noinline": True})
+    first = atomic_function_from_func_graph(name, graph, {})
     find = eager_context().get_function_def
     return [first, *(_copy(first, find, replica) for replica in range(1, count))]
 

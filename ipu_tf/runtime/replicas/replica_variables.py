@@ -54,7 +54,10 @@ class ReplicaVariables:
         self._variables: list[tf.Variable | None] = []
         self._handles: dict[int, Sequence[tf.Tensor]] = {}
         for outer, inner in graph.captures:
+            if outer.dtype != tf.resource:
+                continue
             if not is_variable(inner):
+                self._handles[id(outer)] = _handles(outer, inner, count)
                 continue
             source = captures.source(outer)
             store = _store(source if source is not None else outer)
@@ -66,7 +69,7 @@ class ReplicaVariables:
     def inputs(self, captured: Sequence[tf.Tensor], replica: int) -> list[tf.Tensor]:
         """Returns the tensors that a replica gets in place of those that the program captures."""
         return [
-            self._handles[id(tensor)][replica] if id(tensor) in self._handles else _own(tensor)
+            self._handles[id(tensor)][replica] if id(tensor) in self._handles else tensor
             for tensor in captured
         ]
 
@@ -96,7 +99,7 @@ class ReplicaVariables:
         inner: tf.Tensor,
         variable: tf.Variable | None,
     ) -> Sequence[tf.Tensor]:
-        handles = library.load().ipu_replica_variables(
+        handles: Sequence[tf.Tensor] = library.load().ipu_replica_variables(
             store=store, variable=outer, count=self._count, **_seeding(variable)
         )
         for handle in handles:
@@ -113,16 +116,15 @@ def _store(handle: tf.Tensor) -> tf.Tensor:
     return _stores[id(handle)]
 
 
-def _own(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns a tensor under a name that only one replica uses.
+def _handles(outer: tf.Tensor, inner: tf.Tensor, count: int) -> Sequence[tf.Tensor]:
+    """Returns the handle of an iterator or a table for each replica, as tensors of their own.
 
-    TensorFlow lets functions that use the same resource run only one after the other.
+    TensorFlow lets functions that use the same tensor of a resource run one after the other.
     """
-    if tensor.dtype != tf.resource:
-        return tensor
-    own = tf.identity(tensor)
-    copy_handle_data(tensor, own)
-    return own
+    handles: Sequence[tf.Tensor] = library.load().ipu_replica_handles(handle=outer, count=count)
+    for handle in handles:
+        copy_handle_data(inner, handle)
+    return handles
 
 
 def _seeding(variable: tf.Variable | None) -> Mapping[str, int]:
