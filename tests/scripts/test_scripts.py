@@ -92,3 +92,17 @@ def test_a_pipeline_of_keras_layers_learns_digits():
 def test_a_pipeline_of_a_graph_learns_in_a_session(words):
     printed = run("pipelined_graph.py", *words)
     assert figure("loss", printed) < 0.2
+
+
+@pytest.mark.slow
+def test_an_on_device_loop_with_feeds_learns():
+    printed = run("device_loop.py")
+    assert printed.count("steps 64") == 2
+    assert "improved True" in printed
+
+
+@pytest.mark.slow
+def test_networks_with_several_datasets_in_one_infeed_train_against_each_other():
+    printed = run("adversarial.py")
+    assert "steps 200 200" in printed
+    assert "moved True" in printed
