@@ -95,7 +95,7 @@ def reset_ipu_seed(
 def use_synthetic_data_for(synthetic_data_category: SyntheticDataCategory | str) -> bool:
     """Returns whether TF_POPLAR_FLAGS requests synthetic data of a category on the device.
 
-    The simulated device reports the flag, but always computes with the real data.
+    Feeds outside of Keras follow the categories infeed and outfeed; all else has its real data.
 
     Args:
         synthetic_data_category: A category or its name, "infeed" for example.
