@@ -13,7 +13,7 @@ FLOORS = (
     ("cli",),
     ("compat",),
     ("validation", "sweep"),
-    ("user_objects", "estimation", "ipu_compiler", "zoo", "distributed"),
+    ("user_objects", "estimation", "ipu_compiler", "mcmc", "zoo", "distributed"),
     ("ipu_strategy",),
     ("keras",),
     ("serving",),

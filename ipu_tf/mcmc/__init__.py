@@ -1,0 +1,6 @@
+"""Markov chain Monte Carlo of TensorFlow Probability on replicas, in blocks that resume."""
+
+from ipu_tf.mcmc.chain_files import ChainMismatch
+from ipu_tf.mcmc.sample_chain import sample_chain
+
+__all__ = ["ChainMismatch", "sample_chain"]

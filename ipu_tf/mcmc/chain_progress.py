@@ -1,0 +1,78 @@
+"""The progress of a long run, on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class Advance(Protocol):
+    """Tells the progress of a run that results are there."""
+
+    def __call__(self, results: int, kernel_results: Any) -> None:
+        """Adds a number of results; the kernel results are those of the last."""
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, done: int, *, shown: bool) -> Iterator[Advance]:
+    """Yields a function that advances a bar with acceptance rate, step size and time left.
+
+    Args:
+        total: Results of the run.
+        done: Results that are there already.
+        shown: Whether there is a bar; without, the function does nothing.
+    """
+    if not shown:
+        yield lambda results, kernel_results: None
+        return
+    columns = (
+        TextColumn("sampling"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("sampling", total=total, completed=done, figures="")
+
+        def advance(results: int, kernel_results: Any) -> None:
+            bar.update(task, advance=results, figures=figures(kernel_results))
+
+        yield advance
+
+
+def figures(kernel_results: Any) -> str:
+    """Returns the acceptance rate and the step size in the results of a kernel, as text."""
+    parts = []
+    accepted = _find(kernel_results, "is_accepted")
+    if accepted is not None:
+        parts.append(f"accepted {np.mean(accepted):.0%}")
+    for name in ("new_step_size", "step_size"):
+        step_sizes = [part for part in _parts(_find(kernel_results, name)) if np.size(part)]
+        if step_sizes:
+            parts.append(f"step size {np.mean([np.mean(part) for part in step_sizes]):.3g}")
+            break
+    return ", ".join(parts)
+
+
+def _find(results: Any, name: str) -> Any:
+    """Returns the first field of this name in results within results, None if there is none."""
+    fields = getattr(results, "_fields", ())
+    if name in fields:
+        return getattr(results, name)
+    for field in fields:
+        found = _find(getattr(results, field), name)
+        if found is not None:
+            return found
+    return None
+
+
+def _parts(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
