@@ -32,7 +32,7 @@ class MicroBatchResults:
 
 
 @dataclass(slots=True, kw_only=True)
-class Traced:
+class TraceOfMicroBatch:
     """What the trace of a micro-batch finds out.
 
     Attributes:
@@ -74,7 +74,7 @@ class MicroBatch:
         self._arguments = arguments
         self._has_outfeed = has_outfeed
         self._name = name
-        self.traced = Traced()
+        self.traced = TraceOfMicroBatch()
         self._structure = [list(inputs), *([] if element_spec is None else [element_spec])]
         self.specs = [
             tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in tf.nest.flatten(self._structure)

@@ -61,7 +61,7 @@ AttrValue: Any = tf.compat.v1.AttrValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineChoice:
+class HostRun:
     """How a program runs on the host.
 
     Attributes:
@@ -83,7 +83,7 @@ def choose(
     device: DeviceProgram | None,
     *,
     jitted: bool,
-) -> EngineChoice:
+) -> HostRun:
     """Returns the results of a program, computed by the engine that suits it.
 
     Args:
@@ -96,24 +96,24 @@ def choose(
         jitted: Whether the function has `jit_compile=True`. Its random numbers are XLA's.
     """
     if engine == "graph" or device is None or in_jitted_function(graph):
-        return EngineChoice(outputs=outputs)
+        return HostRun(outputs=outputs)
     in_loops = operations_in_loops(device)
     asked = jitted or engine == "xla"
     if not asked and in_loops < MANY_OPERATIONS:
-        return EngineChoice(outputs=outputs)
+        return HostRun(outputs=outputs)
     region = hlo_region.cut(graph, operations, outputs)
     functions = _Functions(eager_context().get_function_def, xla_random=jitted, any_op=asked)
     try:
         results = _call(graph, region, functions)
     except _NotForXla as reason:
         note = f"the host runs it as a graph, not by XLA: {reason}" if asked else ""
-        return EngineChoice(outputs=outputs, note=note)
+        return HostRun(outputs=outputs, note=note)
     by_tensor = {id(old): new for old, new in zip(region.outputs, results, strict=True)}
     outputs = tf.nest.map_structure(
         lambda leaf: by_tensor.get(id(leaf), leaf), outputs, expand_composites=True
     )
     note = f"the host runs it by XLA: {in_loops:,} operations in loops a run"
-    return EngineChoice(outputs=outputs, by_xla=True, note=note)
+    return HostRun(outputs=outputs, by_xla=True, note=note)
 
 
 def operations_in_loops(device: DeviceProgram) -> int:

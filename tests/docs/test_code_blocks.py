@@ -54,6 +54,7 @@ def serving_page():
 
 GIVEN = {
     "config.md": dict,
+    "graphs.md": dict,
     "keras.md": keras_page,
     "layers.md": lambda: {
         "keras": keras,
@@ -62,6 +63,7 @@ GIVEN = {
         "AdamIpuOptimizer": AdamIpuOptimizer,
         "loss": "mse",
     },
+    "mcmc.md": dict,
     "pipelining.md": pipelining_page,
     "replicas.md": dict,
     "report.md": lambda: {
@@ -75,8 +77,8 @@ GIVEN = {
     "zoo.md": lambda: {"strategy": IPUStrategy()},
 }
 """The names that the blocks of a page take as given."""
-SLOW = {"report.md", "sweep.md", "zoo.md"}
-"""Pages that estimate whole networks."""
+SLOW = {"mcmc.md", "report.md", "sweep.md", "zoo.md"}
+"""Pages that estimate whole networks, or that XLA compiles."""
 
 
 def test_every_page_with_code_is_run():
@@ -91,6 +93,7 @@ def configuration():
     config.reset_ipu_configuration()
 
 
+@pytest.mark.filterwarnings("ignore:distutils")  # of TensorFlow Probability
 @pytest.mark.usefixtures("configuration")
 @pytest.mark.parametrize(
     "page",

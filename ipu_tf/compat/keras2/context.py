@@ -33,14 +33,18 @@ def _adapt(stack: contextlib.ExitStack) -> None:
     """Adapts Keras until a stack closes."""
     # They load Keras.
     from ipu_tf.compat.keras2.adaptation import adapted_methods
-    from ipu_tf.compat.keras2.module_names import KerasFinder, ModuleNames, forget_modules_of
+    from ipu_tf.compat.keras2.module_names import (
+        ModuleNames,
+        NamesOfKeras2Finder,
+        forget_modules_of,
+    )
     from ipu_tf.compat.keras2.spelling import Notices
     from ipu_tf.compat.keras2.table import SPELLINGS
 
     notices = Notices()
     stack.enter_context(adapted_methods(SPELLINGS, notices))
     names = ModuleNames(SPELLINGS, notices)
-    finder = KerasFinder(names)
+    finder = NamesOfKeras2Finder(names)
     stack.callback(forget_modules_of, finder)
     stack.callback(names.remove)
     stack.callback(sys.meta_path.remove, finder)

@@ -89,7 +89,7 @@ class ModuleNames:
         return look_up
 
 
-class KerasFinder(Keras2Finder):
+class NamesOfKeras2Finder(Keras2Finder):
     """Gives modules of Keras their names once they have run, and makes those of Keras 2 alone."""
 
     def __init__(self, names: ModuleNames) -> None:
@@ -122,7 +122,7 @@ class KerasFinder(Keras2Finder):
         self._names.add_to(module)
 
 
-def forget_modules_of(finder: KerasFinder) -> None:
+def forget_modules_of(finder: NamesOfKeras2Finder) -> None:
     """Removes the modules that a finder made."""
     for name, module in tuple(sys.modules.items()):
         if getattr(getattr(module, "__spec__", None), "loader", None) is finder:
