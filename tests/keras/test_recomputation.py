@@ -53,6 +53,16 @@ def activations(program):
     return int(memory.live_bytes.max() - sum(each.sum() for each in memory.always_live.values()))
 
 
+def copied(program):
+    """Cycles of the copies for calls of shared code, which depend on how long values live."""
+    return sum(
+        superstep.total_cycles
+        for step in program.steps
+        for superstep in step.supersteps
+        if superstep.name in ("copy operands", "copy results")
+    )
+
+
 @pytest.fixture(scope="module")
 def kept():
     return estimated(chain, False)[1]
@@ -76,7 +86,8 @@ class TestTheExampleOfTheVendor:
         assert "recomputation 25 forward operations for 15 layers, " in text
         assert "at most 5 activations live" in text
         # Values lie on other tiles, which changes the cycles of the rest a little.
-        assert again.cycles - kept.cycles == pytest.approx(found.cycles, rel=0.05)
+        copies = copied(again) - copied(kept)
+        assert again.cycles - kept.cycles - copies == pytest.approx(found.cycles, rel=0.05)
         # 15 activations of 2,048 x 64 float32.
         assert activations(kept) - activations(again) > 8 * 2048 * 64 * 4
         assert again.memory.peak_tile_bytes.max() < kept.memory.peak_tile_bytes.max()
