@@ -94,7 +94,7 @@ def trained(ipus=1, micro_batches=1, stages=False):
     ("options", "replicas", "updates"),
     [
         ({}, 1, 8),
-        pytest.param({"micro_batches": 4, "ipus": 2, "stages": True}, 1, 2, id="pipeline"),
+        pytest.param({"micro_batches": 4, "ipus": 2, "stages": True}, 1, 2, marks=pytest.mark.slow),
         pytest.param({"micro_batches": 2, "ipus": 2}, 2, 2, id="replicas"),
         pytest.param({"ipus": 2}, 2, 4, marks=pytest.mark.slow),
         pytest.param({"micro_batches": 4}, 1, 2, marks=pytest.mark.slow),

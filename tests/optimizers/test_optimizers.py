@@ -9,7 +9,10 @@ from ipu_tf import IPUConfig, IPUStrategy, config, loops, optimizers
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 
 V1 = tf.compat.v1.train
-METHODS = ["sum", "mean", "running_mean"]
+METHODS = [
+    "sum",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("mean", "running_mean")),
+]
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,7 @@ def test_a_loop_with_accumulation_gives_the_weights_that_fit_gives(strategy, dat
     np.testing.assert_allclose(found, model.get_weights()[0], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -110,6 +114,7 @@ def test_gradients_are_mapped(strategy, data):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     "wrapper",
     [
@@ -133,6 +138,7 @@ def test_replicas_apply_the_mean_of_their_sums(data, wrapper):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("dtype", [tf.float16, "float16", lambda var: tf.float16])
 def test_the_type_of_the_sums(strategy, data, dtype):
     wrapped = optimizers.GradientAccumulationOptimizerV2(
