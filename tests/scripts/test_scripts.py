@@ -106,3 +106,10 @@ def test_networks_with_several_datasets_in_one_infeed_train_against_each_other()
     printed = run("adversarial.py")
     assert "steps 200 200" in printed
     assert "moved True" in printed
+
+
+@pytest.mark.slow
+def test_replicas_sample_with_feeds_in_nested_loops():
+    printed = run("replicated_sampling.py")
+    assert "replicas 4\nsamples (5, 4, 2) proposals (15, 4, 2)" in printed
+    assert "index [0, 1, 2, 3]\nmeans agree True\nlast agrees True" in printed
