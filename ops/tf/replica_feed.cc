@@ -1,6 +1,7 @@
 // IpuReplicaGetNext: reads an iterator that the replicas of a program share. The k-th read of replica r gets element
 // k * R + r. Elements are read when a replica needs them; those of slower replicas wait for them.
 #include <deque>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -41,7 +42,7 @@ class ReplicaFeed : public tensorflow::ResourceBase {
   void Take(int replicas, Read read) {
     Element element;
     {
-      tensorflow::mutex_lock lock(mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       if (static_cast<int>(ready_.size()) != replicas) {
         ready_.assign(replicas, {});
         next_ = 0;
@@ -72,7 +73,7 @@ class ReplicaFeed : public tensorflow::ResourceBase {
       OpKernelContext* context;
       IteratorResource* iterator;
       {
-        tensorflow::mutex_lock lock(mutex_);
+        std::lock_guard<std::mutex> lock(mutex_);
         context = waiting_.front().context;
         iterator = waiting_.front().iterator.get();
       }
@@ -82,7 +83,7 @@ class ReplicaFeed : public tensorflow::ResourceBase {
       if (status.ok() && at_end) status = absl::OutOfRangeError("End of sequence");
       std::vector<std::pair<Read, Element>> served;
       {
-        tensorflow::mutex_lock lock(mutex_);
+        std::lock_guard<std::mutex> lock(mutex_);
         if (status.ok()) {
           ready_[next_].push_back(std::move(element));
           next_ = (next_ + 1) % static_cast<int>(ready_.size());
@@ -113,7 +114,7 @@ class ReplicaFeed : public tensorflow::ResourceBase {
     read.done();
   }
 
-  tensorflow::mutex mutex_;
+  std::mutex mutex_;
   std::vector<std::deque<Element>> ready_ TF_GUARDED_BY(mutex_);  // For each replica.
   std::deque<Read> waiting_ TF_GUARDED_BY(mutex_);
   int next_ TF_GUARDED_BY(mutex_) = 0;  // The replica of the next element.

@@ -11,7 +11,6 @@ namespace ipu_tf {
 namespace {
 
 using tensorflow::AsyncOpKernel;
-using tensorflow::mutex_lock;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
@@ -47,7 +46,7 @@ void ReplicaGroup::Join(int replica, const Collective& collective, OpKernelConte
   Arrived arrived;
   std::string error;
   {
-    mutex_lock lock(mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     const auto cancel = [self = shared_from_this(), replica, token] { self->Cancel(replica, token); };
     if (cancellation != nullptr && !cancellation->RegisterCallback(token, cancel)) {
       arrived.push_back(std::move(arrival));
@@ -70,7 +69,7 @@ void ReplicaGroup::End(int replica) {
   Arrived arrived;
   std::string error;
   {
-    mutex_lock lock(mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     ended_[replica] = true;
     arrived = TakeStuck(&error);
   }
@@ -89,7 +88,7 @@ void ReplicaGroup::Meet(Arrived arrived, const std::string& error) {
 void ReplicaGroup::Cancel(int replica, tensorflow::CancellationToken token) {
   Arrived arrived;
   {
-    mutex_lock lock(mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (waiting_[replica] == nullptr || waiting_[replica]->token != token) return;
     arrived.push_back(std::move(waiting_[replica]));
   }

@@ -4,13 +4,14 @@
 #define IPU_TF_OPS_TF_REPLICA_GROUP_H_
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_base.h"
-#include "tensorflow/core/platform/mutex.h"
+#include "tensorflow/core/platform/thread_annotations.h"
 
 namespace ipu_tf {
 
@@ -62,7 +63,7 @@ class ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup> {
   Arrived TakeGroup(int replica) TF_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int count_;
-  tensorflow::mutex mutex_;
+  std::mutex mutex_;
   std::vector<std::unique_ptr<Waiting>> waiting_ TF_GUARDED_BY(mutex_);
   std::vector<bool> ended_ TF_GUARDED_BY(mutex_);
 };

@@ -1,6 +1,7 @@
 // Variables on several replicas: replica 0 uses the variable itself, the others a copy that a store keeps between runs.
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -52,7 +53,7 @@ class ReplicaStore : public tensorflow::ResourceBase {
  public:
   std::string DebugString() const override { return "copies of a variable on replicas"; }
 
-  tensorflow::mutex mutex;
+  std::mutex mutex;
   std::vector<std::unique_ptr<NamedVariable>> copies TF_GUARDED_BY(mutex);
   // The value of replica 0 after the last run. It shares the variable's memory where that is allowed; an assignment
   // then gives the variable other memory.
@@ -116,7 +117,7 @@ class IpuReplicaVariables : public VariableKernel {
     StorePointer store;
     VarPointer variable;
     OP_REQUIRES_OK(context, LookUp(context, &store, &variable));
-    tensorflow::mutex_lock lock(store->mutex);
+    std::lock_guard<std::mutex> lock(store->mutex);
     OP_REQUIRES_OK(context, Refresh(context, store.get(), variable.get()));
     context->set_output(0, context->input(1));
     for (int replica = 1; replica < num_outputs(); ++replica) {
@@ -179,7 +180,7 @@ class IpuKeepReplicaVariables : public VariableKernel {
     StorePointer store;
     VarPointer variable;
     OP_REQUIRES_OK(context, LookUp(context, &store, &variable));
-    tensorflow::mutex_lock lock(store->mutex);
+    std::lock_guard<std::mutex> lock(store->mutex);
     bool differ = false;
     {
       tensorflow::tf_shared_lock variable_lock(*variable->mu());
