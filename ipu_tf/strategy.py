@@ -468,6 +468,22 @@ def _clear(executables: weakref.ref[ExecutableCache]) -> None:
         cache.clear()
 
 
+def _reduced(reduce_op: Any, value: Any) -> Any:
+    """Returns the sum or mean of a structure of tensors over the replicas of the program."""
+    if reduce_op not in (tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN):
+        raise ValueError(
+            f"Unsupported reduce op. Use SUM or MEAN. Received: reduce_op={reduce_op!r}."
+        )
+    if replica_context.num_replicas() == 1:
+        return value  # It is its own sum and its own mean.
+    is_sum = reduce_op is tf.distribute.ReduceOp.SUM
+    combine = (
+        cross_replica_ops.cross_replica_sum if is_sum else cross_replica_ops.cross_replica_mean
+    )
+    # Rows of a sparse gradient differ between replicas, so they are summed where they belong.
+    return tf.nest.map_structure(lambda leaf: combine(tf.convert_to_tensor(leaf)), value)
+
+
 class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
     """The methods of a distribution strategy's extension, for one IPU system.
 
@@ -518,17 +534,7 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
 
     def _reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any) -> Any:
         del destinations, options
-        if reduce_op not in (tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN):
-            raise ValueError(
-                f"Unsupported reduce op. Use SUM or MEAN. Received: reduce_op={reduce_op!r}."
-            )
-        if replica_context.num_replicas() == 1:
-            return value  # It is its own sum and its own mean.
-        is_sum = reduce_op is tf.distribute.ReduceOp.SUM
-        combine = (
-            cross_replica_ops.cross_replica_sum if is_sum else cross_replica_ops.cross_replica_mean
-        )
-        return tf.nest.map_structure(combine, value)
+        return _reduced(reduce_op, value)
 
     def _gather_to_implementation(
         self, value: Any, destinations: Any, axis: int, options: Any
@@ -628,6 +634,22 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
 
 class _IPUReplicaContext(tf.distribute.ReplicaContext):
     """The context in which a function of `run` is traced."""
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """Returns the sum or mean of values over the replicas.
+
+        TensorFlow's own registers a gradient function for as long as the process lives, and with it
+        this context, its strategy and their models; the collectives have gradients of their own.
+
+        Args:
+            reduce_op: A `tf.distribute.ReduceOp` or its name: "SUM" or "MEAN".
+            value: A structure of tensors.
+            options: Has no effect.
+        """
+        if isinstance(reduce_op, str):
+            reduce_op = tf.distribute.ReduceOp(reduce_op.upper())
+        del options
+        return _reduced(reduce_op, value)
 
     @property
     def devices(self) -> tuple[str, ...]:

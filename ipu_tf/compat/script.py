@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,9 @@ def process_as_before() -> Iterator[None]:
         for name in os.environ.keys() - environment.keys():
             del os.environ[name]
         os.environ.update(environment)
+        # `multiprocessing`, if a script was first to import it, keeps the script's module there.
+        if "__mp_main__" in sys.modules:
+            sys.modules["__mp_main__"] = sys.modules["__main__"]
 
 
 @contextlib.contextmanager

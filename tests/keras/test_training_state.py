@@ -20,6 +20,7 @@ SETTERS = {
     "infeed": lambda model: model.set_infeed_queue_options(prefetch_depth=7),
     "outfeed": lambda model: model.set_outfeed_queue_options(buffer_depth=5),
     "asynchronous_callbacks": lambda model: model.set_asynchronous_callbacks(True),
+    "recomputation": lambda model: model.set_recomputation_options([model.layers[0].name]),
     "assigned_stages": lambda model: model.reset_pipeline_stage_assignment(),
 }
 
