@@ -21,6 +21,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     keras.add_argument("--only", default="", help="the cases with this in their name")
     loops = tasks.add_parser("loops", help="loops with feeds against stock TensorFlow's loops")
     loops.add_argument("--steps", type=int, default=1000, help="per round")
+    mcmc = tasks.add_parser("mcmc", help="samplers of TensorFlow Probability against stock ones")
+    mcmc.add_argument("--samples", type=int, default=5, help="per round")
     compiler = tasks.add_parser("compile", help="device programs against XLA:CPU's, plans too")
     compiler.add_argument(
         "--scalesim-python", default="", help="a Python that has the package scalesim"
@@ -31,13 +33,15 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     aliases = tasks.add_parser(
         "aliases", help="the vendor's module names at the start of a process"
     )
-    for task in (fit, ops, keras, loops, compiler, aliases):
+    for task in (fit, ops, keras, loops, mcmc, compiler, aliases):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     tasks.add_parser("document", help="make the tables of docs/performance.md anew")
     options = parser.parse_args(arguments)
     if options.task != "document" and options.rounds < 1:
         parser.error(f"--rounds must be at least 1. Received: {options.rounds}")
+    if options.task == "mcmc" and options.samples < 1:
+        parser.error(f"--samples must be at least 1. Received: {options.samples}")
     if options.task == "loops" and options.steps < 1:
         parser.error(f"--steps must be at least 1. Received: {options.steps}")
     if options.task == "fit" and (options.steps < 50 or options.steps % 50):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -107,14 +108,7 @@ def sample_chain(
         burnin=num_burnin_steps,
         between=num_steps_between_results,
     )
-    sampler = _Sampler(
-        strategy=strategy,
-        kernel=SeededKernel(kernel),
-        trace_fn=trace_fn,
-        chains=chains,
-        parallel_iterations=parallel_iterations,
-        name=name,
-    )
+    sampler = _sampler(kernel, strategy, trace_fn, chains, parallel_iterations, name)
     files = None
     if directory is not None:
         files = ChainFiles(
@@ -213,6 +207,37 @@ class _Sampler:
 
     def _trace(self, state: Any, results: SeededResults) -> Any:
         return () if self.trace_fn is None else self.trace_fn(state, results.inner)
+
+
+_SAMPLERS: weakref.WeakKeyDictionary[Any, dict[Any, _Sampler]] = weakref.WeakKeyDictionary()
+"""The samplers of each kernel, whose programs are compiled: a next window starts at once."""
+
+
+def _sampler(
+    kernel: Any,
+    strategy: IPUStrategyV1,
+    trace_fn: TraceFn | None,
+    chains: _Chains,
+    parallel_iterations: int,
+    name: str | None,
+) -> _Sampler:
+    """Returns the sampler of earlier calls alike, or a new one."""
+    code = getattr(trace_fn, "__code__", trace_fn)
+    closure = tuple(id(cell) for cell in getattr(trace_fn, "__closure__", None) or ())
+    specs = tuple((leaf.shape, str(leaf.dtype)) for leaf in _leaves(chains))
+    device = config.device_configuration()
+    key = (id(strategy), device, code, closure, specs, parallel_iterations, name)
+    known = _SAMPLERS.setdefault(kernel, {})
+    if key not in known:
+        known[key] = _Sampler(
+            strategy=strategy,
+            kernel=SeededKernel(kernel),
+            trace_fn=trace_fn,
+            chains=chains,
+            parallel_iterations=parallel_iterations,
+            name=name,
+        )
+    return known[key]
 
 
 def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -24,11 +25,18 @@ class SeededKernel(tfp.mcmc.TransitionKernel):
     """Steps a kernel with the seeds that `tfp.mcmc.sample_chain` would give its steps.
 
     Args:
-        kernel: The kernel.
+        kernel: The kernel; it is held weakly, as programs are kept for as long as their kernels.
     """
 
     def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
+        self._reference = weakref.ref(kernel)
+
+    @property
+    def _kernel(self) -> Any:
+        kernel = self._reference()
+        if kernel is None:
+            raise ReferenceError("The transition kernel of these chains was deleted.")
+        return kernel
 
     @property
     def is_calibrated(self) -> bool:
