@@ -70,6 +70,7 @@ def test_a_replica_draws_what_stock_draws_whatever_the_blocks(scope, engine):
     np.testing.assert_array_equal(found.trace, wanted.trace)
 
 
+@pytest.mark.slow
 def test_replicas_are_independent_and_reproducible(scope):
     with scope(ipus=2):
         runs = [
