@@ -8,14 +8,13 @@ that `ipu_tf` is faster.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.summary import OtherLoad, facts, significant, spread
+from benchmarks.summary import OtherLoad, facts, significant, spread, timed
 from ipu_tf import IPUStrategy, loops
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
@@ -124,9 +123,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         (name, jit): make(steps, jit) for name, make in SIDES.items() for jit in (False, True)
     }
     losses = {key: side() for key, side in candidates.items()}  # Traced here.
-    trials = _timed(candidates, TRIAL_ROUNDS)
+    trials = timed(candidates, TRIAL_ROUNDS)
     chosen = {name: min(trials[name, True]) < min(trials[name, False]) for name in SIDES}
-    times = _timed({name: candidates[name, jit] for name, jit in chosen.items()}, options.rounds)
+    times = timed({name: candidates[name, jit] for name, jit in chosen.items()}, options.rounds)
     ratios = {
         name: [theirs / ours for theirs, ours in zip(times[name], times["ipu_tf"], strict=True)]
         for name in WANTED
@@ -156,14 +155,3 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             for name, values in ratios.items()
         },
     }
-
-
-def _timed(sides: Mapping[Any, Side], rounds: int) -> dict[Any, list[float]]:
-    """Returns the seconds of each side in each round; the sides take turns."""
-    times: dict[Any, list[float]] = {key: [] for key in sides}
-    for turn in range(rounds):
-        for key in sides if turn % 2 == 0 else reversed(tuple(sides)):
-            begin = time.perf_counter()
-            sides[key]()
-            times[key].append(time.perf_counter() - begin)
-    return times

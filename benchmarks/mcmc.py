@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.summary import OtherLoad, facts, significant, spread
+from benchmarks.summary import OtherLoad, facts, significant, spread, timed
 from ipu_tf import IPUStrategy
 
 with warnings.catch_warnings():
@@ -112,7 +112,7 @@ def _case(chains: int, samples: int, rounds: int) -> dict[str, Any]:
         begin = time.perf_counter()
         states[name] = side()
         first[name] = time.perf_counter() - begin
-    times = _timed(candidates, rounds)
+    times = timed(candidates, rounds)
     stock = min(("graph", "xla"), key=lambda name: min(times[name]))
     steps = samples * LEAPFROG_STEPS
     return {
@@ -131,14 +131,3 @@ def _case(chains: int, samples: int, rounds: int) -> dict[str, Any]:
             float(np.abs(states["ipu_tf"] - states["graph"]).max())
         ),
     }
-
-
-def _timed(candidates: Mapping[str, Side], rounds: int) -> dict[str, list[float]]:
-    """Returns the seconds of each side in each round; the sides take turns."""
-    times: dict[str, list[float]] = {key: [] for key in candidates}
-    for turn in range(rounds):
-        for key in candidates if turn % 2 == 0 else reversed(tuple(candidates)):
-            begin = time.perf_counter()
-            candidates[key]()
-            times[key].append(time.perf_counter() - begin)
-    return times

@@ -8,7 +8,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,17 @@ def geometric_mean(values: Sequence[float]) -> float:
     if not values or min(values) <= 0:
         raise ValueError(f"A geometric mean needs positive values. Received: {list(values)}")
     return significant(math.exp(statistics.fmean(map(math.log, values))))
+
+
+def timed(sides: Mapping[Any, Callable[[], Any]], rounds: int) -> dict[Any, list[float]]:
+    """Seconds of each side in each round; the sides take turns, in an order that alternates."""
+    times: dict[Any, list[float]] = {key: [] for key in sides}
+    for turn in range(rounds):
+        for key in sides if turn % 2 == 0 else reversed(tuple(sides)):
+            begin = time.perf_counter()
+            sides[key]()
+            times[key].append(time.perf_counter() - begin)
+    return times
 
 
 class OtherLoad:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.internals.tensorflow import FuncGraph, add_function, create_op
+
+AttrValue: Any = tf.compat.v1.AttrValue
 
 LOOPS = frozenset({"While", "StatelessWhile"})
 CONDITIONALS = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
@@ -26,3 +32,38 @@ def functions_of(value: Any) -> list[Any]:
     if value.HasField("func"):
         return [value.func]
     return list(value.list.func)
+
+
+def add_call(
+    graph: FuncGraph,
+    op_type: str,
+    function: Any,
+    inputs: Sequence[tf.Tensor],
+    results: Sequence[tf.Tensor],
+    *,
+    name: str,
+    attributes: Mapping[str, Any] | None = None,
+) -> tf.Operation:
+    """Returns a new op of a graph that calls a function of TensorFlow's library.
+
+    Args:
+        graph: The graph.
+        op_type: "PartitionedCall", or "StatefulPartitionedCall" for a function with effects.
+        function: The function.
+        inputs: Its arguments.
+        results: Tensors of the types and shapes of its results.
+        name: Name of the op.
+        attributes: Further attributes, as protos.
+    """
+    add_function(graph, function)
+    attrs: dict[str, Any] = {**(attributes or {}), "f": AttrValue()}
+    attrs["f"].func.name = function.name.decode()
+    for key, tensors in (("Tin", inputs), ("Tout", results)):
+        attrs[key] = AttrValue()
+        attrs[key].list.type.extend(tensor.dtype.as_datatype_enum for tensor in tensors)
+        attrs[key].list.SetInParent()
+    dtypes = [tensor.dtype for tensor in results]
+    op = create_op(graph, op_type, list(inputs), dtypes=dtypes, name=name, attrs=attrs)
+    for output, tensor in zip(op.outputs, results, strict=True):
+        output.set_shape(tensor.shape)
+    return op

@@ -6,6 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipu_tf.internals.tensorflow import op_def_registry
+from ipu_tf.ops.twins import STOCK_OF
+
+STOCK_TYPES = {**STOCK_OF, "IpuCast": "Cast"}
+"""The stock type of each tile op that a rename turns back into its stock op."""
+
+
+def become_stock(node: Any) -> None:
+    """Makes a node of a FunctionDef, if it is a tile op, its stock twin."""
+    if node.op not in STOCK_TYPES:
+        return
+    node.op = STOCK_TYPES[node.op]
+    known = {attribute.name for attribute in op_def_registry.get(node.op).attr}
+    for name in [n for n in node.attr if n not in known and not n.startswith("_")]:
+        del node.attr[name]
 
 
 def outputs_of(node: Any) -> Iterator[tuple[str, int]]:

@@ -17,11 +17,10 @@ import tensorflow as tf
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.internals.tensorflow import FunctionDef, op_def_registry
 from ipu_tf.ops import joined
-from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import compositions, hlo_stand_ins, index_checks, loop_bounds
 from ipu_tf.runtime.call_ops import CALLS, CONDITIONALS, LOOPS, functions_of
 from ipu_tf.runtime.deployments import COMPILED_APART
-from ipu_tf.runtime.function_nodes import dtypes_of, outputs_of
+from ipu_tf.runtime.function_nodes import become_stock, dtypes_of, outputs_of
 from ipu_tf.runtime.loop_bounds import Stack, TracedLoop
 from ipu_tf.runtime.op_attributes import ON_HOST
 
@@ -43,7 +42,6 @@ opcode and the number of replicas that take part, as "all-reduce 4"."""
 
 _COLLECTIVE_OP = "IpuReplicaCollective"
 
-_RENAMED = {**STOCK_OF, "IpuCast": "Cast"}
 
 # They check or name values, have no results, and cost the machine nothing.
 _DROPPED = frozenset({"Assert", "IpuFloatingPointCheck", "NoOp"})
@@ -248,11 +246,7 @@ class _Body:
 
     def _add_device_op(self, node: Any) -> None:
         new = self._copy(node)
-        if node.op in _RENAMED:
-            new.op = _RENAMED[node.op]
-            known = {attribute.name for attribute in op_def_registry.get(new.op).attr}
-            for name in [n for n in new.attr if n not in known and not n.startswith("_")]:
-                del new.attr[name]
+        become_stock(new)
         if node.name in self._stacks:
             size = self._functions.stack_size(self._stacks[node.name])
             loop_bounds.set_size(self.function, new, size)

@@ -11,7 +11,7 @@ are XLA's own, and differ by rounding.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,16 +21,14 @@ from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.config import Engine
 from ipu_tf.internals.tensorflow import (
     FuncGraph,
-    add_function,
-    atomic_function_from_def,
-    create_op,
     eager_context,
     in_jitted_function,
     op_def_registry,
 )
 from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import compositions, hlo_region, loop_bounds
-from ipu_tf.runtime.call_ops import functions_of
+from ipu_tf.runtime.call_ops import AttrValue, add_call
+from ipu_tf.runtime.function_copies import library_function
 from ipu_tf.runtime.function_nodes import dtypes_of, outputs_of
 
 MANY_OPERATIONS = 2_000
@@ -56,8 +54,6 @@ _PRODUCTS = frozenset(
 )
 _MUST_COMPILE = "_XlaMustCompile"
 _serial = itertools.count()
-
-AttrValue: Any = tf.compat.v1.AttrValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +98,8 @@ def choose(
     if not asked and in_loops < MANY_OPERATIONS:
         return HostRun(outputs=outputs)
     region = hlo_region.cut(graph, operations, outputs)
-    functions = _Functions(eager_context().get_function_def, xla_random=jitted, any_op=asked)
     try:
-        results = _call(graph, region, functions)
+        results = _call(graph, region, _ForXla(xla_random=jitted, any_op=asked))
     except _NotForXla as reason:
         note = f"the host runs it as a graph, not by XLA: {reason}" if asked else ""
         return HostRun(outputs=outputs, note=note)
@@ -126,32 +121,28 @@ class _NotForXla(Exception):
     """XLA cannot run the program as the graph would; the message says why."""
 
 
-class _Functions:
-    """Makes the functions of a program such as XLA runs them.
+class _ForXla:
+    """Changes the functions of a program so that XLA runs them.
 
     Args:
-        find: Finds the FunctionDef of a called function.
         xla_random: Whether random numbers are XLA's own.
         any_op: Whether the program may have tile ops other than products, which gain nothing.
     """
 
-    def __init__(self, find: Callable[[str], Any], *, xla_random: bool, any_op: bool) -> None:
-        self._find = find
+    def __init__(self, *, xla_random: bool, any_op: bool) -> None:
         self._on_host = frozenset(compositions.COMPOSITIONS) | (
             frozenset() if xla_random else RANDOM
         )
         self._any_op = any_op
-        self._made: dict[str, Any] = {}
 
-    def make(self, definition: Any) -> Any:
-        """Returns a function of TensorFlow's library for a FunctionDef, which is changed.
+    def __call__(self, definition: Any) -> None:
+        """Changes a FunctionDef.
 
         Raises:
             _NotForXla: XLA cannot run it.
         """
         if next(loop_bounds.unbounded_stacks(definition), None) is not None:
             raise _NotForXla("the number of iterations of a loop with a gradient is not known")
-        children: dict[str, Any] = {}
         renamed: dict[str, str] = {}
         for node in definition.node_def:
             self._check(node)
@@ -160,21 +151,7 @@ class _Functions:
                 _run_on_host(node)
                 new = [name for name, _ in outputs_of(node)]
                 renamed.update(zip(names, new, strict=True))
-            for value in node.attr.values():
-                for callee in functions_of(value):
-                    child = self._callee(callee.name)
-                    children[child.name.decode()] = child
-                    callee.name = child.name.decode()
         _rename(definition, renamed)
-        return atomic_function_from_def(definition, None, list(children.values()))
-
-    def _callee(self, name: str) -> Any:
-        if name not in self._made:
-            definition = type(found := self._find(name))()
-            definition.CopyFrom(found)
-            definition.signature.name = f"{name}_by_xla_{next(_serial)}"
-            self._made[name] = self.make(definition)
-        return self._made[name]
 
     def _check(self, node: Any) -> None:
         stateful = op_def_registry.get(node.op).is_stateful
@@ -213,8 +190,8 @@ def _rename(definition: Any, renamed: Mapping[str, str]) -> None:
 
 
 def _call(
-    graph: FuncGraph, region: hlo_region.TracedRegion, functions: _Functions
-) -> list[tf.Tensor]:
+    graph: FuncGraph, region: hlo_region.TracedRegion, change: _ForXla
+) -> Sequence[tf.Tensor]:
     """Returns the results of a region's function, called in the graph.
 
     The region's own ops stay behind; without readers and effects, TensorFlow drops them.
@@ -222,25 +199,23 @@ def _call(
     if region.variables or region.host:
         first = (*region.variables, *region.host)[0]
         raise _NotForXla(f"it uses '{first.name}', which lives outside of the program")
-    definition = hlo_region.function_def(region, f"{graph.name}_by_xla_{next(_serial)}")
+    serial = next(_serial)
+
+    def by_xla(name: str) -> str:
+        return f"{name}_by_xla_{serial}"
+
+    definition = hlo_region.function_def(region, by_xla(graph.name))
     definition.attr[_MUST_COMPILE].b = True
     definition.attr["_noinline"].b = True
-    function = functions.make(definition)
-    add_function(graph, function)
-    attributes: dict[str, Any] = {_MUST_COMPILE: AttrValue(b=True), "f": AttrValue()}
-    attributes["f"].func.name = function.name.decode()
-    for key, tensors in (("Tin", region.inputs), ("Tout", region.outputs)):
-        attributes[key] = AttrValue()
-        attributes[key].list.type.extend(tensor.dtype.as_datatype_enum for tensor in tensors)
-        attributes[key].list.SetInParent()
-    op = create_op(
+    function = library_function(definition, eager_context().get_function_def, change, by_xla)
+    call = add_call(
         graph,
         "PartitionedCall",
-        list(region.inputs),
-        dtypes=[tensor.dtype for tensor in region.outputs],
+        function,
+        region.inputs,
+        region.outputs,
         name="by_xla",
-        attrs=attributes,
+        attributes={_MUST_COMPILE: AttrValue(b=True)},
     )
-    for output, tensor in zip(op.outputs, region.outputs, strict=True):
-        output.set_shape(tensor.shape)
-    return list(op.outputs)
+    results: Sequence[tf.Tensor] = call.outputs
+    return results

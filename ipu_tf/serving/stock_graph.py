@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_tf.internals.tensorflow import op_def_registry
 from ipu_tf.ops import joined
-from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import index_checks
-from ipu_tf.runtime.function_nodes import outputs_of
+from ipu_tf.runtime.function_nodes import STOCK_TYPES, become_stock, outputs_of
 
-_RENAMED = {**STOCK_OF, "IpuCast": "Cast"}
 _DROPPED = "IpuFloatingPointCheck"
 _PREFIX = "Ipu"
 
 
 def is_tile_op(op_type: str) -> bool:
     """Returns whether stock TensorFlow lacks an op type because it is of this package."""
-    known = (_RENAMED, joined.JOINED, (_DROPPED, index_checks.CHECK))
+    known = (STOCK_TYPES, joined.JOINED, (_DROPPED, index_checks.CHECK))
     return any(op_type in types for types in known)
 
 
@@ -49,22 +46,9 @@ def make_stock(function: Any) -> bool:
             )
             kept.extend(stock)
         else:
-            kept.append(_renamed(node))
+            kept.append(node)
     _replace_nodes(function, kept, renamed)
     return True
-
-
-def _renamed(node: Any) -> Any:
-    """Returns a node, a tile op as its stock twin."""
-    if node.op not in _RENAMED:
-        return node
-    stock = type(node)()
-    stock.CopyFrom(node)
-    stock.op = _RENAMED[node.op]
-    known = {attribute.name for attribute in op_def_registry.get(stock.op).attr}
-    for name in [n for n in stock.attr if n not in known and not n.startswith("_")]:
-        del stock.attr[name]
-    return stock
 
 
 def _replace_nodes(function: Any, nodes: list[Any], renamed: dict[str, str]) -> None:
@@ -79,6 +63,7 @@ def _replace_nodes(function: Any, nodes: list[Any], renamed: dict[str, str]) -> 
     for node in nodes:
         copy = type(node)()
         copy.CopyFrom(node)
+        become_stock(copy)
         copy.ClearField("input")
         inputs = [current(name) for name in node.input]
         copy.input.extend(n for n in inputs if not n.startswith("^") or n[1:] in names)

@@ -6,6 +6,7 @@ kernels of its own, too, so the state of its generators is its own.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from collections.abc import Callable
@@ -13,12 +14,10 @@ from typing import Any
 
 from ipu_tf.internals.tensorflow import (
     FuncGraph,
-    FunctionDef,
-    atomic_function_from_def,
     atomic_function_from_func_graph,
     eager_context,
 )
-from ipu_tf.runtime.call_ops import functions_of
+from ipu_tf.runtime.function_copies import copied, library_function
 
 STREAM_STRIDE = 1 << 48
 """Streams of stochastic rounding of a replica lie this far behind those of the one before."""
@@ -41,36 +40,27 @@ def function_copies(graph: FuncGraph, count: int) -> list[Any]:
 
 def _copy(function: Any, find: Callable[[str], Any], replica: int) -> Any:
     """Returns a copy of a function for a replica."""
-    copies: dict[str, Any] = {}
 
-    def copied(name: str) -> Any:
-        if name not in copies:
-            copies[name] = None  # A function that calls itself is not copied again.
-            definition = FunctionDef()
-            definition.CopyFrom(find(name))
-            definition.signature.name = f"{name}_of_{replica}"
-            children = [copied(callee) for callee in _change(definition, replica)]
-            copies[name] = atomic_function_from_def(
-                definition, function.function_type, [child for child in children if child]
-            )
-        return copies[name]
+    def of_replica(name: str) -> str:
+        return f"{name}_of_{replica}"
 
-    return copied(function.name.decode())
+    name = function.name.decode()
+    return library_function(
+        copied(find, name, of_replica(name)),
+        find,
+        functools.partial(_change, replica),
+        of_replica,
+        function.function_type,
+    )
 
 
-def _change(definition: Any, replica: int) -> list[str]:
-    """Gives the nodes of a function the streams of a replica; returns the functions it calls."""
-    called: dict[str, None] = {}
+def _change(replica: int, definition: Any) -> None:
+    """Gives the nodes of a function the streams of a replica."""
     for node in definition.node_def:
         if "seed2" in node.attr and (node.attr["seed"].i or node.attr["seed2"].i):
             node.attr["seed2"].i = _seed(node.attr["seed"].i, node.attr["seed2"].i, replica)
         if node.op.startswith("Ipu") and "stream" in node.attr:
             node.attr["stream"].i += replica * STREAM_STRIDE
-        for value in node.attr.values():
-            for callee in functions_of(value):
-                called[callee.name] = None
-                callee.name = f"{callee.name}_of_{replica}"
-    return list(called)
 
 
 def _seed(seed: int, seed2: int, replica: int) -> int:

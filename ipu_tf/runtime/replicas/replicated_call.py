@@ -11,17 +11,14 @@ import tensorflow as tf
 from ipu_tf import replica_context
 from ipu_tf.internals.tensorflow import (
     FuncGraph,
-    add_function,
-    create_op,
     func_graph_from_py_func,
     in_jitted_function,
 )
 from ipu_tf.ops import library
 from ipu_tf.replica_context import ReplicatedTrace
+from ipu_tf.runtime.call_ops import add_call
 from ipu_tf.runtime.replicas.replica_functions import function_copies
 from ipu_tf.runtime.replicas.replica_variables import ReplicaVariables
-
-AttrValue = tf.compat.v1.AttrValue
 
 
 def call(
@@ -88,9 +85,12 @@ def _on_replicas(
     variables = ReplicaVariables(graph, trace.count)
     calls = []
     for replica, function in enumerate(function_copies(graph, trace.count)):
-        add_function(outer, function)
-        captured = variables.inputs(graph.external_captures, replica)
-        calls.append(_call(outer, function, graph, [replicas[replica], *tensors, *captured]))
+        inputs = [replicas[replica], *tensors, *variables.inputs(graph.external_captures, replica)]
+        calls.append(
+            add_call(
+                outer, "StatefulPartitionedCall", function, inputs, graph.outputs, name=graph.name
+            )
+        )
         with tf.control_dependencies([calls[-1]]):
             library.load().ipu_replica_end(replica=replicas[replica])
     with tf.control_dependencies(calls):
@@ -125,25 +125,3 @@ def _traced(
     specs = [tf.TensorSpec((), tf.resource), *tensors]
     valid = re.sub(r"\W+", "", name) or "program"  # A lambda is called "<lambda>".
     return func_graph_from_py_func(valid, trace_program, tuple(specs), {})
-
-
-def _call(outer: Any, function: Any, graph: FuncGraph, inputs: list[tf.Tensor]) -> tf.Operation:
-    """Returns a call of a replica's function."""
-    call = AttrValue()
-    call.func.name = function.name.decode()
-    types = {"Tin": AttrValue(), "Tout": AttrValue()}
-    types["Tin"].list.type.extend(tensor.dtype.as_datatype_enum for tensor in inputs)
-    types["Tout"].list.type.extend(tensor.dtype.as_datatype_enum for tensor in graph.outputs)
-    for attribute in types.values():
-        attribute.list.SetInParent()
-    op = create_op(
-        outer,
-        "StatefulPartitionedCall",
-        inputs,
-        dtypes=[tensor.dtype for tensor in graph.outputs],
-        name=graph.name,
-        attrs={"f": call, **types},
-    )
-    for output, inner in zip(op.outputs, graph.outputs, strict=True):
-        output.set_shape(inner.shape)
-    return op
