@@ -35,11 +35,6 @@ _TILE_LIBRARY = (
     "the operation with TensorFlow's ops, which are lowered to tiles, and its gradient with "
     "tf.custom_gradient"
 )
-_HOST_LIBRARY = (
-    "It would need the library of `library_path`, whose functions are built against the vendor's "
-    "headers. Call the host's code with tf.py_function or tf.numpy_function, and give it a "
-    "gradient with tf.custom_gradient"
-)
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {
@@ -52,7 +47,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ipu_run_config": _ESTIMATORS,
         "ipu.keras_extensions": _KERAS_INTERNAL,
         "ipu.ops.custom_ops.codelet_expression_op": _VERTICES,
-        "ipu.ops.custom_ops.cpu_user_operation": _HOST_LIBRARY,
         "ipu.ops.custom_ops.precompiled_user_op": _TILE_LIBRARY,
         "ipu.ops.f8_ops": _FLOAT8,
         "ipu.ops.op_util": _DESCRIPTORS,

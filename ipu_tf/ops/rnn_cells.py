@@ -1,7 +1,7 @@
 """Recurrent cells over sequences: LSTM, GRU, and GRU with attention.
 
-Gates are in the order of the machine's library: forget, input, candidate, output for an LSTM;
-reset, update, candidate for a GRU.
+Gates are in Keras' order: input, forget, candidate, output for an LSTM; update, reset, candidate
+for a GRU. The vendor's TensorFlow sets this order in the machine's library, whose own differs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Lstm:
         del attention
         cell, outputs = states
         gates = tf.split(part + tf.matmul(outputs, self.weights.states), 4, axis=1)
-        forget, write, candidate, expose = gates
+        write, forget, candidate, expose = gates
         cell = self.recurrent_activation(forget) * cell + self.recurrent_activation(
             write
         ) * self.activation(candidate)
@@ -94,19 +94,19 @@ class Gru:
     def step(self, part: tf.Tensor, states: States, attention: Any) -> tuple[tf.Tensor, States]:
         """Returns the outputs and the state after a step; attention damps the update gate."""
         (outputs,) = states
-        of_reset, of_update, of_candidate = tf.split(part, 3, axis=1)
+        of_update, of_reset, of_candidate = tf.split(part, 3, axis=1)
         kernels = tf.split(self.weights.states, 3, axis=1)
         if self.reset_after:
             biases = tf.reshape(self.weights.biases[:, 1], [-1])
             recurrent = tf.split(tf.matmul(outputs, self.weights.states) + biases, 3, axis=1)
-            reset = self.recurrent_activation(of_reset + recurrent[0])
-            update = self.recurrent_activation(of_update + recurrent[1])
+            update = self.recurrent_activation(of_update + recurrent[0])
+            reset = self.recurrent_activation(of_reset + recurrent[1])
             candidate = self.activation(of_candidate + reset * recurrent[2])
         else:
             gates = tf.matmul(outputs, tf.concat(kernels[:2], axis=1))
-            of_state, of_state_update = tf.split(gates, 2, axis=1)
-            reset = self.recurrent_activation(of_reset + of_state)
+            of_state_update, of_state_reset = tf.split(gates, 2, axis=1)
             update = self.recurrent_activation(of_update + of_state_update)
+            reset = self.recurrent_activation(of_reset + of_state_reset)
             candidate = self.activation(of_candidate + tf.matmul(reset * outputs, kernels[2]))
         if attention is not None:
             update *= 1 - attention[:, tf.newaxis]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import tensorflow as tf
 
@@ -29,7 +29,8 @@ class _PopnnRNN(tf.Module):
         partials_dtype: Type of the partial sums of float16 products.
         seed: Seed of the initializer of the kernel.
         weights_initializer: Initializer of the kernel, Glorot's uniform if None.
-        bias_initializer: Initializer of the biases, zeros if None.
+        bias_initializer: Initializer of the biases. Zeros if None; those of a `PopnnAUGRU`'s gates
+            are then 1.
         activation: Activation function: tanh, relu, softmax, sigmoid or hard_sigmoid.
         recurrent_activation: Activation of the gates: tanh, softmax, sigmoid or hard_sigmoid.
         return_state: Whether calls return the final states, too.
@@ -79,7 +80,7 @@ class _PopnnRNN(tf.Module):
         self._units = num_units
         self._partials = partials
         self._weights_initializer = weights_initializer or tf.keras.initializers.GlorotUniform(seed)
-        self._bias_initializer = bias_initializer or tf.zeros
+        self._bias_initializer = bias_initializer or self._default_biases
         self._activation = _activation(owner, "activation", activation, tuple(ACTIVATIONS))
         self._recurrent_activation = _activation(
             owner, "recurrent_activation", recurrent_activation, _RECURRENT
@@ -93,26 +94,47 @@ class _PopnnRNN(tf.Module):
         return self._units
 
     @property
+    def num_layers(self) -> int:
+        """Number of layers: one."""
+        return 1
+
+    @property
+    def input_size(self) -> int:
+        """Number of features of a step.
+
+        Raises:
+            ValueError: The layer is not built.
+        """
+        if not self._built:
+            raise ValueError(
+                f"{type(self).__name__} layer '{self.name}' does not know its number of features "
+                "before it is built. Call it, or its `build`, first."
+            )
+        return self._features
+
+    @property
     def built(self) -> bool:
         """Whether the weights exist."""
         return self._built
 
     @property
-    def canonical_bias_shape(self) -> tuple[int, ...]:
-        """Shape of the biases."""
-        return (self._gates, self._units)
-
-    @property
-    def saveable(self) -> NoReturn:
-        """Always raises: the weights are variables, which checkpoints save.
+    def canonical_weight_shape(self) -> list[int]:
+        """Shape of the kernel: the rows of the inputs, then those of the state.
 
         Raises:
-            NotImplementedError: Always.
+            ValueError: The layer is not built.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} layer '{self.name}' has no saveable of its own: save its "
-            "`variables` with tf.train.Checkpoint."
-        )
+        return [self.input_size + self._units, self._gates * self._units]
+
+    @property
+    def canonical_bias_shapes(self) -> list[int]:
+        """Shape of the biases."""
+        return [self._gates, self._units]
+
+    @property
+    def saveable(self) -> bool:
+        """Always False: checkpoints save the layer's `variables`."""
+        return False
 
     def build(self, input_shape: Any) -> None:
         """Makes the weights for inputs of shape [steps, batch, features].
@@ -126,19 +148,21 @@ class _PopnnRNN(tf.Module):
                 f"{type(self).__name__} layer '{self.name}': the inputs must have a static shape "
                 f"[steps, batch, features]. Received: {shape}."
             )
+        self._features = shape[2]
         scope = VariableScope(None, self.name)
-        columns = self._gates * self._units
         with scope.opened([]):
             self.kernel = scope.variable(
                 "kernel",
-                (shape[2] + self._units, columns),
+                (self._features + self._units, self._gates * self._units),
                 self._dtype,
                 _made(self._weights_initializer),
             )
             self.biases = scope.variable(
-                "biases", self.canonical_bias_shape, self._dtype, _made(self._bias_initializer)
+                "biases",
+                tuple(self.canonical_bias_shapes),
+                self._dtype,
+                _made(self._bias_initializer),
             )
-        self._features = shape[2]
         self._built = True
 
     @tf.autograph.experimental.do_not_convert
@@ -162,7 +186,10 @@ class _PopnnRNN(tf.Module):
 
     def state_shape(self, batch_size: int) -> Any:
         """Returns the shape of a state."""
-        return tf.TensorShape([batch_size, self._units])
+        return [batch_size, self._units]
+
+    def _default_biases(self, shape: Any, dtype: tf.DType) -> tf.Tensor:
+        return tf.zeros(shape, dtype)
 
     def _run(
         self,
@@ -173,9 +200,8 @@ class _PopnnRNN(tf.Module):
         *,
         time_major: bool = True,
     ) -> Any:
-        inputs = tf.convert_to_tensor(inputs)
-        if not time_major:
-            inputs = tf.transpose(inputs, (1, 0, 2))
+        if not tf.is_tensor(inputs):
+            inputs = tf.convert_to_tensor(inputs, self._dtype)
         if inputs.dtype != self._dtype:
             raise ValueError(
                 f"{type(self).__name__} layer '{self.name}' has dtype {self._dtype.name}: tf.cast "
@@ -183,6 +209,8 @@ class _PopnnRNN(tf.Module):
             )
         if not self._built:
             self.build(inputs.shape)
+        if not time_major:
+            inputs = tf.transpose(inputs, (1, 0, 2))
         lengths = None if seq_len is None else tf.cast(seq_len, tf.int32)
         if lengths is not None and lengths.shape != (inputs.shape[1],):
             raise ValueError(
@@ -219,17 +247,16 @@ class _PopnnRNN(tf.Module):
 
 
 class PopnnLSTM(_PopnnRNN):
-    """An LSTM; its kernel has the gates forget, input, candidate and output, in this order.
+    """An LSTM; its kernel has the gates input, forget, candidate and output, in Keras' order.
 
     States are an `LSTMStateTuple`. Its arguments are those of `_PopnnRNN`.
     """
 
     _gates = 4
 
-    def state_shape(self, batch_size: int) -> LSTMStateTuple:
-        """Returns the shapes of the states."""
-        shape = super().state_shape(batch_size)
-        return LSTMStateTuple(shape, shape)
+    def state_shape(self, batch_size: int) -> tuple[list[int], list[int]]:
+        """Returns the shapes of the cell state and of the outputs."""
+        return [batch_size, self._units], [batch_size, self._units]
 
     def _cell(self) -> Lstm:
         return Lstm(
@@ -242,6 +269,12 @@ class PopnnLSTM(_PopnnRNN):
         if initial_state is None:
             zeros = tf.zeros([batch, self._units], self._dtype)
             return zeros, zeros
+        if getattr(initial_state, "_fields", None) != LSTMStateTuple._fields:
+            raise ValueError(
+                f"{type(self).__name__} layer '{self.name}': initial_state must be an "
+                "LSTMStateTuple(c, h) of the cell state and the outputs. Received: a "
+                f"{type(initial_state).__name__}."
+            )
         cell, outputs = (tf.convert_to_tensor(state, self._dtype) for state in initial_state)
         return cell, outputs
 
@@ -268,7 +301,7 @@ class PopnnDynamicLSTM(PopnnLSTM):
 
 
 class PopnnGRU(_PopnnRNN):
-    """A GRU; its kernel has the gates reset, update and candidate, in this order.
+    """A GRU; its kernel has the gates update, reset and candidate, in Keras' order.
 
     Args:
         num_units: See `_PopnnRNN`, as for all that are not described.
@@ -322,10 +355,10 @@ class PopnnGRU(_PopnnRNN):
         self._reset_after = reset_after
 
     @property
-    def canonical_bias_shape(self) -> tuple[int, ...]:
+    def canonical_bias_shapes(self) -> list[int]:
         """Shape of the biases."""
-        gates, units = super().canonical_bias_shape
-        return (gates, 2, units) if self._reset_after else (gates, units)
+        gates, units = super().canonical_bias_shapes
+        return [gates, 2, units] if self._reset_after else [gates, units]
 
     def _cell(self) -> Gru:
         return Gru(
@@ -361,7 +394,10 @@ class PopnnDynamicGRU(PopnnGRU):
 
 
 class PopnnAUGRU(PopnnGRU):
-    """A GRU whose update gate is damped by attention (Zhou et al., 2018); see `PopnnGRU`."""
+    """A GRU whose update gate is damped by attention (Zhou et al., 2018); see `PopnnGRU`.
+
+    Without a `bias_initializer`, the biases of its gates are 1 and those of its candidate 0.
+    """
 
     def call(  # type: ignore[override] # The vendor's signature.
         self,
@@ -377,8 +413,8 @@ class PopnnAUGRU(PopnnGRU):
         Args:
             inputs: See `PopnnDynamicGRU`, as for all that are not described.
             seq_len: See there.
-            attention_score: Scores of shape [batch, steps]: the update gate is multiplied by one
-                less the score.
+            attention_score: Scores of shape [steps, batch], or [batch, steps] without `time_major`:
+                the update gate is multiplied by one less the score.
             initial_state: See there.
             training: See there.
             time_major: See there.
@@ -387,18 +423,22 @@ class PopnnAUGRU(PopnnGRU):
             ValueError: There is not a score for every step.
         """
         del training
-        inputs = tf.convert_to_tensor(inputs)
+        if not tf.is_tensor(inputs):
+            inputs = tf.convert_to_tensor(inputs, self._dtype)
         scores = tf.convert_to_tensor(attention_score, self._dtype)
-        first, second = inputs.shape[:2]
-        expected = (second, first) if time_major else (first, second)
-        if scores.shape != expected:
+        if scores.shape != inputs.shape[:2]:
+            axes = "[steps, batch]" if time_major else "[batch, steps]"
             raise ValueError(
-                f"PopnnAUGRU layer '{self.name}': attention_score must have shape [batch, steps], "
-                f"{list(expected)}. Received: shape {scores.shape}."
+                f"PopnnAUGRU layer '{self.name}': attention_score must have the first axes of the "
+                f"inputs, {axes} = {list(inputs.shape[:2])}. Received: shape {scores.shape}."
             )
-        return self._run(
-            inputs, initial_state, seq_len, tf.transpose(scores), time_major=time_major
-        )
+        if not time_major:
+            scores = tf.transpose(scores)
+        return self._run(inputs, initial_state, seq_len, scores, time_major=time_major)
+
+    def _default_biases(self, shape: Any, dtype: tf.DType) -> tf.Tensor:
+        gates = tf.constant([1, 1, 0], dtype)
+        return tf.broadcast_to(tf.reshape(gates, [-1] + [1] * (len(shape) - 1)), shape)
 
 
 def _activation(

@@ -26,37 +26,31 @@ def strategy():
     config.reset_ipu_configuration()
 
 
-def keras_twin(layer, order):
-    """The layer of Keras with the weights of ours, whose gates are in another order."""
+def keras_twin(layer):
+    """The layer of Keras with the weights of ours: the gates are in one order."""
     shared = {"return_sequences": True, "return_state": True}
     if isinstance(layer, rnn_ops.PopnnLSTM):
         twin = keras.layers.LSTM(UNITS, **shared)
     else:
-        twin = keras.layers.GRU(UNITS, reset_after=len(layer.canonical_bias_shape) == 3, **shared)
+        twin = keras.layers.GRU(UNITS, reset_after=len(layer.canonical_bias_shapes) == 3, **shared)
     twin.build((BATCH, STEPS, FEATURES))
-    kernel = np.split(layer.kernel.numpy(), len(order), axis=1)
-    kernel = np.concatenate([kernel[gate] for gate in order], axis=1)
-    biases = layer.biases.numpy()[list(order)]
+    kernel, biases = layer.kernel.numpy(), layer.biases.numpy()
     biases = biases.reshape(-1) if biases.ndim == 2 else biases.swapaxes(0, 1).reshape(2, -1)
     twin.set_weights([kernel[:FEATURES], kernel[FEATURES:], biases])
     return twin
 
 
 CELLS = {
-    "lstm": (lambda **kw: rnn_ops.PopnnLSTM(UNITS, **kw), (1, 0, 2, 3)),
-    "gru": (lambda **kw: rnn_ops.PopnnGRU(UNITS, **kw), (1, 0, 2)),
-    "gru, reset after": (
-        lambda **kw: rnn_ops.PopnnGRU(UNITS, reset_after=True, **kw),
-        (1, 0, 2),
-    ),
+    "lstm": lambda **kw: rnn_ops.PopnnLSTM(UNITS, **kw),
+    "gru": lambda **kw: rnn_ops.PopnnGRU(UNITS, **kw),
+    "gru, reset after": lambda **kw: rnn_ops.PopnnGRU(UNITS, reset_after=True, **kw),
 }
 
 
 @pytest.mark.parametrize("cell", mostly_slow(list(CELLS), fast=["gru"]))
 def test_outputs_states_and_gradients_are_those_of_keras(strategy, cell):
-    make, order = CELLS[cell]
     noise = keras.initializers.RandomNormal(seed=4)
-    layer = make(seed=3, bias_initializer=noise)
+    layer = CELLS[cell](seed=3, bias_initializer=noise)
     state = rnn_ops.LSTMStateTuple(*STATE) if cell == "lstm" else STATE[1]
 
     def loss(outputs, states):
@@ -72,7 +66,7 @@ def test_outputs_states_and_gradients_are_those_of_keras(strategy, cell):
         return outputs, states, *tape.gradient(value, [x, layer.kernel])
 
     outputs, states, of_x, of_kernel = strategy.run(step, args=(tf.constant(X),))
-    twin = keras_twin(layer, order)
+    twin = keras_twin(layer)
     x = tf.constant(X.swapaxes(0, 1))
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -85,9 +79,7 @@ def test_outputs_states_and_gradients_are_those_of_keras(strategy, cell):
     for found, wanted in zip(states, after, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(of_x, tf.transpose(x_gradient, (1, 0, 2)), rtol=1e-3, atol=1e-5)
-    gates = np.split(of_kernel.numpy()[:FEATURES], len(order), axis=1)
-    gates = np.concatenate([gates[gate] for gate in order], axis=1)
-    np.testing.assert_allclose(gates, inputs_gradient, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(of_kernel[:FEATURES], inputs_gradient, rtol=1e-3, atol=1e-4)
     names = [variable.name.rpartition("/")[2] for variable in layer.trainable_variables]
     assert names == ["biases:0", "kernel:0"]
     assert layer(X, training=False)[0].shape == (STEPS, BATCH, UNITS)
@@ -116,8 +108,16 @@ def test_sequences_end_at_their_lengths(layer):
             np.testing.assert_allclose(found[sequence], expected[sequence], rtol=1e-5)
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_eager_outputs_are_those_of_keras_with_the_same_kernel(cell):
+    layer = CELLS[cell](seed=3, bias_initializer=keras.initializers.RandomNormal(seed=4))
+    outputs, _ = layer(X)
+    expected = keras_twin(layer)(X.swapaxes(0, 1))[0]
+    np.testing.assert_allclose(outputs, tf.transpose(expected, (1, 0, 2)), rtol=1e-4, atol=1e-5)
+
+
 def test_attention_damps_the_update_gate():
-    layer = rnn_ops.PopnnAUGRU(UNITS, seed=3, bias_initializer=tf.ones)
+    layer = rnn_ops.PopnnAUGRU(UNITS, seed=3)
     scores = RANDOM.uniform(size=(BATCH, STEPS)).astype("float32")
     outputs, state = layer(X.swapaxes(0, 1), LENGTHS, scores, time_major=False)
     kernel, state_kernel = np.split(layer.kernel.numpy(), [FEATURES])
@@ -127,15 +127,17 @@ def test_attention_damps_the_update_gate():
 
     h = np.zeros((BATCH, UNITS))
     for step in range(STEPS):
-        part = X[step] @ kernel + 1
-        gates = part[:, : 2 * UNITS] + h @ state_kernel[:, : 2 * UNITS]
-        reset, update = np.split(sigmoid(gates), 2, axis=1)
+        part = X[step] @ kernel
+        gates = part[:, : 2 * UNITS] + h @ state_kernel[:, : 2 * UNITS] + 1
+        update, reset = np.split(sigmoid(gates), 2, axis=1)
         candidate = np.tanh(part[:, 2 * UNITS :] + (reset * h) @ state_kernel[:, 2 * UNITS :])
         update = update * (1 - scores[:, step, None])
         inside = (step < LENGTHS)[:, None]
         h = np.where(inside, update * h + (1 - update) * candidate, h)
         np.testing.assert_allclose(outputs[:, step], np.where(inside, h, 0), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(state, h, rtol=1e-4)
+    steps_first, _ = layer(X, LENGTHS, scores.T)
+    np.testing.assert_array_equal(tf.transpose(steps_first, (1, 0, 2)), outputs)
 
 
 @pytest.mark.slow
@@ -153,11 +155,18 @@ def test_layers_made_in_a_function_keep_their_weights(strategy):
 
 def test_shapes_and_arguments():
     lstm, gru = rnn_ops.PopnnLSTM(UNITS), rnn_ops.PopnnGRU(UNITS)
-    assert gru.state_shape(7) == (7, UNITS)
-    assert lstm.state_shape(7) == ((7, UNITS), (7, UNITS))
-    assert (lstm.num_units, lstm.built) == (UNITS, False)
-    with pytest.raises(NotImplementedError, match="save its `variables` with tf.train.Checkpoint"):
-        gru.saveable  # noqa: B018
+    assert gru.state_shape(7) == [7, UNITS]
+    assert lstm.state_shape(7) == ([7, UNITS], [7, UNITS])
+    assert (lstm.num_units, lstm.num_layers, lstm.built, lstm.saveable) == (UNITS, 1, False, False)
+    with pytest.raises(ValueError, match="does not know its number of features before it is built"):
+        lstm.canonical_weight_shape  # noqa: B018
+    lstm.build(X.shape)
+    assert lstm.input_size == FEATURES
+    assert lstm.canonical_weight_shape == lstm.kernel.shape == [FEATURES + UNITS, 4 * UNITS]
+    assert lstm.canonical_bias_shapes == lstm.biases.shape == [4, UNITS]
+    assert lstm(X.astype("float64"))[0].dtype == tf.float32
+    with pytest.raises(ValueError, match=r"must be an LSTMStateTuple\(c, h\).*a tuple"):
+        lstm(X, initial_state=tuple(STATE))
     with pytest.raises(ValueError, match="num_units must be a positive integer"):
         rnn_ops.PopnnGRU(0)
     with pytest.raises(ValueError, match="only float16 and float32 are supported"):
@@ -167,10 +176,10 @@ def test_shapes_and_arguments():
     with pytest.raises(ValueError, match="`recurrent_activation` must be one of tanh, softmax"):
         rnn_ops.PopnnGRU(1, recurrent_activation="relu")
     with pytest.raises(ValueError, match=r"static shape \[steps, batch, features\]. Received"):
-        lstm(X[0])
+        rnn_ops.PopnnLSTM(UNITS)(X[0])
     with pytest.raises(ValueError, match="has dtype float32: tf.cast the inputs. .*float16"):
-        lstm(X.astype("float16"))
+        lstm(tf.constant(X, tf.float16))
     with pytest.raises(ValueError, match="seq_len must have a length for each of 3 sequences"):
         rnn_ops.PopnnDynamicGRU(UNITS)(X, [1, 2])
-    with pytest.raises(ValueError, match=r"must have shape \[batch, steps\], \[3, 4\]"):
-        rnn_ops.PopnnAUGRU(UNITS)(X, LENGTHS, np.ones((4, 3), "float32"))
+    with pytest.raises(ValueError, match=r"first axes of the inputs, \[steps, batch\] = \[4, 3\]"):
+        rnn_ops.PopnnAUGRU(UNITS)(X, LENGTHS, np.ones((3, 4), "float32"))
