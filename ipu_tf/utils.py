@@ -76,7 +76,8 @@ def reset_ipu_seed(
         device: Name of the IPU device. All devices share one seed.
         cpu_device: The CPU device beside the IPUs; it has no effect here.
         experimental_identical_replicas: Whether all replicas draw the same bits. It has no
-            effect here, because the replicas of a process share one generator.
+            effect here: the replicas of Keras models share one generator, and each replica of
+            another program has streams of its own.
 
     Raises:
         TypeError: `seed` is not a whole number.

@@ -102,6 +102,9 @@ from tensorflow.python.eager.record import VariableWatcher as VariableWatcher
 # Ops must not be joined while a tape remembers them one by one.
 from tensorflow.python.eager.record import could_possibly_record as is_recording
 
+# A tape sees the calls of replicas, which are made op by op, as one operation.
+from tensorflow.python.eager.record import record_operation as record_operation
+
 # A function is given to XLA by its proto, without being traced or built once more: this registers
 # it, asks for its HLO, and forgets it.
 from tensorflow.python.eager.context import context as eager_context

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
@@ -13,12 +14,18 @@ from ipu_tf.internals.tensorflow import (
     FuncGraph,
     func_graph_from_py_func,
     in_jitted_function,
+    record_operation,
 )
 from ipu_tf.ops import library
 from ipu_tf.replica_context import ReplicatedTrace
 from ipu_tf.runtime.call_ops import add_call
 from ipu_tf.runtime.replicas.replica_functions import function_copies
 from ipu_tf.runtime.replicas.replica_variables import ReplicaVariables
+
+_OPERATION = "IpuReplicas"
+"""Name under which tapes record the calls of all replicas."""
+
+_WITHOUT_GRADIENT = {"_gradient_op_type": tf.compat.v1.AttrValue(s=_OPERATION.encode())}
 
 
 def call(
@@ -45,7 +52,7 @@ def call(
 
     Raises:
         NotImplementedError: The graph is that of a function with `jit_compile=True`.
-        ValueError: A replica needs more IPUs than there are.
+        ValueError: The IPUs of the device are not a multiple of those that a replica needs.
     """
     trace = ReplicatedTrace(device_ipus or 1)
     while True:
@@ -55,11 +62,12 @@ def call(
             with replica_context.tracing(trace):
                 return program(args, kwargs)
         except replica_context.MoreIpusNeeded as more:
-            if device_ipus is not None and more.ipus > device_ipus:
+            if device_ipus is not None and device_ipus % more.ipus:
                 raise ValueError(
-                    f"A replica of '{name}' takes {more.ipus} IPUs, and the device has "
-                    f"{device_ipus}. Set `auto_select_ipus` of the configuration to {more.ipus} "
-                    "or a multiple of it, or use fewer shards or stages."
+                    f"Current device has {device_ipus} IPUs attached, however the current model "
+                    f"requires a multiple of {more.ipus} IPUs: the shards or stages of a replica "
+                    f"of '{name}' take {more.ipus}. Set `auto_select_ipus` of the configuration to "
+                    f"{more.ipus} or a multiple of it, or use fewer shards or stages."
                 ) from None
             trace = ReplicatedTrace(device_ipus or more.ipus, more.ipus)
 
@@ -88,14 +96,23 @@ def _on_replicas(
         inputs = [replicas[replica], *tensors, *variables.inputs(graph.external_captures, replica)]
         calls.append(
             add_call(
-                outer, "StatefulPartitionedCall", function, inputs, graph.outputs, name=graph.name
+                outer,
+                "StatefulPartitionedCall",
+                function,
+                inputs,
+                graph.outputs,
+                name=graph.name,
+                attributes=_WITHOUT_GRADIENT,
             )
         )
         with tf.control_dependencies([calls[-1]]):
             library.load().ipu_replica_end(replica=replicas[replica])
     with tf.control_dependencies(calls):
         variables.keep()
-        results = iter([tf.identity(tensor) for tensor in calls[0].outputs])
+        found = [tf.identity(tensor) for tensor in calls[0].outputs]
+    sources = [*tensors, *graph.external_captures]
+    record_operation(_OPERATION, found, sources, functools.partial(_refuse_gradient, name))
+    results = iter(found)
     return tf.nest.map_structure(
         lambda leaf: None if leaf is None else next(results),
         graph.structured_outputs,
@@ -125,3 +142,21 @@ def _traced(
     specs = [tf.TensorSpec((), tf.resource), *tensors]
     valid = re.sub(r"\W+", "", name) or "program"  # A lambda is called "<lambda>".
     return func_graph_from_py_func(valid, trace_program, tuple(specs), {})
+
+
+@tf.RegisterGradient(_OPERATION)
+def _gradient_of_call(op: tf.Operation, *_: tf.Tensor) -> NoReturn:
+    _refuse_gradient(op.name)
+
+
+def _refuse_gradient(name: str, *_: Any) -> NoReturn:
+    """Raises: replicas have arguments in common, but variables and results of their own.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError(
+        f"'{name}' runs on several replicas, and a gradient of its results is wanted outside of "
+        "it. Only the replicas' own program has their gradients: put the tf.GradientTape into the "
+        "function that `strategy.run` runs, and return the gradients."
+    )

@@ -273,8 +273,34 @@ def test_replicas_share_the_ipus_that_a_program_does_not_need():
 
     for ipus, replicas in ((1, 4), (2, 2), (3, 1)):
         assert strategy.run(tf.function(functools.partial(program, ipus))) == replicas
-    with pytest.raises(ValueError, match="takes 8 IPUs, and the device has 4. Set `auto_select_"):
+    with pytest.raises(ValueError, match="has 4 IPUs attached, .* requires a multiple of 8 IPUs"):
         strategy.run(tf.function(functools.partial(program, 5)))
+
+
+def test_refuses_ipus_that_are_not_a_multiple_of_those_of_a_replica():
+    strategy = on_ipus(3)
+    with pytest.raises(ValueError, match="has 3 IPUs attached, .* requires a multiple of 2 IPUs"):
+        strategy.run(tf.function(lambda: replica_context.require_ipus(2)))
+
+
+def test_no_gradient_leaves_the_program_of_replicas():
+    strategy = on_ipus(2)
+    weight = tf.Variable(3.0)
+
+    @tf.function
+    def program(x):
+        return weight * x * (index() + 1.0)
+
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            y = strategy.run(program, args=(x,))
+        return tape.gradient(y, weight)
+
+    for outside in (gradient, tf.function(gradient)):
+        with pytest.raises(
+            NotImplementedError, match="runs on several replicas, and a gradient of"
+        ):
+            outside(tf.constant(2.0))
 
 
 def test_a_program_runs_on_replicas_inside_of_another_function():
