@@ -31,13 +31,16 @@ class ChainFiles:
         directory: Their directory, made if it does not exist.
         identity: What makes a run the same run: names and values, as JSON holds them.
 
+    Attributes:
+        directory: The directory.
+
     Raises:
         ChainMismatch: The directory has the files of another run.
     """
 
     def __init__(self, directory: str | os.PathLike[str], identity: dict[str, object]) -> None:
-        self._directory = Path(directory)
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self._identity = {"format": _FORMAT, **identity}
 
     def write_block(self, index: int, draws: Arrays) -> None:
@@ -55,7 +58,7 @@ class ChainFiles:
             OSError: The disk is full, say; the state before is kept.
         """
         text = json.dumps({"blocks": blocks, "identity": self._identity})
-        self._write(self._directory / _STATE, [np.array(text), *state])
+        self._write(self.directory / _STATE, [np.array(text), *state])
 
     def read_state(self) -> tuple[int, Arrays] | None:
         """Returns the number of finished blocks and the state of the chains; None before the first.
@@ -63,7 +66,7 @@ class ChainFiles:
         Raises:
             ChainMismatch: The state is that of another run.
         """
-        path = self._directory / _STATE
+        path = self.directory / _STATE
         if not path.exists():
             return None
         header, *state = _read(path)
@@ -76,14 +79,14 @@ class ChainFiles:
         return _read(self._block(index))
 
     def _block(self, index: int) -> Path:
-        return self._directory / f"block_{index:06d}.npz"
+        return self.directory / f"block_{index:06d}.npz"
 
     def _check(self, found: dict[str, object]) -> None:
         wanted = json.loads(json.dumps(self._identity))
         for name in [*wanted, *(name for name in found if name not in wanted)]:
             if wanted.get(name) != found.get(name):
                 raise ChainMismatch(
-                    f"The chains in '{self._directory}' cannot be resumed: they have "
+                    f"The chains in '{self.directory}' cannot be resumed: they have "
                     f"{name}={found.get(name)!r}, and this run has {name}={wanted.get(name)!r}. "
                     "Use another directory, or the arguments and the kernel of the first run."
                 )

@@ -10,6 +10,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ipu_tf.mcmc.kernel_results import find, parts
+
 
 class Advance(Protocol):
     """Tells the progress of a run that results are there."""
@@ -48,31 +50,13 @@ def progress_bar(total: int, done: int, *, shown: bool) -> Iterator[Advance]:
 
 def figures(kernel_results: Any) -> str:
     """Returns the acceptance rate and the step size in the results of a kernel, as text."""
-    parts = []
-    accepted = _find(kernel_results, "is_accepted")
+    words = []
+    accepted = find(kernel_results, "is_accepted")
     if accepted is not None:
-        parts.append(f"accepted {np.mean(accepted):.0%}")
+        words.append(f"accepted {np.mean(accepted):.0%}")
     for name in ("new_step_size", "step_size"):
-        step_sizes = [part for part in _parts(_find(kernel_results, name)) if np.size(part)]
+        step_sizes = [part for part in parts(find(kernel_results, name)) if np.size(part)]
         if step_sizes:
-            parts.append(f"step size {np.mean([np.mean(part) for part in step_sizes]):.3g}")
+            words.append(f"step size {np.mean([np.mean(part) for part in step_sizes]):.3g}")
             break
-    return ", ".join(parts)
-
-
-def _find(results: Any, name: str) -> Any:
-    """Returns the first field of this name in results within results, None if there is none."""
-    fields = getattr(results, "_fields", ())
-    if name in fields:
-        return getattr(results, name)
-    for field in fields:
-        found = _find(getattr(results, field), name)
-        if found is not None:
-            return found
-    return None
-
-
-def _parts(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [value]
+    return ", ".join(words)

@@ -14,8 +14,9 @@ import tensorflow_probability as tfp
 
 from ipu_tf import config
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
-from ipu_tf.mcmc.chain_files import Arrays, ChainFiles
+from ipu_tf.mcmc.chain_files import Arrays, ChainFiles, ChainMismatch
 from ipu_tf.mcmc.chain_progress import progress_bar
+from ipu_tf.mcmc.kernel_results import find
 from ipu_tf.mcmc.seeded_kernel import SeededKernel, SeededResults
 from ipu_tf.ops import replication_ops
 from ipu_tf.strategy import IPUStrategyV1
@@ -23,6 +24,9 @@ from ipu_tf.strategy import IPUStrategyV1
 TraceFn: TypeAlias = Callable[[Any, Any], Any]
 
 _BLOCK = 100
+
+_DENSITY_TOLERANCE = 1e-3
+"""How far, relative, a log-density may be off in float32 on another machine."""
 
 
 def _everything(current_state: Any, kernel_results: Any) -> Any:
@@ -84,8 +88,8 @@ def sample_chain(
         chains.
 
     Raises:
-        ValueError: An argument is out of range, there is no `IPUStrategy`, or the device has
-            another number of replicas.
+        ValueError: An argument is out of range, there is no `IPUStrategy`, the device has another
+            number of replicas, or the log-density of `current_state` is NaN.
         ChainMismatch: `directory` has the chains of another run.
         OSError: A block cannot be written; those before are kept.
     """
@@ -100,6 +104,7 @@ def sample_chain(
     results = previous_kernel_results
     if results is None:
         results = strategy.run(tf.function(kernel.bootstrap_results), args=(state,))
+    _check_start(results)
     seeds = _seeds(seed, replicas)
     chains = _Chains(state=state, results=SeededResults(inner=results, seed=seeds[0]))
     plan = _Plan(
@@ -255,6 +260,7 @@ def _run(
     saved = None if files is None else files.read_state()
     if files is not None and saved is not None:
         done, stacked = saved
+        _check_density(sampler, stacked, files)
         blocks = [files.read_block(index) for index in range(done)]
     with progress_bar(plan.results, sum(sizes[:done]), shown=shown) as advance:
         for index in range(done, len(sizes)):
@@ -268,6 +274,25 @@ def _run(
             _, results = tf.nest.pack_sequence_as(sampler.chains.structure, stacked)
             advance(sizes[index], results.inner)
     return [np.concatenate(parts) for parts in zip(*blocks, strict=True)], stacked
+
+
+def _check_density(sampler: _Sampler, stacked: Arrays, files: ChainFiles) -> None:
+    """Raises ChainMismatch if the saved state of replica 0 has another log-density today."""
+    state, results = tf.nest.pack_sequence_as(
+        sampler.chains.structure, [leaf[0] for leaf in stacked]
+    )
+    saved = find(results.inner, "target_log_prob")
+    if saved is None:
+        return
+    state = tf.nest.map_structure(tf.constant, state)
+    now = sampler.strategy.run(tf.function(sampler.kernel.bootstrap_results), args=(state,))
+    found = np.asarray(find(now.inner, "target_log_prob"))
+    if not np.allclose(found, saved, rtol=_DENSITY_TOLERANCE, equal_nan=True):
+        raise ChainMismatch(
+            f"The chains in '{files.directory}' cannot be resumed: the log-density of their last "
+            f"state was {saved} and is {found}. The density or its data changed; use another "
+            "directory, or those of the first run."
+        )
 
 
 def _packed(
@@ -316,6 +341,22 @@ def _check_positive(**arguments: Any) -> None:
             raise ValueError(f"`{name}` has to be a positive integer. Received: {name}={value!r}.")
 
 
+def _check_start(results: Any) -> None:
+    """Raises ValueError if a chain could never leave its first state."""
+    log_density = find(results, "target_log_prob")
+    if log_density is None:
+        return
+    chains = np.argwhere(np.isnan(np.asarray(log_density)))
+    if len(chains):
+        first = ", ".join(str(index[0] if len(index) == 1 else index) for index in chains.tolist())
+        which = f" in chains {first}" if chains.size else ""
+        raise ValueError(
+            f"The log-density of `current_state` is NaN{which}: a sampler accepts no step from "
+            "there. Start where the density has a value, and check its logarithms, roots and "
+            "quotients."
+        )
+
+
 def _seeds(seed: Any, replicas: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Returns the first seed of every replica, int32[replicas, 2]."""
     if isinstance(seed, int):
@@ -336,13 +377,21 @@ def _identity(
     kernel: Any, plan: _Plan, chains: _Chains, replicas: int, seeds: Any
 ) -> dict[str, object]:
     """Returns what a run must have in common with one that it resumes."""
-    names, inner = [], kernel
+    names: list[str] = []
+    values: dict[str, object] = {}
+    inner = kernel
     while inner is not None:
         names.append(type(inner).__name__)
         parameters = getattr(inner, "parameters", {})
+        values |= {
+            f"{names[-1]}.{name}": np.asarray(value).tolist()
+            for name, value in parameters.items()
+            if _is_plain(value)
+        }
         inner = getattr(inner, "inner_kernel", None) or parameters.get("inner_kernel")
     return {
         "kernel": names,
+        **values,
         "shapes": [[str(leaf.dtype), *leaf.shape] for leaf in _leaves(chains)],
         "num_results": plan.results,
         "block_size": plan.block,
@@ -351,3 +400,8 @@ def _identity(
         "num_replicas": replicas,
         "seeds": None if seeds is None else np.asarray(seeds).tolist(),
     }
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a parameter of a kernel is a number or a tensor; a variable may change in a run."""
+    return isinstance(value, int | float | np.number | np.ndarray | tf.Tensor)

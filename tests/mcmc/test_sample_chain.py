@@ -117,6 +117,16 @@ def test_a_run_goes_on_from_its_files_with_equal_bits(scope, tmp_path, monkeypat
             mcmc.ChainMismatch, match=r"num_results=7, and this run has num_results=9"
         ):
             mcmc.sample_chain(kernel=hmc(), directory=tmp_path, **{**options, "num_results": 9})
+        with pytest.raises(
+            mcmc.ChainMismatch,
+            match=r"HamiltonianMonteCarlo.num_leapfrog_steps=3, and this run has .*=4",
+        ):
+            mcmc.sample_chain(kernel=hmc(steps=4), directory=tmp_path, **options)
+        other = tfp.mcmc.HamiltonianMonteCarlo(
+            lambda z: 2.0 * log_density(z), step_size=0.7, num_leapfrog_steps=3
+        )
+        with pytest.raises(mcmc.ChainMismatch, match=r"log-density of their last state was"):
+            mcmc.sample_chain(kernel=other, directory=tmp_path, **options)
         walk = tfp.mcmc.RandomWalkMetropolis(log_density)
         with pytest.raises(mcmc.ChainMismatch, match=r"kernel=\['HamiltonianMonteCarlo'"):
             mcmc.sample_chain(kernel=walk, directory=tmp_path, **options)
