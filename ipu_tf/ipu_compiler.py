@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import logging
+import contextlib
+import contextvars
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,28 +15,30 @@ from ipu_tf.internals.tensorflow import (
     call_flat,
     device_of_new_ops,
     graph_of_session,
+    replace_input,
     trace,
     without_strategy,
 )
 from ipu_tf.ipu_strategy import IPUStrategy
-from ipu_tf.runtime import hooks
-
-_LOG = logging.getLogger(__name__)
+from ipu_tf.runtime import device_programs, hooks
+from ipu_tf.runtime.made_variables import MadeVariables
 
 _COMPILED = "ipu_tf.compiled_functions"
 
 _strategies: list[IPUStrategy] = []
 """The strategy that runs the programs of graphs; reports of `ipu-tf run` know it."""
 
-_for_one_replica: list[str] = []
-"""Names of the computations traced before a system was configured."""
+_unconfigured: list[weakref.ref[_Compilation]] = []
+"""The compilations that came before a system was configured."""
 
 
 def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None) -> Any:
     """Returns the results of a computation, which a session runs as one program of the IPU.
 
     The computation is called at once, and traced for the device that is configured at that time.
-    Inside of a program, it becomes a part of it.
+    If none is configured yet, it is called for the types of its results, and called once more when
+    `configure_ipu_system` configures one; its variables are those of the first call. Inside of a
+    program, the computation becomes a part of it.
 
     Args:
         computation: A function of `inputs`. Everything else that it reads has to be a variable.
@@ -70,59 +74,99 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
             "decorate the computation with tf.function and call `strategy.run`."
         )
     _check_placement()
-    if not config.is_configured():
-        _LOG.warning(
-            "ipu_compiler.compile comes before configure_ipu_system: '%s' is traced for one "
-            "replica with the default configuration. Configure the system first to have its "
-            "options, replicas and figures.",
-            _name_of(computation),
-        )
-        _for_one_replica.append(_name_of(computation))
-    return _Compilation(computation).call([tf.convert_to_tensor(value) for value in inputs or ()])
-
-
-def _check_replicas() -> None:
-    """Checks that the programs traced before the configuration have one replica in it, too.
-
-    Raises:
-        RuntimeError: They have more.
-    """
-    names, _for_one_replica[:] = list(_for_one_replica), []
-    ipus = config.device_configuration().num_ipus[0]
-    for program in strategy_of_graphs().report().programs if names else ():
-        taken = 1 if program.device is None else program.device.replica_ipus
-        if program.name.partition(".")[0] in names and ipus >= 2 * taken:
-            raise RuntimeError(
-                f"'{program.name}' takes {taken} IPUs, so it has {ipus // taken} replicas on the "
-                f"{ipus} IPUs that are being configured. But ipu_compiler.compile has traced it "
-                "for one, because it comes first: call configure_ipu_system before it."
-            )
-
-
-config.on_reset(_check_replicas)
+    return _Compilation(computation, [tf.convert_to_tensor(one) for one in inputs or ()]).results()
 
 
 class _Compilation:
-    """Traces a computation into a function, and calls it.
+    """Traces a computation into a function, and calls it in the graph that is being built.
 
     Args:
         computation: The computation.
+        inputs: Its inputs.
     """
 
-    def __init__(self, computation: Callable[..., Any]) -> None:
+    def __init__(self, computation: Callable[..., Any], inputs: list[tf.Tensor]) -> None:
         self._computation = computation
         self._name = _name_of(computation)
+        self._inputs = inputs
+        self._graph = tf.compat.v1.get_default_graph()
+        self._scope = tf.compat.v1.get_variable_scope()
+        self._variables = MadeVariables()
         self._results: Any = None
         self._was_called = False
+        self._is_bound = False
 
-    def call(self, inputs: list[tf.Tensor]) -> Any:
-        """Returns the results for these inputs, in the graph that is being built."""
-        specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs]
-        # Variables are on the host, and what a session runs has no device of that name.
+    def results(self) -> Any:
+        """Returns the results; those of a program without a system are bound to it later."""
+        if config.is_configured():
+            return self._structured(*self._call())
+        self._context = contextvars.copy_context()
         with tf.device(None):
+            check = tf.numpy_function(self._check_unbound, [], tf.bool)
+        with device_programs.on_host(), tf.control_dependencies([check]):
+            tensors, operation = self._call()
+        with tf.device(None):
+            self._outlets = [tf.identity(one) for one in tensors or [_after(operation)]]
+            self._graph.add_to_collection(_COMPILED, self)  # It lives as long as its graph.
+            _unconfigured.append(weakref.ref(self))
+            return self._structured(self._outlets if tensors else [], tf.group(*self._outlets))
+
+    def bind(self) -> None:
+        """Calls the computation once more, now for the configured system, in place of the first.
+
+        Raises:
+            RuntimeError: The graph is final, or the results have other types or shapes.
+        """
+        if self._graph.finalized:
+            raise RuntimeError(
+                f"ipu_compiler.compile has built '{self._name}' before a system was configured, "
+                "and its graph is final by now. Call configure_ipu_system before the graph is "
+                "finalized, as a MonitoredSession does."
+            )
+        tensors, operation = self._context.run(self._call_again)
+        known = [(one.dtype, one.shape) for one in self._outlets]
+        if tensors and [(one.dtype, one.shape) for one in tensors] != known:
+            raise RuntimeError(
+                f"The results of '{self._name}' depend on the configured system, but "
+                "ipu_compiler.compile comes before configure_ipu_system: call it after. "
+                f"Received: {tensors} in place of {self._outlets}."
+            )
+        with self._graph.as_default(), tf.device(None):
+            for outlet, tensor in zip(self._outlets, tensors or [_after(operation)], strict=True):
+                replace_input(outlet.op, 0, tensor)
+        self._is_bound = True
+
+    def _check_unbound(self) -> bool:
+        """Checks that no system was configured since; a session has its own copy of the graph.
+
+        Raises:
+            RuntimeError: One was.
+        """
+        if self._is_bound:
+            raise RuntimeError(
+                f"A session has run this graph between ipu_compiler.compile of '{self._name}' and "
+                "configure_ipu_system, so it has the program without a system. Call "
+                "configure_ipu_system before a session first runs the graph."
+            )
+        return True
+
+    def _call_again(self) -> tuple[list[tf.Tensor], tf.Operation]:
+        with self._graph.as_default(), tf.compat.v1.variable_scope(self._scope):
+            return self._call()
+
+    def _call(self) -> tuple[list[tf.Tensor], tf.Operation]:
+        """Returns the results in a row, and the operation that computes them."""
+        specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in self._inputs]
+        with contextlib.ExitStack() as stack:
+            # Variables are on the host, and what a session runs has no device of that name.
+            stack.enter_context(tf.device(None))
+            stack.enter_context(tf.variable_creator_scope(self._variables.create))
             function = trace(self._traced, (specs,), name=self._name)
-            tensors = call_flat(function, [*inputs, *function.captured_inputs])
-            operation = tf.compat.v1.get_default_graph().get_operations()[-1]
+            tensors = call_flat(function, [*self._inputs, *function.captured_inputs])
+            return list(tensors or ()), tf.compat.v1.get_default_graph().get_operations()[-1]
+
+    def _structured(self, tensors: list[tf.Tensor], operation: tf.Operation) -> Any:
+        """Returns the results in the form that `compile` gives them."""
         if not tensors:
             return operation
         if isinstance(self._results, dict):
@@ -152,6 +196,7 @@ class _Compilation:
         # A trace that finds shards or stages begins once more, for more IPUs. Its variables stay.
         reuse = tf.compat.v1.AUTO_REUSE if self._was_called else None
         self._was_called = True
+        self._variables.begin_trace()
         scope = tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=reuse)
         with scope, without_strategy():  # A graph of TensorFlow 1 has no strategy.
             results = self._computation(*tensors)
@@ -171,6 +216,26 @@ def strategy_of_graphs() -> IPUStrategy:
     if not _strategies:
         _strategies.append(IPUStrategy())
     return _strategies[0]
+
+
+def _bind_compilations() -> None:
+    """Binds the programs of graphs to the system that has been configured."""
+    if not config.is_configured():
+        return
+    waiting, _unconfigured[:] = list(_unconfigured), []
+    for reference in waiting:
+        compilation = reference()
+        if compilation is not None:
+            compilation.bind()
+
+
+config.on_reset(_bind_compilations)
+
+
+def _after(operation: tf.Operation) -> tf.Tensor:
+    """Returns a tensor that stands for the end of an operation."""
+    with tf.control_dependencies([operation]):
+        return tf.constant(True)
 
 
 def _name_of(computation: Callable[..., Any]) -> str:

@@ -32,19 +32,22 @@ class ReplicatedTrace:
     """The trace of a program, for all of its replicas.
 
     Args:
-        device_ipus: IPUs of the device.
+        device_ipus: IPUs of the device, None for a device that is not configured yet: the trace
+            is for the types of its results alone.
         ipus: IPUs that a replica takes.
 
     Attributes:
+        is_configured: Whether the device is known.
         count: Number of replicas.
         ipus: IPUs that a replica takes.
         replica: The replica, an input of the program; None for a single one.
         index: int32 scalar, the number of the replica; None for a single one.
     """
 
-    def __init__(self, device_ipus: int, ipus: int = 1) -> None:
+    def __init__(self, device_ipus: int | None, ipus: int = 1) -> None:
         self.ipus = ipus
-        self.count = device_ipus // ipus
+        self.is_configured = device_ipus is not None
+        self.count = 1 if device_ipus is None else device_ipus // ipus
         self.replica: tf.Tensor | None = None
         self.index: tf.Tensor | None = None
         self._sites: collections.Counter[str] = collections.Counter()

@@ -1,7 +1,6 @@
 """Computations of TensorFlow 1 graphs run as programs of the IPU in a session."""
 
-import logging
-
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,7 +9,8 @@ from ipu_tf import IPUConfig, ipu_compiler, scopes
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
-from ipu_tf.optimizers.sharded_optimizer import ShardedOptimizer
+from ipu_tf.ops import all_to_all_op, cross_replica_ops, replication_ops
+from ipu_tf.optimizers import CrossReplicaOptimizer, ShardedOptimizer
 from ipu_tf.pipelining import OptimizerFunctionOutput, pipeline
 from ipu_tf.utils import move_variable_initialization_to_cpu
 
@@ -172,12 +172,101 @@ def test_refuses_to_run_eagerly():
         ipu_compiler.compile(tf.no_op)
 
 
-def test_says_when_it_comes_before_the_configuration(caplog):
+def gathered_step(x):
+    """A step of two replicas, with a weight of a layer and the state of an optimizer."""
+    scaled = x * (1.0 + tf.cast(replication_ops.replication_index(), tf.float32))
+    hidden = keras.layers.Dense(3, kernel_initializer="ones")(scaled)
+    loss = tf.reduce_mean(tf.square(hidden))
+    optimizer = CrossReplicaOptimizer(v1.train.MomentumOptimizer(0.01, 0.9))
+    return all_to_all_op.all_gather(loss, 2), optimizer.minimize(loss)
+
+
+@pytest.mark.parametrize("configures_first", [True, False])
+def test_a_system_that_is_configured_after_the_graph_runs_it(configures_first):
     reset_ipu_configuration()
-    with tf.Graph().as_default(), scopes.ipu_scope(IPU), caplog.at_level(logging.WARNING):
-        ipu_compiler.compile(lambda: tf.constant(3))
-        assert "comes before configure_ipu_system" in caplog.text
-        with pytest.raises(RuntimeError, match="has 2 replicas on the 2 IPUs"):
+    if configures_first:
+        configure(2)
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [2, 4])
+        with scopes.ipu_scope(IPU):
+            step = ipu_compiler.compile(gathered_step, [x])
+        configure(2)
+        names = [variable.name for variable in v1.global_variables()]
+        session.run(v1.global_variables_initializer())
+        data = np.arange(8).reshape(2, 4) / 8
+        found = [session.run(step, {x: data})[0] for _ in range(3)]
+    assert len(set(names)) == len(names) == 4
+    weights, bias, momenta, expected = np.ones((4, 3)), np.zeros(3), [0, 0], []
+    for _ in range(3):
+        sums, losses = [0, 0], []
+        for replica in range(2):
+            scaled = data * (1 + replica)
+            hidden = scaled @ weights + bias
+            losses.append(np.mean(hidden**2))
+            back = 2 * hidden / hidden.size
+            sums = [sums[0] + scaled.T @ back / 2, sums[1] + back.sum(0) / 2]
+        momenta = [0.9 * old + new for old, new in zip(momenta, sums, strict=True)]
+        weights, bias = weights - 0.01 * momenta[0], bias - 0.01 * momenta[1]
+        expected.append(losses)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    (program,) = ipu_compiler.strategy_of_graphs().report().programs
+    assert program.device.replicas == 2
+
+
+def test_a_pipeline_may_be_built_before_the_configuration():
+    reset_ipu_configuration()
+    with tf.Graph().as_default(), v1.Session() as session:
+        outfeed = IPUOutfeedQueue()
+
+        def net():
+            stages = [lambda x: x * 2.0, lambda x: x + replica_as_float()]
+            return pipeline(stages, 2, inputs=[tf.constant(1.0)], outfeed_queue=outfeed)
+
+        with scopes.ipu_scope(IPU):
+            operation = ipu_compiler.compile(net)
+        dequeue = outfeed.dequeue()
+        configure(4)
+        session.run(operation)
+        np.testing.assert_array_equal(session.run(dequeue), [[2, 3], [2, 3]])
+
+
+def replica_as_float():
+    return tf.cast(replication_ops.replication_index(), tf.float32)
+
+
+def test_refuses_a_configuration_that_comes_too_late():
+    reset_ipu_configuration()
+    with tf.Graph().as_default() as graph, scopes.ipu_scope(IPU), v1.Session() as session:
+        (gathered,) = ipu_compiler.compile(lambda: all_to_all_op.all_gather(1.0, 2))
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="2 replicas meet here, but no sys"
+        ):
+            session.run(gathered)
+        graph.finalize()
+        with pytest.raises(
+            RuntimeError, match="its graph is final by now. Call configure_ipu_syst"
+        ):
+            configure(2)
+
+
+def test_refuses_a_session_that_runs_the_graph_before_the_configuration():
+    reset_ipu_configuration()
+    with tf.Graph().as_default(), scopes.ipu_scope(IPU), v1.Session() as session:
+        (total,) = ipu_compiler.compile(lambda: cross_replica_ops.cross_replica_sum(1.0))
+        assert session.run(total) == 1
+        configure(2)
+        with pytest.raises(tf.errors.UnknownError, match="A session has run this graph between"):
+            session.run(total)
+        with v1.Session() as later:
+            assert later.run(total) == 2
+
+
+def test_refuses_results_whose_shapes_depend_on_the_system():
+    reset_ipu_configuration()
+    with tf.Graph().as_default(), scopes.ipu_scope(IPU):
+        strategy = ipu_compiler.strategy_of_graphs()
+        ipu_compiler.compile(lambda: tf.zeros([strategy.num_replicas]))
+        with pytest.raises(RuntimeError, match="depend on the configured system, but ipu_compiler"):
             configure(2)
 
 

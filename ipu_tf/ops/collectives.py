@@ -42,7 +42,9 @@ def group_size(size: int | None, *, op: str, argument: str) -> int:
             f"{op}: `{argument}` must be a whole number or None. "
             f"Received: {size!r} of type {type(size).__name__}."
         )
-    if size < 1 or replicas % size:
+    trace = replica_context.current()
+    is_known = trace is None or trace.is_configured
+    if size < 1 or (is_known and replicas % size):
         raise ValueError(
             f"{op}: `{argument}` must divide the number of replicas, which is {replicas}. "
             f"Received: {size!r}."
@@ -69,6 +71,8 @@ def collective(
         ValueError: The shape of `x` is not static.
     """
     trace = replica_context.current()
+    if trace is not None and not trace.is_configured:
+        return _unbound(x, kind, size, name)
     if trace is None or trace.replica is None:
         raise RuntimeError(f"'{name}': a collective of {size} replicas outside of their program.")
     if x.dtype not in _DTYPES:
@@ -96,6 +100,24 @@ def collective(
         output_shapes=[tf.TensorShape(shape)],
         name=name,
     )
+
+
+def _unbound(x: tf.Tensor, kind: Kind, size: int, name: str) -> tf.Tensor:
+    """Returns a tensor of a collective's type, which fails if it runs on an unconfigured device."""
+    message = f"{name}: {size} replicas meet here, but no system is configured."
+    failure = tf.debugging.Assert(False, [f"{message} Call configure_ipu_system."])
+    with tf.control_dependencies([failure]):
+        return _UNBOUND[kind](tf.identity(x), size)
+
+
+_UNBOUND: Mapping[Kind, Callable[[tf.Tensor, int], tf.Tensor]] = MappingProxyType(
+    {
+        "all-reduce": lambda x, _: x,
+        "all-gather": lambda x, size: tf.stack([x] * size),
+        "reduce-scatter": lambda x, size: tf.split(x, size)[0],
+        "all-to-all": lambda x, _: x,
+    }
+)
 
 
 def _all_reduce_gradient(op: tf.Operation, gradient: tf.Tensor) -> tf.Tensor:

@@ -48,13 +48,13 @@ def call(
         kwargs: Its keyword arguments.
         name: Name of the program.
         device_ipus: IPUs of the device. A replica takes one, or as many as its shards need. None
-            for a single replica with so many.
+            for a single replica with so many, of a device that is not configured yet.
 
     Raises:
         NotImplementedError: The graph is that of a function with `jit_compile=True`.
         ValueError: The IPUs of the device are not a multiple of those that a replica needs.
     """
-    trace = ReplicatedTrace(device_ipus or 1)
+    trace = ReplicatedTrace(device_ipus)
     while True:
         try:
             if trace.count > 1:
@@ -69,7 +69,7 @@ def call(
                     f"of '{name}' take {more.ipus}. Set `auto_select_ipus` of the configuration to "
                     f"{more.ipus} or a multiple of it, or use fewer shards or stages."
                 ) from None
-            trace = ReplicatedTrace(device_ipus or more.ipus, more.ipus)
+            trace = ReplicatedTrace(device_ipus, more.ipus)
 
 
 def _on_replicas(

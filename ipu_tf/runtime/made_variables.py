@@ -1,0 +1,40 @@
+"""The variables that a computation makes, which are the same when it is traced once more."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+_NUMBERED = re.compile(r"_\d+(?=/|:|$)")
+
+
+class MadeVariables:
+    """Gives each trace of a computation the variables that the trace before it made.
+
+    A computation makes its variables in the same order each time, under names that differ in the
+    numbers that make them unique.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[tuple[str, tf.Variable]] = []
+        self._left: dict[str, deque[tf.Variable]] = {}
+
+    def begin_trace(self) -> None:
+        """Offers all variables made so far to the trace that begins."""
+        self._left = {}
+        for key, variable in self._made:
+            self._left.setdefault(key, deque()).append(variable)
+
+    def create(self, next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
+        """Returns the next variable of this name, a new one if there is none; a creator's scope."""
+        key = _NUMBERED.sub("", kwargs.get("name") or "")
+        known = self._left.get(key)
+        if known:
+            return known.popleft()
+        variable = next_creator(**kwargs)
+        self._made.append((key, variable))
+        return variable
