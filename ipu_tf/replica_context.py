@@ -73,6 +73,12 @@ def num_replicas() -> int:
     return 1 if trace is None else trace.count
 
 
+def is_replicated() -> bool:
+    """Returns whether several replicas will run the program that is being traced."""
+    trace = _CURRENT.get()
+    return trace is not None and trace.replica is not None
+
+
 def replica_index() -> tf.Tensor:
     """Returns the number of the replica that runs the program, from 0: an int32 scalar."""
     trace = _CURRENT.get()

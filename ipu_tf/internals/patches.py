@@ -23,6 +23,7 @@ from ipu_tf.internals.tensorflow import (
     CondGradientGraph,
     DefaultGraphStack,
     FuncGraph,
+    OptionalXlaContext,
     PolymorphicFunction,
     eager_context_module,
     function_context,
@@ -64,6 +65,9 @@ SIGNATURES = Patch(
     tracing_compilation,
     "trace_function",
     "nested functions have the static shapes of their calls",
+)
+JITTED_CONTEXTS = Patch(
+    OptionalXlaContext, "__enter__", "jitted functions of replicas are part of the program"
 )
 OPTIONALS = Patch(
     eager_context_module,
@@ -218,6 +222,7 @@ TABLE = (
     CONCRETE_CALLS,
     TRACE_KEYS,
     SIGNATURES,
+    JITTED_CONTEXTS,
     OPTIONALS,
     BRANCH_CAPTURES,
     GRADIENT_LOOKUP,

@@ -79,6 +79,15 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
     Function as PolymorphicFunction,
 )
 
+# Functions with `jit_compile=True` inside of replicas are not compiled on their own: the context in
+# which they are built, and the attribute of their definitions.
+from tensorflow.python.eager.polymorphic_function.attributes import (
+    XLA_COMPILE as XLA_MUST_COMPILE,
+)
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
+    OptionalXlaContext as OptionalXlaContext,
+)
+
 # The functions that are asked where a function of TensorFlow fails on its arguments, and the public
 # names of functions.
 from tensorflow.python.util import dispatch as dispatch
@@ -311,7 +320,7 @@ def jit_compiles(function: Any) -> bool:
     attribute of the functions that it traces.
     """
     if isinstance(function, ConcreteFunction):
-        attribute = function.function_def.attr.get("_XlaMustCompile")
+        attribute = function.function_def.attr.get(XLA_MUST_COMPILE)
         return attribute is not None and bool(attribute.b)
     return bool(getattr(function, "_jit_compile", False))
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import tensorflow as tf
 
 from ipu_tf import replica_context
-from ipu_tf.internals.tensorflow import in_jitted_function
 from ipu_tf.ops import library
 
 Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all"]
@@ -66,7 +65,6 @@ def collective(
         reduction: How values are reduced: "add", "mean", ...; "" where they are not.
 
     Raises:
-        NotImplementedError: The caller is a function with `jit_compile=True`.
         TypeError: Values of this type are not exchanged.
         ValueError: The shape of `x` is not static.
     """
@@ -83,12 +81,6 @@ def collective(
             f"Received: {x.shape}."
         )
     graph = tf.compat.v1.get_default_graph()
-    if in_jitted_function(graph):
-        raise NotImplementedError(
-            f"'{name}' joins {size} replicas in a function with `jit_compile=True`, which XLA "
-            "compiles: its programs cannot wait for other replicas. Call it outside of that "
-            "function, or remove `jit_compile`."
-        )
     scope = graph.get_name_scope()
     return library.load().ipu_replica_collective(
         replica=trace.replica,

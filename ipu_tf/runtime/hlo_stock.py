@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compiler.recomputation import marks
-from ipu_tf.internals.tensorflow import FunctionDef, op_def_registry
+from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, FunctionDef, op_def_registry
 from ipu_tf.ops import joined
 from ipu_tf.runtime import compositions, hlo_stand_ins, index_checks, loop_bounds
 from ipu_tf.runtime.call_ops import CALLS, CONDITIONALS, LOOPS, functions_of
@@ -68,7 +68,7 @@ _STAND_IN = "host_tensor"
 NUMBERS = r"_stock_\d+.*$"
 """The suffix that the conversion, and XLA after it, add to names of functions."""
 
-_APART = ("_noinline", "_XlaMustCompile")
+_APART = ("_noinline", XLA_MUST_COMPILE)
 """Attributes of functions whose calls stay calls when the function around them is compiled."""
 
 _SHAPE_LISTS = ("output_shapes", "_output_shapes")

@@ -17,10 +17,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import scopes
+from ipu_tf import replica_context, scopes
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import keras_layer_path
 from ipu_tf.internals.tensorflow import (
+    XLA_MUST_COMPILE,
     ConcreteFunction,
     FuncGraph,
     InternalCastContext,
@@ -125,11 +126,40 @@ def _signatures(stock: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def trace_function(args: Any = None, kwargs: Any = None, tracing_options: Any = None) -> Any:
-        if active() is not None and tracing_options is not None and (args or kwargs):
-            args, kwargs, tracing_options = _as_called(args or (), kwargs or {}, tracing_options)
+        if active() is not None and tracing_options is not None:
+            if args or kwargs:
+                args, kwargs, tracing_options = _as_called(
+                    args or (), kwargs or {}, tracing_options
+                )
+            if replica_context.is_replicated():
+                tracing_options = _not_jitted(tracing_options)
         return stock(args, kwargs, tracing_options)
 
     return trace_function
+
+
+def _not_jitted(options: Any) -> Any:
+    """Returns options to trace a function with that XLA does not compile on its own."""
+    attributes = {
+        name: value
+        for name, value in (options.attributes or {}).items()
+        if name != XLA_MUST_COMPILE
+    }
+    return dataclasses.replace(options, attributes=attributes)
+
+
+def _jitted_contexts(stock: Callable[..., None]) -> Callable[..., None]:
+    """Makes functions with `jit_compile=True` a part of the program that replicas run.
+
+    A function that XLA compiles on its own could not wait for other replicas.
+    """
+
+    def enter(context: Any) -> None:
+        if active() is not None and replica_context.is_replicated():
+            context.xla_context = None
+        stock(context)
+
+    return enter
 
 
 def _as_called(args: Any, kwargs: Any, options: Any) -> tuple[Any, Any, Any]:
@@ -251,6 +281,7 @@ _REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
         patches.CONCRETE_CALLS: _concrete_calls,
         patches.TRACE_KEYS: _trace_keys,
         patches.SIGNATURES: _signatures,
+        patches.JITTED_CONTEXTS: _jitted_contexts,
         patches.OPTIONALS: _optionals,
         patches.BRANCH_CAPTURES: _branch_captures,
         patches.GRADIENT_LOOKUP: _gradient_lookup,

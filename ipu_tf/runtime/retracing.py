@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.keras import keras_layer_path
 from ipu_tf.internals.tensorflow import (
+    XLA_MUST_COMPILE,
     ConcreteFunction,
     FuncGraph,
     add_function,
@@ -31,7 +32,6 @@ from ipu_tf.ops.twins import STOCK_OF, TWINS
 from ipu_tf.runtime.call_ops import CALLS, functions_of
 from ipu_tf.runtime.tracer import Tracer
 
-_XLA_MUST_COMPILE = "_XlaMustCompile"
 _PLAIN_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _V1_LOOP = "Enter"
 _serial = itertools.count()
@@ -123,9 +123,9 @@ def _can_copy(tracer: Tracer, body: FuncGraph) -> bool:
 def _jit_attributes(function: Any) -> dict[str, Any]:
     """Returns the attribute that makes XLA compile `function`, if it has one."""
     attributes = function.cached_definition.attr
-    if _XLA_MUST_COMPILE not in attributes:
+    if XLA_MUST_COMPILE not in attributes:
         return {}
-    return {_XLA_MUST_COMPILE: attributes[_XLA_MUST_COMPILE]}
+    return {XLA_MUST_COMPILE: attributes[XLA_MUST_COMPILE]}
 
 
 def _copy(tracer: Tracer, body: FuncGraph, name: str, arguments: Sequence[tf.Tensor]) -> FuncGraph:

@@ -20,6 +20,7 @@ import tensorflow as tf
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.config import Engine
 from ipu_tf.internals.tensorflow import (
+    XLA_MUST_COMPILE,
     FuncGraph,
     eager_context,
     in_jitted_function,
@@ -52,7 +53,6 @@ RANDOM = frozenset(
 _PRODUCTS = frozenset(
     {"IpuMatMul", "IpuMatMulBias", "IpuBatchMatMul", "IpuBatchMatMulV3", "IpuEinsum"}
 )
-_MUST_COMPILE = "_XlaMustCompile"
 _serial = itertools.count()
 
 
@@ -205,7 +205,7 @@ def _call(
         return f"{name}_by_xla_{serial}"
 
     definition = hlo_region.function_def(region, by_xla(graph.name))
-    definition.attr[_MUST_COMPILE].b = True
+    definition.attr[XLA_MUST_COMPILE].b = True
     definition.attr["_noinline"].b = True
     function = library_function(definition, eager_context().get_function_def, change, by_xla)
     call = add_call(
@@ -215,7 +215,7 @@ def _call(
         region.inputs,
         region.outputs,
         name="by_xla",
-        attributes={_MUST_COMPILE: AttrValue(b=True)},
+        attributes={XLA_MUST_COMPILE: AttrValue(b=True)},
     )
     results: Sequence[tf.Tensor] = call.outputs
     return results

@@ -19,6 +19,7 @@ TRACING = (
     patches.CONCRETE_CALLS,
     patches.TRACE_KEYS,
     patches.SIGNATURES,
+    patches.JITTED_CONTEXTS,
     patches.OPTIONALS,
     patches.BRANCH_CAPTURES,
     patches.GRADIENT_LOOKUP,

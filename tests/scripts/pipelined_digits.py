@@ -80,7 +80,7 @@ def main():
         def optimizer_function(loss):
             return pipelining_ops.OptimizerFunctionOutput(optimizer, loss)
 
-        @tf.function(jit_compile=args.replicas == 1)
+        @tf.function(jit_compile=True)
         def train():
             pipelining_ops.pipeline(
                 computational_stages=[network.features, network.loss],

@@ -244,23 +244,37 @@ def test_stochastic_rounding_draws_other_bits_on_each_replica():
     np.testing.assert_array_equal(found[0], found[1])
 
 
-def test_jitted_functions_run_on_replicas_but_do_not_join_them():
+def test_jitted_functions_of_a_program_join_replicas():
+    """In loops and branches, with gradients; each replica has its own random numbers."""
     strategy = on_ipus(2)
-
-    @tf.function(jit_compile=True)
-    def shifted(x):
-        return x + index()
+    w = tf.Variable(2.0)
 
     @tf.function(jit_compile=True)
     def total(x):
-        return cross_replica_ops.cross_replica_sum(x)
+        return cross_replica_ops.cross_replica_sum(w * x)
 
-    run = tf.function(lambda: of_all(shifted(tf.constant([2.0])), 2))
-    np.testing.assert_array_equal(strategy.run(run), [[2.0], [3.0]])
-    with pytest.raises(NotImplementedError, match="joins 2 replicas in a function with `jit_comp"):
-        strategy.run(tf.function(lambda: total(tf.constant(1.0))))
+    @tf.function(jit_compile=True)
+    def body(step, x, found):
+        with tf.GradientTape() as tape:
+            joined = total(x)
+        gradient = tape.gradient(joined, w)
+        rest = tf.cond(step > 0, lambda: total(x), lambda: x)
+        return step + 1, x + 1.0, found + tf.stack([joined, gradient, rest])
+
+    @tf.function(jit_compile=True)
+    def program():
+        x = tf.cast(index(), tf.float32) + 1.0
+        _, _, found = tf.while_loop(lambda step, *_: step < 2, body, (0, x, tf.zeros([3])))
+        return of_all(found, 2), of_all(tf.random.normal([3]), 2)
+
+    found, noise = strategy.run(program)
+    # Replica r has x = r + 1, then r + 2; a sum's gradient is the sum of the replicas' gradients.
+    sums = 2.0 * (1 + 2) + 2.0 * (2 + 3)
+    expected = [[sums, 2 * 1 + 2 * 2, 1 + 10], [sums, 2 * 2 + 2 * 3, 2 + 10]]
+    np.testing.assert_array_equal(found, expected)
+    assert (noise[0] != noise[1]).numpy().all()
     with pytest.raises(NotImplementedError, match="runs on 2 replicas, and is called in a functio"):
-        tf.function(lambda: strategy.run(run), jit_compile=True)()
+        tf.function(lambda: strategy.run(program), jit_compile=True)()
 
 
 def test_replicas_share_the_ipus_that_a_program_does_not_need():
