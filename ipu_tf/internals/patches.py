@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ipu_tf.internals.keras import keras_backend_core
@@ -207,6 +208,11 @@ LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension"
 METRIC_CALLS = Patch(
     keras.metrics.MeanMetricWrapper, "update_state", "targets may lack the last dimension"
 )
+STEP_LOGS = Patch(
+    KerasTrainer, "_get_metrics_result_or_logs", "an epoch's logs are what its last step returned"
+)
+WATCHED_VARIABLES = Patch(tf.GradientTape, "watch", "tapes watch weights of Keras")
+NUMPY_NAMES = Patch(np, "__getattr__", "NumPy has the names that it dropped")
 LOOP_ARGUMENTS = tuple(
     Patch(keras.Model, name, "the loop takes the arguments of Keras 2")
     for name in ("fit", "evaluate", "predict")
@@ -265,6 +271,9 @@ TABLE = (
     LOSS_ARGUMENTS,
     LOSS_CALLS,
     METRIC_CALLS,
+    STEP_LOGS,
+    WATCHED_VARIABLES,
+    NUMPY_NAMES,
     *LOOP_ARGUMENTS,
     *GENERATOR_METHODS,
 )

@@ -38,7 +38,7 @@ KERAS_2 = {
     patch
     for spelling in SPELLINGS
     for patch in (*spelling.rewrites, *spelling.wraps)
-    if not patch.owner.__module__.startswith("ipu_tf")
+    if not getattr(patch.owner, "__module__", patch.owner.__name__).startswith("ipu_tf")
 }
 TRACE = (*TRACING, *SCOPE)  # `run` is in the scope of its strategy.
 

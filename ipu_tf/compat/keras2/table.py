@@ -8,6 +8,7 @@ from ipu_tf.compat.keras2 import (
     losses,
     methods,
     modules_of_keras,
+    numpy_names,
     optimizer_arguments,
     optimizer_classes,
     optimizer_methods,
@@ -15,6 +16,7 @@ from ipu_tf.compat.keras2 import (
     shapes,
     tensorflow_ops,
     training,
+    variables,
 )
 from ipu_tf.compat.keras2.spelling import Spelling
 
@@ -29,6 +31,8 @@ SPELLINGS: tuple[Spelling, ...] = (
     *methods.SPELLINGS,
     *saving.SPELLINGS,
     *tensorflow_ops.SPELLINGS,
+    *variables.SPELLINGS,
+    *numpy_names.SPELLINGS,
     *backend.SPELLINGS,
     *modules_of_keras.SPELLINGS,
 )

@@ -143,6 +143,27 @@ def _generator_method(name: str) -> Callable[[Notify], Wrap]:
     return of_notify
 
 
+def _logs_of_steps(notify: Notify) -> Wrap:
+    """Makes an epoch's logs those of its last step where the script wrote the step."""
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def logs_of_epoch(model: keras.Model, logs: Any) -> Any:
+            found = stock(model, logs)
+            if found is logs or not _has_own_step(model):
+                return found
+            notify()
+            return logs
+
+        return logs_of_epoch
+
+    return wrap
+
+
+def _has_own_step(model: keras.Model) -> bool:
+    own = (c for c in type(model).__mro__ if not c.__module__.startswith(("keras.", "ipu_tf.")))
+    return any({"train_step", "test_step"} & vars(c).keys() for c in own)
+
+
 SPELLINGS = (
     Spelling(
         name="`fit(workers=, use_multiprocessing=, max_queue_size=)`, also `evaluate`, `predict`",
@@ -191,5 +212,12 @@ SPELLINGS = (
         keras_2="They chose between implementations.",
         here="They are left out. Other values are refused.",
         rewrites=MappingProxyType({patches.COMPILATION: _without_compile_arguments}),
+    ),
+    Spelling(
+        name="a `train_step` or `test_step` that returns values under the names of metrics",
+        keras_2="The logs of an epoch were what its last step returned.",
+        here="They are; Keras 3 alone takes the results of the metrics, which the step may not "
+        "have updated.",
+        wraps=MappingProxyType({patches.STEP_LOGS: _logs_of_steps}),
     ),
 )

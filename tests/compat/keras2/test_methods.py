@@ -133,3 +133,44 @@ def test_methods_are_gone_afterwards():
         assert not hasattr(layer, name)
     assert not hasattr(keras.Model, "predict_classes")
     assert not hasattr(keras.metrics.Mean, "reset_states")
+
+
+class OwnSteps(keras.Model):
+    """A model whose `test_step` leaves its metric as it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = self.add_weight(shape=(4, 1), initializer="ones", name="w")
+        self.tracker = keras.metrics.Mean(name="loss")
+
+    @property
+    def metrics(self):
+        return [self.tracker]
+
+    def call(self, x):
+        return tf.matmul(x, self.w)
+
+    def train_step(self, x):
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self.trainable_variables)
+            loss = tf.reduce_mean(self(x))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        self.tracker.update_state(loss)
+        return {"loss": self.tracker.result()}
+
+    def test_step(self, x):
+        return {"loss": tf.reduce_mean(self(x))}
+
+
+def test_logs_of_an_epoch_are_what_the_last_step_returned(keras_2, notices):
+    """Gradients are means over the batch of x, of which the tape watches the weights alone."""
+    with IPUStrategy().scope():
+        model = OwnSteps()
+        model.compile(keras.optimizers.SGD(1.0), steps_per_execution=2)
+        history = model.fit(X, batch_size=4, shuffle=False, validation_data=(X,), verbose=0).history
+    first, last = X[:4].mean(axis=0), X[4:].mean(axis=0)
+    losses = [first.sum(), last @ (1.0 - first)]
+    np.testing.assert_allclose(history["loss"], [np.mean(losses)], rtol=1e-6)
+    np.testing.assert_allclose(history["val_loss"], [last @ (1.0 - first - last)], rtol=1e-6)
+    notices.once("`tape.watch(layer.kernel)`", "a `train_step` or `test_step` that returns")

@@ -209,3 +209,24 @@ def test_names_and_modules_are_gone_afterwards():
     assert backend.set_value.__module__ == "keras.src.legacy.backend"
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("keras.layers.experimental")
+
+
+def test_numpy_has_the_names_that_it_dropped(keras_2, notices):
+    assert (np.int(3.5), np.float("2")) == (3, 2.0)
+    assert np.zeros(2, dtype=np.object).dtype == object
+    assert np.isnan(np.NaN)
+    assert -np.Inf == np.NINF
+    assert np.product([2, 3]) == 6
+    assert np.asfarray([1, 2], dtype=np.int32).dtype == np.float64
+    assert np.asscalar(np.array([4])) == 4
+    np.testing.assert_array_equal(np.msort([[2, 1], [1, 3]]), [[1, 1], [2, 3]])
+    notices.once("`np.int`")
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = np.nothing
+
+
+def test_numpy_is_stock_outside_of_scripts():
+    with keras_2_spellings():
+        assert np.int is int
+    with pytest.raises(AttributeError, match="`np.int` was a deprecated alias"):
+        _ = np.int
