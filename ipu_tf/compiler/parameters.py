@@ -33,6 +33,7 @@ _CATEGORIES: Mapping[Role, Category] = {
     "host": "inputs",
     "link": "activations",
     "accumulator": "accumulators",
+    "held": "accumulators",
     "fifo": "fifos",
 }
 STREAMED = frozenset[Role]({"input", "host"})

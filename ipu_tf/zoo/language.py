@@ -222,7 +222,13 @@ class TokensAt(layers.Layer):
     def call(self, inputs: Any) -> Any:
         """Returns the tokens at the positions of their sequence."""
         tokens, positions = inputs
-        return keras.ops.take_along_axis(tokens, positions[..., None], axis=1)
+        batch, length, width = tokens.shape
+        count = positions.shape[1]
+        # Rows of one table: a look-up along an axis would look up every element for itself.
+        first = keras.ops.arange(keras.ops.shape(tokens)[0], dtype=positions.dtype) * length
+        rows = keras.ops.reshape(tokens, (-1, width))
+        found = keras.ops.take(rows, keras.ops.reshape(positions + first[:, None], (-1,)), axis=0)
+        return keras.ops.reshape(found, (-1 if batch is None else batch, count, width))
 
 
 @keras.saving.register_keras_serializable("ipu_tf.zoo")

@@ -36,6 +36,7 @@ Role: TypeAlias = Literal[
     "host",
     "link",
     "accumulator",
+    "held",
     "fifo",
 ]
 """The role of an entry parameter.
@@ -43,8 +44,8 @@ Role: TypeAlias = Literal[
 weight: a trainable variable. optimizer_state: a slot or counter of an optimizer. state: another
 variable (metrics, moving statistics, seeds). input: an argument or an element of an
 iterator. constant: a captured tensor. host: the result of a host call. Stages of a pipeline have
-further roles: link: a value from another IPU. accumulator: a sum of gradients. fifo: values that
-wait between a stage's passes.
+further roles: link: a value from another IPU. accumulator: a sum of gradients. held: an
+accumulator that another stage of the IPU holds. fifo: values that wait between a stage's passes.
 """
 
 

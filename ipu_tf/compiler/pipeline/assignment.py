@@ -2,7 +2,8 @@
 
 An instruction of a layer is in the stage of the layer; one of no layer follows its operands, or
 else its readers. Values never flow to an earlier stage in the forward pass, nor to a later one in
-the backward pass.
+the backward pass. Of a layer that several stages call, an instruction is in the first stage that
+its operands reach, or in the last one that its readers allow if it reads weights or inputs alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TypeVar
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, Phase
 from ipu_tf.compiler.opcodes import is_elementwise
@@ -18,9 +20,12 @@ from ipu_tf.compiler.passes.rewrite import users
 _OWNED = frozenset({"weight", "optimizer_state"})
 """Roles of parameters that live on the IPU of one stage, even if nothing updates them."""
 
+_Value = TypeVar("_Value")
+
 _CONTRACTIONS = frozenset({"convolution", "dot"})
 
 _NONE_KNOWN: Mapping[str, int] = MappingProxyType({})
+_NOT_SHARED: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 _TIMELESS = frozenset({"constant", "iota"})
 _FORMS = frozenset({"broadcast", "reshape", "bitcast", "convert", "slice", "transpose"})
@@ -42,10 +47,15 @@ class Assignment:
 
 def layer_stage(layer: str, stage_of_layers: Mapping[str, int]) -> int | None:
     """Returns the stage of a layer, or of the nearest enclosing layer with one; else None."""
+    return _of_layer(layer, stage_of_layers)
+
+
+def _of_layer(layer: str, by_path: Mapping[str, _Value]) -> _Value | None:
+    """Returns the value of a layer, or of the nearest enclosing layer with one; else None."""
     path = layer
     while path:
-        if path in stage_of_layers:
-            return stage_of_layers[path]
+        if path in by_path:
+            return by_path[path]
         path = path.rpartition("/")[0]
     return None
 
@@ -55,6 +65,7 @@ def assign(
     stage_of_layers: Mapping[str, int],
     stages: int,
     known: Mapping[str, int] = _NONE_KNOWN,
+    shared_layers: Mapping[str, tuple[int, ...]] = _NOT_SHARED,
 ) -> Assignment:
     """Returns the stages of the instructions of a simplified module.
 
@@ -63,8 +74,9 @@ def assign(
         stage_of_layers: Stage of each layer by its path.
         stages: Number of stages.
         known: Stages of instructions of the update that are already decided, by their names.
+        shared_layers: All stages of each layer that several stages call, by its path.
     """
-    return _Assigner(module, stage_of_layers, stages, known).run()
+    return _Assigner(module, stage_of_layers, stages, known, shared_layers).run()
 
 
 class _Assigner:
@@ -76,11 +88,13 @@ class _Assigner:
         stage_of_layers: Mapping[str, int],
         stages: int,
         known: Mapping[str, int],
+        shared_layers: Mapping[str, tuple[int, ...]],
     ) -> None:
         self._entry = module.entry_computation
         self._parameters = module.parameters
         self._by_name = self._entry.by_name()
         self._of_layers = stage_of_layers
+        self._shared = shared_layers
         self._last = stages - 1
         self._anywhere = _anywhere(self._entry)
         self._users = users(self._entry)
@@ -121,10 +135,15 @@ class _Assigner:
         unknown = []
         for instruction in found:
             name = instruction.name
-            own = layer_stage(instruction.layer, self._of_layers)
             before = [sign * stage for stage in self._read(instruction, phase)]
-            if own is not None:
-                wanted = max([sign * own, *before])
+            own = self._own(instruction, sign)
+            if len(own) > 1:
+                own = _choice(own, before, limits.get(name))
+                if not own:
+                    unknown.append(name)
+                    continue
+            if own:
+                wanted = max([*own, *before])
             elif before:
                 wanted = max(before)
             elif anything := self._read(instruction, None):
@@ -161,18 +180,26 @@ class _Assigner:
         readers can stay in the stages of their weights."""
         limits: dict[str, int] = {}
         for instruction in reversed(found):
-            own = layer_stage(instruction.layer, self._of_layers)
-            if own is not None and self._is_tied(instruction):
-                limits[instruction.name] = sign * own
-                continue
+            own = self._own(instruction, sign)
             after = [
                 limits[user.name]
                 for user in self._users[instruction.name]
                 if user.phase == phase and user.name in limits
             ]
-            if after:
+            if own and self._is_tied(instruction):
+                allowed = [place for place in own if not after or place <= min(after)]
+                limits[instruction.name] = (allowed or own[:1])[-1]
+            elif after:
                 limits[instruction.name] = min(after)
         return limits
+
+    def _own(self, instruction: Instruction, sign: int) -> list[int]:
+        """Returns the stages of an instruction's layer, as `sign * stage`, in the order of data."""
+        first = layer_stage(instruction.layer, self._of_layers)
+        if first is None:
+            return []
+        stages = _of_layer(instruction.layer, self._shared) or (first,)
+        return sorted(sign * stage for stage in stages)
 
     def _is_tied(self, instruction: Instruction) -> bool:
         """Whether an instruction must be in the stage of its layer's weights."""
@@ -227,6 +254,16 @@ class _Assigner:
             for instruction in self._entry
             if instruction.opcode == "parameter"
         ]
+
+
+def _choice(own: Sequence[int], before: Sequence[int], limit: int | None) -> list[int]:
+    """Returns the one stage of several that an instruction of their layer is in; none if only its
+    readers tell. All stages are `sign * stage`."""
+    if before:
+        return [next((stage for stage in own if stage >= max(before)), own[-1])]
+    if limit is None:
+        return []
+    return [max((stage for stage in own if stage <= limit), default=own[0])]
 
 
 def _anywhere(entry: Computation) -> frozenset[str]:

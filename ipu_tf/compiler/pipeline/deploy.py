@@ -21,6 +21,7 @@ from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.equal_stages import StageCompiler
 from ipu_tf.compiler.pipeline.fifo import Fifo, fifos
 from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES, leaves_tiles, off_chip
+from ipu_tf.compiler.pipeline.shared_sums import added_by_stages
 from ipu_tf.compiler.pipeline.shared_updates import SharedUpdate, share_update
 from ipu_tf.compiler.pipeline.split import (
     Cut,
@@ -129,10 +130,13 @@ def _cut(module: Module, deployment: Deployment, checkpoints: Sequence[str]) -> 
     known: Mapping[str, int] = {}
     if deployment.stages > 1:
         module, known = split_conditionals(module, layers)
-    assignment: Assignment = assign(module, layers, deployment.stages, known)
+    assignment: Assignment = assign(
+        module, layers, deployment.stages, known, deployment.shared_layers
+    )
     module, assignment = _recomputed(module, assignment, deployment, checkpoints)
     if deployment.micro_batches > 1 and not accumulated(module):
         module, assignment = with_accumulators(module, assignment)
+    module, assignment = added_by_stages(module, assignment, deployment.ipus)
     found = cut(module, assignment)
     by_name = module.entry_computation.by_name()
     for crossing in found.crossings:

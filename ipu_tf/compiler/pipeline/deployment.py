@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import TypeVar, get_args
 
 from ipu_tf.compiler.device_program import Schedule
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,8 @@ class Deployment:
 
     Attributes:
         stage_of_layers: Stage of each layer by its path, from 0; a path names all layers below it.
+        shared_layers: All stages of each layer that several stages call, in order, by its path;
+            `stage_of_layers` has the first of them, which holds the weights.
         ipu_of_stages: IPU of each stage within a replica; empty puts stage i on IPU i.
         schedule: The order in which stages work on micro-batches.
         micro_batches: Micro-batches of a weight update on each replica.
@@ -80,6 +84,7 @@ class Deployment:
     """
 
     stage_of_layers: Mapping[str, int]
+    shared_layers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     ipu_of_stages: tuple[int, ...] = field(default=())
     schedule: Schedule = "grouped"
     micro_batches: int = 1
@@ -150,7 +155,7 @@ class Deployment:
         return 1 << max(self.ipus).bit_length()
 
 
-def with_short_paths(by_path: Mapping[str, int], model: str) -> dict[str, int]:
+def with_short_paths(by_path: Mapping[str, _Value], model: str) -> dict[str, _Value]:
     """Returns values of layers by every path that a program may name the layers by.
 
     Layers of a functional model are called before the model exists. So a layer without weights does

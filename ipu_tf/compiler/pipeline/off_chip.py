@@ -109,7 +109,7 @@ def off_chip(
         shares[variable.parameter.name] = Share(variable=variable, place=where)
         if where.streams:
             part_bytes = ceil_div(variable.bytes, where.parts)
-            streaming_bytes += part_bytes
+            streaming_bytes += 0 if variable.parameter.role == "held" else part_bytes
             transfers.add(part_bytes, _transfers(variable))
         if where.parts > 1:
             whole_cycles = wiring.all_gather_cycles(variable.bytes, weight_group)
@@ -140,6 +140,7 @@ def _where(
             streams=offload.optimizer_state, parts=1 if is_share else state_parts
         ),
         "accumulator": Residence(streams=offload.accumulators),
+        "held": Residence(streams=offload.accumulators, elsewhere=not offload.accumulators),
         "weight": Residence(streams=offload.weights, parts=offload.weight_parts(replicas)),
     }.get(role, Residence())
     return None if place == Residence() else place

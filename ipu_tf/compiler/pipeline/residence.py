@@ -159,10 +159,12 @@ class Residence:
         streams: Whether it is in streaming memory; otherwise on the tiles.
         parts: Number of parts it is shared out in. The update works on parts, other passes on
             the whole.
+        elsewhere: Whether another stage of the IPU holds it.
     """
 
     streams: bool = False
     parts: int = 1
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +205,8 @@ def moved(program: TileProgram, shares: Mapping[str, Share]) -> TileProgram:
 def _at_times(tensor: Tensor, share: Share) -> Iterator[Tensor]:
     """Yields the remaining lifetimes of a tensor that was always live."""
     place = share.place
+    if place.elsewhere:
+        return
     if not place.streams:
         yield _part(tensor, place.parts)
     for part, use in share.variable.uses.items():

@@ -264,6 +264,7 @@ class PipelineSearch:
     ) -> CompiledCandidate:
         options = Deployment(
             stage_of_layers=self._by_path(stages),
+            shared_layers=self._shared(stages),
             schedule=shape.schedule,
             micro_batches=shape.micro_batches,
             recompute=shape.recompute,
@@ -281,6 +282,14 @@ class PipelineSearch:
         for path, stage in zip(self._paths, stages, strict=True):
             of_paths.setdefault(path, stage)
         return with_short_paths(of_paths, self._model)
+
+    def _shared(self, stages: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        """Returns all stages of each layer that several stages call, by its path."""
+        of_paths: dict[str, set[int]] = {}
+        for path, stage in zip(self._paths, stages, strict=True):
+            of_paths.setdefault(path, set()).add(stage)
+        shared = {path: tuple(sorted(of)) for path, of in of_paths.items() if len(of) > 1}
+        return with_short_paths(shared, self._model)
 
 
 def sharing(calls: Sequence[PipelinedCall]) -> frozenset[int]:

@@ -108,8 +108,10 @@ class Copies:
         """Returns whether a reader gets a value that is recomputed."""
         if name not in self._groups or name in self._kept:
             return False
+        if self._stage_of.get(name) != self._stage_of.get(reader.name):
+            return False  # A stage keeps what it receives.
         if reader.phase == "backward":
-            return self._stage_of.get(name) == self._stage_of.get(reader.name)
+            return True
         # Of the forward pass only what is about to be recomputed itself.
         return reader.name in self._groups and reader.name not in self._kept
 

@@ -41,6 +41,7 @@ def device_pipeline(model: StatefulModel, function: str) -> Deployment | None:
     mode = options.recomputation_mode
     return Deployment(
         stage_of_layers=with_short_paths(pipeline.stage_of_layers, model.name),
+        shared_layers=with_short_paths(pipeline.shared_layers, model.name),
         ipu_of_stages=pipeline.ipus,
         schedule=schedule_name(options.pipeline_schedule),
         micro_batches=steps or 1,

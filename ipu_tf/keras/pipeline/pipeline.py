@@ -24,13 +24,15 @@ class Pipeline:
 
     Attributes:
         model: Name of the model.
-        stage_of_layers: Stage of each layer by its path.
+        stage_of_layers: Stage of each layer by its path, the first one if it has several.
+        shared_layers: All stages of each layer that has several, in order, by its path.
         ipus: IPU of each stage.
         options: How the stages run.
     """
 
     model: str
     stage_of_layers: Mapping[str, int]
+    shared_layers: Mapping[str, tuple[int, ...]]
     ipus: tuple[int, ...]
     options: PipeliningOptions
 
@@ -135,25 +137,31 @@ def pipeline_of(graph: LayerGraph, stages: Stages, options: PipeliningOptions) -
         )
     options.check_stages(count)
     ipus = options.ipus(count)
+    by_path = _by_path(graph, complete, ipus)
     return Pipeline(
         model=model.name,
-        stage_of_layers=_by_path(graph, complete, ipus),
+        stage_of_layers={path: of_layer[0] for path, of_layer in by_path.items()},
+        shared_layers={path: of for path, of in by_path.items() if len(of) > 1},
         ipus=ipus,
         options=options,
     )
 
 
-def _by_path(graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]) -> Mapping[str, int]:
-    """Returns the stage of each layer, the first one if it has several.
+def _by_path(
+    graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]
+) -> Mapping[str, tuple[int, ...]]:
+    """Returns the stages that call each layer, in order.
 
     Raises:
         ValueError: A layer with variables is called in stages on different IPUs, or layers in
             different stages have the same path.
     """
-    by_path: dict[str, int] = {}
+    by_path: dict[str, set[int]] = {}
     layers: dict[str, keras.Layer] = {}
     for call, stage in zip(graph.layer_invocations, stages, strict=True):
-        first = by_path.setdefault(call.path, stage)
+        of_layer = by_path.setdefault(call.path, {stage})
+        of_layer.add(stage)
+        first = min(of_layer)
         if layers.setdefault(call.path, call.layer) is not call.layer and stage != first:
             raise ValueError(
                 f"Model '{graph.model.name}': two layers in stages {first} and {stage} have the "
@@ -167,7 +175,7 @@ def _by_path(graph: LayerGraph, stages: Sequence[int], ipus: Sequence[int]) -> M
                 "one stage, or map both stages to one IPU with `device_mapping`. "
                 f"Received: device_mapping={list(ipus)}."
             )
-    return by_path
+    return {path: tuple(sorted(of_layer)) for path, of_layer in by_path.items()}
 
 
 def warn_about_moving_statistics(model: keras.Model) -> None:
