@@ -174,6 +174,17 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
         yield
 
 
+def on_host(name: str) -> contextlib.AbstractContextManager[Any]:
+    """Returns a context in which the host runs operations, in a program of the IPU or elsewhere.
+
+    Args:
+        name: Name scope of the operations.
+    """
+    if _PROGRAM.get() is None or current().outside:
+        return tf.name_scope(name)
+    return outside_compilation_scope(name)
+
+
 @contextlib.contextmanager
 def ipu_shard(index: int) -> Iterator[None]:
     """Places the operations created inside on one of the IPUs of a program.

@@ -129,7 +129,7 @@ def _logits(
     sampled_logits = tf.matmul(inputs, tf.gather(weights, sampled), transpose_b=True)
     sampled_logits += tf.gather(biases, sampled) - tf.math.log(expected_sampled)
     if leaves_out_hits:
-        hits = tf.reduce_any(labels[:, :, tf.newaxis] == sampled, axis=1)
+        hits = tf.reduce_any(tf.equal(labels[:, :, tf.newaxis], sampled), axis=1)
         sampled_logits = tf.where(hits, sampled_logits.dtype.min, sampled_logits)
     targets = [tf.ones_like(true_logits) / num_true, tf.zeros_like(sampled_logits)]
     return tf.concat([true_logits, sampled_logits], 1), tf.concat(targets, 1)
@@ -155,7 +155,7 @@ def _sampled(labels: tf.Tensor, count: int, classes: int, seed: Any) -> Sampled:
         share = tf.gather(shares, of)
         # As TensorFlow's samplers count.
         among_tries = -tf.math.expm1(tries * tf.math.log1p(-share))
-        return tf.where(tries == count, share * count, among_tries)
+        return tf.where(tf.equal(tries, count), share * count, among_tries)
 
     return sampled, expected(labels), expected(sampled)
 

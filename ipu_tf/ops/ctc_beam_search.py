@@ -43,7 +43,7 @@ class Beams(NamedTuple):
 
     @property
     def _is_last(self) -> tf.Tensor:
-        return tf.range(self.labels.shape[2]) == self.lengths[..., tf.newaxis] - 1
+        return tf.equal(tf.range(self.labels.shape[2]), self.lengths[..., tf.newaxis] - 1)
 
 
 def log_sum(*logarithms: tf.Tensor) -> tf.Tensor:
@@ -95,23 +95,24 @@ def _advanced(beams: Beams, log_probs: tf.Tensor, blank: int) -> Beams:
     again = tf.gather(log_probs, tf.maximum(last, 0), batch_dims=1)
     stay_label = tf.where(last >= 0, beams.label + again, IMPOSSIBLE)
     # It grows by another label, or by the same one after a blank.
+    is_last = tf.equal(labels, last[..., tf.newaxis])
     grown = (
-        tf.where(
-            labels == last[..., tf.newaxis], beams.blank[..., tf.newaxis], total[..., tf.newaxis]
-        )
+        tf.where(is_last, beams.blank[..., tf.newaxis], total[..., tf.newaxis])
         + log_probs[:, tf.newaxis]
     )
-    grown = tf.where(labels == blank, IMPOSSIBLE, grown)
+    grown = tf.where(tf.equal(labels, blank), IMPOSSIBLE, grown)
 
     # If it grows into another kept sequence, both become one.
-    same = tf.reduce_all(beams.trimmed[:, tf.newaxis] == beams.labels[:, :, tf.newaxis], axis=3)
+    same = tf.reduce_all(
+        tf.equal(beams.trimmed[:, tf.newaxis], beams.labels[:, :, tf.newaxis]), axis=3
+    )
     alive = tf.logical_and(last >= 0, total > IMPOSSIBLE / 2)
     is_child = tf.logical_and(same, alive[:, tf.newaxis])
     into = tf.gather(grown, tf.maximum(last, 0), axis=2, batch_dims=1)
     joined = tf.reduce_logsumexp(tf.where(is_child, into, IMPOSSIBLE), axis=1)
     stay_label = log_sum(stay_label, joined)
     kept_already = tf.reduce_any(
-        tf.logical_and(is_child[..., tf.newaxis], (last[..., tf.newaxis] == labels)[:, tf.newaxis]),
+        tf.logical_and(is_child[..., tf.newaxis], is_last[:, tf.newaxis]),
         axis=2,
     )
     grown = tf.reshape(tf.where(kept_already, IMPOSSIBLE, grown), [-1, width * classes])
@@ -127,7 +128,7 @@ def _advanced(beams: Beams, log_probs: tf.Tensor, blank: int) -> Beams:
         )
     )
     new = tf.where(grows, (chosen - width) % classes, -1)[..., tf.newaxis]
-    here = tf.range(beams.labels.shape[2]) == of_parent.lengths[..., tf.newaxis]
+    here = tf.equal(tf.range(beams.labels.shape[2]), of_parent.lengths[..., tf.newaxis])
     return Beams(
         labels=tf.where(tf.logical_and(here, new >= 0), new, of_parent.labels),
         lengths=of_parent.lengths + tf.cast(grows, tf.int32),

@@ -150,7 +150,7 @@ def _losses(
     states = _states(labels, label_length, blank)
     two_before = tf.pad(states[:, :-2], [[0, 0], [2, 0]], constant_values=blank)
     # The blank between two different labels may be left out.
-    may_skip = tf.logical_and(states != blank, states != two_before)
+    may_skip = tf.logical_and(tf.not_equal(states, blank), tf.not_equal(states, two_before))
 
     def step(alpha: tf.Tensor, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         index, log_probs_of_step = inputs

@@ -12,6 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf import scopes
+
 _STRATEGIES = ("TOKEN", "ENCODING")
 
 
@@ -61,10 +63,10 @@ class HostEmbeddingOptimizerSpec:
         """
         del partition_strategy
 
-        def update(rows: tf.Tensor, gradients: tf.Tensor) -> None:
-            self._update(embedding_tensor, slot_vars, rows, gradients)
+        def update(handles: Sequence[tf.Tensor], rows: tf.Tensor, gradients: tf.Tensor) -> None:
+            self._update(handles, rows, gradients)
 
-        return _looked_up(embedding_tensor, indices, name, slot_vars[0], update)
+        return _looked_up(embedding_tensor, indices, name, slot_vars, update)
 
     def create_register_instruction(
         self, embedding_tensor: tf.Variable, slot_vars: Sequence[tf.Variable], name: str
@@ -78,17 +80,16 @@ class HostEmbeddingOptimizerSpec:
         """Does nothing; see `create_register_instruction`."""
         del embedding_tensor, slot_vars, name
 
-    def _update(
-        self,
-        table: tf.Variable,
-        slots: Sequence[tf.Variable],
-        rows: tf.Tensor,
-        gradients: tf.Tensor,
-    ) -> None:
-        """Updates rows of the table with their gradients, those of equal rows added up."""
-        del slots
-        rate = tf.cast(self._learning_rate, table.dtype)
-        table.scatter_sub(tf.IndexedSlices(rate * gradients, rows))
+    def _update(self, handles: Sequence[tf.Tensor], rows: tf.Tensor, gradients: tf.Tensor) -> None:
+        """Updates rows of the table with their gradients, those of equal rows added up.
+
+        Args:
+            handles: Those of the table and its slots.
+            rows: Numbers of rows.
+            gradients: Their gradients.
+        """
+        rate = tf.cast(self._learning_rate, gradients.dtype)
+        tf.raw_ops.ResourceScatterSub(resource=handles[0], indices=rows, updates=rate * gradients)
 
 
 class HostEmbeddingSGDGAOptimizerSpec(HostEmbeddingOptimizerSpec):
@@ -129,20 +130,21 @@ class HostEmbeddingSGDGAOptimizerSpec(HostEmbeddingOptimizerSpec):
         count = tf.Variable(0, trainable=False, name=f"{name}_count")
         return [*super().create_slot_variables(embedding_tensor, name), sums, count]
 
-    def _update(
-        self,
-        table: tf.Variable,
-        slots: Sequence[tf.Variable],
-        rows: tf.Tensor,
-        gradients: tf.Tensor,
-    ) -> None:
-        _, sums, count = slots
-        sums.scatter_add(tf.IndexedSlices(gradients, rows))
-        count.assign_add(1)
-        if int(count) == self._accumulation_factor:
-            table.assign_sub(tf.cast(self._learning_rate, table.dtype) * sums)
-            sums.assign(tf.zeros_like(sums))
-            count.assign(0)
+    def _update(self, handles: Sequence[tf.Tensor], rows: tf.Tensor, gradients: tf.Tensor) -> None:
+        table, _, sums, count = handles
+        tf.raw_ops.ResourceScatterAdd(resource=sums, indices=rows, updates=gradients)
+        number = tf.raw_ops.ReadVariableOp(resource=count, dtype=tf.int32) + 1
+
+        def apply() -> tf.Tensor:
+            total = tf.raw_ops.ReadVariableOp(resource=sums, dtype=gradients.dtype)
+            rate = tf.cast(self._learning_rate, total.dtype)
+            tf.raw_ops.AssignSubVariableOp(resource=table, value=rate * total)
+            tf.raw_ops.AssignVariableOp(resource=sums, value=tf.zeros_like(total))
+            return tf.zeros_like(number)
+
+        is_last = tf.equal(number, self._accumulation_factor)
+        number = tf.cond(is_last, apply, lambda: number)
+        tf.raw_ops.AssignVariableOp(resource=count, value=number)
 
 
 class HostEmbedding:
@@ -277,8 +279,8 @@ def _looked_up(
     table: tf.Variable,
     indices: Any,
     name: str,
-    link: tf.Variable,
-    update: Callable[[tf.Tensor, tf.Tensor], None],
+    slots: Sequence[tf.Variable],
+    update: Callable[[Sequence[tf.Tensor], tf.Tensor, tf.Tensor], None],
 ) -> tf.Tensor:
     """Returns rows that the host looks up, and updates with their gradients.
 
@@ -286,8 +288,10 @@ def _looked_up(
         table: The table.
         indices: Numbers of rows.
         name: Name of the operation.
-        link: A trainable scalar. It has no part in the rows, and its gradient is 0.
-        update: Updates rows, of given numbers, with their gradients, on the host.
+        slots: The variables of an update. The first one is a trainable scalar: it has no part in
+            the rows, and its gradient is 0.
+        update: Updates rows with their gradients, on the host, from the handles of the table and
+            the slots, numbers of rows, and gradients.
     """
     indices = tf.convert_to_tensor(indices)
 
@@ -296,20 +300,20 @@ def _looked_up(
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             rows = tf.reshape(indices, [-1])
             gradients = tf.reshape(upstream, [-1, table.shape[1]])
-            tf.py_function(update, [rows, gradients], [], name=f"{name}_update")
+            _on_host(update, [table, *slots], [rows, gradients], [], f"{name}_update")
             return tf.zeros_like(link)
 
         return _rows(table, indices, name), gradient
 
-    return lookup(tf.convert_to_tensor(link))
+    return lookup(tf.convert_to_tensor(slots[0]))
 
 
 def _rows(table: tf.Variable, indices: tf.Tensor, name: str) -> tf.Tensor:
     """Returns rows of a table that the host looks up."""
 
-    def on_host(rows: tf.Tensor) -> tf.Tensor:
+    def gather(handles: Sequence[tf.Tensor], rows: tf.Tensor) -> tf.Tensor:
         try:
-            return tf.gather(table, rows)
+            return tf.raw_ops.ResourceGather(resource=handles[0], indices=rows, dtype=table.dtype)
         except tf.errors.InvalidArgumentError as error:
             # As a ValueError the program raises it again as an InvalidArgumentError.
             raise ValueError(
@@ -317,6 +321,34 @@ def _rows(table: tf.Variable, indices: tf.Tensor, name: str) -> tf.Tensor:
                 f"Received: numbers of rows from {tf.reduce_min(rows)} to {tf.reduce_max(rows)}."
             ) from error
 
-    found = tf.py_function(on_host, [indices], table.dtype, name=name)
+    found = _on_host(gather, [table], [indices], table.dtype, name)
     found.set_shape([*indices.shape, table.shape[1]])
     return found
+
+
+def _on_host(
+    function: Callable[..., Any],
+    variables: Sequence[tf.Variable],
+    tensors: Sequence[tf.Tensor],
+    results: Any,
+    name: str,
+) -> Any:
+    """Returns the results of a function that the host calls with the handles of variables.
+
+    Args:
+        function: Takes the list of handles, then the tensors.
+        variables: The variables. A program does not count them as its own.
+        tensors: The tensors.
+        results: Types of the results.
+        name: Name of the operation.
+    """
+    handles = [variable.handle for variable in variables]
+    with tf.init_scope():
+        are_eager = tf.executing_eagerly()
+    if are_eager:
+        return tf.py_function(
+            lambda *values: function(handles, *values), list(tensors), results, name=name
+        )
+    # A session, which has the variables of a graph of TensorFlow 1, runs the operations themselves.
+    with scopes.on_host(name):
+        return function(handles, *tensors)

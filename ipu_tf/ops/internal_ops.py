@@ -66,7 +66,7 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
         values = waiting.read_value()
         oldest = tf.gather(values, index)
         # Not a scattered update: the whole queue is small, and every engine has `where`.
-        here = tf.reshape(tf.range(depth) == index, [depth, *(1 for _ in x.shape)])
+        here = tf.reshape(tf.equal(tf.range(depth), index), [depth, *(1 for _ in x.shape)])
         with tf.control_dependencies([oldest]):
             waiting.assign(tf.where(here, x[tf.newaxis], values))
             position.assign((index + 1) % depth)

@@ -183,8 +183,8 @@ def _normalized(
     inputs: tf.Tensor, axis: int, groups: int, epsilon: float, is_strided: bool
 ) -> tf.Tensor:
     """Returns the inputs normalized over their groups, in float32."""
-    shape = [size or tf.shape(inputs)[number] for number, size in enumerate(inputs.shape)]
-    per_group = inputs.shape[axis] // groups
+    shape = [size or tf.shape(inputs)[number] for number, size in enumerate(inputs.shape.as_list())]
+    per_group = inputs.shape.as_list()[axis] // groups
     # The axis of the channels becomes two: the groups, and the channels of a group.
     two = [per_group, groups] if is_strided else [groups, per_group]
     groups_axis = axis + 1 if is_strided else axis
@@ -208,7 +208,7 @@ def _checked(inputs: tf.Tensor, channels_axis: int, op: str) -> tuple[int, int]:
             f"{op}: the channels are axis 1 or the last axis of inputs of rank 2 or more. "
             f"Received: channels_axis={channels_axis!r}, inputs of shape {inputs.shape}."
         )
-    channels = inputs.shape[channels_axis]
+    channels = inputs.shape.as_list()[channels_axis]
     if channels is None:
         raise ValueError(
             f"{op}: the number of channels must be static. Received: inputs of shape "

@@ -14,6 +14,7 @@ def dropout(
     noise_shape: Any = None,
     seed: Any = None,
     name: str | None = None,
+    **kwargs: Any,
 ) -> tf.Tensor:
     """Returns `x` with a share of its values set to 0 and the others scaled by 1 / (1 - rate).
 
@@ -21,20 +22,27 @@ def dropout(
         x: A float tensor.
         rate: Share of the values that are set to 0, from 0 up to but not including 1.
         noise_shape: Shape of the mask, of the rank of `x`: every extent is that of `x`, or 1 to
-            share one value along it. None means the shape of `x`.
+            share one value along it. None, or an empty list, means the shape of `x`.
         seed: A pair of whole numbers that gives the same mask at every call; None draws a new mask
             at every call.
         name: Name scope of the operations.
+        **kwargs: `ref` and `seed_modifier`, accepted without effect.
 
     Raises:
+        TypeError: There is no argument of that name.
         ValueError: `rate`, `noise_shape` or `seed` is out of its range.
     """
+    unknown = sorted(kwargs.keys() - {"ref", "seed_modifier"})
+    if unknown:
+        raise TypeError(f"dropout() got an unexpected keyword argument {unknown[0]!r}.")
     x = tf.convert_to_tensor(x)
     if not 0 <= rate < 1:
         raise ValueError(
             f"dropout: the rate must be from 0 up to but not including 1. Received: rate={rate!r}."
         )
-    _check_noise_shape(x, noise_shape)
+    noise_shape = None if noise_shape is None else tuple(noise_shape) or None
+    if noise_shape is not None:
+        _check_noise_shape(x, noise_shape)
     with tf.name_scope(name or "dropout"):
         if seed is None:
             return tf.nn.dropout(x, rate, noise_shape=noise_shape)
@@ -44,9 +52,7 @@ def dropout(
         return tf.nn.experimental.stateless_dropout(x, rate, seed, noise_shape=noise_shape)
 
 
-def _check_noise_shape(x: tf.Tensor, noise_shape: Any) -> None:
-    if noise_shape is None:
-        return
+def _check_noise_shape(x: tf.Tensor, noise_shape: tuple[Any, ...]) -> None:
     fits = len(noise_shape) == x.shape.rank and all(
         extent in (1, of_x) for extent, of_x in zip(noise_shape, x.shape, strict=True)
     )

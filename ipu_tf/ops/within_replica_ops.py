@@ -31,7 +31,8 @@ def all_reduce(input_shards: Sequence[Any], op: Any) -> list[tf.Tensor]:
     """Returns the reduction of the shards, once for each IPU.
 
     Args:
-        input_shards: Tensors of one shape and dtype, that of IPU i at index i.
+        input_shards: Tensors of one dtype and rank, that of IPU i at index i. Vectors are padded
+            with zeros to the longest one.
         op: The reduction: "COLLECTIVE_OP_ADD", "..._MUL", "..._MIN", "..._MAX",
             "..._LOGICAL_AND", "..._LOGICAL_OR", "..._SQUARE_ADD", or "..._LOCAL" for none.
 
@@ -41,8 +42,8 @@ def all_reduce(input_shards: Sequence[Any], op: Any) -> list[tf.Tensor]:
     """
     shards = _shards("all_reduce", input_shards)
     reduce = _reduction("all_reduce", op)
-    _check_equal_shapes("all_reduce", shards)
     with tf.name_scope("all_reduce"):
+        shards = _padded("all_reduce", shards)
         if reduce is None:
             return [tf.identity(shard) for shard in shards]
         reduced = reduce(tf.stack(shards))
@@ -56,7 +57,7 @@ def reduce_scatter(input_shards: Sequence[Any], op: Any) -> list[tf.Tensor]:
     With n shards of length l, every part has length ceil(l / n); the last ones end in zeros.
 
     Args:
-        input_shards: Tensors of one dtype and one length, of rank 1 or 0; see `all_reduce`.
+        input_shards: Tensors of one dtype, of rank 1 or 0; see `all_reduce`.
         op: See there.
 
     Raises:
@@ -65,11 +66,10 @@ def reduce_scatter(input_shards: Sequence[Any], op: Any) -> list[tf.Tensor]:
     shards = _shards("reduce_scatter", input_shards)
     reduce = _reduction("reduce_scatter", op)
     _check_rank("reduce_scatter", shards)
-    _check_equal_shapes("reduce_scatter", shards)
-    flat = [tf.reshape(shard, [-1]) for shard in shards]
-    count, length = len(flat), flat[0].shape[0]
-    part = -(-length // count)
     with tf.name_scope("reduce_scatter"):
+        flat = _padded("reduce_scatter", [tf.reshape(shard, [-1]) for shard in shards])
+        count, length = len(flat), flat[0].shape.as_list()[0]
+        part = -(-length // count)
         padded = [tf.pad(shard, [[0, part * count - length]]) for shard in flat]
         slices = [
             [shard[number * part : (number + 1) * part] for shard in padded]
@@ -131,12 +131,25 @@ def _check_rank(op: str, shards: list[tf.Tensor]) -> None:
         )
 
 
-def _check_equal_shapes(op: str, shards: list[tf.Tensor]) -> None:
-    if not all(shard.shape == shards[0].shape for shard in shards):
+def _padded(op: str, shards: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns vectors with zeros up to the length of the longest; tensors of one shape as they are.
+
+    Raises:
+        ValueError: Tensors that are no vectors have different shapes.
+    """
+    shapes = [shard.shape.as_list() for shard in shards]
+    if all(shape == shapes[0] for shape in shapes):
+        return shards
+    if len(shapes[0]) != 1:
         raise ValueError(
-            f"within_replica_ops.{op}: the shards must have one shape. Received: "
-            f"{', '.join(str(shard.shape) for shard in shards)}."
+            f"within_replica_ops.{op}: the shards must have one shape, or be vectors. Received: "
+            f"{', '.join(map(str, shapes))}."
         )
+    longest = max(length for (length,) in shapes)
+    return [
+        tf.pad(shard, [[0, longest - length]])
+        for shard, (length,) in zip(shards, shapes, strict=True)
+    ]
 
 
 def _reduction(op: str, reduction: Any) -> Callable[[tf.Tensor], tf.Tensor] | None:

@@ -126,6 +126,18 @@ def test_decoders_find_the_most_likely_sequences(blank, decode, data):
             assert int(lengths[sample, path]) == len(sequence)
 
 
+def test_the_identity_of_tensors_plays_no_part():
+    lengths = np.full(LOGITS.shape[1], LOGITS.shape[0])
+    found = ctc_ops.ctc_beam_search_decoder(LOGITS, lengths, 4)
+    tf.compat.v1.disable_tensor_equality()  # As tf.disable_v2_behavior does.
+    try:
+        again = ctc_ops.ctc_beam_search_decoder(LOGITS, lengths, 4)
+    finally:
+        tf.compat.v1.enable_tensor_equality()
+    for one, other in zip(found, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(("data", "blank"), [(LOGITS, CLASSES), (LOGITS, -2), (LOGITS[0], 0)])
 def test_the_blank_and_the_rank_are_checked(data, blank):
     message = rf"shape \[steps, batch, classes\], and blank_index .*Received: blank_index={blank}"

@@ -183,6 +183,9 @@ def test_dropout_with_a_seed_has_one_mask_in_both_directions():
     again, _ = in_scope(lambda x: rand_ops.dropout(x, 0.25, seed=[1, 2]), x)
     np.testing.assert_array_equal(value, again)
     shared, _ = in_scope(lambda x: rand_ops.dropout(x, noise_shape=(40, 1)), x)
+    assert rand_ops.dropout(x, noise_shape=[], ref=True).shape == x.shape
+    with pytest.raises(TypeError, match="unexpected keyword argument 'noise'"):
+        rand_ops.dropout(x, noise=[])
     assert set(np.unique((shared != 0).sum(1))) == {0, 50}
 
 

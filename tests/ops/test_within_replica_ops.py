@@ -39,6 +39,14 @@ def test_parts_of_a_reduction_are_padded():
     np.testing.assert_array_equal(found[1], [40, 50, 0])
 
 
+def test_vectors_are_padded_to_the_longest():
+    shards = [tf.constant([1.0, 2]), tf.constant([10.0, 20, 30]), tf.constant([5.0])]
+    for one in within_replica_ops.all_reduce(shards, "COLLECTIVE_OP_ADD"):
+        np.testing.assert_array_equal(one, [16, 22, 30])
+    parts = within_replica_ops.reduce_scatter(shards, "COLLECTIVE_OP_MAX")
+    np.testing.assert_array_equal(parts, [[10], [20], [30]])
+
+
 def test_shards_are_gathered():
     for one in within_replica_ops.all_gather([SHARDS[0], SHARDS[1][:1]]):
         np.testing.assert_array_equal(one, [1, 2, 3, 4])
@@ -71,8 +79,10 @@ def test_gradients_flow_to_every_shard():
             r"must have the same type and rank. Received: float32\(3,\), int64\(1,\)",
         ),
         (
-            lambda: within_replica_ops.all_reduce([SHARDS[0], SHARDS[1][:1]], "COLLECTIVE_OP_ADD"),
-            "the shards must have one shape",
+            lambda: within_replica_ops.all_reduce(
+                [SHARDS[0][None], SHARDS[1][None, :1]], "COLLECTIVE_OP_ADD"
+            ),
+            r"the shards must have one shape, or be vectors. Received: \[1, 3\], \[1, 1\]",
         ),
         (
             lambda: within_replica_ops.reduce_scatter(

@@ -69,6 +69,12 @@ def test_an_exported_model_is_served():
 
 
 @pytest.mark.slow
+def test_operations_work_in_graphs_of_tensorflow_1():
+    printed = run("graph_ops.py")
+    assert printed.count("equal ") == 16
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

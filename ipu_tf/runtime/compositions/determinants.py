@@ -35,14 +35,14 @@ def _eliminated(matrices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     ) -> tuple[tf.Tensor, ...]:
         column = tf.gather(left, i, axis=2)
         largest = tf.argmax(tf.where(rows >= i, tf.abs(column), -1.0), 1, tf.int32)[:, tf.newaxis]
-        order = tf.where(rows == i, largest, tf.where(rows == largest, i, rows))
+        order = tf.where(tf.equal(rows, i), largest, tf.where(tf.equal(rows, largest), i, rows))
         left = tf.gather(left, order, batch_dims=1)
         row, column = tf.gather(left, i, axis=1), tf.gather(left, i, axis=2)
         pivot = tf.gather(row, [i], axis=1)
         factors = tf.math.divide_no_nan(tf.where(rows > i, column, tf.zeros_like(column)), pivot)
         left -= factors[:, :, tf.newaxis] * row[:, tf.newaxis, :]
-        pivots = tf.where(rows == i, pivot, pivots)
-        sign = tf.where(largest[:, 0] == i, sign, -sign)
+        pivots = tf.where(tf.equal(rows, i), pivot, pivots)
+        sign = tf.where(tf.equal(largest[:, 0], i), sign, -sign)
         return i + 1, left, pivots, sign
 
     start = (

@@ -73,7 +73,7 @@ def _sources(
     out_x = tf.cast(tf.reshape(columns, [1, -1]), tf.float32)
     a, b, c, d, e, f, g, h = (transforms[:, index, tf.newaxis] for index in range(8))
     projection = g * out_x + h * out_y + 1.0
-    finite = projection != 0.0
+    finite = tf.not_equal(projection, 0.0)
     projection = tf.where(finite, projection, 1.0)
     x = (a * out_x + b * out_y + c) / projection
     y = (d * out_x + e * out_y + f) / projection

@@ -94,7 +94,7 @@ def _bicubic_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor
         bounded = tf.clip_by_value(source, 0, before - 1)
         weight = _cubic(distance, sharpness)
         if centred:
-            weight = tf.where(source == bounded, weight, 0.0)
+            weight = tf.where(tf.equal(source, bounded), weight, 0.0)
         weights += weight[:, tf.newaxis] * tf.one_hot(bounded, before)
     return normalised(weights) if centred else weights
 
@@ -112,7 +112,7 @@ def _area_weights(attributes: Attributes, before: tf.Tensor, after: tf.Tensor) -
     end = (_float(tf.range(1, after + 1)) * scale)[:, tf.newaxis]
     pixels = tf.range(before)
     # Beyond the image's border, its last pixel is read.
-    until = tf.where(pixels == before - 1, float("inf"), _float(pixels + 1))
+    until = tf.where(tf.equal(pixels, before - 1), float("inf"), _float(pixels + 1))
     covered = tf.minimum(until, end) - tf.maximum(_float(pixels), start)
     return tf.maximum(covered, 0.0) / scale
 

@@ -83,7 +83,7 @@ def _gaussian(x: tf.Tensor) -> tf.Tensor:
 
 
 def _box(x: tf.Tensor) -> tf.Tensor:
-    return tf.where(x < 0.5, 1.0, tf.where(x == 0.5, 0.5, 0.0))
+    return tf.where(x < 0.5, 1.0, tf.where(tf.equal(x, 0.5), 0.5, 0.0))
 
 
 def _triangle(x: tf.Tensor) -> tf.Tensor:
