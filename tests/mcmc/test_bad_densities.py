@@ -71,9 +71,7 @@ def test_chains_that_diverge_stay_where_they_are_and_say_so():
 
 
 def test_shapes_that_depend_on_data_are_named_with_a_way_out():
-    with pytest.raises(
-        UncompilableProgram, match=r"(?s)Shapes are static .*mask.*tf.where"
-    ):
+    with pytest.raises(UncompilableProgram, match=r"(?s)Shapes are static .*mask.*tf.where"):
         sample(lambda z: -tf.reduce_sum(tf.boolean_mask(z, z > 0) ** 2), np.ones([3], "float32"))
 
 
