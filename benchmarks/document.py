@@ -25,7 +25,7 @@ NETWORK = (
     "cifar10/dense 1152->512",
     "cifar10/dense 512->10",
 )
-BENCHMARKS = ("fit", "ops", "keras", "compile")
+BENCHMARKS = ("fit", "ops", "keras", "compile", "loops", "mcmc")
 PASSES = ("forward", "input_gradient", "weight_gradient")
 
 END = "<!-- end -->"
@@ -159,6 +159,34 @@ def compile_table(compiled: Result) -> str:
     return "\n".join(lines)
 
 
+def loops_table(loops: Result) -> str:
+    """Milliseconds of the loops, and the ratios to ours."""
+    lines = ["| loop | time: median | ratio: median | wanted |", "|---|---|---|---|"]
+    for side, figures in loops["milliseconds"].items():
+        ratio = loops["ratio"].get(side)
+        row = f"**{ratio['median']:g}** | {ratio['wanted']:g}" if ratio else "|"
+        lines.append(f"| {side.replace('_', ' ')} | {figures['median']:g} ms | {row} |")
+    return "\n".join(lines)
+
+
+def mcmc_table(mcmc: Result) -> str:
+    """Microseconds of a leapfrog step of every sampler, and the ratios to ours."""
+    sides = list(next(iter(mcmc["chains"].values()))["microseconds_a_leapfrog_step"])
+    lines = [
+        f"| chains | {' | '.join(sides)} | ratio to stock | wanted | first call to XLA's |",
+        "|---" * (len(sides) + 4) + "|",
+    ]
+    for chains, case in mcmc["chains"].items():
+        times = (case["microseconds_a_leapfrog_step"][side]["median"] for side in sides)
+        lines.append(
+            f"| {chains} | {' | '.join(f'{time:g} us' for time in times)} | "
+            f"**{case['ratio']['median']:g}** | {mcmc['wanted']:g} | "
+            f"{case['first_call_to_that_of_xla']:g} |"
+        )
+    lines += [f"\n`{name}` did not run: {reason}." for name, reason in mcmc["absent"].items()]
+    return "\n".join(lines)
+
+
 def render(page: str, results: dict[str, Result]) -> str:
     """The page with its tables regenerated.
 
@@ -169,15 +197,17 @@ def render(page: str, results: dict[str, Result]) -> str:
     Raises:
         ValueError: The page lacks the markers of a table.
     """
-    fit, ops, keras, compiled = (results[name] for name in BENCHMARKS)
+    fit, ops, keras, compiled, loops, mcmc = (results[name] for name in BENCHMARKS)
     tables = {
-        "host": host(fit, ops, keras, compiled),
+        "host": host(fit, ops, keras, compiled, loops, mcmc),
         "fit": fit_table(fit),
         "ops": ops_table(ops),
         "step": step_table(ops, fit),
         "keras": keras_table(keras),
         "first step": first_step_table(keras),
         "compile": compile_table(compiled),
+        "loops": loops_table(loops),
+        "mcmc": mcmc_table(mcmc),
     }
     for name, table in tables.items():
         begin = f"<!-- {name} -->\n"

@@ -89,8 +89,29 @@ COMPILE = FACTS | {
         "ratio": {"median": 100.0},
     },
 }
-RESULTS = {"ops": OPS, "fit": FIT, "keras": KERAS, "compile": COMPILE}
-TABLES = ("host", "fit", "ops", "step", "keras", "first step", "compile")
+LOOPS = FACTS | {
+    "benchmark": "loops",
+    "milliseconds": {"loop_in_function": {"median": 50.0}, "ipu_tf": {"median": 12.5}},
+    "ratio": {"loop_in_function": {"median": 4.0, "wanted": 1.0}},
+}
+MCMC = FACTS | {
+    "benchmark": "mcmc",
+    "wanted": 1.0,
+    "absent": {"numpyro": "ImportError: not here"},
+    "chains": {
+        "8": {
+            "microseconds_a_leapfrog_step": {
+                "xla": {"median": 60.0},
+                "ipu_tf": {"median": 40.0},
+                "blackjax": {"median": 50.0},
+            },
+            "ratio": {"median": 1.5},
+            "first_call_to_that_of_xla": 0.75,
+        }
+    },
+}
+RESULTS = {"loops": LOOPS, "mcmc": MCMC, "ops": OPS, "fit": FIT, "keras": KERAS, "compile": COMPILE}
+TABLES = ("host", "fit", "ops", "step", "keras", "first step", "compile", "loops", "mcmc")
 PAGE = "".join(f"text\n<!-- {name} -->\nold\n<!-- end -->\n" for name in TABLES)
 
 
@@ -124,6 +145,15 @@ def test_loop_compiler_and_first_step_have_their_figures():
     assert "| training step of resnet50, compiled | 3 s | 6 s (XLA:CPU) | 2 |" in page
     assert "| 0.125 s | 12.5 s (SCALE-Sim, 2 of the layers) | at least 100 |" in page
     assert "| 0.25 ms | | |" in page
+
+
+def test_loops_and_samplers_have_their_figures():
+    page = document.render(PAGE, RESULTS)
+    assert "| loop in function | 50 ms | **4** | 1 |" in page
+    assert "| ipu_tf | 12.5 ms | | |" in page
+    assert "| chains | xla | ipu_tf | blackjax | ratio to stock | wanted |" in page
+    assert "| 8 | 60 us | 40 us | 50 us | **1.5** | 1 | 0.75 |" in page
+    assert "`numpyro` did not run: ImportError: not here." in page
 
 
 def test_plans_alone_say_that_nothing_was_compared():

@@ -1,6 +1,7 @@
 """The benchmark of samplers: all sides draw alike, and ours is not slower."""
 
 import argparse
+import sys
 import warnings
 
 import numpy as np
@@ -26,6 +27,16 @@ def test_the_density_of_many_networks_is_that_of_each():
     weights = 0.1 * np.random.default_rng(0).normal(size=(3, sum(mcmc.SIZES))).astype("float32")
     each = [mcmc.log_density(1)(one) for one in weights]
     np.testing.assert_allclose(mcmc.log_density(3)(weights), each, rtol=1e-4)
+
+
+def test_samplers_of_missing_packages_are_named(monkeypatch):
+    for name in ("jax", "blackjax", "numpyro"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found, absent = mcmc.jax_sides(1, 2)
+    assert not found
+    assert set(absent) == {"tfp_on_jax", "blackjax", "numpyro"}
+    assert "ModuleNotFoundError" in absent["blackjax"]
+    assert mcmc.jax_samplers.versions(found) == {}
 
 
 def test_a_round_has_samples(capsys):
