@@ -159,13 +159,20 @@ def compile_table(compiled: Result) -> str:
     return "\n".join(lines)
 
 
+_LOOPS = {
+    "function_per_step": "stock, a function called per step",
+    "loop_in_function": "stock, the loop in a function",
+    "ipu_tf": "ipu_tf",
+}
+
+
 def loops_table(loops: Result) -> str:
     """Milliseconds of the loops, and the ratios to ours."""
     lines = ["| loop | time: median | ratio: median | wanted |", "|---|---|---|---|"]
     for side, figures in loops["milliseconds"].items():
         ratio = loops["ratio"].get(side)
         row = f"**{ratio['median']:g}** | {ratio['wanted']:g}" if ratio else "|"
-        lines.append(f"| {side.replace('_', ' ')} | {figures['median']:g} ms | {row} |")
+        lines.append(f"| {_LOOPS[side]} | {figures['median']:g} ms | {row} |")
     return "\n".join(lines)
 
 

@@ -149,7 +149,7 @@ def test_loop_compiler_and_first_step_have_their_figures():
 
 def test_loops_and_samplers_have_their_figures():
     page = document.render(PAGE, RESULTS)
-    assert "| loop in function | 50 ms | **4** | 1 |" in page
+    assert "| stock, the loop in a function | 50 ms | **4** | 1 |" in page
     assert "| ipu_tf | 12.5 ms | | |" in page
     assert "| chains | xla | ipu_tf | blackjax | ratio to stock | wanted |" in page
     assert "| 8 | 60 us | 40 us | 50 us | **1.5** | 1 | 0.75 |" in page
