@@ -74,7 +74,7 @@ class Application:
         arguments = list(inputs[: len(inputs) - len(parameters)])
         for variable, value in zip(parameters, inputs[len(arguments) :], strict=True):
             variable.assign(value)
-        program, strategy = self._loaded.program, self._strategy
+        program, strategy = self._loaded.program, strategy_in_force(self._strategy)
 
         @tf.function
         def application(*values: tf.Tensor) -> Any:

@@ -71,7 +71,8 @@ class SavedProgram:
         return list(self._run(*inputs))
 
     def _on_device(self, *inputs: tf.Tensor) -> list[tf.Tensor]:
-        return tf.nest.flatten(self._strategy.run(self._predictor.predict_step, args=inputs))
+        strategy = strategy_in_force(self._strategy)
+        return tf.nest.flatten(strategy.run(self._predictor.predict_step, args=inputs))
 
 
 def load_executable(path: str | os.PathLike[str]) -> Executable:

@@ -108,7 +108,8 @@ def export_parts(
         parts: The program.
         export_dir: The folder.
         purge: Whether to empty the folder.
-        strategy: Runs the returned function; None for the strategy in force.
+        strategy: Runs the returned function outside of scopes; None for the strategy in force now.
+            In the scope of another strategy, that one runs it.
 
     Raises:
         ValueError: The folder is not empty, names are not those of the outputs, or a part uses a
@@ -124,8 +125,8 @@ def export_parts(
     served = _with_named_outputs(parts, on_host)
     root.tracked = tracking.resources_of((root.program, on_host), parts.tracked)
     _write(root, served, _description(parts), folder)
-    used = strategy or strategy_in_force()
-    return parts.composed(lambda inputs: parts.served.run(used, inputs))
+    own = strategy or strategy_in_force()
+    return parts.composed(lambda inputs: parts.served.run(strategy_in_force(own), inputs))
 
 
 def _with_named_outputs(parts: ProgramParts, on_host: Any) -> Any:

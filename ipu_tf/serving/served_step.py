@@ -102,9 +102,15 @@ def check_iterations(iterations: Any) -> None:
         )
 
 
-def strategy_in_force() -> IPUStrategyV1:
-    """Returns the IPU strategy whose scope is open, or a new one."""
+def strategy_in_force(
+    otherwise: tf.distribute.Strategy | None = None,
+) -> tf.distribute.Strategy:
+    """Returns the IPU strategy whose scope is open.
+
+    Args:
+        otherwise: The strategy to return outside of scopes; None for a new one.
+    """
     strategy = tf.distribute.get_strategy()
     if isinstance(strategy, IPUStrategyV1):
         return strategy
-    return IPUStrategyV1(enable_keras_extensions=False)
+    return otherwise or IPUStrategyV1(enable_keras_extensions=False)

@@ -44,6 +44,18 @@ def only_signature(folder):
     return tf.saved_model.load(str(folder)).signatures["serving_default"]
 
 
+def test_the_strategy_whose_scope_is_open_runs_an_exported_step(strategy, weights, tmp_path):
+    with strategy.scope():
+        on_device = serving.export_single_step(
+            lambda features: ops.matmul(features, weights), tmp_path / "out", 1, [SPEC]
+        )
+    other = IPUStrategy()
+    with other.scope():
+        np.testing.assert_allclose(on_device(X), X @ weights.numpy(), rtol=1e-5, atol=1e-6)
+    (program,) = other.report().programs
+    assert [op.op_type for op in program.tile_ops] == ["MatMul"]
+
+
 def test_a_step_runs_on_the_device_and_from_its_file(strategy, weights, tmp_path):
     def predict_step(features):
         return ops.matmul(features, weights)

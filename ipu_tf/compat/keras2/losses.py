@@ -25,15 +25,15 @@ def _auto_reduction(call: Call) -> bool:
 
 
 def _last_dimension(call: Call) -> bool:
-    """Gives a target of one value a sample a last dimension of 1 beside outputs of rank 2."""
+    """Gives a target of one value a sample a last dimension of 1 beside outputs with more."""
     values = [*call.args[:2]] + [call.kwargs[name] for name in _ARGUMENTS if name in call.kwargs]
     if len(values) != 2 or not all(hasattr(value, "shape") for value in values):
         return False
-    if _takes_classes(call.owner):
-        return False
     y_true, y_pred = values
-    # Outputs of one column are the case that Keras 3 treats as Keras 2 does.
-    if len(y_true.shape) != 1 or len(y_pred.shape) != 2 or y_pred.shape[-1] == 1:
+    if len(y_true.shape) != 1 or len(y_pred.shape) < 2:
+        return False
+    # Two cases that Keras 3 treats as Keras 2 does: outputs of one column, and numbers of classes.
+    if len(y_pred.shape) == 2 and (y_pred.shape[-1] == 1 or _takes_classes(call.owner)):
         return False
     if call.args:
         call.args = (tf.expand_dims(y_true, -1), *call.args[1:])
@@ -57,8 +57,9 @@ SPELLINGS = (
         rewrites=MappingProxyType({patches.LOSS_ARGUMENTS: _auto_reduction}),
     ),
     Spelling(
-        name="targets `[batch]` for outputs `[batch, n]`",
-        keras_2="Losses and metrics saw targets `[batch, 1]`, which stand for all n columns.",
+        name="targets `[batch]` for outputs `[batch, n]` or `[batch, m, n]`",
+        keras_2="Losses and metrics saw targets `[batch, 1]`, which stand for all n columns; "
+        "outputs `[batch, m, 1]` lost their last dimension beside them.",
         here="The targets get a last dimension of 1.",
         rewrites=MappingProxyType(
             {patches.LOSS_CALLS: _last_dimension, patches.METRIC_CALLS: _last_dimension}

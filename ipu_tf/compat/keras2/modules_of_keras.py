@@ -301,6 +301,17 @@ SPELLINGS = (
         ),
     ),
     Spelling(
+        name="`keras.losses.losses_utils.ReductionV2`, `keras.utils.losses_utils.ReductionV2`",
+        keras_2="The reductions of losses, where they were written.",
+        here="It is `keras.losses.Reduction`.",
+        names=_in_each(
+            {
+                module: {"ReductionV2": lambda: tf.keras.losses.Reduction}
+                for module in ("losses.losses_utils", "utils.losses_utils")
+            }
+        ),
+    ),
+    Spelling(
         name="`keras.objectives`",
         keras_2="The losses.",
         here="It has the names of `keras.losses`.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipu_tf.compat.keras2 import (
     backend,
+    graph_layers,
     layers,
     losses,
     methods,
@@ -12,6 +13,7 @@ from ipu_tf.compat.keras2 import (
     optimizer_arguments,
     optimizer_classes,
     optimizer_methods,
+    python_keras,
     saving,
     shapes,
     tensorflow_ops,
@@ -34,6 +36,8 @@ SPELLINGS: tuple[Spelling, ...] = (
     *variables.SPELLINGS,
     *numpy_names.SPELLINGS,
     *backend.SPELLINGS,
+    *graph_layers.SPELLINGS,
     *modules_of_keras.SPELLINGS,
+    *python_keras.SPELLINGS,
 )
 """Every spelling. It adapts Keras, and is the section on Keras 2 of docs/compatibility.md."""

@@ -236,6 +236,18 @@ def test_a_loss_sees_targets_with_a_last_dimension(keras_2, notices):
     notices.once("targets `[batch]`")
 
 
+def test_outputs_of_one_column_per_row_are_classes_of_targets_without_dimension(keras_2, notices):
+    logits = np.random.default_rng(2).normal(size=(4, 6, 1)).astype("float32")
+    classes = np.array([0, 3, 5, 1])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    np.testing.assert_allclose(loss(classes, logits), loss(classes, logits[..., 0]), rtol=1e-6)
+    accuracy = keras.metrics.BinaryAccuracy(threshold=0.0)
+    accuracy.update_state(np.float32([0, 1, 1, 0]), logits)
+    hits = (logits[..., 0] > 0) == np.array([[0], [1], [1], [0]])
+    np.testing.assert_allclose(accuracy.result(), hits.mean(), rtol=1e-6)
+    notices.once("targets `[batch]`")
+
+
 def test_the_reduction_auto_is_the_mean_over_the_batch(keras_2, notices):
     loss = keras.losses.MeanSquaredError(reduction="auto")
     np.testing.assert_allclose(loss(Y, 0 * Y), np.mean(Y**2), rtol=1e-6)

@@ -230,3 +230,55 @@ def test_numpy_is_stock_outside_of_scripts():
         assert np.int is int
     with pytest.raises(AttributeError, match="`np.int` was a deprecated alias"):
         _ = np.int
+
+
+def test_keras_in_its_old_place_is_that_of_tensorflow(notices):
+    stock = importlib.import_module("tensorflow.python.keras.layers")
+    with keras_2_spellings():
+        import tensorflow.python.keras.backend as backend
+        from tensorflow.python import keras as old
+        from tensorflow.python.keras import layers
+        from tensorflow.python.keras.datasets import mnist
+        from tensorflow.python.keras.engine import base_layer
+        from tensorflow.python.keras.optimizer_v2.adam import Adam
+
+        assert (old.Model, old.layers.Dense, layers.Dense) == (
+            keras.Model,
+            keras.layers.Dense,
+            keras.layers.Dense,
+        )
+        assert backend.epsilon() == keras.config.epsilon()
+        assert mnist.load_data is tf.keras.datasets.mnist.load_data
+        assert base_layer.Layer is keras.Layer
+        assert issubclass(Adam, keras.optimizers.Optimizer)
+        notices.once("`tensorflow.python.keras`", "`keras.layers.core`", "`keras.optimizer_v2`")
+        assert sys.modules[stock.__name__] is stock
+    from tensorflow.python.keras import layers
+
+    assert layers is stock
+
+
+def test_modules_that_keras_lacks_in_its_old_place_are_those_of_tensorflow(keras_2):
+    from tensorflow.python.keras.legacy_tf_layers import core
+
+    assert core.Dense.__module__ == core.__name__
+    with pytest.raises(ModuleNotFoundError, match="tensorflow.python.keras.nonsense"):
+        import tensorflow.python.keras.nonsense  # noqa: F401
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated and:UserWarning")
+def test_layers_and_cells_of_graphs_are_there(notices):
+    with keras_2_spellings(), tf.Graph().as_default():
+        hidden = tf.compat.v1.layers.dense(tf.ones((2, 3)), 4, name="first")
+        with pytest.raises(NotImplementedError, match="has no batch normalization"):
+            tf.compat.v1.layers.batch_normalization(hidden)
+        cell = tf.compat.v1.nn.rnn_cell.BasicLSTMCell(5)
+        output, state = cell(hidden, cell.zero_state(2, tf.float32))
+        assert (output.shape, state.h.shape) == ((2, 5), (2, 5))
+        names = [variable.name for variable in tf.compat.v1.trainable_variables()]
+        assert names[:2] == ["first/kernel:0", "first/bias:0"]
+        with pytest.raises(AttributeError, match="layers' has no attribute 'nonsense'"):
+            tf.compat.v1.layers.nonsense  # noqa: B018
+    notices.once("`tf.compat.v1.layers`")
+    with pytest.raises(AttributeError, match="not available with Keras 3"):
+        tf.compat.v1.layers.dense  # noqa: B018

@@ -1,0 +1,21 @@
+"""The layers and cells of TensorFlow 1, which TensorFlow holds back beside Keras 3."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import tensorflow as tf
+
+# Only their public places, `tf.compat.v1.layers` and `tf.compat.v1.nn.rnn_cell`, refuse every name
+# if Keras 3 is installed.
+from tensorflow.python.keras.legacy_tf_layers import base as _base
+from tensorflow.python.keras.legacy_tf_layers import convolutional as _convolutional
+from tensorflow.python.keras.legacy_tf_layers import core as _core
+from tensorflow.python.keras.legacy_tf_layers import pooling as _pooling
+from tensorflow.python.ops import rnn_cell as _rnn_cell
+
+PLACES: tuple[tuple[ModuleType, str, tuple[ModuleType, ...]], ...] = (
+    (tf.compat.v1, "layers", (_core, _convolutional, _pooling, _base)),
+    (tf.compat.v1.nn, "rnn_cell", (_rnn_cell,)),
+)
+"""A module, the name of its attribute, and the modules that have what the attribute holds back."""
