@@ -230,6 +230,24 @@ def test_channels_share_their_value_at_the_published_rate():
         assert many - few == 6 * 2 * 64 // channels
 
 
+def test_a_product_in_place_cannot_load_and_store_in_one_slot():
+    for positions in (10, 11):
+        out_of_place, in_place = (
+            vertices.by_channels(opcode, 6 * positions * 16, 16, "f16", BOW).cycles
+            for opcode in ("multiply", "multiply in place")
+        )
+        # Four loops over 4 channels: a slot more a position, two less to begin, four less to start.
+        assert in_place - out_of_place == 6 * (4 * (positions - 2) - 4)
+
+
+def test_workers_share_out_groups_of_channels():
+    # 24 groups of 16 channels at a single position: each worker has four groups, not all 24.
+    wide = vertices.by_channels("add", 24 * 16, 24 * 16, "f16", BOW).cycles
+    assert wide == 8 + 6 * (4 + 4 * (27 + 2 * 7))
+    # As many elements at 24 positions of one group: every worker has four positions.
+    assert vertices.by_channels("add", 24 * 16, 16, "f16", BOW).cycles == 8 + 6 * (35 + 2 * 21)
+
+
 def test_rows_share_their_value_in_two_slots_a_vector():
     short, long = (vertices.by_rows("add", 6 * n, n, "f16", BOW).cycles for n in (64, 128))
     assert long - short == 6 * 2 * 16

@@ -18,6 +18,10 @@ from ipu_tf.machine.cost import ceil_div
 
 _CACHED = 1 << 14
 
+FEATURE_GROUP = 16
+"""Elements of the innermost dimension that lie side by side in a block: the columns of an AMP pass
+(poplibs keeps the output channels of a plan in groups of as many, group after group)."""
+
 
 @lru_cache(maxsize=_CACHED)
 def pieces_met(source: BlockLayout, wanted: BlockLayout) -> int:
@@ -105,6 +109,8 @@ def _own_run(layout: BlockLayout) -> int:
 def held_extents(placement: Placement, dims: tuple[int, ...]) -> tuple[int, ...]:
     """Returns the extents of the block that covers the elements of the fullest tile.
 
+    Tiles that share a block have pieces of it, a group of features after the other.
+
     Args:
         placement: The placement of a tensor.
         dims: Its extents.
@@ -118,8 +124,36 @@ def held_extents(placement: Placement, dims: tuple[int, ...]) -> tuple[int, ...]
     for axis, owner in zip(apart.axes, owners, strict=True):
         extents[owner] *= axis.held
     if cut.share > 1:
-        return row_major_block(extents, ceil_div(math.prod(extents), cut.share))
+        piece = ceil_div(math.prod(extents), cut.share)
+        return _grouped_block(extents, piece, _feature_dims(dims, cut.axes[-1].extent))
     return tuple(extents)
+
+
+def _feature_dims(dims: Sequence[int], features: int) -> int:
+    """Returns how many of the innermost dimensions are those of so many features; at least 1."""
+    found, covered = 1, dims[-1]
+    while covered < features and found < len(dims):
+        found += 1
+        covered *= dims[-found]
+    return found if covered == features else 1
+
+
+def _grouped_block(extents: Sequence[int], elements: int, inner: int) -> tuple[int, ...]:
+    """Returns the extents of a piece of a block whose groups of features follow one another.
+
+    Args:
+        extents: Extents of the block.
+        elements: Elements of the piece.
+        inner: How many of the innermost dimensions are the features.
+    """
+    outer, features = extents[:-inner], extents[-inner:]
+    positions = math.prod(outer)
+    group = min(FEATURE_GROUP, math.prod(features))
+    if elements <= positions * group:
+        held, wide = row_major_block(outer, ceil_div(elements, group)), min(group, elements)
+    else:
+        held, wide = tuple(outer), ceil_div(elements, positions * group) * group
+    return (*held, *row_major_block(features, wide))
 
 
 def row_major_block(dims: Sequence[int], elements: int) -> tuple[int, ...]:

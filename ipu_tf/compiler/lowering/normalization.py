@@ -1,9 +1,10 @@
 """Normalisations: statistics by reduction, then vertices that scale and shift channels or rows.
 
-The chain of vertices is that of poplibs' norms (popnn, poplin), in the type of the data: statistics
-are sums of elements and of squares. A batch norm applies one factor and one addend a channel. Norms
-whose statistics differ between samples whiten (copy, subtract, scale), then scale and shift. A
-gradient whitens again, sums up products, and joins gradient, whitened element and both sums.
+The chain of vertices is that of poplibs' norms (popnn, and Norms.cpp of poplin), in the type of the
+data: statistics are sums of elements and of squares. A batch norm applies one factor and one addend
+a channel. Norms whose statistics differ between samples whiten (subtract, then scale in place),
+then scale and shift. A gradient whitens again, sums up products, and joins gradient, whitened
+element and both sums.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class _Norm:
 
     def whitened(self) -> list[Vertex]:
         """Returns the vertices that give every element mean 0 and deviation 1."""
-        return [self.copied(), self.statistic("add"), self.statistic("multiply")]
+        return [self.statistic("add"), self.statistic("multiply in place")]
 
     def applied(self) -> list[Vertex]:
         """Returns the vertices that normalise, scale and shift every element."""
@@ -106,7 +107,7 @@ class _Norm:
             self.statistic("multiply"),
             self.joined("add"),
             self.statistic("add"),
-            self.statistic("multiply"),
+            self.statistic("multiply in place"),
         ]
 
     def temporaries(self, count: int) -> tuple[Footprint, ...]:

@@ -8,6 +8,8 @@ library are grouped by 4 channels or more where their channels divide by that.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ipu_tf.machine.cost import Count, ceil_div
@@ -16,18 +18,52 @@ from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements,
 from ipu_tf.machine.workers import barrel_cycles, slowest_share
 
 _SUPERVISOR_CYCLES = 8
-_START_SLOTS = {"add": {2: 35, 4: 19}, "multiply": {2: 29, 4: 19}}
-"""Slots of a worker before its first channel, by operation and the bytes of an element."""
+_FEATURE_GROUP = 16
+"""Channels that lie side by side; the next ones follow behind the last position."""
 
-_GROUP_SLOTS = {"add": {2: 13, 4: 8}, "multiply": {2: 9, 4: 8}}
-"""Slots of a worker to start on a group of channels, and to leave it."""
+_VERTICES_OF_ALL_WORKERS = 2
+"""Groups of channels up to which all workers share each; they share out more groups."""
 
-_GROUP_CHANNELS = {"add": {2: 8, 4: 1}, "multiply": {2: 4, 4: 1}}
-"""Channels that a loop covers at a time."""
+_SHARED_OUT_START_SLOTS = 4
 
-_SLOTS_PER_GROUP = {"add": {2: 2, 4: 2}, "multiply": {2: 1, 4: 2}}
-"""Slots of a loop: for all channels of a group, at one position. Products are out of place, so that
-halves are loaded and stored in one slot; sums are in place."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loop:
+    """Slots of a worker.
+
+    Attributes:
+        start: Before its first group of channels.
+        edge: To go on to another group, where workers share out groups.
+        channels: Channels that a loop covers at a time.
+        begin: To begin and end a loop.
+        position: Of a loop, for all of its channels at one position.
+        single: Of a loop over a single position, all in all.
+    """
+
+    start: int
+    edge: int
+    channels: int
+    begin: int
+    position: int
+    single: int
+
+
+_LOOPS = {
+    "add": {
+        2: _Loop(start=35, edge=27, channels=8, begin=13, position=2, single=7),
+        4: _Loop(start=19, edge=17, channels=1, begin=8, position=2, single=10),
+    },
+    "multiply": {
+        2: _Loop(start=29, edge=26, channels=4, begin=9, position=1, single=9),
+        4: _Loop(start=19, edge=16, channels=1, begin=8, position=2, single=10),
+    },
+    "multiply in place": {
+        2: _Loop(start=25, edge=22, channels=4, begin=7, position=2, single=9),
+        4: _Loop(start=19, edge=16, channels=1, begin=8, position=2, single=10),
+    },
+}
+"""Loops by operation and the bytes of an element. A product out of place loads and stores halves in
+one slot; in place it cannot."""
 
 _ROW_START_SLOTS = 15
 _ROW_SLOTS = 7
@@ -40,21 +76,28 @@ def by_channels(
     """Returns the cost to add a value of every channel, or to multiply by it.
 
     Args:
-        opcode: "add" or "multiply".
+        opcode: "add", "multiply" or "multiply in place".
         elements: Elements of the tile.
         channels: Channels of the tile.
         dtype: Type of elements and values.
         target: The machine.
     """
-    size = min(4, max(2, dtype_bytes(dtype)))
+    loop = _LOOPS[opcode][min(4, max(2, dtype_bytes(dtype)))]
     channels = np.maximum(1, channels)
-    groups = ceil_div(channels, _GROUP_CHANNELS[opcode][size])
-    positions = slowest_share(ceil_div(elements, channels), target)
-    slots = _START_SLOTS[opcode][size] + groups * (
-        _GROUP_SLOTS[opcode][size] + _SLOTS_PER_GROUP[opcode][size] * positions
-    )
+    groups = ceil_div(channels, _FEATURE_GROUP)
+    loops = ceil_div(np.minimum(channels, _FEATURE_GROUP), loop.channels)
+    positions = np.maximum(1, ceil_div(elements, channels))
+    shared = slowest_share(positions, target)
+    looped = np.where(shared > 1, loop.begin + loop.position * shared, loop.single)
+    together = groups * (loop.start + loops * looped)
+    own = slowest_share(groups * positions, target)
+    met = ceil_div(own, positions)
+    looped = np.where(own > met, loop.begin * met + loop.position * own, loop.single * met)
+    apart = _SHARED_OUT_START_SLOTS + loop.edge * met + loops * looped
+    slots = np.where(groups <= _VERTICES_OF_ALL_WORKERS, together, apart)
     cycles = _SUPERVISOR_CYCLES + barrel_cycles(slots, target)
-    return vertex(f"{opcode}_by_channels", dtype, elements, cycles, pointers=4, bundles=40)
+    name = f"{opcode}_by_channels".replace(" ", "_")
+    return vertex(name, dtype, elements, cycles, pointers=4, bundles=40)
 
 
 def by_rows(
@@ -63,7 +106,7 @@ def by_rows(
     """Returns the cost to add a value of every row, or to multiply by it.
 
     Args:
-        opcode: "add" or "multiply".
+        opcode: "add", "multiply" or "multiply in place".
         elements: Elements of the tile.
         row_elements: Elements of a row on the tile.
         dtype: Type of elements and values.
@@ -73,4 +116,5 @@ def by_rows(
     vectors = ceil_div(np.maximum(1, row_elements), vector_elements(dtype))
     slots = _ROW_START_SLOTS + rows * (_ROW_SLOTS + _ROW_SLOTS_PER_VECTOR * vectors)
     cycles = _SUPERVISOR_CYCLES + barrel_cycles(slots, target)
-    return vertex(f"{opcode}_by_rows", dtype, elements, cycles, pointers=4, bundles=32)
+    name = f"{opcode}_by_rows".replace(" ", "_")
+    return vertex(name, dtype, elements, cycles, pointers=4, bundles=32)

@@ -188,6 +188,23 @@ def test_runs_meet_even_pieces(piece, dims, block, met):
     assert runs_met(piece, dims, block) == met
 
 
+@pytest.mark.parametrize(
+    ("share", "held"),
+    [
+        (1, (8, 4, 16)),
+        (2, (8, 2, 16)),  # Two of a block's four groups of features, at all positions.
+        (3, (8, 2, 16)),  # A group, and a third of another one.
+        (4, (8, 1, 16)),
+        (8, (4, 1, 16)),  # Half of the positions, at one group.
+        (64, (1, 1, 8)),
+    ],
+)
+def test_tiles_share_a_block_by_groups_of_features(share, held):
+    layout = blocks([Axis(extent=16, parts=2), Axis(extent=128, parts=2)], share=share)
+    placement = Placement(elements=2048, element_bytes=2, tiles=4 * share, layout=layout)
+    assert held_extents(placement, (16, 8, 16)) == held
+
+
 def test_a_tile_holds_its_block_or_its_share_of_it():
     layout = blocks([Axis(extent=8, parts=2), Axis(extent=6, parts=3)], share=4)
     placement = Placement(elements=48, element_bytes=4, tiles=24, layout=layout)
