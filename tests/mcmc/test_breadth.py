@@ -86,7 +86,42 @@ def series():
     return filtered.log_prob(Y[:, None]), forecast.mean(), forecast.stddev()
 
 
+def particles():
+    found = tfp.experimental.mcmc.particle_filter(
+        Y,
+        tfd.Normal(0.0, 1.0),
+        transition_fn=lambda step, state: tfd.Normal(state, 0.1),
+        observation_fn=lambda step, state: tfd.Normal(state, 0.2),
+        num_particles=16,
+        seed=SEED,
+    )
+    return found[3]
+
+
+def minimum():
+    found = tfp.optimizer.nelder_mead_minimize(
+        lambda z: -log_density(z), initial_vertex=tf.constant(START), max_iterations=20
+    )
+    return found.position, found.objective_value
+
+
+def distributions():
+    """Draws by rejection, decompositions and special functions."""
+    drawn = (
+        tfd.Gamma(2.0, 3.0),
+        tfd.Dirichlet([1.0, 2.0, 3.0]),
+        tfd.StudentT(4.0, 0.0, 1.0),
+        tfd.WishartTriL(4.0, tf.eye(2)),
+        tfd.MultivariateNormalTriL([0.0, 1.0], [[1.0, 0.0], [0.5, 1.0]]),
+    )
+    draws = [each.sample(3, seed=SEED) for each in drawn]
+    return draws, [each.log_prob(values) for each, values in zip(drawn, draws, strict=True)]
+
+
 CASES = {
+    "particle filter": particles,
+    "nelder mead": minimum,
+    "distributions": distributions,
     "hmc": chain(hmc(), trace=lambda state, results: results.is_accepted),
     "nuts": chain(tfm.NoUTurnSampler(log_density, 0.3, max_tree_depth=4)),
     "random walk": chain(tfm.RandomWalkMetropolis(log_density)),

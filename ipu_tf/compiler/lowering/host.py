@@ -91,6 +91,7 @@ CUSTOM_CALLS: Mapping[str, Rule] = {
     "Eigh": rotations.eigen,
     "ProductOfElementaryHouseholderReflectors": reflections.orthogonal,
     "Qr": reflections.factor,
+    "SetBound": passed_on,  # Tells XLA the bound of a value, which it passes on.
     "Sharding": passed_on,
     "TopK": top_k,
 }
