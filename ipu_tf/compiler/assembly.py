@@ -124,7 +124,11 @@ def new_build_state(
         instructions={},
         balance=TileBalance(options.target.tiles),
     )
-    return BuildState(program=module.name, context=context.inside(module.entry_computation))
+    return BuildState(
+        program=module.name,
+        context=context.inside(module.entry_computation),
+        updates_last=any(one.role in ("accumulator", "held") for one in module.parameters),
+    )
 
 
 def lower_entry(build_state: BuildState, module: Module) -> tuple[list[Node], Block]:

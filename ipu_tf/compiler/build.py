@@ -186,7 +186,7 @@ class BlockBuilder(OpenBlock):
             results=stored,
             arguments=frozenset(value.buffer for value in arguments),
         )
-        schedule_block(block, self.build_state.buffers)
+        schedule_block(block, self.build_state.buffers, updates_last=self.build_state.updates_last)
         return block
 
     def spawn(self, instruction: Instruction) -> BlockBuilder:

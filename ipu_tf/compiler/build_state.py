@@ -28,6 +28,7 @@ class BuildState:
     Attributes:
         program: Name of the program, for messages.
         context: Options, plans and computations.
+        updates_last: Whether the update of weights runs once for several micro-batches.
         buffers: All buffers.
         notes: Caveats for readers of the figures; keys in the order of their discovery.
         unsupported: Why an opcode has no cost, by opcode and layer, in the order of discovery.
@@ -35,6 +36,7 @@ class BuildState:
 
     program: str
     context: LoweringContext
+    updates_last: bool = False
     buffers: BufferTable = field(default_factory=BufferTable)
     notes: dict[str, None] = field(default_factory=dict)
     unsupported: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -3,22 +3,58 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.blocks import Block, BufferTable, Node
 from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.task_schedule import Task, TaskGraph, peak_bytes, schedule, taken_over
 
+_LEAST_BYTES = 128
+"""Bytes from which buffers join the tasks of an update: smaller ones are rates and counters, which
+the updates of all variables read."""
 
-def schedule_block(block: Block, buffers: BufferTable) -> None:
-    """Fills in a block's order and peak, and merges the buffers that its nodes take over."""
+
+def schedule_block(block: Block, buffers: BufferTable, *, updates_last: bool = False) -> None:
+    """Fills in a block's order and peak, and merges the buffers that its nodes take over.
+
+    Args:
+        block: The block.
+        buffers: All buffers.
+        updates_last: Whether the update of weights follows all other nodes, as where it runs once
+            for several micro-batches. It then updates one variable after the other.
+    """
     sequence = _sequence(block.nodes)
-    graph, numbers = _task_graph(block, buffers, sequence)
+    groups = _update_groups(block.nodes, sequence, buffers) if updates_last else {}
+    graph, numbers = _task_graph(block, buffers, sequence, groups)
     order = schedule(graph)
     kept_bytes = sum(graph.buffer_bytes[number] for number in graph.kept)
     block.peak_bytes = max(0, peak_bytes(graph, order) - kept_bytes)
     block.order = [sequence[task] for task in order]
     _take_over(graph, order, buffers, numbers)
+
+
+def _update_groups(
+    nodes: Sequence[Node], sequence: Sequence[int], buffers: BufferTable
+) -> dict[int, int]:
+    """Returns the nodes of the update, each with the number of the variable that it updates.
+
+    Nodes that share a buffer, as those of a weight and its momentum, belong together.
+    """
+    updating = [index for index in sequence if nodes[index].instruction.phase == "update"]
+    parents = {index: index for index in updating}
+
+    def find(index: int) -> int:
+        while parents[index] != index:
+            parents[index] = index = parents[parents[index]]
+        return index
+
+    first_user: dict[int, int] = {}
+    for index in updating:
+        for buffer in {buffers.find(one) for one in (*nodes[index].reads, *nodes[index].writes)}:
+            if buffers[buffer].bytes >= _LEAST_BYTES:
+                parents[find(index)] = find(first_user.setdefault(buffer, index))
+    numbers: dict[int, int] = {}
+    return {index: numbers.setdefault(find(index), len(numbers) + 1) for index in updating}
 
 
 def _sequence(nodes: Sequence[Node]) -> list[int]:
@@ -41,9 +77,16 @@ def _sequence(nodes: Sequence[Node]) -> list[int]:
 
 
 def _task_graph(
-    block: Block, buffers: BufferTable, sequence: Sequence[int]
+    block: Block, buffers: BufferTable, sequence: Sequence[int], groups: Mapping[int, int]
 ) -> tuple[TaskGraph, list[int]]:
-    """Returns the block as tasks, and the buffer of each of the graph's numbers."""
+    """Returns the block as tasks, and the buffer of each of the graph's numbers.
+
+    Args:
+        block: The block.
+        buffers: All buffers.
+        sequence: Its nodes in an order that respects `after`.
+        groups: Groups of nodes other than 0.
+    """
     numbers: dict[int, int] = {}
 
     def local(memory: Sequence[int]) -> tuple[int, ...]:
@@ -66,6 +109,7 @@ def _task_graph(
                 writes=local(writes),
                 takes_over=local(taken),
                 temporary_bytes=_temporary_bytes(node),
+                group=groups.get(index, 0),
             )
         )
     results = [buffers.find(value.buffer) for value in block.results]

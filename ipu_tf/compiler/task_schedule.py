@@ -23,6 +23,7 @@ class Task:
         takes_over: Buffers among `reads` whose memory `writes[0]` may take over; it takes over the
             first one that no task reads later.
         temporary_bytes: Memory in use only while it runs.
+        group: Tasks of lower groups run first, as far as `after` allows.
     """
 
     after: tuple[int, ...] = ()
@@ -30,6 +31,7 @@ class Task:
     writes: tuple[int, ...] = ()
     takes_over: tuple[int, ...] = ()
     temporary_bytes: int = 0
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +73,30 @@ class TaskGraph:
 def schedule(graph: TaskGraph) -> tuple[int, ...]:
     """Returns an order of the tasks whose peak is never above that of the given order.
 
-    Equal graphs give equal orders.
+    Tasks are in the order of their groups. Equal graphs give equal orders.
     """
-    given = tuple(range(len(graph.tasks)))
+    given = _given(graph)
     candidates = (given, _from_the_front(graph), _from_the_back(graph))
     return min(candidates, key=lambda order: peak_bytes(graph, order))
+
+
+def _given(graph: TaskGraph) -> tuple[int, ...]:
+    """Returns the given order, by groups."""
+    if all(task.group == 0 for task in graph.tasks):
+        return tuple(range(len(graph.tasks)))
+    followers = graph.followers()
+    missing = [len(task.after) for task in graph.tasks]
+    ready = [(task.group, i) for i, task in enumerate(graph.tasks) if not missing[i]]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, index = heapq.heappop(ready)
+        order.append(index)
+        for follower in followers[index]:
+            missing[follower] -= 1
+            if not missing[follower]:
+                heapq.heappush(ready, (graph.tasks[follower].group, follower))
+    return tuple(order)
 
 
 def taken_over(task: Task, kept: Set[int], waiting: Sequence[int]) -> int | None:
@@ -139,12 +160,16 @@ def _from_the_front(graph: TaskGraph) -> tuple[int, ...]:
         for task in tasks
     ]
     missing = [sum(not on_demand[earlier] for earlier in task.after) for task in tasks]
-    ready = [(growth[i], i) for i in range(len(tasks)) if not missing[i] and not on_demand[i]]
+    ready = [
+        (tasks[i].group, growth[i], i)
+        for i in range(len(tasks))
+        if not missing[i] and not on_demand[i]
+    ]
     heapq.heapify(ready)
     done = [False] * len(tasks)
     order: list[int] = []
     while ready:
-        cost, index = heapq.heappop(ready)
+        _, cost, index = heapq.heappop(ready)
         if done[index] or cost != growth[index]:
             continue
         for current in _with_demands(index, tasks, done):
@@ -156,11 +181,11 @@ def _from_the_front(graph: TaskGraph) -> tuple[int, ...]:
                     last = remaining[buffer]
                     growth[last] -= size[buffer]
                     if not missing[last] and not on_demand[last]:
-                        heapq.heappush(ready, (growth[last], last))
+                        heapq.heappush(ready, (tasks[last].group, growth[last], last))
         for follower in followers[index]:
             missing[follower] -= 1
             if not missing[follower] and not on_demand[follower]:
-                heapq.heappush(ready, (growth[follower], follower))
+                heapq.heappush(ready, (tasks[follower].group, growth[follower], follower))
     return tuple(order)
 
 
@@ -210,12 +235,12 @@ def _from_the_back(graph: TaskGraph) -> tuple[int, ...]:
         for task in tasks
     ]
     missing = [len(users) for users in followers]
-    ready = [(growth[i], -i) for i in range(len(tasks)) if not missing[i]]
+    ready = [(-tasks[i].group, growth[i], -i) for i in range(len(tasks)) if not missing[i]]
     heapq.heapify(ready)
     done = [False] * len(tasks)
     order: list[int] = []
     while ready:
-        cost, negative = heapq.heappop(ready)
+        _, cost, negative = heapq.heappop(ready)
         index = -negative
         if done[index] or cost != growth[index]:
             continue
@@ -228,9 +253,9 @@ def _from_the_back(graph: TaskGraph) -> tuple[int, ...]:
             for reader in readers[buffer]:
                 growth[reader] -= size[buffer]
                 if not missing[reader] and not done[reader]:
-                    heapq.heappush(ready, (growth[reader], -reader))
+                    heapq.heappush(ready, (-tasks[reader].group, growth[reader], -reader))
         for earlier in tasks[index].after:
             missing[earlier] -= 1
             if not missing[earlier]:
-                heapq.heappush(ready, (growth[earlier], -earlier))
+                heapq.heappush(ready, (-tasks[earlier].group, growth[earlier], -earlier))
     return tuple(reversed(order))

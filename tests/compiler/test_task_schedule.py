@@ -200,3 +200,16 @@ def test_many_tasks_take_little_time():
     begin = time.process_time()
     schedule(graph)
     assert time.process_time() - begin < 1.0
+
+
+def test_groups_run_one_after_the_other_as_far_as_they_can():
+    # Every pair makes a buffer and frees it; the third group waits for the last.
+    def pair(number, group, after=()):
+        return [
+            Task(writes=(number,), group=group, after=after),
+            Task(reads=(number,), group=group, after=(2 * number,)),
+        ]
+
+    tasks = [*pair(0, 2), *pair(1, 0), *pair(2, 1, after=(7,)), *pair(3, 3)]
+    graph = TaskGraph(tasks=tasks, buffer_bytes=(9, 9, 1, 1))
+    assert schedule(graph) == (2, 3, 0, 1, 6, 7, 4, 5)

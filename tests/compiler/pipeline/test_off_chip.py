@@ -1,6 +1,7 @@
 """Tensors that are not whole on the tiles all the time: less memory, more cycles."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from ipu_tf.compiler.compile import check_memory, compile_program
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.pipeline.deployment import Offload
+from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES
 from ipu_tf.compiler.pipeline.residence import Residence, Share, moved, variables
 from ipu_tf.compiler.pipeline.timeline import Wiring
 from ipu_tf.machine import streaming
@@ -50,6 +52,11 @@ def wiring(program):
     )
 
 
+def pairs(stage):
+    """Whether steps belong to the update, in pairs of neighbours."""
+    return itertools.pairwise(step.phase == "update" for step in stage.program.steps)
+
+
 def streamed_both_ways(program, sizes):
     return sum(2 * wiring(program).streaming_cycles(size) for size in sizes)
 
@@ -69,6 +76,15 @@ class TestOptimizerState:
         total = sum(stage.streamed.update for stage in gone.stages)
         assert total == streamed_both_ways(gone, sizes)
         assert max(peaks(gone)) < max(peaks(kept))
+
+    def test_it_is_on_the_tiles_for_the_update_of_its_variable_alone(self):
+        gone = compiled(micro_batches=4, offload=Offload(optimizer_state=True))
+        (stage,) = gone.stages
+        (begin,) = {n for n, (a, b) in enumerate(pairs(stage)) if (a, b) == (False, True)}
+        state = [t for t in stage.program.tensors if t.category == "optimizer_state"]
+        lives = sorted((t.first_step, t.last_step) for t in state if t.bytes >= LEAST_BYTES)
+        assert lives[0][0] > begin
+        assert all(last < first for (_, last), (first, _) in itertools.pairwise(lives))
 
     def test_replicas_share_it_out(self):
         whole = compiled(5, replicas=4, offload=Offload(optimizer_state=True))
