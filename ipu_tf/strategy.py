@@ -44,6 +44,7 @@ from ipu_tf.runtime import (
     device_programs,
     fusion,
     hooks,
+    sharded_loops,
     sharded_program,
     xla_engine,
 )
@@ -337,19 +338,25 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 outputs = _without_operations(super().run(fn, args=args, kwargs=kwargs))
             tracer.finish(outputs)
             boundary.check_results(outputs)
+            operations = graph.get_operations()[first:]
+            remainder = sharded_loops.compiled_apart(
+                tracer, graph, operations, outputs, program.steps_per_execution
+            )
             program.device = device_programs.compile_trace(
                 device_programs.TracedFunction(
                     tracer=tracer,
                     graph=graph,
-                    operations=graph.get_operations()[first:],
+                    operations=remainder.operations,
                     arguments=(args, kwargs),
                     outputs=outputs,
                     owner=owner,
                     deployment=deployments.current(owner, getattr(inner, "__name__", ""))
                     or sharded_program.deployment_of(tracer, graph),
+                    carried=remainder.carried,
                 )
             )
-        _log_cycles(program)
+        for compiled in (program, *tracer.parts):
+            _log_cycles(compiled)
         program.device = sharded_program.noted(program.device, tracer, graph)
         if not is_recording():
             operations = graph.get_operations()[first:]

@@ -10,6 +10,7 @@ from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as 
 from ipu_tf.internals.tensorflow import is_in_loop_body
 from ipu_tf.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from ipu_tf.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
+from ipu_tf.runtime import hooks
 
 _V1 = tf.compat.v1.train
 
@@ -94,6 +95,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
             applied = super(GradientAccumulationOptimizerV2, self).apply_gradients(
                 cast, global_step, name
             )
+            self._note_state([var for _, var in pairs], step)
             with tf.control_dependencies([applied]):
                 resets = [total.assign(tf.zeros_like(total)) for total, _ in sums]
                 resets.append(step.assign(0))
@@ -119,6 +121,18 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
                         name=f"{variable.name.rpartition(':')[0]}_gradient_accumulator",
                     )
         return self._step
+
+    def _note_state(self, variables: list[Any], step: tf.Variable) -> None:
+        """Says to the program that is being traced which variables the update keeps."""
+        tracer = hooks.active()
+        if tracer is None:
+            return
+        for variable in variables:
+            tracer.note_slot(self._sums[variable.ref()], variable)
+        with tf.init_scope():  # An optimizer tells the variables of the present graph alone.
+            counters = [step, *self.variables()]
+        for counter in counters:
+            tracer.note_slot(counter, counter)
 
     def _add(self, gradient: Any, variable: Any, number: tf.Tensor) -> tf.Variable:
         """Adds a gradient to its sum, which it returns."""

@@ -30,6 +30,7 @@ from ipu_tf.programs.source import Source
 from ipu_tf.runtime import rebatching, wide_values
 from ipu_tf.runtime.hlo import extract
 from ipu_tf.runtime.hlo_parameters import VariableRoles
+from ipu_tf.runtime.hlo_region import Captures
 from ipu_tf.runtime.tracer import Tracer
 from ipu_tf.runtime.uncompilable import UncompilableProgram
 
@@ -52,6 +53,7 @@ class TracedFunction:
         owner: The object whose method the function is, or None.
         variables: The roles of its variables; None finds them from the owner.
         deployment: Its stages, and how they run; None runs the function whole on one IPU.
+        carried: Inputs that stay on the device, each with the result that is its next value.
     """
 
     tracer: Tracer
@@ -62,6 +64,7 @@ class TracedFunction:
     owner: Any = None
     variables: VariableRoles | None = None
     deployment: Deployment | None = None
+    carried: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()
 
 
 _CAPTURED: ContextVar[list[TracedStep] | None] = ContextVar("ipu_tf.captured", default=None)
@@ -171,6 +174,7 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
                 layers=LayerScopes(
                     paths=trace.tracer.layers, optimizers=frozenset(trace.tracer.optimizer_scopes)
                 ),
+                carried=trace.carried,
             )
     except UncompilableProgram as error:
         if configuration.unsupported == "raise":
@@ -279,7 +283,11 @@ def _variables(trace: TracedFunction) -> VariableRoles:
         return trace.variables
     model = trace.owner
     if not isinstance(model, keras.Model):
-        return VariableRoles(weights=trace.tracer.trainable_variables)
+        captures = Captures()
+        slots = [
+            (captures.source(slot), captures.source(weight)) for slot, weight in trace.tracer.slots
+        ]
+        return VariableRoles(weights=trace.tracer.trainable_variables, slots=slots)
     optimizer = getattr(model, "optimizer", None)
     return VariableRoles(
         weights=model.trainable_variables,

@@ -74,6 +74,7 @@ def extract(
     variables: VariableRoles | None = None,
     arguments: Mapping[str, tf.Tensor] | None = None,
     layers: LayerScopes | None = None,
+    carried: Sequence[tuple[tf.Tensor, tf.Tensor]] = (),
 ) -> Module:
     """Returns the HLO of the ops that a trace has created.
 
@@ -88,6 +89,8 @@ def extract(
         variables: The roles of its variables; by default all are states.
         arguments: Maps the names of the program's inputs to tensors.
         layers: Maps name scopes to layers.
+        carried: Inputs that stay on the device from run to run, each with the result that is its
+            value in the next run.
 
     Raises:
         UncompilableProgram: XLA has no HLO for the function.
@@ -95,6 +98,7 @@ def extract(
     """
     scopes = layers or LayerScopes()
     region = hlo_region.cut(graph, operations, outputs)
+    region = _with_carried_inputs(region, carried)
     proto = _hlo(region, name, scopes)
     names = {id(tensor): label for label, tensor in (arguments or {}).items()}
     captures = hlo_region.Captures()
@@ -103,11 +107,41 @@ def extract(
         for tensor in region.inputs
     ]
     parameters += variable_parameters(_places(region, scopes), variables or VariableRoles())
-    return _completed(from_proto(proto), name, parameters, scopes)
+    module = _completed(from_proto(proto), name, parameters, scopes)
+    return _with_carried(module, region, {id(tensor): result for tensor, result in carried})
+
+
+def _with_carried_inputs(
+    region: TracedRegion, carried: Sequence[tuple[tf.Tensor, tf.Tensor]]
+) -> TracedRegion:
+    """Returns a region that takes what it carries on, even if its own ops do not read it."""
+    known = {id(tensor) for tensor in region.inputs}
+    results = {id(tensor) for tensor in region.outputs}
+    unread = [
+        tensor for tensor, after in carried if id(after) in results and id(tensor) not in known
+    ]
+    return dataclasses.replace(region, inputs=(*region.inputs, *unread))
+
+
+def _with_carried(module: Module, region: TracedRegion, results: Mapping[int, tf.Tensor]) -> Module:
+    """Returns a module whose carried inputs are states, or constants if they do not change."""
+    numbers = {id(tensor): number for number, tensor in enumerate(region.outputs)}
+    parameters = list(module.parameters)
+    for index, tensor in enumerate(region.inputs):
+        if id(tensor) not in results:
+            continue
+        number = None if results[id(tensor)] is tensor else numbers.get(id(results[id(tensor)]))
+        parameters[index] = dataclasses.replace(
+            parameters[index], role="constant" if number is None else "state", updated_by=number
+        )
+    return dataclasses.replace(module, parameters=tuple(parameters))
 
 
 def _places(region: TracedRegion, scopes: LayerScopes) -> list[FirstRead]:
-    readers = [_READ.sub("", tensor.op.name) for tensor in region.variables]
+    reads = {id(op.inputs[0]): op.name for op in region.operations if op.type == "ReadVariableOp"}
+    # In the body of a loop, the name of the handle lacks the loop.
+    names = [reads.get(id(tensor), tensor.op.name) for tensor in region.variables]
+    readers = [_READ.sub("", name) for name in names]
     return [
         FirstRead(handle=handle, op_name=name, layer=scopes.layer_or_scope(name))
         for name, handle in zip(readers, region.handles, strict=True)

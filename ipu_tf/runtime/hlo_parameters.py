@@ -22,6 +22,7 @@ class VariableRoles:
         states: Others, such as moving averages, listed for their names.
         metrics: The states of metrics, which belong to no layer.
         accumulators: Sums of gradients, named after the paths of their weights.
+        slots: Handles of variables that an optimizer keeps, each with that of its weight.
     """
 
     weights: Sequence[Any] = ()
@@ -29,6 +30,7 @@ class VariableRoles:
     states: Sequence[Any] = ()
     metrics: Sequence[Any] = ()
     accumulators: Sequence[Any] = ()
+    slots: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,11 @@ def variable_parameters(places: Sequence[FirstRead], known: VariableRoles) -> li
             names[key] = inner.name.rpartition(":")[0] or inner.name
             if hasattr(variable, "path"):
                 paths[key] = variable.path
+    weights: dict[int, int] = {}
+    for slot, weight in known.slots:  # An op says the weight of a slot, its optimizer does not.
+        weights.setdefault(id(slot), id(weight))
+    roles |= {slot: "optimizer_state" for slot in weights if slot not in roles}
+    places_of = {id(place.handle): place for place in places}
     layers = _Layers(paths[id(_tf_variable(v).handle)] for v in known.weights if hasattr(v, "path"))
     metrics = {id(_tf_variable(variable).handle) for variable in known.metrics}
     parameters = []
@@ -74,6 +81,9 @@ def variable_parameters(places: Sequence[FirstRead], known: VariableRoles) -> li
         role = roles.get(key, "state")
         layer = layers.of_slot(path) if role == "optimizer_state" else _layer_of(path)
         layer = METRICS if key in metrics else layer
+        weight = weights.get(key)
+        if weight in places_of:
+            layer = _layer_of(paths.get(weight) or _path_at(places_of[weight], names.get(weight)))
         parameters.append(Parameter(name=path, role=role, layer=layer))
     return parameters
 

@@ -36,6 +36,7 @@ def deployment_of(tracer: Tracer, graph: FuncGraph) -> Deployment | None:
         schedule="sequential",
         recompute=tracer.configuration.allow_recompute,
         replicas=replica_context.num_replicas(),
+        copies_weights=True,
     )
 
 
@@ -45,7 +46,7 @@ def noted(device: DeviceProgram | None, tracer: Tracer, graph: FuncGraph) -> Dev
     Args:
         device: The program, None where there is none.
         tracer: The tracer of the program.
-        graph: The graph with its ops, outside of loops.
+        graph: The graph with its ops.
     """
     if device is None or all(ipu == 0 for _, ipu in tracer.shards):
         return device
@@ -58,7 +59,7 @@ def noted(device: DeviceProgram | None, tracer: Tracer, graph: FuncGraph) -> Dev
     if not hidden:
         return device
     note = (
-        f"the shards {', '.join(hidden)} are in the body of a loop or a function: their work "
-        "counts for the IPU of the call"
+        f"the shards {', '.join(hidden)} are in the body of a loop, a branch or a function: their "
+        "work counts for the IPU of the call"
     )
     return dataclasses.replace(device, notes=(*device.notes, note))

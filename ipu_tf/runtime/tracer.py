@@ -51,6 +51,8 @@ _CONTRACTIONS_WITHOUT_TWIN = frozenset(
 
 FEED_OPS = frozenset({"IpuDequeue", "IpuEnqueue"})
 """Types of the ops that read infeeds and write outfeeds."""
+_UPDATES = ("ResourceApply", "ResourceSparseApply")
+"""How the types of ops begin that update a variable and its slots."""
 _ON_DEVICE = frozenset({"Placeholder", "Const", "ReadVariableOp"})
 """Types of ops that give the host its operands in `outside_compilation_scope`."""
 
@@ -90,6 +92,7 @@ class Tracer:
         self.moves_feeds = False
         self.shards: list[tuple[str, int]] = []
         self._trainable: list[weakref.ref[tf.Variable]] = []
+        self._slots: list[tuple[tf.Tensor, tf.Tensor]] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
 
@@ -135,6 +138,9 @@ class Tracer:
         if shard is not None:
             set_op_attribute(op, attributes.SHARD, tf.compat.v1.AttrValue(i=shard))
         self.moves_feeds = self.moves_feeds or op_type in FEED_OPS
+        if op_type.startswith(_UPDATES):
+            slots = [tensor for tensor in inputs[1:] if tensor.dtype == tf.resource]
+            self._slots += [(slot, inputs[0]) for slot in slots]
         if op_type in STOCK_OF:
             self._operations.append((self.program.tile_ops[-1], op))
         if _checks_floats(self.configuration):
@@ -150,6 +156,16 @@ class Tracer:
     def note_trainable(self, variables: Iterable[tf.Variable]) -> None:
         """Remembers trainable variables that the function uses, for their lifetime."""
         self._trainable += [weakref.ref(variable) for variable in variables]
+
+    @property
+    def slots(self) -> tuple[tuple[tf.Tensor, tf.Tensor], ...]:
+        """The handles of the slots of optimizers that are no Keras optimizers, each with the handle
+        of its weight; tensors of any graphs of the program."""
+        return tuple(self._slots)
+
+    def note_slot(self, slot: tf.Variable, weight: tf.Variable) -> None:
+        """Remembers that an optimizer keeps a variable for a weight, or for itself: a counter."""
+        self._slots.append((slot.handle, weight.handle))
 
     @property
     def draws_random_bits(self) -> bool:
@@ -204,7 +220,43 @@ class Tracer:
         """
         self._graphs.update(part._graphs)
         self._trainable += part._trainable
+        self._slots += part._slots
         self.parts += [part.program, *part.parts]
+
+    def split_off(self, body: FuncGraph, name: str, steps: int) -> Tracer:
+        """Returns a tracer of the part of the program that is in the body of a loop.
+
+        The part's tile ops and shards leave this tracer.
+
+        Args:
+            body: The graph of the body.
+            name: Name of the part's program.
+            steps: How often a run of this program runs the body.
+        """
+        part = Tracer(Program(name=name, steps_per_execution=steps), self.configuration)
+        part.layers, part.optimizer_scopes = dict(self.layers), set(self.optimizer_scopes)
+        part._graphs, part._trainable, part._slots = self._graphs, self._trainable, self._slots
+        inside = {tile_op.name for tile_op, op in self._operations if _is_within(op.graph, body)}
+        mine = self.program.tile_ops
+        part._operations = [pair for pair in self._operations if pair[0].name in inside]
+        part.program.tile_ops += [tile_op for tile_op in mine if tile_op.name in inside]
+        mine[:] = [tile_op for tile_op in mine if tile_op.name not in inside]
+        part.shards = [shard for shard in self.shards if self._is_shard_within(shard[0], body)]
+        self.shards = [shard for shard in self.shards if shard not in part.shards]
+        self.parts.append(part.program)
+        return part
+
+    def has_shards_within(self, body: FuncGraph) -> bool:
+        """Returns whether ops of `ipu_shard` are in a loop's body, or in loops inside of it."""
+        return any(self._is_shard_within(scope, body) for scope, ipu in self.shards)
+
+    def _is_shard_within(self, scope: str, body: FuncGraph) -> bool:
+        return any(
+            op.name.startswith(f"{scope}/")
+            for graph in self._graphs
+            if _is_within(graph, body)
+            for op in graph.get_operations()
+        )
 
     def next_stream(self) -> int:
         """Returns the number of the next stream of random bits."""
@@ -325,6 +377,13 @@ class Tracer:
         self.program.native_ops.append(
             NativeOp(name=name, layer=self._layer_of(name), op_type=op_type, reason=reason)
         )
+
+
+def _is_within(graph: Any, body: FuncGraph) -> bool:
+    """Returns whether a graph is the body of a loop, or that of a function called inside of it."""
+    while graph is not None and graph is not body:
+        graph = getattr(graph, "outer_graph", None)
+    return graph is body
 
 
 def _in_optimizer() -> bool:

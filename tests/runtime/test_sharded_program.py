@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, scopes, sharding
+from ipu_tf import IPUConfig, IPUStrategy, loops, scopes, sharding
 from ipu_tf.config import reset_ipu_configuration
+from ipu_tf.optimizers import GradientAccumulationOptimizerV2
 from ipu_tf.pipelining import pipeline
+
+v1 = tf.compat.v1
 
 
 @pytest.fixture(autouse=True)
@@ -202,18 +205,119 @@ def test_operations_say_their_ipus():
     assert found["colocated"] == 1
 
 
-def test_the_report_notes_shards_in_loops():
-    configure(2)
+def halves(x, weights):
+    """Returns the product of three matrices, each multiplication on an IPU of its own."""
+    for ipu, weight in enumerate(weights):
+        with scopes.ipu_shard(ipu):
+            x = tf.matmul(x, weight)
+    return x
 
-    def body(index, x):
-        with scopes.ipu_shard(1):
-            return index + 1, tf.sin(x)
+
+@pytest.fixture
+def matrices():
+    configure(4)
+    return [tf.Variable(tf.eye(16) * scale) for scale in (2.0, 0.75)]
+
+
+def products(device):
+    """Returns the cycles of the products of a program by IPU."""
+    return [
+        (stage.ipu, step.cycles)
+        for stage in device.stages
+        for step in stage.program.steps
+        if step.opcode == "dot"
+    ]
+
+
+def test_the_body_of_a_loop_is_laid_over_ipus(matrices):
+    strategy = IPUStrategy()
 
     @tf.function
-    def program(x):
-        return tf.while_loop(lambda index, _: index < 3, body, (0, x))[1]
+    def once(x):
+        return halves(x, matrices)
 
+    @tf.function
+    def looped(x):
+        for _ in tf.range(3):
+            x = loops.repeat(2, lambda x: halves(x, matrices), [x])
+        return tf.matmul(x, x)
+
+    x = tf.eye(16)
+    strategy.run(once, args=(x,))
+    np.testing.assert_allclose(strategy.run(looped, args=(x,)), np.eye(16) * 1.5**12, rtol=1e-6)
+    alone, outer, inner, around = strategy.report().programs
+    assert [program.name for program in (alone, outer, inner)] == [
+        "once", "looped.while", "looped.while.while",
+    ]  # fmt: skip
+    assert [program.steps_per_execution for program in (outer, inner)] == [3, 6]
+    assert products(inner.device) == products(alone.device)
+    assert [ipu for ipu, _ in products(inner.device)] == [0, 1]
+    assert [len(program.tile_ops) for program in (around, outer, inner)] == [1, 0, 2]
+    assert inner.device.replicas == 2
+    for program in (outer, inner):  # What a loop carries stays on the device.
+        opcodes = {step.opcode for stage in program.device.stages for step in stage.program.steps}
+        assert not opcodes & {"infeed", "outfeed"}
+
+
+def test_shards_may_share_a_weight(matrices):
     strategy = IPUStrategy()
-    strategy.run(program, args=(tf.constant(1.0),))
-    (found,) = strategy.report().programs
-    assert any("in the body of a loop" in note for note in found.device.notes)
+    weight = matrices[0]
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(halves(x, [weight, weight]))
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        return loss
+
+    assert strategy.run(step, args=(tf.eye(16),)) == 64
+    np.testing.assert_allclose(weight.numpy(), 2 * np.eye(16) - 0.4, rtol=1e-6)
+    (program,) = strategy.report().programs
+    assert [stage.ipu for stage in program.device.stages] == [0, 1]
+    assert any(crossing.is_variable for crossing in program.device.crossings)
+
+
+@pytest.mark.parametrize(
+    "optimizer", [v1.train.MomentumOptimizer(0.1, 0.9), v1.train.AdamOptimizer(0.1)]
+)
+def test_an_accumulated_update_in_a_loop_is_on_the_ipus_of_its_weights(matrices, optimizer):
+    strategy = IPUStrategy()
+    wrapped = GradientAccumulationOptimizerV2(optimizer, 2)
+
+    @tf.function
+    def train(x):
+        def body(x):
+            loss = tf.reduce_mean(tf.square(halves(x, matrices)))
+            return x, wrapped.minimize(loss, var_list=matrices)
+
+        return loops.repeat(4, body, [x])
+
+    strategy.run(train, args=(tf.eye(16),))
+    program, *_ = strategy.report().programs
+    assert [stage.ipu for stage in program.device.stages] == [0, 1]
+    assert not any(crossing.is_variable for crossing in program.device.crossings)
+    for stage in program.device.stages:
+        opcodes = [step.opcode for step in stage.program.steps]
+        assert opcodes.count("dot") >= 2
+        assert "conditional" in opcodes
+        assert stage.update_cycles > 0
+
+
+def test_the_report_notes_shards_in_functions_and_in_loops_with_a_gradient(matrices):
+    called = tf.function(lambda x: halves(x, matrices))
+
+    @tf.function
+    def calls(x):
+        return called(x)
+
+    @tf.function
+    def differentiates(x):
+        with tf.GradientTape() as tape:
+            y = loops.repeat(2, lambda x: halves(x, matrices), [x])
+        return tape.gradient(y, matrices)
+
+    for program in (calls, differentiates):
+        strategy = IPUStrategy()
+        strategy.run(program, args=(tf.eye(16),))
+        (found,) = strategy.report().programs
+        assert any("in the body of a loop, a branch or a function" in n for n in found.device.notes)

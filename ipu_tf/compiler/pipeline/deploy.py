@@ -124,7 +124,7 @@ def _cut(module: Module, deployment: Deployment, checkpoints: Sequence[str]) -> 
         checkpoints: Paths of layers after which activations are kept while others are recomputed.
 
     Raises:
-        ValueError: Stages on different IPUs share a weight, or there is no such layer.
+        ValueError: Stages on different IPUs share a weight and may not, or there is no such layer.
     """
     layers = deployment.stage_of_layers
     known: Mapping[str, int] = {}
@@ -145,7 +145,7 @@ def _cut(module: Module, deployment: Deployment, checkpoints: Sequence[str]) -> 
             continue
         number = by_name[crossing.name].attributes["parameter_number"]
         parameter = module.parameters[number]
-        if parameter.role == "weight":
+        if parameter.role == "weight" and not deployment.copies_weights:
             raise ValueError(
                 f"Program '{module.name}': weight '{parameter.name}' is used by stages "
                 f"{ends[0]} and {ends[1]}, which are on different IPUs. Map both stages to one "

@@ -81,6 +81,7 @@ class Deployment:
         checkpoints: Layers after which they keep activations, besides the step's own checkpoints.
         replicas: Copies of the pipeline.
         offload: The categories that are not whole on the tiles all the time.
+        copies_weights: Whether stages on several IPUs may use a weight: links bring it from one.
     """
 
     stage_of_layers: Mapping[str, int]
@@ -93,6 +94,7 @@ class Deployment:
     checkpoints: tuple[str, ...] = ()
     replicas: int = 1
     offload: Offload = ALL_ON_TILES
+    copies_weights: bool = False
 
     def __post_init__(self) -> None:
         numbers = sorted(set(self.stage_of_layers.values()))
