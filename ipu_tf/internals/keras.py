@@ -6,6 +6,8 @@ an underscore; a test over the syntax tree keeps it so.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -38,9 +40,23 @@ from keras.src.backend.common.global_state import (
 # `.h5` files of weights by layers, which `load_weights` reads and no public function writes.
 from keras.src.legacy.saving.legacy_h5_format import save_weights_to_hdf5_group
 
+# The graph between symbolic tensors, which functional models find when they are made.
+from keras.src.ops.function import map_graph
+
+# What compiles a model of an `.h5` file, and makes a model of a configuration of Keras 2.
+from keras.src.legacy.saving import json_utils
+from keras.src.legacy.saving import saving_utils as keras_h5_models
+from keras.src.legacy.saving.saving_options import keras_option_scope
+
 # Names of operations that no user named, and the function that begins them anew.
 from keras.src.utils.naming import auto_name as unique_name
 from keras.src.utils.naming import reset_uids as reset_names
+
+
+# Keras keeps the graphs of functional models out of its tracking.
+from keras.src.utils.tracking import DotNotTrackScope
+
+_BESIDE = "ipu_tf_beside_outputs"
 
 
 def callers_of_open_scopes() -> list[Any]:
@@ -275,3 +291,112 @@ def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
     layer._track_variable(weight)
     if is_locked:
         layer._tracker.lock()
+
+
+def adopt_metric(layer: keras.Layer, metric: keras.Metric) -> None:
+    """Makes a metric one of a layer's, unless it is one, also after the layer was built.
+
+    Relies on `Layer._metrics` and on the lock of `Layer._tracker`.
+    """
+    if any(own is metric for own in layer._metrics):
+        return
+    is_locked = layer._tracker.locked
+    layer._tracker.unlock()
+    layer._tracker.track(metric)
+    if is_locked:
+        layer._tracker.lock()
+
+
+def add_to_graph(model: KerasFunctional, tensors: Sequence[keras.KerasTensor]) -> None:
+    """Makes a functional model compute symbolic tensors beside its outputs.
+
+    No public name changes the graph of a model. Relies on the attributes in which
+    `Function.__init__` keeps it, and on `Layer._tracker`.
+    """
+    beside = [*vars(model).get(_BESIDE, ()), *tensors]
+    vars(model)[_BESIDE] = beside
+    graph = map_graph(model._inputs, [*model._outputs, *beside])
+    with DotNotTrackScope():
+        model._nodes, model._nodes_by_depth, model._operations, model._operations_by_depth = graph
+    for layer in model.layers:
+        model._tracker.track(layer)
+
+
+def operations_after(model: KerasFunctional) -> list[Any]:
+    """Returns the operations that compute from tensors of a functional model, itself left out.
+
+    Relies on `Operation._outbound_nodes`.
+    """
+    found = dict.fromkeys(model.operations)
+    waiting = list(found)
+    while waiting:
+        after = [node.operation for node in waiting.pop()._outbound_nodes]
+        waiting += [operation for operation in after if operation not in found]
+        found.update(dict.fromkeys(after))
+    return [operation for operation in found if operation not in model.operations]
+
+
+@contextlib.contextmanager
+def keeping_scale_of_gradients(
+    optimizer: keras.mixed_precision.LossScaleOptimizer,
+) -> Iterator[None]:
+    """Makes a `LossScaleOptimizer` apply gradients as they are, for a while.
+
+    Relies on its not unscaling gradients that are to replace their variables, of which
+    `Optimizer._overwrite_variable_with_gradient` of this optimizer, not of the inner one, tells.
+    """
+    vars(optimizer)["_overwrite_variable_with_gradient"] = lambda variable: True
+    try:
+        yield
+    finally:
+        del vars(optimizer)["_overwrite_variable_with_gradient"]
+
+
+def result_names_of(model: keras.Model) -> list[str]:
+    """Returns the names of a model's results: the loss, those of outputs, metrics.
+
+    The public `metrics_names` has one name for all metrics of `compile`. Relies on the attributes
+    of `Trainer` that hold them. Empty before the metrics are built.
+    """
+    compiled, losses = model._compile_metrics, model._compile_loss
+    if compiled is not None and not compiled.built:
+        return []
+    of_trainer = [model._loss_tracker, compiled, *(losses.metrics if losses is not None else ())]
+    others = [metric for metric in model.metrics if not any(metric is own for own in of_trainer)]
+    names = [metric.name for metric in of_trainer if metric not in (None, compiled)]
+    names += [] if compiled is None else list(compiled.result())
+    return names + [metric.name for metric in others]
+
+
+def decode_keras_2_config(text: Any) -> dict[str, Any]:
+    """Returns a configuration that Keras 2 wrote as JSON, with its tuples and shapes.
+
+    Relies on the decoder that Keras has for `.h5` files.
+    """
+    config: dict[str, Any] = json_utils.decode(text)
+    return config
+
+
+def model_of_keras_2(config: dict[str, Any], custom_objects: dict[str, Any]) -> keras.Model:
+    """Returns the model of a configuration of Keras 2, without its weights.
+
+    The public functions read configurations of Keras 3. Relies on what Keras does for `.h5` files.
+    """
+    with keras_option_scope(use_legacy_config=True):
+        return keras_h5_models.model_from_config(config, custom_objects=custom_objects)
+
+
+@contextlib.contextmanager
+def keeping_compile_config(model: keras.Model) -> Iterator[None]:
+    """Keeps what a model was compiled with while it is written to an `.h5` file.
+
+    A later file would lack the optimizer. Relies on `Trainer._compile_config`, out of which Keras
+    takes it there.
+    """
+    compiled = getattr(model, "_compile_config", None)
+    config = None if compiled is None else dict(compiled.config)
+    try:
+        yield
+    finally:
+        if compiled is not None:
+            compiled.config = config

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.internals.keras import keras_backend_core
+from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras import KerasTrainer
 from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
@@ -145,6 +146,7 @@ OPTIMIZER_METHODS = tuple(
         "get_slot_names",
         "get_weights",
         "set_weights",
+        "_create_all_weights",
         "_decayed_lr",
         "_get_hyper",
         "_serialize_hyperparameter",
@@ -155,6 +157,7 @@ OPTIMIZER_HOOKS = tuple(
     Patch(keras.optimizers.Optimizer, name, "subclasses call and override them", is_new=True)
     for name in (
         "gradients_on_tape",
+        "minimize_on_tape",
         "_compute_gradients",
         "_create_slots",
         "_fallback_apply_state",
@@ -182,10 +185,54 @@ MODEL_SAVING = Patch(keras.Model, "save", "models are written to directories")
 WEIGHT_SAVING = Patch(keras.Model, "save_weights", "weights are written to checkpoints")
 WEIGHT_LOADING = Patch(keras.Model, "load_weights", "weights are read from checkpoints")
 CHECKPOINTS = Patch(keras.callbacks.ModelCheckpoint, "__init__", "its path may have any ending")
+CHECKPOINTED_EPOCHS = Patch(
+    keras.callbacks.ModelCheckpoint, "on_epoch_end", "a period may pass between two files"
+)
+BOARDS = Patch(keras.callbacks.TensorBoard, "__init__", "it takes the arguments of Keras 2")
+PLATEAUS = Patch(keras.callbacks.ReduceLROnPlateau, "__init__", "`epsilon` is the smallest change")
+POOLING_ARGUMENTS = tuple(
+    Patch(owner, "__init__", "the size of the pools has a default")
+    for owner in (
+        keras.layers.AveragePooling1D,
+        keras.layers.AveragePooling2D,
+        keras.layers.AveragePooling3D,
+    )
+)
+ENCODING_ARGUMENTS = Patch(
+    keras.layers.CategoryEncoding, "__init__", "its arguments have their names of Keras 2"
+)
+DISCRETIZATION_ARGUMENTS = Patch(
+    keras.layers.Discretization, "__init__", "its arguments have their names of Keras 2"
+)
 LAYER_ATTRIBUTES = Patch(keras.Layer, "__setattr__", "variables of TensorFlow become weights")
 LAYER_METHODS = tuple(
     Patch(keras.Layer, name, "layers have the methods of Keras 2", is_new=True)
     for name in ("add_update", "input_shape", "output_shape")
+)
+LOSSES_OF_LAYERS = Patch(keras.Layer, "add_loss", "a loss may be a function")
+LOSSES_OF_MODELS = Patch(KerasFunctional, "add_loss", "a loss may be a symbolic tensor")
+OWN_LOSSES = Patch(keras.Layer, "_get_own_losses", "losses of functions are among a layer's losses")
+METRICS_OF_LAYERS = Patch(keras.Layer, "add_metric", "layers add metrics to the logs")
+METRIC_RESULTS = Patch(keras.Metric, "__call__", "a metric's result tells the metric")
+FUNCTIONAL_CONFIGS = Patch(
+    KerasFunctional, "from_config", "losses and metrics of a model's tensors are read"
+)
+LOSS_SCALING_METHODS = tuple(
+    Patch(keras.mixed_precision.LossScaleOptimizer, name, reason, is_new=is_new)
+    for name, reason, is_new in (
+        ("__init__", "the scale of the loss may be fixed", False),
+        ("apply", "the scale may be fixed, or the script may have unscaled", False),
+        ("get_config", "a fixed scale is saved", False),
+        ("dynamic", "the optimizer tells whether its scale changes", True),
+        ("loss_scale", "the optimizer tells its scale", True),
+        ("get_scaled_loss", "scripts scale the loss", True),
+        ("get_unscaled_gradients", "scripts unscale gradients", True),
+    )
+)
+SCHEDULED_RATES = Patch(
+    keras.optimizers.Optimizer,
+    "_get_current_learning_rate",
+    "schedules get the step as a float",
 )
 MODEL_METHODS = tuple(
     Patch(keras.Model, name, "models have the methods of Keras 2", is_new=True)
@@ -197,6 +244,23 @@ MODEL_METHODS = tuple(
         "_get_distribution_strategy",
     )
 )
+MODEL_ENDS = tuple(
+    Patch(keras.Sequential, name, "a Sequential has the tensors at its ends")
+    for name in ("input", "output")
+)
+NAMES_OF_ENDS = (
+    Patch(keras.Model, "input_names", "models tell the names of their inputs", is_new=True),
+    Patch(keras.Sequential, "output_names", "models tell the names of their outputs", is_new=True),
+)
+METRICS_NAMES = Patch(keras.Model, "metrics_names", "they are the names of what `evaluate` returns")
+RESULTS_IN_ORDER = Patch(
+    keras.Model, "_flatten_metrics_in_order", "results of several outputs are in their order"
+)
+OPTIMIZER_VARIABLES = tuple(
+    Patch(owner, "variables", "the list of an optimizer's variables may be called")
+    for owner in (keras.optimizers.Optimizer, keras.mixed_precision.LossScaleOptimizer)
+)
+METRIC_RESETS = Patch(keras.Metric, "reset_state", "metrics may override `reset_states`")
 STATE_RESETS = tuple(
     Patch(owner, "reset_states", "states are reset by their name in Keras 2", is_new=True)
     for owner in (keras.Metric, keras.layers.RNN)
@@ -263,9 +327,29 @@ TABLE = (
     WEIGHT_SAVING,
     WEIGHT_LOADING,
     CHECKPOINTS,
+    CHECKPOINTED_EPOCHS,
+    BOARDS,
+    PLATEAUS,
+    *POOLING_ARGUMENTS,
+    ENCODING_ARGUMENTS,
+    DISCRETIZATION_ARGUMENTS,
     LAYER_ATTRIBUTES,
     *LAYER_METHODS,
+    LOSSES_OF_LAYERS,
+    LOSSES_OF_MODELS,
+    OWN_LOSSES,
+    METRICS_OF_LAYERS,
+    METRIC_RESULTS,
+    FUNCTIONAL_CONFIGS,
+    *LOSS_SCALING_METHODS,
+    SCHEDULED_RATES,
     *MODEL_METHODS,
+    *MODEL_ENDS,
+    *NAMES_OF_ENDS,
+    METRICS_NAMES,
+    RESULTS_IN_ORDER,
+    *OPTIMIZER_VARIABLES,
+    METRIC_RESETS,
     *STATE_RESETS,
     COMPILATION,
     LOSS_ARGUMENTS,

@@ -52,6 +52,13 @@ from tensorflow.python.util.tf_decorator import unwrap as unwrap_decorators
 # `reset_default_graph` of each of them resets the one stack of graphs.
 from tensorflow.python.framework.ops import _DefaultGraphStack as DefaultGraphStack
 
+# The files of SavedModels and checkpoints of Keras 2 tell what held their variables; TensorFlow has
+# no public functions for it.
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelFile
+from tensorflow.core.protobuf.trackable_object_graph_pb2 import (
+    TrackableObjectGraph as TrackableObjectGraph,
+)
+
 # The eager iterator of a dataset, for an infeed that refuses to be read eagerly.
 from tensorflow.python.data.ops.iterator_ops import IteratorSpec as IteratorSpec
 from tensorflow.python.data.ops.iterator_ops import OwnedIterator as OwnedIterator

@@ -61,7 +61,8 @@ def function(inputs: Any, outputs: Any, updates: Any = None, **kwargs: Any) -> C
     """Returns a function of arrays that computes symbolic tensors from others.
 
     Args:
-        inputs: A list of symbolic tensors.
+        inputs: A list of symbolic tensors, `learning_phase()` may be among them: the function then
+            takes whether layers train.
         outputs: Symbolic tensors computed from them.
         updates: None or empty.
         **kwargs: A `name`.
@@ -74,13 +75,20 @@ def function(inputs: Any, outputs: Any, updates: Any = None, **kwargs: Any) -> C
             "`keras.backend.function` computes outputs from inputs alone: Keras 3 has no "
             f"`updates`. Received: updates={updates!r}. Assign the variables in a layer."
         )
-    computed = keras.Function(inputs, outputs)
+    listed = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    symbolic = [tensor for tensor in listed if _is_symbolic(tensor)]
+    flat_outputs = keras.tree.flatten(outputs)
+    computed = keras.Model(symbolic, flat_outputs)
 
     def compute(values: Any) -> Any:
         of_lists = values if isinstance(inputs, list | tuple) else [values]
-        tensors = [tf.convert_to_tensor(value) for value in of_lists]
-        given = tensors if isinstance(inputs, list | tuple) else tensors[0]
-        return keras.tree.map_structure(keras.ops.convert_to_numpy, computed(given))
+        given = list(zip(listed, of_lists, strict=True))
+        tensors = [tf.convert_to_tensor(value) for of, value in given if _is_symbolic(of)]
+        phases = [bool(value) for of, value in given if not _is_symbolic(of)]
+        results = keras.tree.flatten(computed(tensors, training=any(phases)))
+        return keras.tree.pack_sequence_as(
+            outputs, [keras.ops.convert_to_numpy(r) for r in results]
+        )
 
     compute.__name__ = kwargs.get("name") or "function"
     return compute
@@ -143,6 +151,10 @@ def random_binomial(
 
 def manual_variable_initialization(value: bool) -> None:
     """Does nothing: variables have their values from the start."""
+
+
+def _is_symbolic(x: Any) -> bool:
+    return isinstance(x, keras.KerasTensor)
 
 
 def _value(x: Any) -> Any:

@@ -141,6 +141,34 @@ def _metric_arguments(call: Call) -> bool:
     return True
 
 
+def _pool_size(call: Call) -> bool:
+    """Gives a pool its default size, 2 along each axis."""
+    is_missing = not call.args and "pool_size" not in call.kwargs
+    if is_missing:
+        call.kwargs["pool_size"] = 2
+    return is_missing
+
+
+def _bin_boundaries(call: Call) -> bool:
+    """Reads `bins` as `bin_boundaries`."""
+    is_keras_2 = "bins" in call.kwargs
+    if is_keras_2:
+        call.kwargs["bin_boundaries"] = call.kwargs.pop("bins")
+    return is_keras_2
+
+
+def _encoding_arguments(call: Call) -> bool:
+    """Gives the arguments of `CategoryEncoding` their names in Keras 3."""
+    modes = {"binary": "multi_hot"}
+    is_keras_2 = "max_tokens" in call.kwargs or call.kwargs.get("output_mode") in modes
+    if "max_tokens" in call.kwargs:
+        call.kwargs["num_tokens"] = call.kwargs.pop("max_tokens")
+    if is_keras_2 and "output_mode" in call.kwargs:
+        mode = call.kwargs["output_mode"]
+        call.kwargs["output_mode"] = modes.get(mode, mode)
+    return is_keras_2
+
+
 def _setting_weights(notify: Notify, stock: Callable[..., None]) -> Callable[..., None]:
     """Returns an initializer of layers that sets `weights` once the layer is built."""
 
@@ -200,6 +228,23 @@ SPELLINGS = (
                 patches.WEIGHT_CREATION: _weight_arguments,
                 patches.VARIABLE_CREATION: _variable_arguments,
                 patches.METRIC_VARIABLES: _metric_arguments,
+            }
+        ),
+    ),
+    Spelling(
+        name="`AveragePooling2D()` without a size",
+        keras_2="The size of the pools was 2 along each axis.",
+        here="The size is 2 along each axis.",
+        rewrites=MappingProxyType(dict.fromkeys(patches.POOLING_ARGUMENTS, _pool_size)),
+    ),
+    Spelling(
+        name='`CategoryEncoding(max_tokens=, output_mode="binary")`, `Discretization(bins=)`',
+        keras_2="The number of classes, and a vector of zeros and ones; the ends of the bins.",
+        here='They are read as `num_tokens=`, `output_mode="multi_hot"` and `bin_boundaries=`.',
+        rewrites=MappingProxyType(
+            {
+                patches.ENCODING_ARGUMENTS: _encoding_arguments,
+                patches.DISCRETIZATION_ARGUMENTS: _bin_boundaries,
             }
         ),
     ),

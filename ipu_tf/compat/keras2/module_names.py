@@ -46,8 +46,9 @@ class ModuleNames:
     def are_in(self, name: str) -> bool:
         """Returns whether a module, or one in it, has names of Keras 2."""
         short = _short(name)
+        # All names are below the root.
         return short is not None and any(
-            module == short or module.startswith(f"{short}.") for module in self._names
+            module == short or not short or module.startswith(f"{short}.") for module in self._names
         )
 
     def add_to(self, module: ModuleType) -> None:

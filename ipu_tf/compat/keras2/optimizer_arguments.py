@@ -137,6 +137,23 @@ def _default_epsilon(notify: Notify) -> Callable[[Any], Callable[..., None]]:
     return wrap
 
 
+def _float_step(notify: Notify) -> Callable[[Any], Callable[..., Any]]:
+    """Returns the factory of the learning rate of a step, whose schedule gets a float."""
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def current_rate(optimizer: keras.optimizers.Optimizer) -> Any:
+            rate = learning_rate_in(optimizer)
+            is_schedule = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
+            if not is_schedule or type(rate).__module__.startswith(("keras.", "ipu_tf.")):
+                return stock(optimizer)
+            notify()
+            return rate(tf.cast(optimizer.iterations, tf.float32))
+
+        return current_rate
+
+    return wrap
+
+
 def _arguments(rewrite: Callable[[Call], bool]) -> Any:
     return MappingProxyType({patches.OPTIMIZER_ARGUMENTS: rewrite})
 
@@ -163,6 +180,12 @@ SPELLINGS = (
         "`ipu-tf run`.",
         rewrites=_arguments(_decaying_rate),
         wraps=MappingProxyType({patches.LEARNING_RATES: _assigning_decayed}),
+    ),
+    Spelling(
+        name="a subclass of `LearningRateSchedule`",
+        keras_2="It was called with the step as a float.",
+        here="It is called with the step as a float32; Keras 3 alone gives a whole number.",
+        wraps=MappingProxyType({patches.SCHEDULED_RATES: _float_step}),
     ),
     Spelling(
         name="`epsilon=None` of an optimizer",

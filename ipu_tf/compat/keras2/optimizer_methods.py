@@ -38,6 +38,8 @@ class OptimizerMethods:
     variables: list[Any]
     apply_gradients: Callable[..., Any]
     update_step: Callable[..., None]
+    built: bool
+    build: Callable[..., None]
 
     def minimize(
         self,
@@ -94,23 +96,22 @@ class OptimizerMethods:
     def gradients_on_tape(
         self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Any]
     ) -> list[Any]:
-        """Returns the gradients that a training step applies.
-
-        Raises:
-            NotImplementedError: The optimizer overrides `minimize`.
-        """
-        if overrides(self, "minimize"):
-            raise NotImplementedError(
-                f"Optimizer {type(self).__name__} overrides `minimize`, which computes gradients "
-                "and applies them. The training loop does this in two steps: override "
-                "`_compute_gradients` and `apply_gradients` instead."
-            )
+        """Returns the gradients that a training step applies."""
         if overrides(self, "_compute_gradients"):
             pairs = self._compute_gradients(loss, var_list=list(weights), tape=tape)
             return [gradient for gradient, _ in pairs]
         if overrides(self, "get_gradients") and not tf.executing_eagerly():
             return list(self.get_gradients(loss, list(weights)))
         return list(tape.gradient(loss, tensors_of(weights)))
+
+    def minimize_on_tape(
+        self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Any]
+    ) -> bool:
+        """Calls a `minimize` of the user's; returns whether there is one."""
+        is_own = overrides(self, "minimize")
+        if is_own:
+            self.minimize(loss, list(weights), tape=tape)
+        return is_own
 
     def _set_hyper(self, name: str, value: Any) -> None:
         """Sets a hyperparameter."""
@@ -177,6 +178,11 @@ class OptimizerMethods:
         """Updates a variable by a gradient of some of its rows, as by a dense one."""
         dense = tf.convert_to_tensor(tf.IndexedSlices(grad, indices, tf.shape(var)))
         return apply_dense(self, dense, var, apply_state)
+
+    def _create_all_weights(self, var_list: Sequence[Any]) -> None:
+        """Makes the state of the optimizer for variables."""
+        if not self.built:
+            self.build(list(var_list))
 
     add_slot = slots.add_slot
     get_slot = slots.get_slot
@@ -249,6 +255,9 @@ def _added(name: str) -> Callable[[Notify], Wrap]:
             # Keras reads all attributes of an optimizer that it saves.
             if not called_by_library():
                 notify()
+            elif name == "get_slot_names":
+                # TensorFlow's checkpoints keep the slots as the variables that they are.
+                return []
             return function(*args, **kwargs)
 
         return call
@@ -345,11 +354,12 @@ SPELLINGS = (
     ),
     Spelling(
         name="a subclass of an optimizer with `_resource_apply_dense`, `_create_slots`, "
-        "`_compute_gradients` or `get_gradients`",
+        "`minimize`, `_compute_gradients` or `get_gradients`",
         keras_2="They made the slots, computed the gradients and updated a variable.",
         here="The training loop calls them so. `super()._resource_apply_dense` updates a variable "
         "as the optimizer of Keras 3. A sparse gradient is made dense unless the subclass has "
-        "`_resource_apply_sparse`. A `minimize` of a subclass is refused.",
+        "`_resource_apply_sparse`. With gradient accumulation, replicas or pipelining a `minimize` "
+        "of a subclass is refused.",
         wraps=MappingProxyType(
             {
                 patches.OPTIMIZER_BUILDS: _creating_slots,

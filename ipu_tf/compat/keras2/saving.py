@@ -15,9 +15,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2.model_loading import restore_weights, weights_file
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import write_weights_as_h5
+from ipu_tf.internals.keras import keeping_compile_config, write_weights_as_h5
 from ipu_tf.internals.patches import Wrap
 
 _H5 = (".h5", ".hdf5")
@@ -49,14 +50,16 @@ def _saving(notify: Notify) -> Wrap:
                 save_format is None and path.endswith(_ONE_FILE)
             )
             if include_optimizer is None and is_h5 and path.endswith(_ONE_FILE):
-                stock(model, path, **options, **kwargs)
+                with keeping_compile_config(model):
+                    stock(model, path, **options, **kwargs)
                 return
             notify()
             is_whole = include_optimizer is None or include_optimizer
             for name in _OF_SAVED_MODELS:
                 kwargs.pop(name, None)
             if is_h5:
-                _save_h5(partial(stock, model, include_optimizer=is_whole, **options), path)
+                with keeping_compile_config(model):
+                    _save_h5(partial(stock, model, include_optimizer=is_whole, **options), path)
             else:
                 _check_may_write(path, overwrite=overwrite)
                 _save_directory(model, stock, path, include_optimizer=is_whole)
@@ -134,7 +137,7 @@ def _loading_weights(notify: Notify) -> Wrap:
 
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
         def load_weights(model: keras.Model, filepath: Any, *args: Any, **kwargs: Any) -> Any:
-            path = os.fspath(filepath)
+            path = weights_file(os.fspath(filepath))
             if not os.path.exists(f"{path}.index"):
                 return stock(model, filepath, *args, **kwargs)
             notify()
@@ -164,7 +167,7 @@ def _checkpoint(model: keras.Model) -> tf.train.Checkpoint:
 
 
 def _restore(model: keras.Model, path: str) -> Any:
-    """Sets the variables of a model from a checkpoint; returns TensorFlow's status.
+    """Sets the variables of a model from a checkpoint; returns a status as TensorFlow's.
 
     Raises:
         ValueError: The checkpoint is not of this model's weights.
@@ -175,14 +178,25 @@ def _restore(model: keras.Model, path: str) -> Any:
         for number in range(len(model.weights))
     ]
     checkpoint = _checkpoint(model)
-    expected = [list(weight.shape) for weight in model.weights]
-    if found != expected:
+    if found == [list(weight.shape) for weight in model.weights]:
+        return checkpoint.read(path).expect_partial()
+    if found[:1] != [None]:
         raise ValueError(
             f"The checkpoint {path!r} does not hold the weights of model '{model.name}', of shapes "
-            f"{expected}. Received: {sorted(shapes)[:5]}... Checkpoints of Keras 2 itself cannot "
-            "be read by Keras 3: save the weights as `.h5` there."
+            f"{[list(weight.shape) for weight in model.weights]}. Received: {sorted(shapes)[:5]}..."
         )
-    return checkpoint.read(path).expect_partial()
+    restore_weights(model, path)
+    return Restored()
+
+
+class Restored:
+    """The status of weights that were all restored; see `tf.train.Checkpoint.restore`."""
+
+    def assert_consumed(self) -> Restored:
+        """Returns itself: all weights were set."""
+        return self
+
+    assert_existing_objects_matched = assert_nontrivial_match = expect_partial = assert_consumed
 
 
 def _variables(variables: list[Any]) -> list[tf.Variable]:
@@ -226,7 +240,7 @@ SPELLINGS = (
         here="The directory is a SavedModel for TensorFlow, and holds the files of Keras 3's own "
         "format, which `load_model` reads: training goes on where it ended. Models of classes "
         "without `get_config` need it to be loaded. `signatures`, `options` and `save_traces` are "
-        "left out; a SavedModel of Keras 2 itself is loaded by `keras.layers.TFSMLayer`.",
+        "left out.",
         wraps=_wraps(patches.MODEL_SAVING, _saving),
         names=MappingProxyType(
             {module: {"save_model": lambda: _save_model} for module in ("models", "saving")}
@@ -246,7 +260,7 @@ SPELLINGS = (
         name="`model.load_weights(path)` of a checkpoint",
         keras_2="It set the weights, also those that a later call made.",
         here="It sets the weights of a built model, and the state of its optimizer, from a "
-        "checkpoint that was written here.",
+        "checkpoint, also of Keras 2 itself or in the directory of a SavedModel.",
         is_kept=False,
         wraps=_wraps(patches.WEIGHT_LOADING, _loading_weights),
     ),

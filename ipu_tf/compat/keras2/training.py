@@ -116,6 +116,25 @@ def _positional_metrics(call: Call) -> bool:
     return True
 
 
+def _metrics_of_each_output(call: Call) -> bool:
+    """Gives each of several outputs all metrics of a flat list; it comes after their naming."""
+    count = len(getattr(call.owner, "outputs", None) or ())
+    found = False
+    for name in ("metrics", "weighted_metrics"):
+        metrics = call.kwargs.get(name)
+        is_flat = isinstance(metrics, list | tuple) and not any(map(keras.tree.is_nested, metrics))
+        if count > 1 and metrics and is_flat:
+            call.kwargs[name] = [[_copy(metric) for metric in metrics] for _ in range(count)]
+            found = True
+    return found
+
+
+def _copy(metric: Any) -> Any:
+    """Returns another metric of the same arguments; names and functions are as they are."""
+    is_metric = isinstance(metric, keras.Metric)
+    return type(metric).from_config(metric.get_config()) if is_metric else metric
+
+
 def _are_metrics(value: Any) -> bool:
     leaves = keras.tree.flatten(value)
     return bool(leaves) and not any(isinstance(leaf, int | float) for leaf in leaves)
@@ -205,6 +224,12 @@ SPELLINGS = (
         here="Metrics in the third position are read as `metrics=`; numbers there are "
         "`loss_weights`, as in Keras 3.",
         rewrites=MappingProxyType({patches.COMPILATION: _positional_metrics}),
+    ),
+    Spelling(
+        name="`compile(metrics=[...])` of a model of several outputs",
+        keras_2="Each output had all metrics of a flat list.",
+        here="Each output has all of them; Keras 3 alone takes one metric for each output.",
+        rewrites=MappingProxyType({patches.COMPILATION: _metrics_of_each_output}),
     ),
     Spelling(
         name="`compile(sample_weight_mode=None, target_tensors=None, "

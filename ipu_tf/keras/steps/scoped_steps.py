@@ -80,6 +80,24 @@ def apply_gradients(model: keras.Model, pairs: Iterable[Any], **arguments: Any) 
         model.optimizer.apply_gradients(pairs, **arguments)
 
 
+def update(
+    model: keras.Model, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Any]
+) -> None:
+    """Updates weights by the gradients of a loss, or lets the optimizer's `minimize_on_tape` do it.
+
+    Args:
+        model: A compiled model.
+        tape: Recorded the loss.
+        loss: The loss to differentiate.
+        weights: Weights of the model.
+    """
+    own = getattr(model.optimizer, "minimize_on_tape", None)
+    with keras.name_scope(model.optimizer.name, caller=model.optimizer):
+        if own is not None and own(tape, loss, weights):
+            return
+    apply_gradients(model, zip(gradients_of(model, tape, loss, weights), weights, strict=True))
+
+
 def in_own_scope(operation: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a call of an operation, in a scope of its name unless it is a layer, which has one.
 
@@ -109,7 +127,7 @@ def train_step(model: keras.Model, data: Any) -> Any:
         loss = scaled(model, loss)
     weights = model.trainable_weights
     if weights:
-        apply_gradients(model, zip(gradients_of(model, tape, loss, weights), weights, strict=True))
+        update(model, tape, loss, weights)
     else:
         warnings.warn("The model does not have any trainable weights.", stacklevel=2)
     return metrics_of(model, **batch)

@@ -1,0 +1,100 @@
+"""Arguments of callbacks as Keras 2 took them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.patches import Wrap
+
+_OF_TENSORFLOW_1: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "TensorBoard": ("write_grads", "batch_size", "embeddings_layer_names", "embeddings_data"),
+        "ModelCheckpoint": ("load_weights_on_restart",),
+    }
+)
+"""Arguments of TensorFlow 1 that Keras 2 took and left unused, by class."""
+
+
+def _without_unused(call: Call) -> bool:
+    """Removes arguments that Keras 2 did not use either."""
+    classes = (base.__name__ for base in type(call.owner).__mro__)
+    names = [name for base in classes for name in _OF_TENSORFLOW_1.get(base, ())]
+    found = [name for name in names if name in call.kwargs]
+    for name in found:
+        del call.kwargs[name]
+    return bool(found)
+
+
+def _smallest_change(call: Call) -> bool:
+    """Reads `epsilon` as `min_delta`."""
+    if "epsilon" not in call.kwargs:
+        return False
+    call.kwargs["min_delta"] = call.kwargs.pop("epsilon")
+    return True
+
+
+def _saving_each_period(notify: Notify) -> Wrap:
+    """Returns the factory of an initializer that takes the epochs between two files."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def init(callback: Any, *args: Any, **kwargs: Any) -> None:
+            period = kwargs.pop("period", None)
+            stock(callback, *args, **kwargs)
+            if period is not None:
+                notify()
+                callback.period = int(period)
+
+        return init
+
+    return wrap
+
+
+def _at_ends_of_periods(notify: Notify) -> Wrap:
+    """Returns the factory of `on_epoch_end` of checkpoints with a period."""
+    del notify  # Given where the callback is made.
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def on_epoch_end(callback: Any, epoch: int, logs: Any = None) -> None:
+            waited = vars(callback).get("epochs_since_last_save", 0) + 1
+            is_due = waited >= vars(callback).get("period", 1)
+            callback.epochs_since_last_save = 0 if is_due else waited
+            if is_due:
+                stock(callback, epoch, logs)
+
+        return on_epoch_end
+
+    return wrap
+
+
+SPELLINGS = (
+    Spelling(
+        name="`ModelCheckpoint(period=)`",
+        keras_2="A file was written each so many epochs.",
+        here="A file is written each so many epochs.",
+        wraps=MappingProxyType(
+            {
+                patches.CHECKPOINTS: _saving_each_period,
+                patches.CHECKPOINTED_EPOCHS: _at_ends_of_periods,
+            }
+        ),
+    ),
+    Spelling(
+        name="`TensorBoard(write_grads=, batch_size=)`, "
+        "`ModelCheckpoint(load_weights_on_restart=)`",
+        keras_2="Arguments of TensorFlow 1, without effect.",
+        here="They are left out.",
+        rewrites=MappingProxyType(
+            {patches.CHECKPOINTS: _without_unused, patches.BOARDS: _without_unused}
+        ),
+    ),
+    Spelling(
+        name="`ReduceLROnPlateau(epsilon=)`",
+        keras_2="The smallest change that counts.",
+        here="It is read as `min_delta=`.",
+        rewrites=MappingProxyType({patches.PLATEAUS: _smallest_change}),
+    ),
+)
