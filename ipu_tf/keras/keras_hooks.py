@@ -67,10 +67,20 @@ class KerasHooks(IPUExtensions):
     test_on_batch = _on_ipu("test_on_batch")
     predict_on_batch = _on_ipu("predict_on_batch")
 
-    save = _marked("save")
     save_weights = _marked("save_weights")
     load_weights = _marked("load_weights")
     export = _marked("export")
+
+    @functools.wraps(keras.Model.save)
+    def save(self, filepath: Any, *args: Any, **kwargs: Any) -> Any:
+        """Writes the model with its options; see `keras.Model.save`.
+
+        Raises:
+            RuntimeError: The configuration of the model, in an `.h5` file, lacks its options.
+        """
+        self._ipu_tf_option_files.check_config(self, filepath)
+        with spans.span(f"{self.name}.save", "checkpoint"):
+            return super().save(filepath, *args, **kwargs)
 
     @functools.cached_property
     def ipu_training_loop(self) -> TrainingLoop:

@@ -87,9 +87,10 @@ def _serialized(params: tf.Tensor, ids: tf.Tensor, factor: int) -> tf.Tensor:
     inside = [tf.logical_and(row >= 0, row < part_rows) for row in local]
     # The first part also looks up ids that are in no part, so that a wrong id raises its error.
     in_others = tf.reduce_any(tf.stack(inside), axis=0)
-    result = tf.gather(first, tf.where(in_others, 0, ids))
+    zeros = tf.zeros_like(ids)
+    result = tf.gather(first, tf.where(in_others, zeros, ids))
     for part, row, here in zip(others, local, inside, strict=True):
-        looked_up = tf.gather(part, tf.where(here, row, 0))
+        looked_up = tf.gather(part, tf.where(here, row, zeros))
         mask = _with_axes(here, params.shape.rank - 1)
         result = tf.where(mask, looked_up, result)
     return result

@@ -39,6 +39,12 @@ def test_ids_outside_of_the_table(factor, wrong):
         embedding_ops.embedding_lookup(table(2), [0, wrong], serialization_factor=factor)
 
 
+def test_ids_of_64_bits_work_in_functions():
+    lookup = tf.function(lambda params, ids: embedding_ops.embedding_lookup(params, ids, 3))
+    ids = np.array([[5, 0], [2, 3]])
+    np.testing.assert_array_equal(lookup(table(2), ids), table(2).numpy()[ids])
+
+
 def test_each_part_is_a_lookup():
     fn = tf.function(lambda ids: embedding_ops.embedding_lookup(table(2), ids, 3, name="parts"))
     operations = fn.get_concrete_function(tf.constant([1, 2])).graph.get_operations()

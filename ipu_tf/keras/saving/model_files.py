@@ -32,6 +32,7 @@ class OptionFiles:
 
     def __init__(self) -> None:
         self._warned: frozenset[str] = frozenset()
+        self._was_asked = False
 
     def write_options(self, model: StatefulModel, folder: str) -> None:
         """Writes the options of a model to a file of the folder if any option is set."""
@@ -39,8 +40,26 @@ class OptionFiles:
         if options:
             (Path(folder) / _ASSET).write_text(json.dumps(options))
 
+    def check_config(self, model: StatefulModel, path: Any) -> None:
+        """Checks that the configuration of a model with options has them, for an `.h5` file.
+
+        Raises:
+            RuntimeError: The class has a `get_config` of its own without the one it overrides.
+        """
+        if not str(path).endswith((".h5", ".hdf5")) or not saved_options.options_of(model):
+            return
+        self._was_asked = False
+        model.get_config()
+        if not self._was_asked:
+            raise RuntimeError(
+                f"The file {path} would lose the IPU options of model '{model.name}': `get_config` "
+                f"of {type(model).__name__} does not call super().get_config(). Call it, or save "
+                "the model to a .keras file, which keeps options apart from the configuration."
+            )
+
     def add_options(self, model: StatefulModel, config: dict[str, Any]) -> None:
         """Adds the options of a model to its configuration if that goes to an `.h5` file."""
+        self._was_asked = True
         if keras_global_attribute("use_legacy_config", False) and config.get("layers"):
             options = self._options_to_keep(model)
             if options:

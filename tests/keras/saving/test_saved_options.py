@@ -284,6 +284,30 @@ def test_stages_of_another_model_are_refused(strategy):
         saved_options.set_options(model, {"pipeline_stages": [0, 0, 1]})
 
 
+@keras.saving.register_keras_serializable("ipu_tf_tests")
+class Terse(keras.Model):
+    def __init__(self, units=3):
+        inputs = keras.Input((FEATURES,))
+        super().__init__(inputs, keras.layers.Dense(units)(inputs))
+        self.units = units
+
+    def get_config(self):
+        return {"units": self.units}
+
+
+def test_a_configuration_without_that_of_keras_goes_to_keras_files_alone(strategy, tmp_path):
+    with strategy.scope():
+        model = Terse()
+        model.save(tmp_path / "plain.h5")
+        model.set_gradient_accumulation_options(4)
+        with pytest.raises(RuntimeError, match=r"of Terse does not call super\(\).get_config\(\)"):
+            model.save(tmp_path / "model.h5")
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.ipu_training_state.accumulation.steps_per_replica == 4
+    assert not (tmp_path / "model.h5").exists()
+
+
 def test_models_of_both_places_load_in_both(strategy, tmp_path):
     for saved_in, loaded_in in ((True, False), (False, True)):
         with strategy.scope() if saved_in else contextlib.nullcontext():
