@@ -60,6 +60,7 @@ _OF_IPU = (
     "eager.backprop",
     "gradient_accumulation",
     "horovod",
+    "horovod.ipu_multi_replica_strategy",
     "horovod.popdist_strategy",
     "ipu_compiler",
     "ipu_estimator",
@@ -166,6 +167,8 @@ _HOMES = (
     ("ipu_tensorflow_addons.keras", "ipu_tf.keras"),
     ("ipu.ops", "ipu_tf.ops"),
     ("ipu.ops.pipelining_ops", "ipu_tf.pipelining"),
+    ("ipu.horovod", "ipu_tf.compat.horovod"),
+    ("ipu.utils", "ipu_tf.compat.configuration_functions"),
     ("ipu", "ipu_tf"),
     ("ipu", "ipu_tf.ops"),
     ("popdist", "ipu_tf.compat.popdist"),
@@ -200,8 +203,8 @@ def current_name(short: str) -> str:
 
 def homes(short: str) -> tuple[str, ...]:
     """Returns the modules here, some of which may not exist, that have a vendor module's names."""
-    short = current_name(short)
-    mirrored = (_replaced(short, (pair,)) for pair in _HOMES)
+    names = dict.fromkeys((short, current_name(short)))
+    mirrored = (_replaced(name, (pair,)) for name in names for pair in _HOMES)
     return tuple(filter(None, mirrored))
 
 

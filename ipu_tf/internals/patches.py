@@ -123,6 +123,10 @@ SEQUENTIAL_LAYERS = Patch(keras.Sequential, "add", "the first layer may tell the
 LAYER_ARGUMENTS = Patch(keras.Layer, "__init__", "layers take the arguments of Keras 2")
 WEIGHT_CREATION = Patch(keras.Layer, "add_weight", "its arguments may come in Keras 2's order")
 VARIABLE_CREATION = Patch(keras.Layer, "add_variable", "it takes the arguments of `add_weight`")
+VARIABLE_NAMES = Patch(keras.Variable, "name", "scripts find the layer in it")
+VARIABLE_VALUES = Patch(
+    keras.Variable, "_initialize", "the variable of TensorFlow is named after its layer"
+)
 METRIC_VARIABLES = Patch(keras.Metric, "add_weight", "its name may come first")
 EMBEDDING_ARGUMENTS = Patch(
     keras.layers.Embedding, "__init__", "`input_length` is the shape of its input"
@@ -310,6 +314,8 @@ TABLE = (
     LAYER_ARGUMENTS,
     WEIGHT_CREATION,
     VARIABLE_CREATION,
+    VARIABLE_NAMES,
+    VARIABLE_VALUES,
     METRIC_VARIABLES,
     EMBEDDING_ARGUMENTS,
     OPTIMIZER_ARGUMENTS,

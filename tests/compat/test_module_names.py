@@ -71,6 +71,22 @@ def test_a_process_is_the_only_instance():
     assert untouched.auto_select_ipus == []
 
 
+def test_earlier_names_of_the_strategy_of_several_processes():
+    from tensorflow.python import ipu
+    from tensorflow.python.ipu import horovod
+    from tensorflow.python.ipu.horovod.ipu_multi_replica_strategy import IPUMultiReplicaStrategy
+
+    assert IPUMultiReplicaStrategy is ipu.distributed.popdist_strategy.PopDistStrategy
+    horovod.init()
+    assert (
+        (horovod.size(), horovod.rank()) == (horovod.local_size(), horovod.local_rank()) == (1, 0)
+    )
+    assert horovod.allreduce is ipu.distributed.allreduce
+    horovod.shutdown()
+    with pytest.raises(AttributeError, match="has no attribute 'init'"):
+        _ = ipu.distributed.init
+
+
 def test_tracepoints_are_spans_of_the_host():
     import libpvti
 

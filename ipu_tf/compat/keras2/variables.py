@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from types import MappingProxyType
+from typing import Any
 
 import keras
+import tensorflow as tf
 
-from ipu_tf.compat.keras2.spelling import Call, Spelling
+from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
+from ipu_tf.internals.patches import Wrap
+
+_NOT_OF_A_SCOPE = re.compile(r"[^A-Za-z0-9_.\\/>-]")
+"""What names of TensorFlow's scopes may not have."""
 
 
 def _watched(call: Call) -> bool:
@@ -22,7 +30,55 @@ def _watched(call: Call) -> bool:
     return True
 
 
+def _in_scope_of_layer(notify: Notify) -> Wrap:
+    """Returns the factory of a method that makes the variable in the scope of its layer.
+
+    Keras makes the variables of a model that is built by its first batch outside of any scope.
+    """
+    del notify  # Given where a script reads a name.
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def initialize(variable: keras.Variable, *args: Any) -> None:
+            owner = _NOT_OF_A_SCOPE.sub("_", variable.path.rpartition("/")[0])
+            with tf.name_scope(f"{owner}/" if owner else ""):
+                stock(variable, *args)
+
+        return initialize
+
+    return wrap
+
+
+def _names_with_layers(notify: Notify) -> Wrap:
+    """Returns the factory of the property `name`, which scripts see as that of Keras 2."""
+
+    def wrap(stock: property) -> property:
+        assert stock.fget is not None
+        own_name = stock.fget
+
+        def name(variable: keras.Variable) -> str:
+            if called_by_library():
+                return str(own_name(variable))
+            notify()
+            return f"{variable.path}:0"
+
+        return property(name)
+
+    return wrap
+
+
 SPELLINGS = (
+    Spelling(
+        name="`layer.kernel.name`",
+        keras_2="The names of the layer and of the weight, as in `dense/kernel:0`.",
+        here="The path of the weight, as in `dense/kernel:0`; Keras 3 alone says `kernel`. The "
+        "variables of TensorFlow that optimizers of TensorFlow see have this name, too.",
+        wraps=MappingProxyType(
+            {
+                patches.VARIABLE_NAMES: _names_with_layers,
+                patches.VARIABLE_VALUES: _in_scope_of_layer,
+            }
+        ),
+    ),
     Spelling(
         name="`tape.watch(layer.kernel)`",
         keras_2="The weights of a layer were variables of TensorFlow.",

@@ -61,7 +61,7 @@ def test_layers_take_positional_arguments_and_weights(keras_2, notices):
     np.testing.assert_allclose(layer(X), np.repeat(Y, 3, axis=1), rtol=1e-6)
     assert [w.shape for w in layer.weights] == [(4, 3), (3,), ()]
     assert layer.trainable
-    assert layer.kernel.name == "a_kernel"
+    assert layer.kernel.path == "scaled/a_kernel"
     notices.once("super().__init__(self)", "add_weight")
 
 

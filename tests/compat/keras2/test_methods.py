@@ -58,6 +58,20 @@ def test_a_variable_is_one_weight_however_often_it_is_set(keras_2):
     assert len(layer.trainable_weights) == 2
 
 
+def test_names_of_weights_begin_with_their_layer(keras_2, notices):
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(1, name="a layer"), keras.layers.Dense(1, name="b")],
+        name="net",
+    )
+    keras.models.clone_model(model).set_weights(model.get_weights())
+    assert not notices()
+    kernel, bias = model.layers[0].weights
+    assert (kernel.name, bias.name) == ("net/a layer/kernel:0", "net/a layer/bias:0")
+    assert kernel.path == "net/a layer/kernel"
+    assert kernel.value.name == "net/a_layer/kernel:0"
+    notices.once("layer.kernel.name")
+
+
 def test_layers_have_the_methods_of_keras_2(keras_2, notices):
     seen = []
     inputs = keras.Input((4,))

@@ -210,6 +210,24 @@ def test_legacy_optimizers_are_those_of_keras_3(keras_2, notices, name):
     assert isinstance(legacy(), tf.keras.optimizers.legacy.Optimizer)
 
 
+@pytest.mark.parametrize("is_built", [True, False])
+def test_an_optimizer_of_tensorflow_sees_the_names_of_layers(keras_2, is_built):
+    names = []
+
+    class Naming(tf.compat.v1.train.GradientDescentOptimizer):
+        def apply_gradients(self, grads_and_vars, *args, **kwargs):
+            grads_and_vars = list(grads_and_vars)
+            names[:] = [var.name for _, var in grads_and_vars]
+            return super().apply_gradients(grads_and_vars, *args, **kwargs)
+
+    with ipus(1).scope():
+        input_layers = [keras.Input((4,))] if is_built else []
+        model = keras.Sequential([*input_layers, keras.layers.Dense(1, name="last")], name="net")
+        model.compile(Naming(0.1), "mse")
+        model.fit(X, Y, batch_size=8, verbose=0)
+    assert names == ["net/last/kernel:0", "net/last/bias:0"] == [w.name for w in model.weights]
+
+
 def test_gradient_transformers_are_refused(keras_2):
     from keras.optimizer_v2.optimizer_v2 import OptimizerV2
 
