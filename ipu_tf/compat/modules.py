@@ -93,6 +93,7 @@ _OF_KERAS = (
     "optimizers",
     "optimizers.adam",
     "optimizers.als_optimizer",
+    "optimizers.cross_replica_optimizer",
     "optimizers.gradient_accumulation_optimizer",
     "optimizers.gradient_descent",
     "optimizers.rmsprop",

@@ -179,12 +179,18 @@ OPTIMIZER_UPDATES = Patch(
     "_distributed_tf_update_step",
     "subclasses of Keras 2 update their variables",
 )
+GRADIENT_AGGREGATION = Patch(
+    keras.optimizers.Optimizer,
+    "_all_reduce_sum_gradients",
+    "functions of Keras 2 aggregate and transform gradients",
+)
 TRAIN_STEPS = Patch(keras.Model, "train_step", "subclasses of Keras 2 compute their gradients")
 SYMBOLIC_SHAPES = Patch(keras.KerasTensor, "shape", "shapes have the methods of a `TensorShape`")
 SYMBOLIC_DTYPES = Patch(keras.KerasTensor, "dtype", "dtypes have the attributes of a `DType`")
 SYMBOLIC_GET_SHAPE = Patch(
     keras.KerasTensor, "get_shape", "symbolic tensors tell a `TensorShape`", is_new=True
 )
+VARIABLE_DTYPES = Patch(keras.Variable, "dtype", "dtypes have the attributes of a `DType`")
 MODEL_SAVING = Patch(keras.Model, "save", "models are written to directories")
 WEIGHT_SAVING = Patch(keras.Model, "save_weights", "weights are written to checkpoints")
 WEIGHT_LOADING = Patch(keras.Model, "load_weights", "weights are read from checkpoints")
@@ -325,9 +331,11 @@ TABLE = (
     *OPTIMIZER_HOOKS,
     OPTIMIZER_APPLICATION,
     OPTIMIZER_UPDATES,
+    GRADIENT_AGGREGATION,
     TRAIN_STEPS,
     SYMBOLIC_SHAPES,
     SYMBOLIC_DTYPES,
+    VARIABLE_DTYPES,
     SYMBOLIC_GET_SHAPE,
     MODEL_SAVING,
     WEIGHT_SAVING,

@@ -195,3 +195,16 @@ def test_the_names_can_come_before_tensorflow(tmp_path):
         [sys.executable, str(script)], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_optimizer_of_keras_is_its_own_cross_replica_optimizer():
+    from tensorflow.python.ipu.keras.optimizers import CrossReplicaOptimizer
+    from tensorflow.python.ipu.keras.optimizers.cross_replica_optimizer import (
+        CrossReplicaOptimizer as FromItsModule,
+    )
+
+    optimizer = keras.optimizers.SGD()
+    assert CrossReplicaOptimizer(optimizer) is optimizer
+    assert FromItsModule is CrossReplicaOptimizer
+    with pytest.raises(TypeError, match=r"`opt` must be a Keras optimizer; .* Received: 'sgd'"):
+        CrossReplicaOptimizer("sgd")

@@ -36,12 +36,9 @@ class OptimizerV2(keras.optimizers.Optimizer, metaclass=_AnyOptimizer):
 
     Args:
         name: Name of the optimizer.
-        gradient_aggregator: None.
-        gradient_transformers: None.
+        gradient_aggregator: A function in place of the sum over replicas.
+        gradient_transformers: Functions after it.
         **kwargs: `lr` or `learning_rate`, `decay`, `clipnorm`, `clipvalue`, `global_clipnorm`.
-
-    Raises:
-        NotImplementedError: There are functions for gradients.
     """
 
     def __init__(
@@ -51,13 +48,13 @@ class OptimizerV2(keras.optimizers.Optimizer, metaclass=_AnyOptimizer):
         gradient_transformers: Any = None,
         **kwargs: Any,
     ) -> None:
-        if gradient_aggregator is not None or gradient_transformers:
-            raise NotImplementedError(
-                f"Optimizer '{name}': `gradient_aggregator` and `gradient_transformers` do not "
-                "exist in Keras 3. Override `apply_gradients` instead."
-            )
         decay = kwargs.pop("decay", None) or 0.0
         kwargs.setdefault("learning_rate", kwargs.pop("lr", 0.001))
+        if gradient_aggregator is not None or gradient_transformers:
+            kwargs |= {
+                "gradient_aggregator": gradient_aggregator,
+                "gradient_transformers": gradient_transformers,
+            }
         super().__init__(name=name, **kwargs)
         self._initial_decay = float(decay)
         self._use_locking = True

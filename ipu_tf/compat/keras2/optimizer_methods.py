@@ -49,8 +49,16 @@ class OptimizerMethods:
         name: str | None = None,
         tape: tf.GradientTape | None = None,
     ) -> Any:
-        """Updates variables by the gradients of a loss; see `_compute_gradients`."""
+        """Updates variables by the gradients of a loss; see `_compute_gradients`.
+
+        An optimizer that scales the loss scales the gradient of the loss, and unscales the rest.
+        """
         del name
+        if callable(loss):
+            unscaled = loss
+            loss = lambda: self.scale_loss(unscaled())  # noqa: E731
+        else:
+            grad_loss = self.scale_loss(tf.ones_like(loss) if grad_loss is None else grad_loss)
         pairs = self._compute_gradients(loss, var_list=var_list, grad_loss=grad_loss, tape=tape)
         return self.apply_gradients(pairs)
 

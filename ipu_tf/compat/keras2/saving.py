@@ -26,6 +26,8 @@ _ONE_FILE = (*_H5, ".keras")
 _OWN_WEIGHTS = (".weights.h5", ".weights.json")
 _OF_SAVED_MODELS = ("signatures", "options", "save_traces")
 _WEIGHTS, _STATE = "weights", "optimizer"
+_WITHOUT_EFFECT = frozenset({"options", "include_optimizer", "load_weights_on_restart"})
+"""Arguments of `ModelCheckpoint` that Keras 2.6 ignored, or that choose a file system."""
 
 
 def _saving(notify: Notify) -> Wrap:
@@ -211,7 +213,8 @@ def _checkpoints(notify: Notify) -> Wrap:
             path = os.fspath(filepath)
             only_weights = args[3] if len(args) > 3 else kwargs.get("save_weights_only", False)
             ending = ".weights.h5" if only_weights else ".keras"
-            kwargs.pop("options", None)
+            for name in _WITHOUT_EFFECT & kwargs.keys():
+                del kwargs[name]
             if path.endswith((ending, ".h5") if not only_weights else ending):
                 stock(callback, path, *args, **kwargs)
                 return
@@ -267,7 +270,8 @@ SPELLINGS = (
     Spelling(
         name="`ModelCheckpoint(path)` of any path",
         keras_2="It wrote a SavedModel, or a checkpoint of the weights.",
-        here="It writes what `model.save(path)` and `model.save_weights(path)` write.",
+        here="It writes what `model.save(path)` and `model.save_weights(path)` write. Keras 2 "
+        "ignored other arguments, such as `include_optimizer`; so they are here.",
         wraps=_wraps(patches.CHECKPOINTS, _checkpoints),
     ),
 )

@@ -100,7 +100,7 @@ class KerasShape(tuple[int | None, ...]):
 
 
 class KerasDtype(str):
-    """The dtype of a symbolic tensor: its name, with the attributes of `tf.DType`."""
+    """The dtype of a symbolic tensor or a weight: its name, with the attributes of `tf.DType`."""
 
     __slots__ = ()
 
@@ -124,7 +124,7 @@ def _symbolic_calls(notify: Notify) -> Iterator[None]:
         yield
 
 
-def _of_tensorflow(kind: type) -> Callable[[Notify], Wrap]:
+def of_tensorflow(kind: type) -> Callable[[Notify], Wrap]:
     """Returns the factory of a property whose values have the methods of TensorFlow's."""
 
     def of_notify(notify: Notify) -> Wrap:
@@ -171,8 +171,8 @@ SPELLINGS = (
         "`ndims`, `dtype` a string with the attributes of the `tf.DType`.",
         wraps=MappingProxyType(
             {
-                patches.SYMBOLIC_SHAPES: _of_tensorflow(KerasShape),
-                patches.SYMBOLIC_DTYPES: _of_tensorflow(KerasDtype),
+                patches.SYMBOLIC_SHAPES: of_tensorflow(KerasShape),
+                patches.SYMBOLIC_DTYPES: of_tensorflow(KerasDtype),
                 patches.SYMBOLIC_GET_SHAPE: _get_shape,
             }
         ),

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
+from ipu_tf.compat.keras2.tensorflow_ops import KerasDtype, of_tensorflow
 from ipu_tf.internals import patches
 from ipu_tf.internals.patches import Wrap
 
@@ -84,5 +85,11 @@ SPELLINGS = (
         keras_2="The weights of a layer were variables of TensorFlow.",
         here="The tape watches the variable of TensorFlow that the weight holds.",
         rewrites=MappingProxyType({patches.WATCHED_VARIABLES: _watched}),
+    ),
+    Spelling(
+        name="`layer.kernel.dtype.size`",
+        keras_2="The dtype of a weight was a `tf.DType`.",
+        here="It is a string with the attributes of the `tf.DType`.",
+        wraps=MappingProxyType({patches.VARIABLE_DTYPES: of_tensorflow(KerasDtype)}),
     ),
 )

@@ -188,3 +188,11 @@ def test_logs_of_an_epoch_are_what_the_last_step_returned(keras_2, notices):
     np.testing.assert_allclose(history["loss"], [np.mean(losses)], rtol=1e-6)
     np.testing.assert_allclose(history["val_loss"], [last @ (1.0 - first - last)], rtol=1e-6)
     notices.once("`tape.watch(layer.kernel)`", "a `train_step` or `test_step` that returns")
+
+
+def test_dtypes_of_weights_have_the_attributes_of_tensorflow(keras_2):
+    layer = layers.Dense(1, dtype="float16")
+    layer.build((None, 2))
+    assert layer.kernel.dtype == "float16"
+    assert layer.kernel.dtype.size == 2
+    assert layer.kernel.dtype.base_dtype is tf.float16

@@ -228,11 +228,48 @@ def test_an_optimizer_of_tensorflow_sees_the_names_of_layers(keras_2, is_built):
     assert names == ["net/last/kernel:0", "net/last/bias:0"] == [w.name for w in model.weights]
 
 
-def test_gradient_transformers_are_refused(keras_2):
-    from keras.optimizer_v2.optimizer_v2 import OptimizerV2
+@pytest.mark.parametrize("accumulation", [None, 2])
+def test_functions_transform_accumulated_gradients(keras_2, notices, accumulation):
+    def negated(pairs):
+        return [(-gradient, variable) for gradient, variable in pairs]
 
-    with pytest.raises(NotImplementedError, match="`gradient_aggregator` and"):
-        OptimizerV2("name", gradient_transformers=[lambda pairs: pairs])
+    def doubled(pairs):
+        assert pairs[0][1].name.endswith("/kernel:0")
+        return [(2.0 * gradient, variable) for gradient, variable in pairs]
+
+    def made():
+        return keras.optimizers.SGD(
+            0.125, gradient_aggregator=negated, gradient_transformers=[doubled], clipvalue=0.5
+        )
+
+    options = {
+        "strategy": IPUStrategy(),
+        "accumulation": accumulation,
+        "steps_per_execution": accumulation or 1,
+    }
+    found = fit(made, **options)
+    expected = fit(lambda: keras.optimizers.SGD(-0.25, clipvalue=0.5), **options)
+    np.testing.assert_array_equal(found, expected)
+    notices.once("`gradient_aggregator=`")
+
+
+@pytest.mark.parametrize("is_function", [False, True])
+def test_minimize_scales_the_loss_that_the_optimizer_unscales(keras_2, is_function):
+    w = keras.Variable([1.0, 2.0])
+    optimizer = keras.mixed_precision.LossScaleOptimizer(
+        keras.optimizers.SGD(0.25), dynamic=False, initial_scale=64
+    )
+
+    def loss():
+        return tf.reduce_sum(w * w)
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    if is_function:
+        optimizer.minimize(loss, [w])
+    else:
+        optimizer.minimize(value, [w], tape=tape)
+    np.testing.assert_array_equal(w, [0.5, 1.0])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""Functions of gradients that optimizers of Keras 2 took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import keras
+
+from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.patches import Wrap
+
+_AGGREGATOR, _TRANSFORMERS = "gradient_aggregator", "gradient_transformers"
+
+
+def _keeping_functions(notify: Notify) -> Wrap:
+    """Returns the factory of the initializer of optimizers, which keeps the functions."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def init(
+            optimizer: keras.optimizers.Optimizer,
+            *args: Any,
+            gradient_aggregator: Any = None,
+            gradient_transformers: Sequence[Any] | None = None,
+            **kwargs: Any,
+        ) -> None:
+            stock(optimizer, *args, **kwargs)
+            if gradient_aggregator is not None or gradient_transformers:
+                notify()
+                setattr(optimizer, _AGGREGATOR, gradient_aggregator)
+                setattr(optimizer, _TRANSFORMERS, tuple(gradient_transformers or ()))
+
+        return init
+
+    return wrap
+
+
+def _calling_functions(notify: Notify) -> Wrap:
+    """Returns the factory of the sum over replicas, around which the functions are called."""
+    del notify  # Given where the optimizer is made.
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def aggregate(optimizer: keras.optimizers.Optimizer, pairs: Any) -> Any:
+            own = getattr(optimizer, _AGGREGATOR, None)
+            pairs = stock(optimizer, pairs) if own is None else own(pairs)
+            for transform in getattr(optimizer, _TRANSFORMERS, ()):
+                pairs = transform(pairs)
+            return pairs
+
+        return aggregate
+
+    return wrap
+
+
+SPELLINGS = (
+    Spelling(
+        name="`gradient_aggregator=`, `gradient_transformers=` of an optimizer",
+        keras_2="Functions from pairs of gradients and variables to such pairs: the first in place "
+        "of the sum over replicas, the others after it, in their order.",
+        here="They are called so, once an update, with the gradients that the training loop has "
+        "accumulated and clipped.",
+        wraps=MappingProxyType(
+            {
+                patches.OPTIMIZER_ARGUMENTS: _keeping_functions,
+                patches.GRADIENT_AGGREGATION: _calling_functions,
+            }
+        ),
+    ),
+)

@@ -1,0 +1,30 @@
+"""The vendor's name for an optimizer that sums gradients over replicas, as all of Keras do here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+
+class CrossReplicaOptimizer:
+    """Is the optimizer that it is given: optimizers of Keras sum gradients over replicas.
+
+    Args:
+        opt: A Keras optimizer.
+        name: Accepted without effect.
+
+    Raises:
+        TypeError: `opt` is not a Keras optimizer.
+    """
+
+    def __new__(cls, opt: Any, name: str = "CrossReplicaOptimizer") -> Any:
+        """Returns the optimizer."""
+        del name
+        if not isinstance(opt, keras.optimizers.Optimizer):
+            raise TypeError(
+                "CrossReplicaOptimizer of Keras: `opt` must be a Keras optimizer; for those of "
+                "TensorFlow there is ipu_tf.optimizers.CrossReplicaOptimizer. "
+                f"Received: {opt!r} of type {type(opt).__name__}."
+            )
+        return opt
