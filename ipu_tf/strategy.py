@@ -335,7 +335,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 variables_of(subject),
                 hooks.tracing(tracer),
             ):
-                outputs = _without_operations(super().run(fn, args=args, kwargs=kwargs))
+                outputs = boundary.without_operations(super().run(fn, args=args, kwargs=kwargs))
             tracer.finish(outputs)
             boundary.check_results(outputs)
             operations = graph.get_operations()[first:]
@@ -426,18 +426,6 @@ def _does_anything(program: Program) -> bool:
     return device is None or any(
         step.opcode != "infeed" for stage in device.stages for step in stage.program.steps
     )
-
-
-def _without_operations(outputs: Any) -> Any:
-    """Returns a function's results with None in place of operations, such as loops without inputs.
-
-    A tf.function cannot return an operation; the operations run because they have side effects.
-    """
-    if isinstance(outputs, tf.Operation):
-        return None
-    if isinstance(outputs, list | tuple) and any(isinstance(x, tf.Operation) for x in outputs):
-        return tuple(_without_operations(output) for output in outputs)
-    return outputs
 
 
 def _log_cycles(program: Program) -> None:

@@ -14,6 +14,7 @@ ROOTS = {
     "ipu_tensorflow_addons": "ipu_tensorflow_addons",
     "popdist": "popdist",
     "libpvti": "libpvti",
+    "tensorflow.compiler.plugin": "plugin",
 }
 """The packages that scripts import, by the short name that documents and tables use."""
 
@@ -42,9 +43,17 @@ _OPS = (
     "reduce_scatter_op",
     "replication_ops",
     "rnn_ops",
+    "rnn_ops",
     "slicing_ops",
     "statistics_ops",
     "within_replica_ops",
+)
+
+_OPTIMIZERS = (
+    "cross_replica_optimizer",
+    "gradient_accumulation_optimizer",
+    "map_gradient_optimizer",
+    "sharded_optimizer",
 )
 
 _OF_IPU = (
@@ -139,13 +148,16 @@ _OF_ADDONS = (
 MODULES = frozenset(
     (
         *ROOTS.values(),
-        *(f"ipu.{name}" for name in (*_OF_IPU, *_OPS)),
+        *(f"ipu.{name}" for name in (*_OF_IPU, *_OPS, *_OPTIMIZERS)),
         *(f"ipu.ops.{name}" for name in _OPS),
         "ipu.keras",
         *(f"ipu.keras.{name}" for name in _OF_KERAS),
         *(f"keras.ipu.{name}" for name in _OF_KERAS),
         *(f"ipu_tensorflow_addons.{name}" for name in _OF_ADDONS),
         "popdist.tensorflow",
+        "plugin.poplar",
+        "plugin.poplar.ops",
+        "plugin.poplar.ops.gen_ipu_ops",
     )
 )
 """Every module of the vendor's, by its short name."""
@@ -153,6 +165,7 @@ MODULES = frozenset(
 _RENAMED = (
     ("ipu.horovod", "ipu.distributed"),
     ("ipu.keras", "keras.ipu"),
+    *((f"ipu.{name}", f"ipu.optimizers.{name}") for name in _OPTIMIZERS),
 )
 """Names of a package of before, and today's."""
 
@@ -174,6 +187,7 @@ _HOMES = (
     ("ipu", "ipu_tf.ops"),
     ("popdist", "ipu_tf.compat.popdist"),
     ("libpvti", "ipu_tf.compat.libpvti"),
+    ("plugin.poplar.ops.gen_ipu_ops", "ipu_tf.compat.gen_ipu_ops"),
 )
 """Packages of the vendor's, and those here that mirror them."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-import tensorflow as tf
+# Scripts import this module, which becomes `tf.compat.v1` once it is imported.
+import tensorflow.compat.v1 as _v1
 
 # Only their public places, `tf.compat.v1.layers` and `tf.compat.v1.nn.rnn_cell`, refuse every name
 # if Keras 3 is installed.
@@ -15,7 +16,7 @@ from tensorflow.python.keras.legacy_tf_layers import pooling as _pooling
 from tensorflow.python.ops import rnn_cell as _rnn_cell
 
 PLACES: tuple[tuple[ModuleType, str, tuple[ModuleType, ...]], ...] = (
-    (tf.compat.v1, "layers", (_core, _convolutional, _pooling, _base)),
-    (tf.compat.v1.nn, "rnn_cell", (_rnn_cell,)),
+    (_v1, "layers", (_core, _convolutional, _pooling, _base)),
+    (_v1.nn, "rnn_cell", (_rnn_cell,)),
 )
 """A module, the name of its attribute, and the modules that have what the attribute holds back."""

@@ -40,6 +40,18 @@ def check_arguments(args: Any, kwargs: Any) -> None:
             )
 
 
+def without_operations(outputs: Any) -> Any:
+    """Returns a function's results with None in place of operations, such as loops without inputs.
+
+    A tf.function cannot return an operation; the operations run because they have side effects.
+    """
+    if isinstance(outputs, tf.Operation):
+        return None
+    if isinstance(outputs, list | tuple) and any(isinstance(x, tf.Operation) for x in outputs):
+        return tuple(without_operations(output) for output in outputs)
+    return outputs
+
+
 def check_results(results: Any) -> None:
     """Checks the results of a run.
 

@@ -16,9 +16,11 @@ import tensorflow as tf
 
 from ipu_tf import config, replica_context
 from ipu_tf.feeds import queue_number, reading
+from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.ops import library
 from ipu_tf.serving import application_graph
 from ipu_tf.serving.descriptions import InputDescription
+from ipu_tf.serving.host_call import host_call
 from ipu_tf.serving.served_step import strategy_in_force
 
 _READ_AHEAD = 1
@@ -100,11 +102,7 @@ class Application:
         """
         if tf.executing_eagerly():
             return self._call(*inputs)
-        dtypes = [output.dtype for output in self.outputs]
-        results = tf.py_function(self._call, list(inputs), dtypes)
-        for result, output in zip(results, self.outputs, strict=True):
-            result.set_shape(output.shape)
-        return list(results)
+        return host_call(self._call, inputs, self.outputs)
 
     def _call(self, *inputs: tf.Tensor) -> list[tf.Tensor]:
         assert self._engine is not None
@@ -155,6 +153,7 @@ class _Engine:
         if self._error is not None:
             raise RuntimeError(f"The application failed: {self._error}") from self._error
 
+    @eager_mode()  # Beside graphs of TensorFlow 1, a thread would build a graph.
     def _work(self) -> None:
         try:
             while True:

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_tf.serving import application_graph, tracking
 from ipu_tf.serving.saved_program import save_with_description
@@ -31,6 +32,7 @@ def experimental_application_compile_op(
 
     The program reads an `IPUInfeedQueue`, or none, and writes an `IPUOutfeedQueue`. When it runs
     from the file, each call gives it an element for the infeed and takes one from the outfeed.
+    In a graph of TensorFlow 1 it is compiled at once, too, and has no variables of the graph.
 
     Args:
         func: The program, such as a function that calls `loops.repeat`.
@@ -52,6 +54,20 @@ def experimental_application_compile_op(
         tf.TensorSpec(value.shape, value.dtype, input_name)
         for value, input_name in zip(values, _input_names(func, len(values)), strict=True)
     ]
+    path = Path(os.fspath(output_path)) if output_path is not None else _temporary_path()
+    _compile_to(path, func, specs, freeze_variables, name)
+    return tf.constant(str(path))
+
+
+@eager_mode()  # In a graph of TensorFlow 1, too, the program is a function of its own.
+def _compile_to(
+    path: Path,
+    func: Callable[..., Any],
+    specs: list[tf.TensorSpec],
+    freeze_variables: bool,
+    name: str | None,
+) -> None:
+    """Compiles a program for inputs, and writes it to a file."""
     predictor = Predictor(func, 1)
     if name:
         predictor.name = name
@@ -65,26 +81,12 @@ def experimental_application_compile_op(
     concrete = root.program.get_concrete_function()
     root.parameters = [] if freeze_variables else list(concrete.graph.variables)
     root.tracked = tracking.resources_of((root.program,), (func,))
-    path = Path(os.fspath(output_path)) if output_path is not None else _temporary_path()
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "program"
         description = {
             "format": 1,
             "application": True,
-            "start_inputs": [
-                *(
-                    {"name": s.name, "shape": s.shape.as_list(), "dtype": s.dtype.name}
-                    for s in specs
-                ),
-                *(
-                    {
-                        "name": variable.name.partition(":")[0],
-                        "shape": variable.shape.as_list(),
-                        "dtype": variable.dtype.name,
-                    }
-                    for variable in root.parameters
-                ),
-            ],
+            "start_inputs": _start_inputs(specs, root.parameters),
             "output_shapes": _output_shapes(func),
         }
         save_with_description(root, folder, description)
@@ -93,7 +95,18 @@ def experimental_application_compile_op(
         with zipfile.ZipFile(path, "w") as archive:
             for file in sorted(folder.rglob("*")):
                 archive.write(file, file.relative_to(folder))
-    return tf.constant(str(path))
+
+
+def _start_inputs(
+    specs: Sequence[tf.TensorSpec], parameters: Sequence[tf.Variable]
+) -> list[dict[str, Any]]:
+    """Returns the description of the inputs of a start: arguments, then variables."""
+    named = [(spec.name, spec) for spec in specs]
+    named += [(variable.name.partition(":")[0], variable) for variable in parameters]
+    return [
+        {"name": name, "shape": value.shape.as_list(), "dtype": value.dtype.name}
+        for name, value in named
+    ]
 
 
 def _temporary_path() -> Path:

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import numpy as np
 import tensorflow as tf
 
+from ipu_tf.internals.tensorflow import eager_mode, is_eager
 from ipu_tf.serving.descriptions import InputDescription
 from ipu_tf.serving.executable import Executable, load_executable
 
@@ -103,7 +105,14 @@ def embedded_runtime_start(
         ValueError: There is no exported program.
     """
     del timeout
-    executable = load_executable(_path(executable_file))
+    path = _path(executable_file)
+    with eager_mode():  # In a graph of TensorFlow 1, too, the program is started at once.
+        return _started(path, inputs, name)
+
+
+def _started(path: str | os.PathLike[str], inputs: Any, name: str) -> RuntimeContext:
+    """Returns a started program."""
+    executable = load_executable(path)
     values = _listed(inputs, executable.start_inputs, name)
     _check_count(values, executable.start_inputs, name, "its start")
     tensors = [
@@ -111,7 +120,7 @@ def embedded_runtime_start(
         for value, expected in zip(values, executable.start_inputs, strict=True)
     ]
     output = executable.start(tensors)
-    return RuntimeContext(name, executable_file, executable, output)
+    return RuntimeContext(name, path, executable, output)
 
 
 def embedded_runtime_call(inputs: Sequence[Any], context: RuntimeContext) -> list[tf.Tensor]:
@@ -171,7 +180,13 @@ def _path(given: Any) -> str | os.PathLike[str]:
     if not isinstance(given, tf.Tensor):
         path: str | os.PathLike[str] = given
         return path
-    return str(given.numpy().decode())
+    known = tf.get_static_value(given)
+    if known is None:
+        raise ValueError(
+            "The path of the executable has to be known when it is started. Pass a string. "
+            f"Received: {given!r}."
+        )
+    return str(np.asarray(known).item().decode())
 
 
 def _listed(inputs: Any, expected: Sequence[InputDescription], program: str) -> list[Any]:
@@ -199,6 +214,11 @@ def _checked(
     value: Any, expected: InputDescription, program: str, wrong_dtype: type[Exception]
 ) -> tf.Tensor:
     """Returns an input as a tensor; Python numbers take the dtype of the input."""
+    if tf.executing_eagerly() and isinstance(value, tf.Tensor) and not is_eager(value):
+        raise EmbeddedRuntimeError(
+            f"Input '{expected.name}' of program '{program}' has to be known when the program is "
+            f"started. Pass an array. Received: {value!r}."
+        )
     has_dtype = hasattr(value, "dtype")
     tensor = tf.convert_to_tensor(value, dtype=None if has_dtype else expected.dtype)
     received = f"Received: {tensor.dtype.name} of shape {tensor.shape}."

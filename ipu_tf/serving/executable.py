@@ -11,8 +11,10 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
+from ipu_tf.internals.tensorflow import graph_of_session
 from ipu_tf.serving.application import Application
 from ipu_tf.serving.descriptions import InputDescription
+from ipu_tf.serving.host_call import host_call
 from ipu_tf.serving.saved_program import DESCRIPTION
 from ipu_tf.serving.served_step import Predictor, strategy_in_force
 
@@ -68,6 +70,9 @@ class SavedProgram:
 
     def call(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the results of a step on the device."""
+        if graph_of_session() is not None and not tf.executing_eagerly():
+            # A session has none of the program's variables.
+            return host_call(self._run, inputs, self.outputs)
         return list(self._run(*inputs))
 
     def _on_device(self, *inputs: tf.Tensor) -> list[tf.Tensor]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.runtime import boundary
 from ipu_tf.serving.signatures import StepSignature
 from ipu_tf.strategy import IPUStrategyV1
 
@@ -59,12 +60,21 @@ class Predictor:
         self.steps_per_execution = iterations
         is_traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
         is_concrete = isinstance(function, tf.types.experimental.ConcreteFunction)
-        self._function = function if is_traced or is_concrete else tf.function(function)
+        self._function = function if is_traced or is_concrete else _traced(function)
 
     @tf.autograph.experimental.do_not_convert
     def predict_step(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the results of the function."""
         return self._function(*args, **kwargs)
+
+
+def _traced(function: Callable[..., Any]) -> Any:
+    """Returns a tf.function of a function that may return operations, such as those of loops."""
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        return boundary.without_operations(function(*args, **kwargs))
+
+    return tf.function(step)
 
 
 def served_function(

@@ -33,6 +33,24 @@ def test_the_names_lead_to_this_package():
     assert ipu.horovod.popdist_strategy.__name__.endswith("horovod.popdist_strategy")
 
 
+def test_modules_are_found_in_their_places_of_before():
+    from tensorflow.python.ipu import cross_replica_optimizer, rnn_ops
+    from tensorflow.python.ipu.map_gradient_optimizer import MapGradientOptimizer
+
+    wrapped = cross_replica_optimizer.CrossReplicaOptimizer
+    assert wrapped is ipu_tf.optimizers.CrossReplicaOptimizer
+    assert MapGradientOptimizer is ipu_tf.optimizers.MapGradientOptimizer
+    assert rnn_ops.PopnnGRU is ipu_tf.ops.rnn_ops.PopnnGRU
+
+
+def test_there_are_no_events_of_the_device(caplog):
+    from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
+
+    events = gen_ipu_ops.ipu_event_trace()
+    assert (events.dtype, events.shape) == (tf.string, (0,))
+    assert "no events are recorded in the vendor's format" in caplog.text
+
+
 def test_every_module_object_of_keras_has_them():
     import tensorflow.keras as imported
     from keras.ipu.optimizers import ALSOptimizer

@@ -84,6 +84,17 @@ def test_another_download_fails_and_names_its_address():
         keras.utils.get_file("weights.h5", origin="https://example.org/weights.h5")
 
 
+def test_files_of_the_cache_are_no_downloads(tmp_path):
+    cached = tmp_path / "datasets" / "words.txt"
+    cached.parent.mkdir()
+    cached.write_text("to be")
+    with without_downloads():
+        path = keras.utils.get_file(
+            "words.txt", "https://example.org/words.txt", cache_dir=str(tmp_path)
+        )
+    assert path == str(cached)
+
+
 def test_advice_is_for_downloads_that_can_be_replaced():
     assert "gives the script generated data" in way_out(
         Exception(f"URL fetch failure on {ADDRESS}: 404")

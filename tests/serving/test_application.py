@@ -66,6 +66,44 @@ def test_a_program_runs_from_its_file(tmp_path):
         embedded_runtime.embedded_runtime_call([X.astype("int32"), 1.0], context)
 
 
+def test_a_session_runs_a_program_from_its_file(tmp_path):
+    with tf.Graph().as_default():
+        infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.ones([3])).repeat())
+        outfeed = IPUOutfeedQueue()
+
+        def application():  # A loop without inputs is an operation.
+            return loops.repeat(4, lambda x: outfeed.enqueue({"twice": 2 * x}), [], infeed)
+
+        path = experimental_application_compile_op(application, output_path=tmp_path / "program")
+        context = embedded_runtime.embedded_runtime_start(path, [], "application")
+        x = tf.compat.v1.placeholder(tf.float32, [3])
+        (twice,) = embedded_runtime.embedded_runtime_call([x], context)
+        with tf.compat.v1.Session() as session:
+            assert session.run(path) == str(tmp_path / "program").encode()
+            for number in range(6):
+                found = session.run(twice, {x: np.full(3, number)})
+                np.testing.assert_array_equal(found, np.full(3, 2 * number))
+        with pytest.raises(RuntimeError, match="Programs are exported in eager mode"):
+            serving.export_single_step(
+                tf.abs, tmp_path / "out", 1, [tf.TensorSpec([2], tf.float32)]
+            )
+
+
+def test_inputs_of_a_start_are_values(tmp_path):
+    with tf.Graph().as_default():
+        shift = tf.compat.v1.placeholder(tf.float32, [])
+        outfeed = IPUOutfeedQueue()
+        path = experimental_application_compile_op(
+            lambda shift: outfeed.enqueue(2 * shift), [shift], tmp_path / "program"
+        )
+        with pytest.raises(embedded_runtime.EmbeddedRuntimeError, match="has to be known when"):
+            embedded_runtime.embedded_runtime_start(path, [shift], "application")
+        with pytest.raises(ValueError, match="path of the executable has to be known"):
+            embedded_runtime.embedded_runtime_start(
+                tf.compat.v1.placeholder(tf.string, []), [], "application"
+            )
+
+
 @pytest.mark.slow
 def test_a_saved_model_runs_in_a_loop_with_feeds(tmp_path):
     serving.export_single_step(

@@ -269,7 +269,10 @@ def test_modules_that_keras_lacks_in_its_old_place_are_those_of_tensorflow(keras
 @pytest.mark.filterwarnings("ignore:.*is deprecated and:UserWarning")
 def test_layers_and_cells_of_graphs_are_there(notices):
     with keras_2_spellings(), tf.Graph().as_default():
-        hidden = tf.compat.v1.layers.dense(tf.ones((2, 3)), 4, name="first")
+        import tensorflow.compat.v1 as imported
+
+        assert imported.layers is tf.compat.v1.layers
+        hidden = imported.layers.dense(tf.ones((2, 3)), 4, name="first")
         with pytest.raises(NotImplementedError, match="has no batch normalization"):
             tf.compat.v1.layers.batch_normalization(hidden)
         cell = tf.compat.v1.nn.rnn_cell.BasicLSTMCell(5)
