@@ -26,6 +26,7 @@ FLOORS = (
     ("keras",),
     ("serving",),
     ("strategy",),
+    ("strategy_extension",),
     ("adaptation",),
     (
         "dataset_benchmark",
