@@ -213,6 +213,12 @@ def _stages(stages: Any) -> tuple[Callable[..., Any], ...]:
             f"Pipeline requires at least two computational stages. Received: {len(stages)}."
         )
     for number, stage in enumerate(stages):
+        if isinstance(stage, list | tuple):
+            raise TypeError(
+                f"Stage {number} of `computational_stages` is a list of functions for several IPUs "
+                "at a time, which is not simulated. Give a stage each function, or place their "
+                f"parts by `ipu_shard` in a program without a pipeline. Received: {stage!r}."
+            )
         if not callable(stage):
             raise TypeError(
                 f"Stage {number} of `computational_stages` must be a function of the previous "
@@ -242,7 +248,9 @@ def _ipus(mapping: Any, stages: int, serialization: int) -> tuple[int, ...]:
     if mapping is None:
         return (0,) * stages if serialization > 1 else tuple(range(stages))
     if not isinstance(mapping, list | tuple):
-        raise TypeError(f"`device_mapping` must be a list or a tuple. Received: {mapping!r}.")
+        raise TypeError(
+            f"The device_mapping argument needs to be a list or a tuple. Received: {mapping!r}."
+        )
     if len(mapping) != stages:
         raise ValueError(
             f"Each stage must be mapped to an IPU: there are {stages} stages. "

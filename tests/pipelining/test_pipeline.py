@@ -192,6 +192,50 @@ def test_accumulates_for_the_outfeed(model, loss_only):
     assert_same(model.fed, sums if loss_only else [sums])
 
 
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [("float16", tf.float16), (lambda tensor: tf.float16, tf.float16), (None, tf.float32)],
+)
+def test_sums_for_the_outfeed_have_the_type_of_the_option(model, dtype, expected):
+    model.run(None, accumulate_outfeed=True, accumulate_outfeed_dtype=dtype)
+    _, losses = model.sequential(V1.GradientDescentOptimizer(0.0), 1)
+    total = expected.as_numpy_dtype(0)
+    for loss in losses:
+        total += loss.astype(total.dtype)
+    assert [value.dtype for value in tf.nest.flatten(model.fed)] == [expected]
+    np.testing.assert_array_equal(tf.nest.flatten(model.fed), [[total]])
+
+
+@pytest.mark.fast_cells(2)
+@pytest.mark.parametrize(
+    ("flags", "streaming_bytes"),
+    [
+        (["offload_weight_update_variables"], [256, 192]),
+        (["replicated_optimizer_state_sharding"], [128, 96]),
+        (["offload_activations"], [640, 320]),  # Inputs and hidden values of waiting batches.
+        (["offload_gradient_accumulation_buffers"], [256, 192]),
+        (["replicated_weight_sharding"], [0, 0]),
+        (["replicated_weight_sharding", "offload_weights"], [128, 96]),
+    ],
+    ids=str,
+)
+def test_where_data_lies_does_not_change_numbers(model, flags, streaming_bytes):
+    configure(4)
+
+    def optimize(loss):
+        return OptimizerFunctionOutput(optimizer, loss)
+
+    optimizer = V1.MomentumOptimizer(0.1, 0.9)
+    expected = model.run(optimize)
+    other = Model()
+    optimizer = V1.MomentumOptimizer(0.1, 0.9)
+    assert_same(other.run(optimize, **dict.fromkeys(flags, True)), expected)
+    (program,) = other.strategy.report().programs
+    assert [stage.streaming_bytes for stage in program.device.stages] == streaming_bytes
+    assert program.device.replicas == 2
+
+
 def test_serialized_batches_are_as_many_micro_batches(model):
     configure(1)
     optimizer = V1.GradientDescentOptimizer(0.1)
