@@ -174,6 +174,11 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
         yield
 
 
+def runs_on_ipu() -> bool:
+    """Returns whether an operation created now runs on an IPU, in a program or an `ipu_scope`."""
+    return not current().outside and (_PROGRAM.get() is not None or is_on_ipu())
+
+
 def on_host(name: str) -> contextlib.AbstractContextManager[Any]:
     """Returns a context in which the host runs operations, in a program of the IPU or elsewhere.
 

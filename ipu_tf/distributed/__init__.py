@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf import scopes
 from ipu_tf.distributed import popdist_strategy
 
 __all__ = ["allgather", "allreduce", "broadcast", "popdist_strategy"]
@@ -54,8 +55,14 @@ def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) ->
         tensor_name: Name of the operation.
 
     Raises:
+        RuntimeError: It is called in a program of the IPU: processes talk on the host.
         ValueError: There is no process of that number.
     """
+    if scopes.runs_on_ipu():
+        raise RuntimeError(
+            "broadcast runs on the host, between processes. Call it outside of `strategy.run` and "
+            "of `ipu_scope`, or in `outside_compilation_scope`."
+        )
     if root_rank != 0:
         raise ValueError(
             "broadcast: there is one process, so that `root_rank` must be 0. "

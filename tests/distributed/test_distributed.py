@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import distributed
+from ipu_tf import IPUStrategy, distributed, scopes
 from ipu_tf.config import IPUConfig
 from ipu_tf.distributed.popdist_strategy import PopDistStrategy
 
@@ -23,6 +23,13 @@ def test_other_reductions_and_processes_are_refused():
         distributed.allreduce(1.0, "MAX")
     with pytest.raises(ValueError, match="there is one process.*root_rank=1"):
         distributed.broadcast(1.0, root_rank=1)
+
+
+def test_a_program_does_not_broadcast():
+    with pytest.raises(RuntimeError, match="broadcast runs on the host, between processes"):
+        IPUStrategy().run(tf.function(distributed.broadcast), args=(tf.constant(1.0),))
+    with scopes.ipu_scope("/device:IPU:0"), pytest.raises(RuntimeError, match="outside of `strat"):
+        distributed.broadcast(1.0)
 
 
 def test_the_strategy_trains_as_the_one_of_a_single_process():
