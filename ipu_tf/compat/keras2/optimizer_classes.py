@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 import keras
+import tensorflow as tf
 
-from ipu_tf.compat.keras2.optimizer_methods import tensors_of
+from ipu_tf.compat.keras2.optimizer_methods import overrides, tensors_of
 from ipu_tf.compat.keras2.spelling import Call, Provider, Spelling
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import variables_trained_by
@@ -87,6 +88,22 @@ class TensorFlowOptimizer(keras.optimizers.Optimizer):
         """Makes the state of the optimizer."""
         super().build(variables)
         create_slots(self.optimizer, tensors_of(variables))
+
+    @property
+    def computes_gradients(self) -> bool:
+        """Whether a class of the user's overrides `compute_gradients`."""
+        return overrides(self.optimizer, "compute_gradients")
+
+    def gradients_on_tape(
+        self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Any]
+    ) -> list[Any]:
+        """Returns the gradients that a training step applies: those of the user's class, if any."""
+        variables = tensors_of(weights)
+        if not self.computes_gradients:
+            return list(tape.gradient(loss, variables))
+        pairs = self.optimizer.compute_gradients(loss, var_list=variables)
+        found = {tensors_of(var)[0].ref(): grad for grad, var in pairs}
+        return [found.get(variable.ref()) for variable in variables]
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
         """Updates variables by gradients.
@@ -205,7 +222,8 @@ SPELLINGS = (
     Spelling(
         name="`compile(optimizer=tf.compat.v1.train.AdamOptimizer())`, an optimizer of TensorFlow",
         keras_2="It updated the weights.",
-        here="It updates the weights. It cannot be saved with the model, as in Keras 2.",
+        here="It updates the weights; a class that overrides `compute_gradients` computes the "
+        "gradients, too. It cannot be saved with the model, as in Keras 2.",
         rewrites=MappingProxyType({patches.COMPILATION: _tensorflow_optimizer}),
     ),
 )

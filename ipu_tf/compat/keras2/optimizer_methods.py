@@ -250,8 +250,9 @@ def overrides(optimizer: Any, name: str) -> bool:
 
     `ALSOptimizer.get_gradients` is the vendor's interface, which the loop does not call.
     """
+    libraries = ("keras", "tensorflow", "ipu_tf")
     owner = next((base for base in type(optimizer).__mro__ if name in vars(base)), None)
-    return owner is not None and owner.__module__.partition(".")[0] not in ("keras", "ipu_tf")
+    return owner is not None and owner.__module__.partition(".")[0] not in libraries
 
 
 def _added(name: str) -> Callable[[Notify], Wrap]:
@@ -328,9 +329,13 @@ def _stepping(notify: Notify) -> Wrap:
     """Returns the factory of a train step that lets an optimizer compute its gradients."""
     names = ("minimize", "_compute_gradients", "get_gradients")
 
+    def computes_gradients(optimizer: Any) -> bool:
+        is_own = any(overrides(optimizer, name) for name in names)
+        return is_own or getattr(optimizer, "computes_gradients", False)
+
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
         def train_step(model: keras.Model, data: Any) -> Any:
-            if model.optimizer is None or not any(overrides(model.optimizer, n) for n in names):
+            if not computes_gradients(model.optimizer):
                 return stock(model, data)
             notify()
             return scoped_steps.train_step(model, data)

@@ -229,6 +229,18 @@ def test_an_optimizer_of_tensorflow_sees_the_names_of_layers(keras_2, is_built):
 
 
 @pytest.mark.parametrize("accumulation", [None, 2])
+def test_an_optimizer_of_tensorflow_computes_its_gradients(keras_2, accumulation):
+    class Scaled(tf.compat.v1.train.GradientDescentOptimizer):
+        def compute_gradients(self, loss, var_list=None, **kwargs):
+            pairs = super().compute_gradients(loss, var_list=var_list, **kwargs)
+            return [(2 * grad, var) for grad, var in pairs]
+
+    options = {"strategy": ipus(1), "steps_per_execution": 2, "accumulation": accumulation}
+    found = fit(Scaled(0.0625), **options)
+    np.testing.assert_array_equal(found, fit(keras.optimizers.SGD(0.125), **options))
+
+
+@pytest.mark.parametrize("accumulation", [None, 2])
 def test_functions_transform_accumulated_gradients(keras_2, notices, accumulation):
     def negated(pairs):
         return [(-gradient, variable) for gradient, variable in pairs]
