@@ -198,6 +198,9 @@ CHECKPOINTS = Patch(keras.callbacks.ModelCheckpoint, "__init__", "its path may h
 CHECKPOINTED_EPOCHS = Patch(
     keras.callbacks.ModelCheckpoint, "on_epoch_end", "a period may pass between two files"
 )
+SCHEDULERS = Patch(
+    keras.callbacks.LearningRateScheduler, "__init__", "its function may return a tensor"
+)
 BOARDS = Patch(keras.callbacks.TensorBoard, "__init__", "it takes the arguments of Keras 2")
 PLATEAUS = Patch(keras.callbacks.ReduceLROnPlateau, "__init__", "`epsilon` is the smallest change")
 POOLING_ARGUMENTS = tuple(
@@ -342,6 +345,7 @@ TABLE = (
     WEIGHT_LOADING,
     CHECKPOINTS,
     CHECKPOINTED_EPOCHS,
+    SCHEDULERS,
     BOARDS,
     PLATEAUS,
     *POOLING_ARGUMENTS,

@@ -128,6 +128,15 @@ class KerasHooks(IPUExtensions):
             return super().test_step(data)
         return scoped_steps.test_step(self, data)
 
+    def _aggregate_additional_loss(self, loss: Any) -> Any:
+        """Returns a loss of a layer, such as a regularizer's, in the dtype of the compiled loss.
+
+        Keras cannot add a float16 loss to it.
+        """
+        if isinstance(self.distribute_strategy, IPUStrategy):
+            loss = keras.ops.cast(loss, keras.config.floatx())
+        return super()._aggregate_additional_loss(loss)
+
     def reset_metrics(self) -> None:
         """Resets the metrics of every replica."""
         super().reset_metrics()

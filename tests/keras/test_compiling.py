@@ -65,3 +65,18 @@ def test_models_that_are_not_compiled_are_refused(strategy, method, built):
     message = f"`{method}` of model '{model.name}': You must call `compile\\(\\)` before using"
     with pytest.raises(ValueError, match=message):
         getattr(model, method)(*samples(32))
+
+
+def test_losses_of_float16_layers_are_added_to_that_of_the_model(strategy):
+    with strategy.scope():
+        dense = keras.layers.Dense(
+            1, "linear", kernel_initializer="ones", kernel_regularizer="l2", dtype="float16"
+        )
+        model = keras.Sequential([keras.Input((4,)), dense])
+        model.compile("sgd", "mse")
+        logs = model.fit(np.ones((2, 4)), np.zeros((2, 1)), batch_size=2, verbose=0).history
+        kernel = dense.kernel.numpy().astype("float32")
+        found = model.evaluate(np.zeros((2, 4)), np.zeros((2, 1)), batch_size=2, verbose=0)
+    np.testing.assert_allclose(logs["loss"], [4.0**2 + 0.01 * 4], rtol=1e-4)
+    bias = float(dense.bias.numpy()[0])
+    np.testing.assert_allclose(found, bias**2 + 0.01 * (kernel**2).sum(), rtol=1e-3)

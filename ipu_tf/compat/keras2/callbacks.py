@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
+
+import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
@@ -70,7 +73,33 @@ def _at_ends_of_periods(notify: Notify) -> Wrap:
     return wrap
 
 
+def _scheduling_tensors(notify: Notify) -> Wrap:
+    """Returns the factory of the initializer of a scheduler whose function may return tensors."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def init(callback: Any, schedule: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+            @functools.wraps(schedule)
+            def as_number(*epoch_and_rate: Any) -> Any:
+                rate = schedule(*epoch_and_rate)
+                if not tf.is_tensor(rate):
+                    return rate
+                notify()
+                return float(rate)
+
+            stock(callback, as_number, *args, **kwargs)
+
+        return init
+
+    return wrap
+
+
 SPELLINGS = (
+    Spelling(
+        name="`LearningRateScheduler(function)`, whose function returns a tensor",
+        keras_2="A tensor was a number.",
+        here="The tensor's value is taken.",
+        wraps=MappingProxyType({patches.SCHEDULERS: _scheduling_tensors}),
+    ),
     Spelling(
         name="`ModelCheckpoint(period=)`",
         keras_2="A file was written each so many epochs.",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.spelling import Call, Spelling
+from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_script
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import function_of
+from ipu_tf.internals.patches import Wrap
 
 _ARGUMENTS = ("y_true", "y_pred")
+_SMALL = (tf.float16, tf.bfloat16, "float16", "bfloat16")
 _SPARSE = ("sparse_categorical_crossentropy", "sparse_categorical_accuracy")
 
 
@@ -49,6 +52,23 @@ def _takes_classes(loss: Any) -> bool:
     return isinstance(loss, classes) or name in _SPARSE
 
 
+def _in_dtype_of_outputs(notify: Notify) -> Wrap:
+    """Returns the factory of `Loss.__call__`, which gives scripts a loss of the outputs' dtype."""
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def call(loss: Any, y_true: Any, y_pred: Any, *args: Any, **kwargs: Any) -> Any:
+            value = stock(loss, y_true, y_pred, *args, **kwargs)
+            dtype = getattr(y_pred, "dtype", None)
+            if dtype not in _SMALL or not called_by_script():
+                return value
+            notify()
+            return keras.ops.cast(value, dtype)
+
+        return call
+
+    return wrap
+
+
 SPELLINGS = (
     Spelling(
         name='`reduction="auto"`, `losses.Reduction.AUTO` of a loss',
@@ -64,5 +84,11 @@ SPELLINGS = (
         rewrites=MappingProxyType(
             {patches.LOSS_CALLS: _last_dimension, patches.METRIC_CALLS: _last_dimension}
         ),
+    ),
+    Spelling(
+        name="`loss(y_true, y_pred)`, called by a script with float16 outputs",
+        keras_2="The loss had the dtype of the outputs.",
+        here="The value has that dtype; Keras computes it in float32.",
+        wraps=MappingProxyType({patches.LOSS_CALLS: _in_dtype_of_outputs}),
     ),
 )

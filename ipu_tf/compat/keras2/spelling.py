@@ -99,3 +99,16 @@ def called_by_library() -> bool:
         frame = frame and frame.f_back
     name = frame.f_globals.get("__name__", "") if frame else ""
     return str(name).startswith(("keras.", "tensorflow.", "ipu_tf."))
+
+
+def called_by_script() -> bool:
+    """Returns whether a script called the method of Keras whose replacement asks.
+
+    AutoGraph and the replacements of methods stand between the two.
+    """
+    frame = inspect.currentframe()
+    between = ("ipu_tf.compat.keras2.", "tensorflow.python.autograph.")
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(between):
+        frame = frame.f_back
+    name = str(frame.f_globals.get("__name__", "")) if frame else ""
+    return not name.startswith(("keras.", "tensorflow.", "ipu_tf."))

@@ -326,3 +326,29 @@ def test_keras_is_stock_afterwards(call):
         pass
     with pytest.raises((TypeError, ValueError, AttributeError)):
         call()
+
+
+@pytest.mark.parametrize("converts", [False, True])
+def test_a_loss_has_the_dtype_of_the_outputs(keras_2, notices, converts):
+    class Scaled(keras.losses.MeanSquaredError):
+        def __call__(self, y_true, y_pred, sample_weight=None):
+            return tf.constant(16.0, "float16") * super().__call__(y_true, y_pred, sample_weight)
+
+    values = tf.constant([[1.0], [3.0]], "float16")
+    call = tf.function(lambda: Scaled()(tf.zeros([2, 1], "float16"), values), autograph=converts)
+    assert (call().dtype, float(call())) == (tf.float16, 80.0)
+    notices.once("`loss(y_true, y_pred)`")
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, dtype="float16")])
+    model.compile("sgd", keras.losses.MeanSquaredError())
+    model.fit(np.ones([2, 1]), np.ones([2, 1]), verbose=0)
+    assert not notices()
+
+
+def test_a_function_of_learning_rates_may_return_a_tensor(keras_2, notices):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    scheduler = keras.callbacks.LearningRateScheduler(lambda epoch: tf.constant(0.5) ** epoch)
+    data = np.ones([2, 1])
+    logs = model.fit(data, data, epochs=3, verbose=0, callbacks=[scheduler]).history
+    assert logs["learning_rate"] == [1.0, 0.5, 0.25]
+    notices.once("`LearningRateScheduler(function)`")
