@@ -53,7 +53,8 @@ def tile_memory(
         else np.zeros(target.tiles, np.int64)
         for category in CATEGORIES
     }
-    changing = [tensor for tensor in tensors if not tensor.always_live]
+    # A program without steps, as of a stage that only passes values on, has them in no step.
+    changing = [tensor for tensor in tensors if not tensor.always_live and steps]
     for tensor in tensors:
         if tensor.always_live:
             add_footprint(always_live[tensor.category], tensor.footprint)

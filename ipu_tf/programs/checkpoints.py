@@ -6,6 +6,7 @@ import dataclasses
 
 from ipu_tf.compiler.compile import compile_simplified, simplified_step
 from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.pipeline.deploy import stage_modules
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.recomputation import marks
@@ -15,7 +16,7 @@ from ipu_tf.programs.source import Source
 
 
 def with_cheapest_checkpoints(program: Program) -> Program:
-    """Returns a program with the cheapest checkpoints with which it fits, the model's own ignored.
+    """Returns a program with the cheapest checkpoints with which it fits, its own or others.
 
     A program that fits without recomputation recomputes nothing; if none fits, it has those with
     which it overflows least. Programs whose source is gone stay as they are.
@@ -24,31 +25,39 @@ def with_cheapest_checkpoints(program: Program) -> Program:
     if source is None or device is None:
         return program
     step = source.step
-    module = marks.without_checkpoints(step.module)
-    module = simplified_step(module, recompute=False)
+    plain = marks.without_checkpoints(step.module)
+    module = simplified_step(plain, recompute=False)
 
-    def changed(recompute: bool, checkpoints: tuple[str, ...]) -> Source:
+    def changed(recompute: bool, checkpoints: tuple[str, ...], traced: Module = plain) -> Source:
         wanted = dataclasses.replace(
             step.options, out_of_memory="report", recompute=recompute, checkpoints=checkpoints
         )
         where = source.deployment and dataclasses.replace(
-            source.deployment, recompute=recompute, checkpoints=()
+            source.deployment, recompute=recompute, checkpoints=(), keeps_checkpoints=True
         )
-        return dataclasses.replace(
-            source, step=dataclasses.replace(step, options=wanted), deployment=where
-        )
+        new = dataclasses.replace(step, options=wanted, module=traced)
+        return dataclasses.replace(source, step=new, deployment=where)
 
-    def compiled(recompute: bool, checkpoints: tuple[str, ...]) -> DeviceProgram:
+    def compiled(
+        recompute: bool, checkpoints: tuple[str, ...], simplified: Module = module
+    ) -> DeviceProgram:
         new = changed(recompute, checkpoints)
         return compile_simplified(
-            module, new.step.options, step.plans, step.samples_per_run, new.deployment
+            simplified, new.step.options, step.plans, step.samples_per_run, new.deployment
         )
 
+    def own() -> DeviceProgram:
+        return compiled(True, (), simplified_step(step.module, recompute=True))
+
     whole = Deployment(stage_of_layers={"": 0})
-    found = cheapest_that_fits(compiled, lambda: stage_modules(module, source.deployment or whole))
+    found = cheapest_that_fits(
+        compiled,
+        lambda: stage_modules(module, source.deployment or whole),
+        own=own if marks.has_checkpoints(step.module) else None,
+    )
     kept = tuple(note for note in device.notes if note not in found.program.notes)
     return dataclasses.replace(
         program,
         device=dataclasses.replace(found.program, notes=(*found.program.notes, *kept)),
-        source=changed(found.recompute, found.checkpoints),
+        source=changed(found.recompute, found.checkpoints, step.module if found.is_own else plain),
     )

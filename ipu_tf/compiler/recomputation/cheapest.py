@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import ChainMap
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.device_program import DeviceProgram
@@ -16,6 +17,9 @@ fullest tile need not be the less full the fewer bytes are live."""
 
 _HALVINGS = 3
 """How often the range between a limit that fits and the next is halved."""
+
+_PIPELINE_SHARES = (0.0, 0.25, 0.5)
+"""The same for the stages of a pipeline, of which every IPU takes the best."""
 
 Compile = Callable[[bool, tuple[str, ...]], DeviceProgram]
 """Compiles a program: whether it recomputes, and the layers after which it keeps activations."""
@@ -30,11 +34,13 @@ class Choice:
         checkpoints: Paths of the layers after which activations are kept while others are
             recomputed.
         program: The program. It does not fit if none does.
+        is_own: Whether it keeps the checkpoints that the program has itself.
     """
 
     recompute: bool
     checkpoints: tuple[str, ...]
     program: DeviceProgram
+    is_own: bool = False
 
 
 def cheapest_that_fits(
@@ -43,40 +49,45 @@ def cheapest_that_fits(
     first: DeviceProgram | None = None,
     *,
     always: bool = False,
+    own: Callable[[], DeviceProgram] | None = None,
 ) -> Choice:
     """Returns the cheapest choice that fits; if none fits, the one that overflows least.
 
-    A program that fits as it is recomputes nothing. Otherwise stages on IPUs that are too small get
-    checkpoints: those of the lowest cost with a limit to live bytes, which is raised as far as all
-    fits.
+    A program that fits as it is recomputes nothing. Otherwise it gets checkpoints: those of the
+    lowest cost with a limit to live bytes, which is raised as far as all fits. In a pipeline each
+    IPU gets the limit with which its stages fit and take the fewest cycles.
 
     Args:
         compiled: Compiles the program.
         stages: Returns the modules of the program's stages, before recomputation.
         first: The program without recomputation, if it is compiled already.
         always: Whether the program recomputes in any case.
+        own: Compiles the program with the checkpoints that it has itself; None if it has none.
     """
     kept = Choice(recompute=False, checkpoints=(), program=first or compiled(False, ()))
     if kept.program.fits and not always:
         return kept
-    tried = [] if always else [kept]
     modules = stages()
-    over = _too_small(kept.program)
-    if len(modules) > 1:
-        # The inputs of stages alone take the least memory between the passes.
-        inputs = Choice(recompute=True, checkpoints=(), program=compiled(True, ()))
-        tried.append(inputs)
-        over = _too_small(inputs.program)
-        if not over:
-            return inputs
     costs = ChainMap(
         *({step.name: step.cycles for step in stage.program.steps} for stage in kept.program.stages)
     )
-    searches = {n: CheckpointSearch(modules[n], costs) for n in over or range(len(modules))}
+    searches = [CheckpointSearch(module, costs) for module in modules]
+    tried = [] if always else [kept]
+    if len(searches) > 1:
+        tried += _of_pipeline(compiled, searches)
+    else:
+        tried += _of_one_ipu(compiled, searches[0])
+    if own is not None:
+        tried.append(Choice(recompute=True, checkpoints=(), program=own(), is_own=True))
+    return min(tried, key=lambda one: (_overflow_bytes(one.program), one.program.cycles))
+
+
+def _of_one_ipu(compiled: Compile, search: CheckpointSearch) -> list[Choice]:
+    """Returns choices of the checkpoints of a program without stages."""
     known: dict[tuple[str, ...], Choice] = {}
 
     def choice(share: float) -> Choice:
-        layers = tuple(layer for one in searches.values() for layer in one.layers_within(share))
+        layers = search.layers_within(share)
         if layers not in known:
             program = compiled(True, layers)
             known[layers] = Choice(recompute=True, checkpoints=layers, program=program)
@@ -88,13 +99,41 @@ def cheapest_that_fits(
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (middle, high) if choice(middle).program.fits else (low, middle)
-    tried += known.values()
-    return min(tried, key=lambda one: (_overflow_bytes(one.program), one.program.cycles))
+    return list(known.values())
 
 
-def _too_small(program: DeviceProgram) -> Set[int]:
-    """Returns the stages on IPUs that do not hold them."""
-    return {stage for ipu in program.ipus if not ipu.memory.fits for stage in ipu.stages}
+def _of_pipeline(compiled: Compile, searches: Sequence[CheckpointSearch]) -> list[Choice]:
+    """Returns choices of the checkpoints of stages, the last one with the best of every IPU.
+
+    The inputs of stages alone take the least memory between the passes, the ends of all layers
+    the fewest cycles. The last stage recomputes only what leads to its checkpoints.
+    """
+    shares = [[search.layers_within(share) for search in searches] for share in _PIPELINE_SHARES]
+    ends = [*(search.layers for search in searches[:-1]), ()]
+    inputs: list[tuple[str, ...]] = [()] * len(searches)
+    rows = list(dict.fromkeys(tuple(row) for row in (inputs, *shares, ends)))
+    choices = [_choice(compiled, row) for row in rows]
+    if len({stage.ipu for stage in choices[0].program.stages}) == 1:
+        return choices
+    best = list(inputs)
+    for number, ipu in enumerate(choices[0].program.ipus):
+        least = min(range(len(rows)), key=lambda row: _rank(choices[row].program, number))
+        for stage in ipu.stages:
+            best[stage] = rows[least][stage]
+    return choices if tuple(best) in rows else [*choices, _choice(compiled, best)]
+
+
+def _choice(compiled: Compile, of_stages: Sequence[tuple[str, ...]]) -> Choice:
+    """Returns the choice of the checkpoints of each stage."""
+    layers = tuple(dict.fromkeys(itertools.chain.from_iterable(of_stages)))
+    return Choice(recompute=True, checkpoints=layers, program=compiled(True, layers))
+
+
+def _rank(program: DeviceProgram, number: int) -> tuple[int, int]:
+    """Returns the sort key of a program, best first, by what one of its IPUs needs."""
+    ipu = program.ipus[number]
+    stages = [program.stages[stage] for stage in ipu.stages]
+    return ipu.memory.overflow_bytes, sum(stage.micro_batch_cycles for stage in stages)
 
 
 def _overflow_bytes(program: DeviceProgram) -> int:

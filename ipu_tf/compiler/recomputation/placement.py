@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -216,7 +216,15 @@ class CheckpointSearch:
         least = self.least
         limit = least.live_bytes + int(share * (self.bytes_without - least.live_bytes))
         found = self.within(limit) or least
-        return tuple(dict.fromkeys(filter(None, map(self.layer_before, found.cuts))))
+        return self._layers_before(found.cuts)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers before all places at which a segment may end."""
+        return self._layers_before(self._places[1:-1])
+
+    def _layers_before(self, cuts: Iterable[int]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(filter(None, map(self.layer_before, cuts))))
 
     def layer_before(self, cut: int) -> str:
         """Returns the path of the layer after which a segment ends."""

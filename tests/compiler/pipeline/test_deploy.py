@@ -225,3 +225,9 @@ class TestPrepared:
         changed = module.replace(computations={**module.computations, entry.name: alone})
         root = prepared(changed).entry_computation.instructions[-1]
         assert (root.opcode, root.operands) == ("tuple", (last.name,))
+
+
+def test_a_stage_that_computes_nothing_passes_values_on():
+    alone = compiled(6, 7).stages[1].program  # The layer `flatten`.
+    assert not alone.steps
+    assert alone.memory.fits
