@@ -119,7 +119,8 @@ def _logits(
     inputs = tf.convert_to_tensor(inputs)
     labels = tf.reshape(tf.cast(labels, tf.int32), [-1, num_true])
     if sampled_values is None:
-        sampled_values = _sampled(labels, num_sampled, num_classes, seed)
+        shares = log_uniform_shares(num_classes)
+        sampled_values = sampled_without_repetition(shares, labels, num_sampled, seed)
     sampled = tf.cast(tf.stop_gradient(sampled_values[0]), tf.int32)
     expected_true, expected_sampled = (
         tf.cast(tf.stop_gradient(counts), inputs.dtype) for counts in sampled_values[1:]
@@ -135,24 +136,45 @@ def _logits(
     return tf.concat([true_logits, sampled_logits], 1), tf.concat(targets, 1)
 
 
-def _sampled(labels: tf.Tensor, count: int, classes: int, seed: Any) -> Sampled:
-    """Returns different classes, drawn one after the other from those that are left."""
-    if count > classes:
-        raise ValueError(
-            f"Only {classes} different classes can be sampled. Received: num_sampled={count}, "
-            f"num_classes={classes}."
-        )
+def log_uniform_shares(classes: int) -> np.ndarray:
+    """Returns the probability of each class of TensorFlow's log-uniform samplers, float32."""
     numbers = np.arange(classes)
-    shares = tf.constant(np.log((numbers + 2) / (numbers + 1)) / math.log(classes + 1), tf.float32)
+    return np.float32(np.log((numbers + 2) / (numbers + 1)) / math.log(classes + 1))
+
+
+def sampled_without_repetition(
+    shares: np.ndarray, labels: tf.Tensor, count: int, seed: Any = None
+) -> Sampled:
+    """Returns different classes, drawn one after the other from those that are left.
+
+    Args:
+        shares: Probability of each class.
+        labels: True classes.
+        count: Number of classes to draw.
+        seed: Seed of the draws.
+
+    Returns:
+        The classes, and the expected counts of the labels and of the classes, as TensorFlow's
+        samplers return them.
+
+    Raises:
+        ValueError: There are fewer classes.
+    """
+    if count > len(shares):
+        raise ValueError(
+            f"Only {len(shares)} different classes can be sampled. Received: num_sampled={count}, "
+            f"num_classes={len(shares)}."
+        )
+    probabilities = tf.constant(shares, tf.float32)
     tiny = np.finfo(np.float32).tiny
-    noise = tf.random.uniform([classes], minval=tiny, seed=seed)
+    noise = tf.random.uniform([len(shares)], minval=tiny, seed=seed)
     # The largest sums of log probability and Gumbel noise are a draw without repetition, in order.
-    keys = tf.math.log(shares) - tf.math.log(-tf.math.log(noise))
+    keys = tf.math.log(probabilities) - tf.math.log(-tf.math.log(noise))
     sampled = tf.math.top_k(keys, count).indices
-    tries = _tries(tf.gather(shares, sampled), seed)
+    tries = _tries(tf.gather(probabilities, sampled), seed)
 
     def expected(of: tf.Tensor) -> tf.Tensor:
-        share = tf.gather(shares, of)
+        share = tf.gather(probabilities, of)
         # As TensorFlow's samplers count.
         among_tries = -tf.math.expm1(tries * tf.math.log1p(-share))
         return tf.where(tf.equal(tries, count), share * count, among_tries)

@@ -18,6 +18,8 @@ _INSTEAD: Mapping[str, str] = {
     "DynamicPartition": "keep all elements and mask each part with `tf.where`",
     "TopKV2": "give `k` as a Python integer",
     "Range": "give its limits as Python integers",
+    "ComputeAccidentalHits": "pass `remove_accidental_hits=False`, or use "
+    "`ipu_tf.ops.nn_ops.sampled_softmax_loss`",
     "NonMaxSuppressionV3": "use `tf.image.non_max_suppression_padded`",
     "DenseBincount": _BINCOUNT,
     "Bincount": _BINCOUNT,

@@ -47,7 +47,8 @@ def test_classes_are_sampled_as_tensorflow_samples_them():
     seen, counts, tries = np.zeros((2, CLASSES)), np.zeros((2, 2)), 400
     for number in range(tries):
         stock = tf.random.log_uniform_candidate_sampler(labels, 1, 3, True, CLASSES, seed=number)
-        own = candidate_losses._sampled(tf.cast(labels, tf.int32), 3, CLASSES, None)
+        shares = candidate_losses.log_uniform_shares(CLASSES)
+        own = candidate_losses.sampled_without_repetition(shares, tf.cast(labels, tf.int32), 3)
         for row, (sampled, true, _) in enumerate((stock, own)):
             assert len(set(sampled.numpy())) == 3
             np.add.at(seen[row], sampled.numpy(), 1 / tries)

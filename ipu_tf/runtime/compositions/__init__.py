@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from ipu_tf.runtime import op_attributes as attributes
 from ipu_tf.runtime.compositions import (
+    candidate_sampling,
     cropping,
     determinants,
     projection,
@@ -35,6 +36,7 @@ COMPOSITIONS: Mapping[str, Composition] = MappingProxyType(
         "ImageProjectiveTransformV2": projection.transform,
         "ImageProjectiveTransformV3": projection.transform,
         "LogMatrixDeterminant": determinants.log_determinant,
+        "LogUniformCandidateSampler": candidate_sampling.log_uniform,
         "MatrixDeterminant": determinants.determinant,
         "ResizeArea": resizing.area,
         "ResizeBicubic": resizing.bicubic,
@@ -43,6 +45,7 @@ COMPOSITIONS: Mapping[str, Composition] = MappingProxyType(
         "ScaleAndTranslate": scaling.scale_and_translate,
         "ScaleAndTranslateGrad": scaling.scale_and_translate_gradient,
         "StatelessRandomGammaV3": random_gamma.stateless,
+        "UniformCandidateSampler": candidate_sampling.uniform,
     }
 )
 """The composition of each op type."""
