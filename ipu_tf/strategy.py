@@ -37,6 +37,7 @@ from ipu_tf.programs.insights import are_found
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import (
     boundary,
+    compile_only,
     deployments,
     device_programs,
     fusion,
@@ -291,19 +292,22 @@ class IPUStrategyV1(tf.distribute.Strategy):
         The created ops are compiled for the machine, too.
         """
         boundary.check_arguments(args, kwargs)
-        program = functools.partial(self._trace_program, fn)
-        if _is_keras_step(python_function(fn)):
-            return program(args, kwargs)
-        return replicated_call.call(
-            program,
-            args,
-            kwargs,
-            name=function_name(python_function(fn)),
-            # Scripts with sessions often build their graph before they configure the system.
-            device_ipus=self._device_ipus
-            if config.is_configured() or graph_of_session() is None
-            else None,
-        )
+        name = function_name(python_function(fn))
+        program: Callable[..., Any] = functools.partial(self._trace_program, fn)
+        if not _is_keras_step(python_function(fn)):
+            program = functools.partial(
+                replicated_call.call,
+                program,
+                name=name,
+                # Scripts with sessions often build their graph before they configure the system.
+                device_ipus=self._device_ipus
+                if config.is_configured() or graph_of_session() is None
+                else None,
+            )
+        connection = config.device_configuration().connection
+        if connection in compile_only.CONNECTIONS:
+            return compile_only.compiled(program, args, kwargs, name=name, connection=connection)
+        return program(args, kwargs)
 
     def _trace_program(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -15,6 +15,9 @@ class DeviceConnection(Category):
     type: DeviceConnectionType = option(
         DeviceConnectionType.ALWAYS,
         "The time at which the process attaches to the IPUs.",
+        "With NEVER and PRE_COMPILE programs are compiled and do not run: variables keep their "
+        "values. With PRE_COMPILE results are zeros, with NEVER an InvalidArgumentError. ON_DEMAND "
+        "is the same as ALWAYS.",
     )
     version: str = option(
         "",
