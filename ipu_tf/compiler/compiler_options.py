@@ -38,6 +38,8 @@ class CompilerOptions:
         io_tiles: Tiles besides those of `target` that make transfers to and from the host and
             streaming memory beside the work of the others; 0 for none.
         io_tile_share: Share of their memory that may hold data.
+        host_ipus: IPUs of one connection to the host that make the same transfer at the same time,
+            those of replicas on one machine.
         cholesky_block: Columns of a block of a Cholesky factorisation.
         triangular_solve_block: Columns of a block of a triangular solver.
         recompute: Whether the backward pass recomputes activations, in programs without a
@@ -54,6 +56,7 @@ class CompilerOptions:
     share_code: bool = True
     io_tiles: int = 0
     io_tile_share: float = DEFAULT_IO_TILE_SHARE
+    host_ipus: int = 1
     cholesky_block: int = DEFAULT_BLOCK
     triangular_solve_block: int = DEFAULT_BLOCK
     recompute: bool = False

@@ -20,6 +20,11 @@ def bytes_per_second(system: System, ipus: int = 1) -> float:
     return min(ipus * system.host.ipu_bytes_per_second, groups * system.host.group_bytes_per_second)
 
 
+def sharing_replicas(system: System, replicas: int, replica_ipus: int) -> int:
+    """Returns how many of a system's replicas share a connection to the host."""
+    return max(1, min(replicas, system.host.group_ipus // replica_ipus))
+
+
 def transfer_seconds(system: System, transfer_bytes: float, ipus: int = 1) -> float:
     """Returns the time of a transfer to or from the first `ipus` IPUs, spread evenly."""
     return system.host.latency_seconds + transfer_bytes / bytes_per_second(system, ipus)

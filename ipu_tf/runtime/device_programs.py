@@ -24,6 +24,7 @@ from ipu_tf.compiler.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.tensorflow import FuncGraph
+from ipu_tf.machine import host
 from ipu_tf.programs.op_names import LayerScopes, own_name
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.programs.source import Source
@@ -183,7 +184,7 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
         program.refusal = str(error)
         return None
     wide_values.check_sources(module)
-    options, samples = compiler_options(configuration), _SAMPLES.get() or _samples(tensors)
+    options, samples = _of_replicas(configuration), _SAMPLES.get() or _samples(tensors)
     plans = _plans(module, program.tile_ops)
     step = TracedStep(module=module, options=options, plans=plans, samples_per_run=samples)
     captured = _CAPTURED.get()
@@ -205,6 +206,15 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
     compiled = _on_replicas(compiled, options)
     notes = (*_host_results(trace.outputs), *wide)
     return dataclasses.replace(compiled, notes=(*compiled.notes, *notes)) if notes else compiled
+
+
+def _of_replicas(configuration: DeviceConfiguration) -> CompilerOptions:
+    """Returns the compiler's options for the replicas of the trace, outside of Keras."""
+    options, replicas = compiler_options(configuration), replica_context.num_replicas()
+    if replicas == 1:
+        return options
+    sharing = host.sharing_replicas(options.system_of(replicas), replicas, 1)
+    return dataclasses.replace(options, host_ipus=sharing)
 
 
 def _on_replicas(program: DeviceProgram, options: CompilerOptions) -> DeviceProgram:

@@ -8,7 +8,7 @@ from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.moves import Moves, waits
 from ipu_tf.compiler.pipeline.deployment import Offload
-from ipu_tf.machine import io_tiles, target
+from ipu_tf.machine import host, io_tiles, target
 from tests.compiler import modules
 from tests.compiler.pipeline.cifar10_pipeline import OPTIONS, compiled
 
@@ -39,6 +39,12 @@ def on_one_ipu(options):
     return compile_program(modules.text("cifar10"), options)
 
 
+def host_cycles(replicas):
+    """Cycles in which the tiles of one of so many replicas wait for the host."""
+    (stage,) = compiled(replicas=replicas).stages
+    return sum(s.host_cycles for step in stage.program.steps for s in step.supersteps)
+
+
 def own_cycles(program):
     """Cycles of the steps of a program with one stage, without transfers beside them."""
     return sum(step.cycles for step in program.stages[0].program.steps)
@@ -55,6 +61,12 @@ class TestTheHost:
         host = [s.host_cycles for step in program.steps for s in step.supersteps if s.host_cycles]
         assert len(host) == 2  # The inputs and the results.
         assert program.cycles == own_cycles(program)
+
+    def test_replicas_of_a_machine_share_its_connection(self):
+        one, *others = (host_cycles(replicas) for replicas in (1, 2, 4, 16))
+        latency = 2 * host.transfer_cycles(OPTIONS.system_of(4), 0)
+        expected = [latency + shared * (one - latency) for shared in (2, 4, 4)]
+        assert others == pytest.approx(expected, rel=1e-3)
 
     def test_with_io_tiles_a_step_hides_its_transfers(self):
         kept, beside = on_one_ipu(OPTIONS), on_one_ipu(OVERLAPPED)

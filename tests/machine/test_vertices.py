@@ -249,8 +249,16 @@ def test_workers_share_out_groups_of_channels():
 
 
 def test_rows_share_their_value_in_two_slots_a_vector():
-    short, long = (vertices.by_rows("add", 6 * n, n, "f16", BOW).cycles for n in (64, 128))
-    assert long - short == 6 * 2 * 16
+    # Pieces of 4 vectors of halves, one of each worker to begin with.
+    few, many = (vertices.by_rows("add", 6 * 16 * n, 16, "f16", BOW).cycles for n in (1, 2))
+    assert many - few == 6 * (7 + 2 * 4)
+
+
+def test_all_workers_share_a_long_row():
+    row = vertices.by_rows("add", 6 * 256, 6 * 256, "f16", BOW).cycles
+    assert row == vertices.by_rows("add", 6 * 256, 16, "f16", BOW).cycles
+    # Pieces of 8 vectors of words: every worker has up to two vectors of each of two.
+    assert vertices.by_rows("add", 32, 32, "f32", BOW).cycles == 8 + 6 * (15 + 2 * (7 + 2 * 2))
 
 
 def test_library_functions_take_the_published_slots():

@@ -23,9 +23,10 @@ from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import on_tiles
 from ipu_tf.compiler.lowering.messages import unknown_met
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
-from ipu_tf.compiler.lowering.steps import exchange_cycles
+from ipu_tf.compiler.lowering.steps import exchange_cycles, supersteps
 from ipu_tf.compiler.lowering.tile_work import PlanWork
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, met_by, move
+from ipu_tf.compiler.lowering.turned_operands import transpositions
 from ipu_tf.compiler.option_plans import plan_of
 from ipu_tf.compiler.planner.plan import Plan, largest_block
 from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
@@ -61,8 +62,10 @@ def contraction(
         traffic += move(operand, home)
         fetched += _operand_messages(operand, home, number, shape, plan)
     memory = _memory(shape, plan, context.target)
+    turning = supersteps(transpositions(instruction, operands, context), context.target)
+    products_of_plan = _supersteps(shape, plan, result.first_tile, traffic, context.target)
     return LoweredInstruction(
-        supersteps=_supersteps(shape, plan, result.first_tile, traffic, context.target),
+        supersteps=(*turning, *products_of_plan),
         results=(result,),
         scratch=_footprints(result.first_tile, memory.tiles, _scratch_bytes(memory)),
         exchange_buffers=_footprints(result.first_tile, memory.tiles, memory.operand_bytes),

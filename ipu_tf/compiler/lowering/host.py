@@ -28,13 +28,15 @@ def transfer(
 ) -> LoweredInstruction:
     """Lowers a call of a host function or a feed: operands go to the host, results come back.
 
-    Models the transfers; the time of the function itself is the host's. A feed of a chip with I/O
-    tiles moves between those and the host beside the steps of the program.
+    Models the transfers, which replicas on one machine make at the same time over its connection;
+    the time of the function itself is the host's. A feed of a chip with I/O tiles moves between
+    those and the host beside the steps of the program.
     """
     results = tuple(spread(array, context) for array in arrays(instruction.type))
     system, target = _system(instruction, context), context.target
     moved = [size for size in (_bytes(operands), _bytes(results)) if size]
-    cycles = sum(host.transfer_cycles(system, size) for size in moved)
+    ipus = context.options.host_ipus
+    cycles = sum(host.transfer_cycles(system, ipus * size, ipus) for size in moved)
     work = HostWork(tiles=target.tiles, operands=tuple(operands), results=results)
     tiles = context.options.io_tiles
     if tiles and instruction.opcode in _FEEDS:
@@ -80,9 +82,9 @@ def custom_call(
 
 
 def _system(instruction: Instruction, context: LoweringContext) -> System:
-    """Returns the system of one IPU: only its link to the host matters."""
+    """Returns the system of the IPUs that share a connection to the host: only that matters."""
     try:
-        return context.options.system_of()
+        return context.options.system_of(context.options.host_ipus)
     except ValueError as error:
         raise LoweringError(instruction, f"no host is known for it. {error}") from None
 

@@ -37,7 +37,7 @@ from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.recompute import recomputed
 from ipu_tf.compiler.tile_program import TileMemory
-from ipu_tf.machine import streaming
+from ipu_tf.machine import host, streaming
 from ipu_tf.machine.cost import ceil_div
 
 _SUM_BYTES = 4
@@ -56,6 +56,8 @@ def deploy(
     Arguments and errors are those of `compile_program`.
     """
     system = options.system_of(deployment.replica_ipus * deployment.replicas)
+    sharing = host.sharing_replicas(system, deployment.replicas, deployment.replica_ipus)
+    options = dataclasses.replace(options, host_ipus=max(options.host_ipus, sharing))
     wiring = Wiring(
         system=system,
         ipus=deployment.ipus,

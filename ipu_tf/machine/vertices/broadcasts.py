@@ -105,6 +105,9 @@ def by_rows(
 ) -> Vertex:
     """Returns the cost to add a value of every row, or to multiply by it.
 
+    A row lies in pieces, one in each group of features. Workers share out short pieces, and share
+    each piece that has a vector for all of them (poplibs, popops/ElementWise.cpp).
+
     Args:
         opcode: "add", "multiply" or "multiply in place".
         elements: Elements of the tile.
@@ -112,9 +115,14 @@ def by_rows(
         dtype: Type of elements and values.
         target: The machine.
     """
-    rows = slowest_share(ceil_div(elements, np.maximum(1, row_elements)), target)
-    vectors = ceil_div(np.maximum(1, row_elements), vector_elements(dtype))
-    slots = _ROW_START_SLOTS + rows * (_ROW_SLOTS + _ROW_SLOTS_PER_VECTOR * vectors)
+    piece = np.clip(row_elements, 1, _FEATURE_GROUP)
+    pieces = ceil_div(elements, piece)
+    width = vector_elements(dtype)
+    vectors = ceil_div(piece, width)
+    by_row = slowest_share(pieces, target) * (_ROW_SLOTS + _ROW_SLOTS_PER_VECTOR * vectors)
+    shared = slowest_share(vectors, target)
+    by_column = pieces * (_ROW_SLOTS + _ROW_SLOTS_PER_VECTOR * shared)
+    slots = _ROW_START_SLOTS + np.where(piece < target.workers * width, by_row, by_column)
     cycles = _SUPERVISOR_CYCLES + barrel_cycles(slots, target)
     name = f"{opcode}_by_rows".replace(" ", "_")
     return vertex(name, dtype, elements, cycles, pointers=4, bundles=32)

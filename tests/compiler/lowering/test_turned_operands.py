@@ -1,0 +1,61 @@
+"""Operands whose summed dimension is not innermost in memory are transposed before the products."""
+
+import pytest
+
+from tests.compiler.lowering.programs import run
+
+SUMS = "dot_dimension_numbers={lhs_contracting={%d} rhs_contracting={%d}}"
+
+
+def transposed_cycles(rows, columns, left, right, phase="backward"):
+    """Cycles of the transpositions of a dot of two results: f16[rows,columns] and one like it."""
+    shapes = [(rows, columns) if axis == 0 else (columns, rows) for axis in (left, right)]
+    (a, b), (c, d) = shapes
+    made = run(
+        f"p = f16[{a},{b}] parameter(0)\nq = f16[{c},{d}] parameter(1)\n"
+        f"x = f16[{a},{b}] negate(p)\ny = f16[{c},{d}] negate(q)\n"
+        f"r = f16[{columns},{columns}] dot(x, y), {SUMS % (left, right)}, phase={phase}"
+    ).lowered["r"]
+    return [step.compute_cycles for step in made.supersteps if step.name == "transpose"]
+
+
+def test_operands_that_are_summed_along_rows_in_memory_stay():
+    assert transposed_cycles(64, 48, 1, 1) == []
+
+
+def test_operands_that_are_summed_across_rows_are_transposed():
+    assert len(transposed_cycles(64, 48, 0, 0)) == 2
+    assert len(transposed_cycles(64, 48, 0, 1)) == 1
+
+
+def test_rows_that_no_block_divides_move_one_by_one():
+    even, odd = (transposed_cycles(rows, 64, 0, 1)[0] for rows in (196, 197))
+    assert odd > 10 * even
+
+
+@pytest.mark.parametrize(("summed", "count"), [(0, 0), (1, 1)])
+def test_a_view_lies_as_its_operand(summed, count):
+    width = 64 if summed else 48
+    made = run(
+        f"p = f16[64,48] parameter(0)\nq = f16[32,{width}] parameter(1)\n"
+        "x = f16[64,48] negate(p)\nt = f16[48,64] transpose(x), dimensions={1,0}\n"
+        f"v = f16[48,1,64] reshape(t)\nw = f16[48,64] reshape(v)\ny = f16[32,{width}] negate(q)\n"
+        f"r = f16[{112 - width},32] dot(w, y), {SUMS % (summed, 1)}"
+    ).lowered["r"]
+    assert sum(step.name == "transpose" for step in made.supersteps) == count
+
+
+def weight(phase):
+    """Names of the supersteps of a product with a weight, f16[64,32], forward or backward."""
+    summed, width = (0, 64) if phase == "forward" else (1, 32)
+    made = run(
+        f"p = f16[16,{width}] parameter(0)\nw = f16[64,32] parameter(1)\n"
+        f"x = f16[16,{width}] negate(p)\n"
+        f"r = f16[16,{96 - width}] dot(x, w), {SUMS % (1, summed)}, phase={phase}"
+    ).lowered["r"]
+    return [step.name for step in made.supersteps]
+
+
+def test_a_weight_lies_as_the_forward_pass_reads_it():
+    assert "transpose" not in weight("forward")
+    assert "transpose" in weight("backward")
