@@ -14,7 +14,7 @@ from ipu_tf.feeds import queue_number, shared_programs, synthetic
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.feeds.infeed_queue import check_device_ordinal
 from ipu_tf.ops import library
-from ipu_tf.runtime import static_shapes
+from ipu_tf.runtime import call_order, static_shapes
 from ipu_tf.runtime.hooks import is_scratch
 
 
@@ -193,13 +193,16 @@ class IPUOutfeedQueue(Iterable[Any]):
 
     def _take(self, *, limit: int, stacked: bool) -> Any:
         specs = tf.nest.flatten(self._element)
-        components = library.load().ipu_outfeed_take(
-            feed=tf.constant(self._queue.number, tf.int64),
-            T=[spec.dtype for spec in specs],
-            shapes=[spec.shape for spec in specs],
-            limit=limit,
-            stacked=stacked,
-        )
+        with call_order.in_order(tf.compat.v1.get_default_graph(), "IpuOutfeedTake"):
+            components = library.load().ipu_outfeed_take(
+                feed=tf.constant(self._queue.number, tf.int64),
+                T=[spec.dtype for spec in specs],
+                shapes=[spec.shape for spec in specs],
+                limit=limit,
+                stacked=stacked,
+            )
+        if not tf.executing_eagerly():
+            call_order.note(components[0].op)
         return tf.nest.pack_sequence_as(self._element, components)
 
 

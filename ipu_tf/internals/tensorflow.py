@@ -456,6 +456,33 @@ def in_jitted_function(graph: Any) -> bool:
     return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
 
 
+def makes_calls_of_xla(graph: Any) -> bool:
+    """Returns whether a graph is given the call of a function with `jit_compile=True` now.
+
+    Only the context of the call says so. Relies on `Graph._get_control_flow_context`, as
+    `in_jitted_function` does.
+    """
+    context = graph._get_control_flow_context()
+    return context is not None and context.IsXLAContext()
+
+
+def is_call_of_xla(operation: tf.Operation) -> bool:
+    """Returns whether an operation calls a function with `jit_compile=True`.
+
+    Relies on `Operation._get_control_flow_context`, the context in which the call was made.
+    """
+    context = operation._get_control_flow_context()
+    return context is not None and context.IsXLAContext()
+
+
+def has_effects(operation: tf.Operation) -> bool:
+    """Returns whether an operation is stateful, as TensorFlow's own order of operations sees it.
+
+    Relies on `Operation._is_stateful`; the public definition of an op lacks the effects of calls.
+    """
+    return bool(operation._is_stateful)
+
+
 def trace(
     function: Callable[..., Any], args: tuple[Any, ...], *, name: str = "function"
 ) -> ConcreteFunction:

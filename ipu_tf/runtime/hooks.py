@@ -33,7 +33,7 @@ from ipu_tf.internals.tensorflow import (
     resource_input_of,
 )
 from ipu_tf.ops import library
-from ipu_tf.runtime import called_functions, retracing
+from ipu_tf.runtime import call_order, called_functions, retracing
 from ipu_tf.runtime.call_ops import CALLS
 from ipu_tf.runtime.tracer import Tracer
 
@@ -269,7 +269,10 @@ def _op_creation(stock: Any) -> Callable[..., tf.Operation]:
             return stock(graph, op_type, inputs, attrs=attrs, **kwargs)
         if op_type in CALLS:
             attrs = called_functions.prepare(tracer, graph, op_type, inputs, attrs or {})
-        return tracer.create_op(stock.__get__(graph), graph, op_type, inputs, attrs, **kwargs)
+        with call_order.in_order(graph, op_type):
+            op = tracer.create_op(stock.__get__(graph), graph, op_type, inputs, attrs, **kwargs)
+        call_order.note(op)
+        return op
 
     return create_op
 

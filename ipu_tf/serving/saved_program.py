@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import SavedModelProto, graph_of_session
+from ipu_tf.internals.tensorflow import SavedModelProto
 from ipu_tf.serving import signatures, tracking
 from ipu_tf.serving.served_step import ServedStep, strategy_in_force
 from ipu_tf.serving.signatures import StepSignature
@@ -112,16 +112,9 @@ def export_parts(
             In the scope of another strategy, that one runs it.
 
     Raises:
-        RuntimeError: It is called for a graph of TensorFlow 1.
         ValueError: The folder is not empty, names are not those of the outputs, or a part uses a
             table that cannot be found.
     """
-    if graph_of_session() is not None:
-        raise RuntimeError(
-            "Programs are exported in eager mode: a graph of TensorFlow 1 has no values of "
-            "variables. Export before tf.compat.v1.disable_eager_execution() and "
-            "disable_v2_behavior(), outside of `with tf.Graph().as_default()`."
-        )
     folder = _checked_folder(export_dir, purge)
     on_host = parts.composed(parts.served.call)
     root = tf.Module(name="ipu_tf_serving")

@@ -164,6 +164,23 @@ def test_a_function_that_xla_compiles_reads_and_writes_feeds(strategy):
     np.testing.assert_array_equal(outfeed.dequeue(), [0, 2, 4, 6])
 
 
+def test_jitted_functions_of_a_program_read_in_the_order_of_the_code(strategy):
+    infeed = IPUInfeedQueue(tf.data.Dataset.range(100).map(lambda i: tf.cast(i, tf.float32)))
+
+    @tf.function(jit_compile=True)
+    def read_slowly():
+        ones = tf.ones([64, 64])
+        return infeed.dequeue() + 0 * tf.reduce_sum(tf.matmul(ones, ones))
+
+    @tf.function
+    def read():
+        values = [read_slowly(), infeed.dequeue(), read_slowly(), read_slowly(), infeed.dequeue()]
+        return tf.stack(values)
+
+    for run in range(3):
+        np.testing.assert_array_equal(strategy.run(read), 5 * run + np.arange(5))
+
+
 def test_a_queue_without_users_ends_its_thread():
     before = set(threading.enumerate())
     queue = IPUInfeedQueue(numbers(3))

@@ -74,6 +74,27 @@ def test_an_enqueue_in_a_condition_of_a_nested_loop(strategy):
     np.testing.assert_array_equal(queue.dequeue(), [0, 11, 22])
 
 
+@pytest.mark.parametrize("mode", [IPUOutfeedMode.ALL, LAST])
+def test_a_dequeue_waits_for_the_jitted_functions_before_it(strategy, mode):
+    queue = IPUOutfeedQueue(mode)
+
+    @tf.function(jit_compile=True)
+    def enqueue(x):
+        for index in tf.range(3):
+            queue.enqueue(x + tf.cast(index, tf.float32))
+
+    @tf.function
+    def twice(x):
+        strategy.run(enqueue, args=(x,))
+        first = queue.dequeue()
+        strategy.run(enqueue, args=(10 * x,))
+        return first, queue.dequeue()
+
+    first, second = twice(tf.constant(1.0))
+    np.testing.assert_array_equal(first, [1, 2, 3] if mode is not LAST else 3)
+    np.testing.assert_array_equal(second, [10, 11, 12] if mode is not LAST else 12)
+
+
 def test_iteration_drains_the_queue(strategy):
     queue = IPUOutfeedQueue()
     strategy.run(counting(queue, 3, lambda i: (i, 2 * i)))

@@ -83,10 +83,6 @@ def test_a_session_runs_a_program_from_its_file(tmp_path):
             for number in range(6):
                 found = session.run(twice, {x: np.full(3, number)})
                 np.testing.assert_array_equal(found, np.full(3, 2 * number))
-        with pytest.raises(RuntimeError, match="Programs are exported in eager mode"):
-            serving.export_single_step(
-                tf.abs, tmp_path / "out", 1, [tf.TensorSpec([2], tf.float32)]
-            )
 
 
 def test_inputs_of_a_start_are_values(tmp_path):
