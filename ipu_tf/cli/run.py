@@ -49,8 +49,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-steps",
         type=int,
         metavar="N",
-        help="run at most N steps of each fit, evaluate, predict and loop of the device, in whole "
-        "weight updates, at least one",
+        help="run at most N steps of each fit, evaluate and predict of a model of a strategy, and "
+        "of each loops.repeat, loops.while_loop and pipeline, in whole weight updates, at least "
+        "one; loops over tf.range and models outside of a strategy run whole",
     )
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module"

@@ -80,6 +80,9 @@ def test_few_steps_try_a_script_out(script, capsys):
     assert cli.main(words) == 0
     spans = Report.from_json("out/report.json").host.spans
     assert sum(span.steps for span in spans if span.category == "execution") == 1
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    assert "loops over tf.range" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["run", "--max-steps", "0", script]) == 2
     assert "--max-steps must be at least 1. Received: 0." in capsys.readouterr().err
 
