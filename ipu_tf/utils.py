@@ -75,9 +75,8 @@ def reset_ipu_seed(
         seed: Any whole number from -2**63 to 2**64 - 1.
         device: Name of the IPU device. All devices share one seed.
         cpu_device: The CPU device beside the IPUs; it has no effect here.
-        experimental_identical_replicas: Whether all replicas draw the same bits. It has no
-            effect here: the replicas of Keras models share one generator, and each replica of
-            another program has streams of its own.
+        experimental_identical_replicas: Whether all replicas of a program draw the same bits. The
+            replicas of Keras models take turns at one generator in any case.
 
     Raises:
         TypeError: `seed` is not a whole number.
@@ -90,7 +89,7 @@ def reset_ipu_seed(
     if not -(2**63) <= seed < 2**64:
         raise ValueError(f"The seed must fit into 64 bits. Received: {seed!r}.")
     _ordinal(device)
-    library.reset_seed(int(seed))
+    library.reset_seed(int(seed), bool(experimental_identical_replicas))
 
 
 def use_synthetic_data_for(synthetic_data_category: SyntheticDataCategory | str) -> bool:

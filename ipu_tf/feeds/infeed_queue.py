@@ -161,6 +161,8 @@ class IPUInfeedQueue:
         self._dequeued = True
         return dequeued(self.number_in_graph(), self._dataset.element_spec)
 
+    _dequeue = dequeue  # Published scripts call it by this name.
+
     def number_in_graph(self) -> tf.Tensor:
         """Returns the number of the queue as a constant of the graph that is being built."""
         return self._queue.tensor()

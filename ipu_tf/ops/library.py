@@ -48,7 +48,7 @@ def load() -> ModuleType:
 def _c_functions() -> ctypes.CDLL:
     load()
     functions = ctypes.CDLL(str(_PATH))
-    functions.ipu_tf_reset_seed.argtypes = [ctypes.c_uint64]
+    functions.ipu_tf_reset_seed.argtypes = [ctypes.c_uint64, ctypes.c_bool]
     functions.ipu_tf_reset_seed.restype = None
     functions.ipu_tf_isa.restype = ctypes.c_char_p
     return functions
@@ -65,9 +65,14 @@ def feed_functions() -> ctypes.CDLL:
     return functions
 
 
-def reset_seed(seed: int) -> None:
-    """Seeds the generators of stochastic rounding and restarts every stream."""
-    _c_functions().ipu_tf_reset_seed(seed % 2**64)
+def reset_seed(seed: int, identical_replicas: bool = False) -> None:
+    """Seeds the generators of stochastic rounding and restarts every stream.
+
+    Args:
+        seed: Any whole number.
+        identical_replicas: Whether all replicas of a program draw the same bits.
+    """
+    _c_functions().ipu_tf_reset_seed(seed % 2**64, identical_replicas)
 
 
 def isa() -> str:

@@ -3,12 +3,15 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "replica_streams.h"
+
 namespace ipu_tf {
 namespace {
 
 struct Process {
   std::mutex mutex;
   uint64_t seed = 0;
+  bool identical_replicas = false;
   std::unordered_map<uint64_t, uint64_t> calls;  // By stream.
 };
 
@@ -26,10 +29,17 @@ void ResetSeed(uint64_t seed) {
   process.calls.clear();
 }
 
+void SetIdenticalReplicas(bool identical) {
+  Process& process = TheProcess();
+  std::lock_guard<std::mutex> lock(process.mutex);
+  process.identical_replicas = identical;
+}
+
 RandomKey NextKey(uint64_t stream) {
   Process& process = TheProcess();
   std::lock_guard<std::mutex> lock(process.mutex);
-  return {process.seed, stream, process.calls[stream]++};
+  const uint64_t drawn = process.identical_replicas ? stream % kReplicaStride : stream;
+  return {process.seed, drawn, process.calls[stream]++};  // Each replica counts its own calls.
 }
 
 }  // namespace ipu_tf

@@ -1,6 +1,7 @@
 // C functions for ctypes.
 #include "../core/kernels.h"
 #include "../core/random.h"
+#include "../core/replica_streams.h"
 
 // The headers of the wheel do not know their version; the build passes it.
 #ifndef IPU_TF_TENSORFLOW_VERSION
@@ -16,6 +17,9 @@ __attribute__((visibility("default"))) const char* ipu_tf_built_for() { return I
 __attribute__((visibility("default"))) const char* ipu_tf_isa() { return ipu_tf::ActiveKernels().name; }
 
 // Sets the process seed of stochastic rounding and restarts the call count of every stream.
-__attribute__((visibility("default"))) void ipu_tf_reset_seed(uint64_t seed) { ipu_tf::ResetSeed(seed); }
+__attribute__((visibility("default"))) void ipu_tf_reset_seed(uint64_t seed, bool identical_replicas) {
+  ipu_tf::ResetSeed(seed);
+  ipu_tf::SetIdenticalReplicas(identical_replicas);
+}
 
 }  // extern "C"

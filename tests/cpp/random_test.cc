@@ -1,5 +1,6 @@
 // The random bits of stochastic rounding.
 #include "core/random.h"
+#include "core/replica_streams.h"
 
 #include "check.h"
 
@@ -47,6 +48,16 @@ TEST(RandomKeysCountTheCallsOfAStream) {
   ResetSeed(6);
   const RandomKey again = NextKey(1);
   CHECK(again.seed == 6 && again.call == 0);
+}
+
+TEST(IdenticalReplicasShareStreamsAndCountTheirOwnCalls) {
+  SetIdenticalReplicas(true);
+  ResetSeed(5);
+  NextKey(3);
+  const RandomKey first = NextKey(3 + kReplicaStride);
+  CHECK(first.stream == 3 && first.call == 0);
+  SetIdenticalReplicas(false);
+  CHECK(NextKey(3 + kReplicaStride).stream == 3 + kReplicaStride);
 }
 
 }  // namespace

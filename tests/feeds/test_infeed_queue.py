@@ -45,6 +45,11 @@ def test_a_program_goes_on_where_the_one_before_ended_and_a_restart_begins_again
     assert infeed.number_of_tuple_elements == 1
 
 
+def test_scripts_dequeue_by_the_name_of_old(strategy):
+    infeed = IPUInfeedQueue(numbers(2))
+    assert strategy.run(tf.function(lambda: infeed._dequeue() + 2)) == 2
+
+
 def test_a_program_beyond_the_end_of_the_data_fails_and_a_restart_helps(strategy):
     infeed = IPUInfeedQueue(numbers(2))
     read, outfeed = reader(infeed, 3)

@@ -20,7 +20,8 @@ from ipu_tf.internals.tensorflow import (
 from ipu_tf.runtime.function_copies import copied, library_function
 
 STREAM_STRIDE = 1 << 48
-"""Streams of stochastic rounding of a replica lie this far behind those of the one before."""
+"""Streams of stochastic rounding of a replica lie this far behind those of the one before; so the
+kernels know them (kReplicaStride, ops/core/replica_streams.h)."""
 
 _serial = itertools.count()
 

@@ -237,11 +237,13 @@ def test_stochastic_rounding_draws_other_bits_on_each_replica():
         return of_all(y, 2)
 
     found = []
-    for _ in range(2):
-        utils.reset_ipu_seed(1)
+    for identical in (False, True, False):
+        utils.reset_ipu_seed(1, experimental_identical_replicas=identical)
         found.append(strategy.run(program).numpy())
-    assert (found[0][0] != found[0][1]).any()
-    np.testing.assert_array_equal(found[0], found[1])
+    own, same, again = found
+    assert (own[0] != own[1]).any()
+    np.testing.assert_array_equal(again, own)
+    np.testing.assert_array_equal(same, [own[0], own[0]])
 
 
 def test_jitted_functions_of_a_program_join_replicas():
