@@ -52,7 +52,7 @@ def dataset_benchmark(
                 f"dataset_benchmark: {name} must be a positive integer. Received: {number!r}."
             )
 
-    def measure() -> Any:
+    def measure(dataset: tf.data.Dataset) -> Any:
         iterator = OwnedIterator(dataset)  # Not `iter`: in a strategy's scope that makes an infeed.
         epochs = [_epoch(iterator, elements_per_epochs, do_memcpy) for _ in range(number_of_epochs)]
         if print_stats:
@@ -64,8 +64,14 @@ def dataset_benchmark(
         return tf.constant([json.dumps({"epochs": epochs})])
 
     if tf.executing_eagerly():
-        return measure()
-    measured = tf.py_function(measure, [], tf.string)
+        return measure(dataset)
+
+    def measure_variant(variant: tf.Tensor) -> Any:
+        return measure(tf.data.experimental.from_variant(variant, dataset.element_spec))
+
+    # A dataset of a graph may read placeholders, which have values when it runs.
+    variant = tf.data.experimental.to_variant(dataset)
+    measured = tf.py_function(measure_variant, [variant], tf.string)
     measured.set_shape([1])
     return measured
 

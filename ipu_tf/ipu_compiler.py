@@ -23,7 +23,7 @@ from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.runtime import device_programs, hooks
 from ipu_tf.runtime.made_variables import MadeVariables
 
-_COMPILED = "ipu_tf.compiled_functions"
+_COMPILED = "ipu_tf_compiled_functions"
 
 _strategies: list[IPUStrategy] = []
 """The strategy that runs the programs of graphs; reports of `ipu-tf run` know it."""
@@ -107,7 +107,7 @@ class _Compilation:
             tensors, operation = self._call()
         with tf.device(None):
             self._outlets = [tf.identity(one) for one in tensors or [_after(operation)]]
-            self._graph.add_to_collection(_COMPILED, self)  # It lives as long as its graph.
+            _keep_with(self._graph, self)
             _unconfigured.append(weakref.ref(self))
             return self._structured(self._outlets if tensors else [], tf.group(*self._outlets))
 
@@ -186,7 +186,7 @@ class _Compilation:
 
         run.__name__ = self._name
         # The report keeps all of a program as long as its function.
-        tf.compat.v1.add_to_collection(_COMPILED, run)
+        _keep_with(tf.compat.v1.get_default_graph(), run)
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, use_resource=True):
             results: list[tf.Tensor] = strategy_of_graphs().run(run, args=(tensors,))
@@ -209,6 +209,11 @@ class _Compilation:
         self._results = results
         flat = tf.nest.flatten(results)
         return [tf.convert_to_tensor(leaf) for leaf in flat if _is_data(leaf)]
+
+
+def _keep_with(graph: tf.Graph, value: Any) -> None:
+    """Keeps a value as long as a graph. Savers would write a collection to the meta graph."""
+    setattr(graph, _COMPILED, [*getattr(graph, _COMPILED, ()), value])
 
 
 def strategy_of_graphs() -> IPUStrategy:

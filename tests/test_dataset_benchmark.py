@@ -36,6 +36,15 @@ def test_an_infeed_is_measured_in_a_graph(capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_a_session_measures_a_dataset_of_placeholders():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        rows = tf.compat.v1.placeholder(tf.float32, [None, 2])
+        dataset = tf.data.Dataset.from_tensor_slices(rows).repeat()
+        measured = dataset_benchmark.dataset_benchmark(dataset, 1, 5, print_stats=False)
+        (found,) = session.run(measured, {rows: np.ones((3, 2))})
+    assert json.loads(found)["epochs"][0]["total_bytes_processed"] == 5 * 8
+
+
 def test_bad_arguments_are_refused():
     with pytest.raises(tf.errors.OutOfRangeError, match="fewer elements than the benchmark reads"):
         dataset_benchmark.dataset_benchmark(DATASET, 1, 7)

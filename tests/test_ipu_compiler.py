@@ -1,5 +1,7 @@
 """Computations of TensorFlow 1 graphs run as programs of the IPU in a session."""
 
+import logging
+
 import keras
 import numpy as np
 import pytest
@@ -306,3 +308,15 @@ def test_a_session_trains_shards():
     for stage in program.device.stages:  # Each updates its own weight.
         assert stage.backward_cycles > 0
         assert stage.update_cycles > 0
+
+
+def test_savers_of_graphs_with_programs_warn_of_nothing(tmp_path, caplog):
+    with tf.Graph().as_default(), v1.Session() as session:
+        variable = v1.get_variable("w", [2], use_resource=True)
+        with scopes.ipu_scope(IPU):
+            ipu_compiler.compile(lambda: variable + 1)
+        saver = v1.train.Saver()
+        session.run(v1.global_variables_initializer())
+        with caplog.at_level(logging.WARNING, "tensorflow"):
+            saver.save(session, str(tmp_path / "model"))
+    assert not caplog.records

@@ -38,8 +38,10 @@ class IPUInfeedQueue:
         prefetch_depth: Elements that the host holds ready at least, 1 to 255; None and 0 stand
             for 3.
         optimise_latency: Has no effect here.
+        **kwargs: `feed_name`, which older scripts give; it has no effect.
 
     Raises:
+        TypeError: There is no argument of that name.
         ValueError: A shape is not static, or an argument is out of range.
 
     Example:
@@ -62,10 +64,11 @@ class IPUInfeedQueue:
         optimise_latency: bool = False,
         **kwargs: Any,
     ) -> None:
-        if kwargs:
+        unknown = sorted(kwargs.keys() - {"feed_name"})
+        if unknown:
             raise TypeError(
                 "IPUInfeedQueue takes dataset, device_ordinal, prefetch_depth and "
-                f"optimise_latency. Received: {', '.join(sorted(kwargs))}."
+                f"optimise_latency. Received: {', '.join(unknown)}."
             )
         check_device_ordinal(device_ordinal)
         del optimise_latency

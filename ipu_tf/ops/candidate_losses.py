@@ -139,7 +139,8 @@ def _logits(
 def log_uniform_shares(classes: int) -> np.ndarray:
     """Returns the probability of each class of TensorFlow's log-uniform samplers, float32."""
     numbers = np.arange(classes)
-    return np.float32(np.log((numbers + 2) / (numbers + 1)) / math.log(classes + 1))
+    shares = np.log((numbers + 2) / (numbers + 1)) / math.log(classes + 1)
+    return shares.astype(np.float32)
 
 
 def sampled_without_repetition(

@@ -18,6 +18,9 @@ from ipu_tf.internals.tensorflow import eager_mode, is_eager
 from ipu_tf.serving.descriptions import InputDescription
 from ipu_tf.serving.executable import Executable, load_executable
 
+_ARGUMENTS = "XLA_Args/"
+"""The vendor's names of inputs of a start begin with it."""
+
 
 class EmbeddedRuntimeError(Exception):
     """Inputs do not fit an exported program."""
@@ -93,7 +96,8 @@ def embedded_runtime_start(
     Args:
         executable_file: The program: the folder of an exported SavedModel, or a file that
             `experimental_application_compile_op` wrote.
-        inputs: Values of the inputs of the start, a list in their order or a dict by name.
+        inputs: Values of the inputs of the start, a list in their order or a dict by name. Names
+            may begin with "XLA_Args/", as the vendor's do.
         name: Name of the program.
         timeout: Microseconds that the device waits for inputs; accepted without effect.
 
@@ -193,6 +197,7 @@ def _listed(inputs: Any, expected: Sequence[InputDescription], program: str) -> 
     if not isinstance(inputs, Mapping):
         return list(inputs)
     names = [description.name for description in expected]
+    inputs = {name.removeprefix(_ARGUMENTS): value for name, value in inputs.items()}
     if set(inputs) != set(names):
         raise EmbeddedRuntimeError(
             f"Program '{program}' takes the inputs {names} at its start. Received: {list(inputs)}."

@@ -221,16 +221,7 @@ def export_step(
         postprocessing_step_signature: See there.
         purge_export_dir: See there.
         strategy: The strategy that runs the returned function; None for that in force.
-
-    Raises:
-        RuntimeError: It is called in a graph or a function.
     """
-    if not tf.executing_eagerly():
-        raise RuntimeError(
-            "A step is exported in eager mode, where its variables have values. Received: a call "
-            "in a graph or a function. Leave out tf.disable_v2_behavior() and "
-            "tf.disable_eager_execution(), or export in a process of its own."
-        )
     signatures.check_static("predict_step", served.signature)
     after = _signature_after(postprocessing_step, postprocessing_step_signature)
     parts = ProgramParts(

@@ -222,7 +222,7 @@ class TestErrors:
 
     def test_unknown_arguments(self):
         with pytest.raises(TypeError, match="Received: feed"):
-            IPUInfeedQueue(numbers(5), feed=1)
+            IPUInfeedQueue(numbers(5), feed_name="data", feed=1)
 
     @pytest.mark.parametrize("dtype", ["int64", "float64", "string"])
     def test_types_that_the_device_lacks(self, strategy, dtype):

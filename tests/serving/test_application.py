@@ -127,7 +127,8 @@ def test_variables_may_be_frozen():
         program(kernel), inputs=[0.5], freeze_variables=True, name="frozen"
     )
     kernel.assign(0 * KERNEL)
-    context = embedded_runtime.embedded_runtime_start(path, {"shift": 1.0}, "frozen")
+    # The vendor's names begin with XLA_Args/.
+    context = embedded_runtime.embedded_runtime_start(path, {"XLA_Args/shift": 1.0}, "frozen")
     scores, _ = embedded_runtime.embedded_runtime_call([X, 1.0], context)
     np.testing.assert_allclose(scores, X @ KERNEL + 1, rtol=1e-5)
     with pytest.raises(Exception, match=r"'frozen' takes the inputs \['shift'\] at its start"):

@@ -357,14 +357,6 @@ def test_bad_arguments_are_refused(step, arguments, error, message, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_graph_exports_no_step(tmp_path):
-    with (
-        tf.Graph().as_default(),
-        pytest.raises(RuntimeError, match="exported in eager mode.*Leave out tf.disable_v2_beh"),
-    ):
-        serving.export_single_step(abs, tmp_path / "out", 1, [SPEC])
-
-
 def test_a_folder_that_is_not_empty_is_kept_unless_purged(strategy, tmp_path):
     (tmp_path / "kept").write_text("")
     with pytest.raises(ValueError, match="is not empty. Pass another directory, or `purge_exp"):
