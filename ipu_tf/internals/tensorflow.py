@@ -86,6 +86,10 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
     Function as PolymorphicFunction,
 )
 
+# Optimizers of scripts import the operations that update variables from where they were.
+from tensorflow.python import training as training_package
+from tensorflow.python.ops import gen_training_ops as gen_training_ops
+
 # Functions with `jit_compile=True` inside of replicas are not compiled on their own: the context in
 # which they are built, and the attribute of their definitions.
 from tensorflow.python.eager.polymorphic_function.attributes import (

@@ -344,6 +344,7 @@ def test_a_loss_has_the_dtype_of_the_outputs(keras_2, notices, converts):
     assert not notices()
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
 def test_a_function_of_learning_rates_may_return_a_tensor(keras_2, notices):
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")

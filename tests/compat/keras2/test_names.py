@@ -285,3 +285,16 @@ def test_layers_and_cells_of_graphs_are_there(notices):
     notices.once("`tf.compat.v1.layers`")
     with pytest.raises(AttributeError, match="not available with Keras 3"):
         tf.compat.v1.layers.dense  # noqa: B018
+
+
+def test_operations_that_update_variables_are_in_their_old_place():
+    old = "tensorflow.python.training.training_ops"
+    with keras_2_spellings():
+        from tensorflow.python.training import training_ops
+
+        assert importlib.import_module(old) is training_ops
+        variable = tf.Variable(3.0)
+        training_ops.resource_apply_gradient_descent(variable.handle, 0.5, 2.0)
+        assert float(variable) == 2.0
+    with pytest.raises(ModuleNotFoundError, match="training_ops"):
+        importlib.import_module(old)
