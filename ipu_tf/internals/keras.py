@@ -43,6 +43,10 @@ from keras.src.legacy.saving.legacy_h5_format import save_weights_to_hdf5_group
 # The graph between symbolic tensors, which functional models find when they are made.
 from keras.src.ops.function import map_graph
 
+# Scripts of Keras 2 walk the graph of a functional model by their attributes.
+from keras.src.ops.node import KerasHistory as KerasHistory
+from keras.src.ops.node import Node as KerasNode
+
 # What compiles a model of an `.h5` file, and makes a model of a configuration of Keras 2.
 from keras.src.legacy.saving import json_utils
 from keras.src.legacy.saving import saving_utils as keras_h5_models
@@ -84,6 +88,15 @@ def history_of(tensor: Any) -> Any:
     The public graph of a model has layers alone. Relies on `KerasTensor._keras_history`.
     """
     return tensor._keras_history
+
+
+def outbound_nodes(layer: keras.Layer) -> list[Any]:
+    """Returns the symbolic calls that take a layer's outputs.
+
+    Relies on `Operation._outbound_nodes`.
+    """
+    nodes: list[Any] = layer._outbound_nodes
+    return nodes
 
 
 def layers_within(model: keras.Layer) -> list[keras.Layer]:

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.keras import keras_backend_core
 from ipu_tf.internals.keras import KerasFunctional
-from ipu_tf.internals.keras import KerasTrainer
+from ipu_tf.internals.keras import KerasHistory, KerasNode, KerasTrainer
 from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     CondGradientGraph,
@@ -190,6 +190,23 @@ SYMBOLIC_DTYPES = Patch(keras.KerasTensor, "dtype", "dtypes have the attributes 
 SYMBOLIC_GET_SHAPE = Patch(
     keras.KerasTensor, "get_shape", "symbolic tensors tell a `TensorShape`", is_new=True
 )
+SYMBOLIC_REFERENCES = Patch(keras.KerasTensor, "ref", "symbolic tensors may be keys", is_new=True)
+GRAPH_OF_LAYERS = tuple(
+    Patch(owner, name, "scripts walk the graph of layers", is_new=True)
+    for owner, name in (
+        (KerasHistory, "layer"),
+        (KerasNode, "layer"),
+        (KerasNode, "outbound_layer"),
+        (KerasNode, "call_args"),
+        (KerasNode, "call_kwargs"),
+        (keras.Layer, "_name"),
+        (keras.Layer, "inbound_nodes"),
+        (keras.Layer, "outbound_nodes"),
+    )
+)
+INPUTS_OF_INPUTS = Patch(
+    keras.layers.InputLayer, "input", "the input of an input layer is its output"
+)
 VARIABLE_DTYPES = Patch(keras.Variable, "dtype", "dtypes have the attributes of a `DType`")
 MODEL_SAVING = Patch(keras.Model, "save", "models are written to directories")
 WEIGHT_SAVING = Patch(keras.Model, "save_weights", "weights are written to checkpoints")
@@ -338,6 +355,9 @@ TABLE = (
     TRAIN_STEPS,
     SYMBOLIC_SHAPES,
     SYMBOLIC_DTYPES,
+    SYMBOLIC_REFERENCES,
+    *GRAPH_OF_LAYERS,
+    INPUTS_OF_INPUTS,
     VARIABLE_DTYPES,
     SYMBOLIC_GET_SHAPE,
     MODEL_SAVING,

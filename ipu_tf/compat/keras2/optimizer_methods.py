@@ -24,6 +24,7 @@ from ipu_tf.keras.steps import scoped_steps
 _HYPERS = "keras_2_hypers"
 _DECAY = "_initial_decay"
 _RATE = "learning_rate"
+_STEP_RATE = "keras_2_rate_of_step"
 
 
 class OptimizerMethods:
@@ -37,6 +38,7 @@ class OptimizerMethods:
     iterations: Any
     variables: list[Any]
     apply_gradients: Callable[..., Any]
+    scale_loss: Callable[[Any], Any]
     update_step: Callable[..., None]
     built: bool
     build: Callable[..., None]
@@ -148,8 +150,8 @@ class OptimizerMethods:
         return float(value.numpy()) if is_tensor else value
 
     def _decayed_lr(self, var_dtype: Any) -> tf.Tensor:
-        """Returns the learning rate of this step."""
-        rate = tf.cast(self.learning_rate, var_dtype)
+        """Returns the learning rate of this step; an update asks its schedule once."""
+        rate = tf.cast(_rate_of_step(self), var_dtype)
         decay = getattr(self, _DECAY, 0.0)
         return rate / (1.0 + decay * tf.cast(self.iterations, var_dtype)) if decay else rate
 
@@ -178,7 +180,7 @@ class OptimizerMethods:
     def _resource_apply_dense(self, grad: Any, var: Any, apply_state: Any = None) -> None:
         """Updates a variable as the optimizer of Keras 3 does."""
         del apply_state
-        self.update_step(grad, var, self.learning_rate)
+        self.update_step(grad, var, _rate_of_step(self))
 
     def _resource_apply_sparse(
         self, grad: Any, var: Any, indices: Any, apply_state: Any = None
@@ -234,6 +236,13 @@ class OptimizerMethods:
 def tensors_of(variables: Any) -> list[Any]:
     """Returns variables of Keras as those of TensorFlow."""
     return [v.value if isinstance(v, keras.Variable) else v for v in keras.tree.flatten(variables)]
+
+
+def _rate_of_step(optimizer: Any) -> Any:
+    """Returns the learning rate of the update that runs; outside of one, that of the next."""
+    if _STEP_RATE in vars(optimizer):
+        return vars(optimizer)[_STEP_RATE]
+    return optimizer.learning_rate
 
 
 def apply_dense(optimizer: Any, grad: Any, var: Any, state: Any) -> Any:
@@ -309,6 +318,13 @@ def _updating(notify: Notify) -> Wrap:
                 stock(optimizer, distribution, pairs, learning_rate)
                 return
             notify()
+            vars(optimizer)[_STEP_RATE] = learning_rate
+            try:
+                call_methods(optimizer, distribution, pairs)
+            finally:
+                del vars(optimizer)[_STEP_RATE]
+
+        def call_methods(optimizer: Any, distribution: Any, pairs: Any) -> None:
             state = optimizer._prepare([var for _, var in pairs])
 
             def apply(var: Any, grad: Any) -> Any:

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_tf.keras.optimizers import ALSOptimizer
 
 X = np.random.default_rng(1).random((8, 4), dtype=np.float32)
@@ -333,3 +334,30 @@ def test_modules_of_keras_2_are_gone_afterwards():
         import keras.optimizer_v2  # noqa: F401
     with pytest.raises(ImportError, match="`keras.optimizers.legacy` is not supported"):
         tf.keras.optimizers.legacy.Adam()
+
+
+def test_an_update_of_a_subclass_asks_its_schedule_once(keras_2):
+    """So a schedule may put the rate into an outfeed."""
+    queue = IPUOutfeedQueue()
+
+    class Warming(keras.optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
+            rate = 0.125 * (step + 1.0)
+            queue.enqueue(rate)
+            return rate
+
+    class Scaled(keras.optimizers.SGD):
+        def _resource_apply_dense(self, grad, var, apply_state):
+            return super()._resource_apply_dense(grad / 2.0, var, apply_state)
+
+    found = fit(lambda: Scaled(Warming()), strategy=IPUStrategy(), steps_per_execution=4)
+    expected = fit(lambda: keras.optimizers.SGD(Halved()), strategy=IPUStrategy())
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_array_equal(queue.dequeue(), 0.125 * np.arange(1, 9))
+
+
+class Halved(keras.optimizers.schedules.LearningRateSchedule):
+    """The schedule of `Warming`, halved."""
+
+    def __call__(self, step):
+        return 0.0625 * (keras.ops.cast(step, "float32") + 1.0)

@@ -1,0 +1,117 @@
+"""The graph of a functional model, as scripts of Keras 2 walk it to copy or change a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import keras
+
+from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import inbound_nodes, outbound_nodes
+from ipu_tf.internals.patches import Wrap
+
+
+class SymbolicReference:
+    """A symbolic tensor as a key: equal to other references of the same tensor.
+
+    Args:
+        tensor: The tensor.
+    """
+
+    def __init__(self, tensor: keras.KerasTensor) -> None:
+        self._tensor = tensor
+
+    def __hash__(self) -> int:
+        return id(self._tensor)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SymbolicReference) and self._tensor is other._tensor
+
+    def deref(self) -> keras.KerasTensor:
+        """Returns the tensor."""
+        return self._tensor
+
+
+def _operation(history_or_node: Any) -> Any:
+    return history_or_node.operation
+
+
+def _set_name(layer: keras.Layer, name: str) -> None:
+    layer.name = name
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        "_name": lambda layer: layer.name,
+        "call_args": lambda node: tuple(node.arguments.args),
+        "call_kwargs": lambda node: dict(node.arguments.kwargs),
+        "inbound_nodes": inbound_nodes,
+        "layer": _operation,
+        "outbound_layer": _operation,
+        "outbound_nodes": outbound_nodes,
+    }
+)
+
+
+def _property(name: str) -> Callable[[Notify], Wrap]:
+    """Returns the factory of a property that tells a part of the graph."""
+    read = _READ[name]
+
+    def of_notify(notify: Notify) -> Wrap:
+        def get(owner: Any) -> Any:
+            if called_by_library():
+                # Keras reads all attributes of a layer that it saves.
+                raise AttributeError(name)
+            notify()
+            return read(owner)
+
+        return lambda stock: property(get, _set_name if name == "_name" else None)
+
+    return of_notify
+
+
+def _reference(notify: Notify) -> Wrap:
+    """Returns the factory of the method `ref` of symbolic tensors."""
+
+    def ref(tensor: keras.KerasTensor) -> SymbolicReference:
+        notify()
+        return SymbolicReference(tensor)
+
+    return lambda stock: ref
+
+
+def _input_of_inputs(notify: Notify) -> Wrap:
+    """Returns the factory of the property `input` of input layers: it is their output."""
+
+    def wrap(stock: property) -> property:
+        def get(layer: keras.layers.InputLayer) -> Any:
+            if called_by_library():
+                assert stock.fget is not None
+                return stock.fget(layer)
+            notify()
+            return layer.output
+
+        return property(get)
+
+    return wrap
+
+
+SPELLINGS = (
+    Spelling(
+        name="`tensor.ref()`, `tensor._keras_history.layer`, `layer._name`, `layer.inbound_nodes`, "
+        "`node.outbound_layer`, `node.call_args` of a functional model",
+        keras_2="The graph of the layers, for scripts that copy or change a model.",
+        here="They tell the same, and the input of an input layer is its output. What is assigned "
+        "to `layer._name` is the layer's name.",
+        wraps=MappingProxyType(
+            {
+                patches.SYMBOLIC_REFERENCES: _reference,
+                patches.INPUTS_OF_INPUTS: _input_of_inputs,
+                **{patch: _property(patch.name) for patch in patches.GRAPH_OF_LAYERS},
+            }
+        ),
+    ),
+)

@@ -1,0 +1,53 @@
+"""Scripts walk the graph of a functional model as in Keras 2."""
+
+import keras
+import numpy as np
+
+X = np.random.default_rng(1).random((2, 3), dtype=np.float32)
+
+
+def copied(model):
+    """A copy of a functional model, made layer by layer from its outputs."""
+    tensors = {}
+
+    def copy_of(tensor):
+        if tensor.ref() not in tensors:
+            layer = tensor._keras_history.layer
+            if isinstance(layer, keras.layers.InputLayer):
+                return tensor
+            copy = layer.from_config(layer.get_config())
+            copy._name = f"copy_of_{layer._name}"
+            inputs = layer.input if isinstance(layer.input, list) else [layer.input]
+            copies = [copy_of(one) for one in inputs]
+            tensors[tensor.ref()] = copy(copies if len(copies) > 1 else copies[0])
+        return tensors[tensor.ref()]
+
+    return keras.Model(model.inputs, [copy_of(output) for output in model.outputs])
+
+
+def made():
+    inputs = keras.Input((3,))
+    x = keras.layers.Dense(3, name="first")(inputs)
+    return keras.Model(inputs, keras.layers.Add(name="sum")([x, x, inputs]))
+
+
+def test_a_model_is_copied_layer_by_layer(keras_2, notices):
+    model = made()
+    copy = copied(model)
+    assert [layer.name for layer in copy.layers[1:]] == ["copy_of_first", "copy_of_sum"]
+    copy.set_weights(model.get_weights())
+    np.testing.assert_array_equal(copy([X]), model(X))
+    notices.once("`tensor.ref()`")
+
+
+def test_nodes_tell_layers_and_arguments(keras_2):
+    model = made()
+    inputs, dense, add = model.layers
+    assert inputs.input is inputs.output
+    (node,) = add.inbound_nodes
+    assert node.outbound_layer is node.layer is add
+    ((first, second, third),) = node.call_args
+    assert first.ref() == second.ref() != third.ref()
+    assert first.ref().deref() is dense.output
+    assert node.call_kwargs == {}
+    assert [one.outbound_layer for one in dense.outbound_nodes] == [add, add]
