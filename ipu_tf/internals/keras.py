@@ -413,3 +413,11 @@ def keeping_compile_config(model: keras.Model) -> Iterator[None]:
     finally:
         if compiled is not None:
             compiled.config = config
+
+
+def allow_positional_arguments(layer: keras.Layer) -> None:
+    """Lets a layer take arguments that are no tensors by their position.
+
+    Relies on `Layer._allow_non_tensor_positional_args`.
+    """
+    layer._allow_non_tensor_positional_args = True

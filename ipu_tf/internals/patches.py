@@ -247,6 +247,7 @@ METRIC_RESULTS = Patch(keras.Metric, "__call__", "a metric's result tells the me
 FUNCTIONAL_CONFIGS = Patch(
     KerasFunctional, "from_config", "losses and metrics of a model's tensors are read"
 )
+MODEL_CONFIGS = Patch(keras.Model, "from_config", "initializers get the arguments that they take")
 LOSS_SCALING_METHODS = tuple(
     Patch(keras.mixed_precision.LossScaleOptimizer, name, reason, is_new=is_new)
     for name, reason, is_new in (
@@ -298,6 +299,8 @@ STATE_RESETS = tuple(
 # Keras looks whether a model overrides the method of this class.
 COMPILATION = Patch(KerasTrainer, "compile", "models take the arguments of Keras 2")
 LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its meaning of Keras 2')
+METRIC_ARGUMENTS = Patch(keras.Metric, "__init__", "control flow over tensors is converted")
+LAMBDA_CALLS = Patch(keras.layers.Lambda, "call", "control flow over tensors is converted")
 LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension")
 METRIC_CALLS = Patch(
     keras.metrics.MeanMetricWrapper, "update_state", "targets may lack the last dimension"
@@ -379,6 +382,7 @@ TABLE = (
     METRICS_OF_LAYERS,
     METRIC_RESULTS,
     FUNCTIONAL_CONFIGS,
+    MODEL_CONFIGS,
     *LOSS_SCALING_METHODS,
     SCHEDULED_RATES,
     *MODEL_METHODS,
@@ -391,6 +395,8 @@ TABLE = (
     *STATE_RESETS,
     COMPILATION,
     LOSS_ARGUMENTS,
+    METRIC_ARGUMENTS,
+    LAMBDA_CALLS,
     LOSS_CALLS,
     METRIC_CALLS,
     STEP_LOGS,

@@ -7,6 +7,7 @@ that begins with an underscore; a test over the syntax tree keeps it so.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -58,6 +59,11 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel as SavedModelFil
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import (
     TrackableObjectGraph as TrackableObjectGraph,
 )
+
+# Functions that Keras calls are not converted by AutoGraph; the public tf.autograph converts a
+# function for eager calls, too, and takes no bound methods.
+from tensorflow.python.autograph.core.ag_ctx import ControlStatusCtx, Status
+from tensorflow.python.autograph.impl.api import tf_convert
 
 # The eager iterator of a dataset, for an infeed that refuses to be read eagerly.
 from tensorflow.python.data.ops.iterator_ops import IteratorSpec as IteratorSpec
@@ -612,3 +618,17 @@ def without_strategy() -> Iterator[None]:
     finally:
         distribute_lib._pop_per_thread_mode()
         graph._variable_creator_stack = creators
+
+
+def with_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function whose control flow over tensors becomes operations while graphs are built.
+
+    Eager calls run it as it is. Relies on `tf_convert`, which TensorFlow's own loops use.
+    """
+    converted = tf_convert(function, ControlStatusCtx(status=Status.ENABLED))
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (function if tf.executing_eagerly() else converted)(*args, **kwargs)
+
+    return call

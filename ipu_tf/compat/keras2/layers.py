@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +13,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
+from ipu_tf.internals.keras import allow_positional_arguments
 
 _LAYER_ARGUMENTS = ("trainable", "name", "dtype", "dynamic")
 _WEIGHT_ARGUMENTS = (
@@ -37,6 +39,9 @@ _WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = MappingProxyType(
     }
 )
 """Arguments of layers that Keras 3 lacks, and the values that asked for nothing it does not do."""
+
+_CALL_DEFAULTS: Mapping[str, Any] = MappingProxyType({"training": False, "mask": None})
+"""Arguments of `call` that Keras 2 gave to layers that were called without them."""
 
 _OF_GRAPHS = (
     "use_resource",
@@ -182,6 +187,52 @@ def _setting_weights(notify: Notify, stock: Callable[..., None]) -> Callable[...
     return init
 
 
+def _optional_call_arguments(notify: Notify, stock: Callable[..., None]) -> Callable[..., None]:
+    """Returns an initializer of layers whose `call` may have `training` or `mask` without default.
+
+    Keras 2 gave them; Keras 3 takes them for inputs.
+    """
+
+    def init(layer: keras.Layer, /, *args: Any, **kwargs: Any) -> None:
+        is_of_script = not type(layer).__module__.startswith(("keras.", "ipu_tf."))
+        if is_of_script:
+            parameters = list(inspect.signature(layer.call).parameters.values())[1:]
+            given = [p for p in parameters if p.name in _CALL_DEFAULTS]
+            missing = [p.name for p in given if p.default is inspect.Parameter.empty]
+            if missing:
+                notify()
+            if given:
+                # Before the initializer of Keras runs: it reads the signature.
+                vars(layer)["call"] = _call_with_defaults(layer.call, missing)
+        stock(layer, *args, **kwargs)
+        if is_of_script:
+            allow_positional_arguments(layer)
+
+    return init
+
+
+def _call_with_defaults(call: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """Returns a `call` whose arguments of these names have defaults."""
+    signature = inspect.signature(call)
+    parameters = {
+        name: parameter.replace(default=_CALL_DEFAULTS[name]) if name in names else parameter
+        for name, parameter in signature.parameters.items()
+    }
+    optional = signature.replace(parameters=list(parameters.values()))
+
+    @functools.wraps(call)
+    def call_with_defaults(*args: Any, **kwargs: Any) -> Any:
+        # Keras 3 gives by name what it finds at a position, too.
+        by_position = list(parameters)[: len(args)]
+        by_name = {name: value for name, value in kwargs.items() if name not in by_position}
+        bound = optional.bind(*args, **by_name)
+        bound.apply_defaults()
+        return call(*bound.args, **bound.kwargs)
+
+    call_with_defaults.__signature__ = optional  # type: ignore[attr-defined]
+    return call_with_defaults
+
+
 def _build_with(layer: keras.Layer, weights: Sequence[Any]) -> Callable[..., None]:
     build = layer.build
 
@@ -228,6 +279,19 @@ SPELLINGS = (
                 patches.WEIGHT_CREATION: _weight_arguments,
                 patches.VARIABLE_CREATION: _variable_arguments,
                 patches.METRIC_VARIABLES: _metric_arguments,
+            }
+        ),
+    ),
+    Spelling(
+        name="`call(self, x, training)` without a default, `layer(x, True, mask)`",
+        keras_2="A layer that was called without it had `training=False`, or that of the layer "
+        "around it; any argument could be given by its position.",
+        here="It is so; Keras 3 alone takes arguments at positions for inputs.",
+        wraps=MappingProxyType(
+            {
+                patches.LAYER_ARGUMENTS: lambda notify: functools.partial(
+                    _optional_call_arguments, notify
+                ),
             }
         ),
     ),

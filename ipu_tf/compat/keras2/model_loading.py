@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -15,7 +16,8 @@ import tensorflow as tf
 from ipu_tf.compat.keras2.metadata_file import metadata_of
 from ipu_tf.compat.keras2.object_graphs import ObjectGraph
 from ipu_tf.compat.keras2.optimizer_slots import get_slot, get_slot_names
-from ipu_tf.compat.keras2.spelling import Spelling
+from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals import patches
 from ipu_tf.internals.keras import (
     decode_keras_2_config,
     keras_h5_models,
@@ -23,10 +25,12 @@ from ipu_tf.internals.keras import (
     model_of_keras_2,
     variables_trained_by,
 )
+from ipu_tf.internals.patches import Wrap
 
 _OF_KERAS_3 = "config.json"
 _WRAPPED = frozenset({"layer", "backward_layer", "cell"})
 _ENDS = frozenset({"input_layers", "output_layers"})
+_OF_EVERY_MODEL = frozenset({"name", "trainable", "dtype"})
 _GRAPHS = ("Functional", "Model", "Sequential")
 
 
@@ -252,7 +256,36 @@ def restore_weights(model: keras.Model, path: str) -> None:
         )
 
 
+def _without_foreign_arguments(notify: Notify) -> Wrap:
+    """Returns the factory of `from_config`, which leaves out what an initializer does not take.
+
+    Keras 3 gives every model its name, `trainable` and dtype; classes of Keras 2 rarely take them.
+    """
+
+    def wrap(stock: Any) -> Any:
+        def from_config(cls: Any, config: dict[str, Any], custom_objects: Any = None) -> Any:
+            parameters = inspect.signature(cls.__init__).parameters
+            takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+            of_keras_3 = config.keys() & _OF_EVERY_MODEL - parameters.keys()
+            if "layers" in config or takes_all or not of_keras_3:
+                return stock.__func__(cls, config, custom_objects=custom_objects)
+            notify()
+            own = {name: value for name, value in config.items() if name not in of_keras_3}
+            return stock.__func__(cls, own, custom_objects=custom_objects)
+
+        return classmethod(from_config)
+
+    return wrap
+
+
 SPELLINGS = (
+    Spelling(
+        name="`load_model` of a class of models without `get_config`, or whose `__init__` takes no "
+        "`name`",
+        keras_2="The class was called without arguments.",
+        here="The initializer gets those of `name`, `trainable` and `dtype` that it takes.",
+        wraps=MappingProxyType({patches.MODEL_CONFIGS: _without_foreign_arguments}),
+    ),
     Spelling(
         name="`load_model` of a SavedModel or an `.h5` file of Keras 2",
         keras_2="It returned the model, compiled as it was, with the state of its optimizer.",

@@ -195,11 +195,22 @@ SPELLINGS = (
         name="`keras.mixed_precision.experimental`: `Policy`, `set_policy`, `global_policy`, "
         "`LossScaleOptimizer`",
         keras_2="Dtypes of layers, and the scale of the loss.",
-        here="They are those of `keras.mixed_precision`; a fixed `loss_scale` of a policy is "
-        "refused.",
+        here="They are those of `keras.mixed_precision`, also in `keras.mixed_precision.policy`; a "
+        "fixed `loss_scale` of a policy is refused.",
         names=_in_each(
             {
                 "mixed_precision": {"set_policy": _given(_set_policy)},
+                "mixed_precision.loss_scale_optimizer": moved(
+                    LossScaleOptimizer="mixed_precision.LossScaleOptimizer"
+                ),
+                "mixed_precision.policy": {
+                    "Policy": _given(_policy),
+                    "set_policy": _given(_set_policy),
+                    **moved(
+                        global_policy="mixed_precision.global_policy",
+                        set_global_policy="mixed_precision.set_global_policy",
+                    ),
+                },
                 "mixed_precision.experimental": {
                     "Policy": _given(_policy),
                     "set_policy": _given(_set_policy),

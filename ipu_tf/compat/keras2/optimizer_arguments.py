@@ -14,6 +14,7 @@ import tensorflow as tf
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import learning_rate_in
+from ipu_tf.internals.tensorflow import with_autograph
 
 _RATE = "learning_rate"
 
@@ -147,7 +148,7 @@ def _float_step(notify: Notify) -> Callable[[Any], Callable[..., Any]]:
             if not is_schedule or type(rate).__module__.startswith(("keras.", "ipu_tf.")):
                 return stock(optimizer)
             notify()
-            return rate(tf.cast(optimizer.iterations, tf.float32))
+            return with_autograph(rate.__call__)(tf.cast(optimizer.iterations, tf.float32))
 
         return current_rate
 

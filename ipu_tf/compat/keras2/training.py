@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
@@ -26,6 +27,7 @@ _NOT_COMPILED: Mapping[str, tuple[Any, ...]] = MappingProxyType(
     }
 )
 
+_ARRAYS = ("x", "y", "sample_weight")
 _EVALUATION = ("steps", "callbacks", *_OF_ENQUEUERS, "verbose")
 _GENERATOR_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -129,6 +131,47 @@ def _metrics_of_each_output(call: Call) -> bool:
     return found
 
 
+def _losses_of_each_output(call: Call) -> bool:
+    """Gives each of several outputs the one loss of a model that weights its losses."""
+    names = list(getattr(call.owner, "output_names", None) or ())
+    loss, weights = call.kwargs.get("loss"), call.kwargs.get("loss_weights")
+    if len(call.args) > 1:
+        loss = call.args[1]
+    if len(names) < 2 or loss is None or not weights or keras.tree.is_nested(loss):
+        return False
+    call.args = call.args[:1]
+    call.kwargs["loss"] = [loss] * len(names)
+    if isinstance(weights, Mapping):
+        call.kwargs["loss"] = dict.fromkeys(names, loss)
+        call.kwargs["loss_weights"] = {name: weights.get(name, 1.0) for name in names}
+    return True
+
+
+def _lists_of_numbers(call: Call) -> bool:
+    """Makes lists of numbers arrays, and inputs of one number a sample rows of one column."""
+    given = {"x": call.args[0]} if call.args else {}
+    given |= {name: call.kwargs[name] for name in _ARRAYS if name in call.kwargs}
+    if len(call.args) > 1:
+        given["y"] = call.args[1]
+    arrays = {name: np.asarray(part) for name, part in given.items() if _are_numbers(part)}
+    x = arrays.get("x", given.get("x"))
+    if isinstance(x, np.ndarray) and x.ndim == 1 and x.size:
+        arrays["x"] = x[:, np.newaxis]
+    for name, position in (("x", 0), ("y", 1), ("sample_weight", None)):
+        if name in arrays and position is not None and position < len(call.args):
+            call.args = (*call.args[:position], arrays[name], *call.args[position + 1 :])
+        elif name in arrays:
+            call.kwargs[name] = arrays[name]
+    return bool(arrays)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Returns whether a value is a list of Python numbers, or of such lists."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return all(isinstance(part, int | float) or _are_numbers(part) for part in value)
+
+
 def _copy(metric: Any) -> Any:
     """Returns another metric of the same arguments; names and functions are as they are."""
     is_metric = isinstance(metric, keras.Metric)
@@ -230,6 +273,18 @@ SPELLINGS = (
         keras_2="Each output had all metrics of a flat list.",
         here="Each output has all of them; Keras 3 alone takes one metric for each output.",
         rewrites=MappingProxyType({patches.COMPILATION: _metrics_of_each_output}),
+    ),
+    Spelling(
+        name="`compile(loss=..., loss_weights=[...])` of a model of several outputs",
+        keras_2="Each output had the loss, times its weight.",
+        here="Each output has the loss, times its weight.",
+        rewrites=MappingProxyType({patches.COMPILATION: _losses_of_each_output}),
+    ),
+    Spelling(
+        name="`fit([1.0, 2.0], [3.0, 4.0])`, lists of numbers, inputs `[samples]`",
+        keras_2="Lists were arrays, and inputs `[samples]` were `[samples, 1]`.",
+        here="They are made such arrays.",
+        rewrites=MappingProxyType(dict.fromkeys(_LOOP, _lists_of_numbers)),
     ),
     Spelling(
         name="`compile(sample_weight_mode=None, target_tensors=None, "

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ipu_tf.infeed_iterator import stock_dataset_iterators
 from ipu_tf.internals.keras import element_spec_of
@@ -72,10 +73,12 @@ class TrainingLoop:
 
         Raises:
             NotImplementedError: The model has neither the step of the method nor a `call`.
-            RuntimeError: The model overrides the loop, or a callback of its steps runs it.
+            RuntimeError: The model overrides the loop, or a callback of its steps or a
+                `tf.function` runs it.
             ValueError: The model is not compiled, or the data breaks a rule.
         """
         step = STEP_OF_METHOD[method]
+        _check_not_in_function(model, method)
         overrides.check_not_overridden(model, _FUNCTION_OF_STEP[step], why=_LOOP_OF_ITS_OWN)
         check_step(model, step)
         if step != "predict_step":
@@ -142,6 +145,20 @@ class TrainingLoop:
                 "the device, and cannot run the model, too. Run it at the end of an epoch, or call "
                 "`set_asynchronous_callbacks(False)`."
             )
+
+
+def _check_not_in_function(model: StatefulModel, method: str) -> None:
+    """Checks that no graph is traced around a method of the loop.
+
+    Raises:
+        RuntimeError: A `tf.function` calls the method.
+    """
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            f"Detected a call to `{method}` of model '{model.name}' inside a `tf.function`: it is "
+            "a loop of the host, which cannot become a part of a graph. Call the model itself, or "
+            "the method outside of the function."
+        )
 
 
 def seen_batch(model: StatefulModel, iterator: Any, batch: Any) -> Any:
