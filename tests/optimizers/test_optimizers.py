@@ -62,6 +62,41 @@ def test_accumulation_equals_numpy(strategy, data, method):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.fast_cells(2)
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda opt: optimizers.GradientAccumulationOptimizer(opt, 4),
+        lambda opt: halving(optimizers.GradientAccumulationOptimizerV2(opt, 4)),
+        lambda opt: optimizers.GradientAccumulationOptimizerV2(halving(opt), 4),
+        lambda opt: optimizers.ShardedOptimizer(optimizers.GradientAccumulationOptimizer(opt, 4)),
+        lambda opt: optimizers.CrossReplicaGradientAccumulationOptimizer(opt, 4),
+        lambda opt: optimizers.CrossReplicaGradientAccumulationOptimizerV2(opt, 4),
+        lambda opt: optimizers.CrossReplicaOptimizer(
+            optimizers.GradientAccumulationOptimizer(opt, 4)
+        ),
+    ],
+    ids=["first", "mapped", "of-mapped", "sharded", "replicas-first", "replicas", "in-replicas"],
+)
+def test_all_accumulating_wrappers_keep_the_gradients_of_an_unfinished_update(
+    strategy, data, wrap, request
+):
+    is_halved = "mapped" in request.node.callspec.id
+    momentum = V1.MomentumOptimizer(0.2 if is_halved else 0.1, 0.9)
+    found = train(strategy, data, wrap(momentum), steps=6, runs=2)
+    expected, moment = np.full((3, 1), 0.5), 0.0
+    for update in range(3):
+        batches = range(4 * update, 4 * update + 4)
+        total = sum(gradient(expected, data[0][k], data[1][k]) for k in batches)
+        moment = 0.9 * moment + total
+        expected -= 0.1 * moment
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def halving(optimizer):
+    return optimizers.MapGradientOptimizer(optimizer, lambda gradient, variable: gradient / 2)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_loop_with_accumulation_gives_the_weights_that_fit_gives(strategy, data, method):
     with strategy.scope():

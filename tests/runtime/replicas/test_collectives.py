@@ -196,6 +196,13 @@ def test_unsuitable_values_are_refused(strategy):
 
     with pytest.raises(TypeError, match="do not exchange values of type complex64"):
         strategy.run(program)
+    open_shape = tf.function(
+        lambda x: cross_replica_ops.cross_replica_sum(
+            tf.compat.v1.placeholder_with_default(x, [None])
+        )
+    )
+    with pytest.raises(ValueError, match="replicas exchange must be static. Received: \\(None,"):
+        strategy.run(open_shape, args=(tf.ones([2]),))
     with pytest.raises(TypeError, match=r"must be a whole number or None. Received: 2.0"):
         cross_replica_ops.cross_replica_sum(1.0, 2.0)
 

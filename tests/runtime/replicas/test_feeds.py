@@ -52,6 +52,24 @@ def test_feeds_have_an_axis_of_replicas_in_nested_loops_and_conditions(strategy)
         np.testing.assert_array_equal(nested.dequeue(), expected)
 
 
+def test_a_while_loop_reads_and_enqueues_on_each_replica(strategy):
+    infeed, outfeed = IPUInfeedQueue(numbers(100)), IPUOutfeedQueue()
+
+    @tf.function
+    def program():
+        def body(count, total, element):
+            total += cross_replica_ops.cross_replica_sum(element)
+            return count + 1, total, outfeed.enqueue((total, element))
+
+        return loops.while_loop(lambda _, total: total < 60.0, body, [0, 0.0], infeed)
+
+    count, total = strategy.run(program)
+    totals, elements = outfeed.dequeue()
+    assert (int(count), float(total)) == (3, 66)
+    np.testing.assert_array_equal(totals, np.repeat([[6], [28], [66]], REPLICAS, axis=1))
+    np.testing.assert_array_equal(elements, np.arange(3 * REPLICAS).reshape(3, REPLICAS))
+
+
 def test_replicas_share_the_elements_of_an_iterator(strategy):
     with strategy.scope():
         given, captured = iter(numbers(100)), iter(numbers(100))
