@@ -24,10 +24,6 @@ _ESTIMATORS = (
 _WORKERS = (
     "Several processes are not simulated. Use IPUStrategy: one process drives any number of IPUs"
 )
-_VERTICES = (
-    "It runs code for the tiles of the real chip, compiled by the vendor's compiler. Write the "
-    "operation with TensorFlow's ops: they are lowered to tiles here"
-)
 _DATASETS = "Datasets and variables are not written in the vendor's format. Use tf.data's save"
 _TILE_LIBRARY = (
     "It would need the library of `library_path`, which is linked against the vendor's Poplar, and "
@@ -46,7 +42,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "ipu.ipu_pipeline_estimator": _ESTIMATORS,
         "ipu.ipu_run_config": _ESTIMATORS,
         "ipu.keras_extensions": _KERAS_INTERNAL,
-        "ipu.ops.custom_ops.codelet_expression_op": _VERTICES,
         "ipu.ops.custom_ops.precompiled_user_op": _TILE_LIBRARY,
         "ipu.ops.f8_ops": _FLOAT8,
         "ipu.ops.op_util": _DESCRIPTORS,

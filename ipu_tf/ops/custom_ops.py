@@ -1,6 +1,6 @@
-"""Operations whose code is a function of a shared library that the host runs.
+"""Operations of the user: expressions of elements, and functions of libraries that the host runs.
 
-The library is C++ built with g++; its functions take `std::vector` and `std::string` by reference.
+A library is C++ built with g++; its functions take `std::vector` and `std::string` by reference.
 This module passes them as g++'s standard library lays them out in memory.
 """
 
@@ -9,14 +9,40 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-__all__ = ["cpu_user_operation"]
+__all__ = ["codelet_expression_op", "cpu_user_operation"]
+
+
+@tf.autograph.experimental.do_not_convert
+def codelet_expression_op(vertex_expression: Callable[..., Any], *args: Any) -> tf.Tensor:
+    """Returns an expression of the elements of tensors, which are broadcast to one shape.
+
+    It has no gradient: taking one raises a `LookupError`, as the machine's operation does.
+
+    Args:
+        vertex_expression: The expression, a function of as many arguments as there are tensors.
+        *args: The tensors.
+
+    Returns:
+        A tensor of the dtype of the first tensor.
+
+    Raises:
+        ValueError: There is no tensor.
+    """
+    if not args:
+        raise ValueError("codelet_expression_op: pass the tensors of the expression.")
+    tensors = [tf.convert_to_tensor(value) for value in args]
+    result = tf.cast(vertex_expression(*tensors), tensors[0].dtype)
+    return tf.raw_ops.PreventGradient(
+        input=result,
+        message="codelet_expression_op has no gradient. Write the expression with TensorFlow ops.",
+    )
 
 
 @tf.autograph.experimental.do_not_convert

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -29,6 +29,9 @@ __all__ = [
     "softmax",
     "swish",
 ]
+
+
+_CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 
 
 def gelu(x: Any, approximate: bool = True, name: str | None = None) -> tf.Tensor:
@@ -80,6 +83,8 @@ def multi_conv(
 
     Raises:
         TypeError: `options` does not map strings to strings.
+        tf.errors.FailedPreconditionError: A convolution reads the result of another one, when the
+            function is traced.
     """
     if options is not None and not (
         isinstance(options, Mapping)
@@ -95,6 +100,32 @@ def multi_conv(
     @functools.wraps(func)
     def marked(*args: Any, **kwargs: Any) -> Any:
         with tf.name_scope("multi_conv"):
-            return func(*args, **kwargs)
+            if tf.executing_eagerly():
+                return func(*args, **kwargs)
+            graph = tf.compat.v1.get_default_graph()
+            begin = len(graph.get_operations())
+            results = func(*args, **kwargs)
+            _check_independent(graph.get_operations()[begin:])
+            return results
 
     return marked
+
+
+def _check_independent(operations: Sequence[tf.Operation]) -> None:
+    """Checks that no convolution of a function depends on another one."""
+    depends_on: dict[str, str] = {}  # The convolution before each operation, itself included.
+    for operation in operations:  # In order of creation: inputs come first.
+        before = {depends_on.get(tensor.op.name, "") for tensor in operation.inputs} - {""}
+        is_convolution = operation.type.removeprefix("Ipu") in _CONVOLUTIONS
+        if is_convolution and before:
+            raise tf.errors.FailedPreconditionError(
+                None,
+                None,
+                "multi_conv: the convolutions of a function must not depend on each other. "
+                f"Received: '{operation.name}' reads the result of '{before.pop()}'. Call them "
+                "in functions of their own.",
+            )
+        if is_convolution:
+            depends_on[operation.name] = operation.name
+        elif before:
+            depends_on[operation.name] = before.pop()

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
-from ipu_tf.ops.custom_ops import cpu_user_operation
+from ipu_tf.ops.custom_ops import codelet_expression_op, cpu_user_operation
 
 SOURCE = """
 #include <cstdint>
@@ -101,6 +101,27 @@ def test_gradients_of_some_inputs_and_one_call_an_input(library):
     of_x, of_y = tape.gradient(product, (x, y))
     np.testing.assert_allclose(of_x, 3 * Y, rtol=1e-6)
     assert of_y is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_an_expression_of_elements(dtype, strategy):
+    x, y = tf.constant(X, dtype), tf.constant(Y[:1], dtype)
+
+    @tf.function
+    def step(x, y):
+        return codelet_expression_op(lambda a, b: abs(a * a - b) + 1, x, y)
+
+    found = strategy.run(step, args=(x, y))
+    assert found.dtype == dtype
+    expected = np.abs(x.numpy() ** 2 - y.numpy()) + 1
+    np.testing.assert_allclose(found, expected, rtol={"float32": 1e-6, "float16": 2e-3}[dtype])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        result = codelet_expression_op(lambda a: a * a, x)
+    with pytest.raises(LookupError, match="codelet_expression_op has no gradient. Write the"):
+        tape.gradient(result, x)
+    with pytest.raises(ValueError, match="pass the tensors of the expression"):
+        codelet_expression_op(lambda: 1)
 
 
 def test_libraries_and_functions_that_do_not_exist(library):

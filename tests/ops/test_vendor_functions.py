@@ -225,3 +225,22 @@ def test_outlined_functions_and_groups_of_convolutions_compute_as_written_out():
     np.testing.assert_array_equal(gradient, [0, 4, 8, 12])
     with pytest.raises(TypeError, match="must map names of options to their values"):
         nn_ops.multi_conv(options={"a": 1})
+
+
+def test_convolutions_that_depend_on_each_other_are_refused():
+    kernel = tf.ones((1, 1, 2, 2))
+
+    @nn_ops.multi_conv
+    def independent(x, y):
+        return tf.nn.conv2d(x, kernel, 1, "SAME"), tf.nn.relu(tf.nn.conv2d(y, kernel, 1, "SAME"))
+
+    @nn_ops.multi_conv
+    def dependent(x):
+        return tf.nn.conv2d(tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME")), kernel, 1, "SAME")
+
+    strategy, image = IPUStrategy(), tf.ones((1, 2, 2, 2))
+    first, second = strategy.run(tf.function(lambda x: independent(*independent(x, x))), (image,))
+    assert first[0, 0, 0, 0] == second[0, 0, 0, 0] == 4
+    message = r"must not depend on each other. Received: '.*Conv2D_1' reads .* '.*Conv2D'"
+    with pytest.raises(tf.errors.FailedPreconditionError, match=message):
+        strategy.run(tf.function(dependent), (image,))
