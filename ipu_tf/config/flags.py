@@ -35,7 +35,7 @@ class PoplarFlags:
         synthetic_data_categories: The categories to make up.
         synthetic_data_initializer: How to make them up.
         executable_cache_path: Folder of compiled programs.
-        null_data_feed: Feed nothing.
+        null_data_feed: Feed zeros in place of data.
         max_infeed_threads: Threads that feed data; -1 leaves the choice to the system.
         show_progress_bar: "true", "false" or "auto".
         log_cycle_count: Number of the tile whose cycles are logged; -1 for none.

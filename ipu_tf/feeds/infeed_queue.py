@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from ipu_tf import replica_context
-from ipu_tf.config import SyntheticDataCategory
+from ipu_tf.config import SyntheticDataCategory, poplar_flags
 from ipu_tf.feeds import queue_number, reading, synthetic
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.internals.tensorflow import is_eager
@@ -41,7 +41,7 @@ class IPUInfeedQueue:
         **kwargs: `feed_name`, which older scripts give; it has no effect.
 
     Raises:
-        TypeError: There is no argument of that name.
+        TypeError: The dataset is no `tf.data.Dataset`, or there is no argument of that name.
         ValueError: A shape is not static, or an argument is out of range.
 
     Example:
@@ -72,6 +72,11 @@ class IPUInfeedQueue:
             )
         check_device_ordinal(device_ordinal)
         del optimise_latency
+        if not isinstance(dataset, tf.data.Dataset):
+            raise TypeError(
+                "The dataset of an IPUInfeedQueue must be a tf.data.Dataset, such as "
+                f"tf.data.Dataset.from_tensor_slices(...). Received: {type(dataset).__name__}."
+            )
         check_static_shapes(dataset)
         self._dataset = dataset
         self._components = tf.nest.flatten(dataset.element_spec)
@@ -128,13 +133,15 @@ class IPUInfeedQueue:
         return tf.py_function(self._restart_from, [variant], [])
 
     @property
-    def deleter(self) -> None:
-        """Deletes the queue; programs that use it fail from then on.
+    def deleter(self) -> tf.Operation | None:
+        """Deletes the queue: now, or as an operation in a v1 graph.
+
+        Programs that use it fail from then on.
 
         Raises:
             NotFoundError: It was deleted before.
         """
-        self._queue.delete()
+        return self._queue.deleter()
 
     def get_next(self) -> NoReturn:
         """Always raises: loops and pipelines dequeue.
@@ -180,7 +187,10 @@ class IPUInfeedQueue:
         self._restart()
 
     def _restart(self) -> None:
-        reading.start_pass(self._queue.number, self._dataset)
+        is_read = not poplar_flags().null_data_feed
+        reading.start_pass(
+            self._queue.number, self._dataset if is_read else synthetic.zeros(self.element_spec)
+        )
 
 
 tf.no_gradient("IpuDequeue")

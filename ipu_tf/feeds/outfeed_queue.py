@@ -90,13 +90,15 @@ class IPUOutfeedQueue(Iterable[Any]):
         return self._element
 
     @property
-    def deleter(self) -> None:
-        """Deletes the queue with its elements; programs that enqueue fail from then on.
+    def deleter(self) -> tf.Operation | None:
+        """Deletes the queue with its elements: now, or as an operation in a v1 graph.
+
+        Programs that enqueue fail from then on.
 
         Raises:
             NotFoundError: It was deleted before.
         """
-        self._queue.delete()
+        return self._queue.deleter()
 
     def enqueue(self, tensors: Any) -> tf.Operation:
         """Adds an operation that brings tensors to the host.

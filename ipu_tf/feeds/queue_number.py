@@ -39,6 +39,13 @@ class QueueNumber:
         """Returns whether the ops of a graph use the queue."""
         return self in _users.get(graph, ())
 
+    def deleter(self) -> tf.Operation | None:
+        """Ends the queue now, or returns an operation of a graph that does."""
+        if not tf.executing_eagerly():
+            return tf.py_function(self.delete, [], [])
+        self.delete()
+        return None
+
     def delete(self) -> None:
         """Ends the queue: programs that use it fail from now on.
 

@@ -31,6 +31,16 @@ def element(components: Sequence[Any]) -> list[tf.Tensor]:
     return [_made_up(component, initializer) for component in components]
 
 
+def zeros(element_spec: Any) -> tf.data.Dataset:
+    """Returns a dataset without end of elements of zeros.
+
+    Args:
+        element_spec: Shapes and types of an element.
+    """
+    element = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), element_spec)
+    return tf.data.Dataset.from_tensors(element).repeat()
+
+
 def _made_up(component: Any, initializer: str) -> tf.Tensor:
     shape, dtype = component.shape, component.dtype
     if initializer == "random":

@@ -186,6 +186,20 @@ def test_jitted_functions_of_a_program_read_in_the_order_of_the_code(strategy):
         np.testing.assert_array_equal(strategy.run(read), 5 * run + np.arange(5))
 
 
+def test_a_session_deletes_queues():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        for queue in (IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0)), IPUOutfeedQueue()):
+            deleter = queue.deleter
+            session.run(deleter)
+            with pytest.raises(tf.errors.OpError, match="NotFoundError: ...?feed with id="):
+                session.run(deleter)
+
+
+def test_only_a_dataset_feeds():
+    with pytest.raises(TypeError, match="must be a tf.data.Dataset.*Received: list"):
+        IPUInfeedQueue([1.0, 2.0])
+
+
 def test_a_queue_without_users_ends_its_thread():
     before = set(threading.enumerate())
     queue = IPUInfeedQueue(numbers(3))

@@ -23,6 +23,19 @@ def test_infeeds_give_made_up_elements(monkeypatch, flags, value):
     np.testing.assert_array_equal(IPUStrategy().run(total), [3 * value] * 2)
 
 
+def test_null_feeds_give_zeros_without_end_and_read_no_data(monkeypatch):
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--null_data_feed")
+
+    def fail():
+        raise AssertionError("the dataset is read")
+        yield 7.0
+
+    spec = tf.TensorSpec([], tf.float32)
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_generator(fail, output_signature=spec))
+    total = tf.function(lambda: loops.repeat(3, lambda v, x: v + x, [tf.constant(1.0)], infeed))
+    assert IPUStrategy().run(total) == 1.0
+
+
 def test_an_initializer_that_is_no_number(monkeypatch):
     flags = "--synthetic_data_categories=infeed --synthetic_data_initializer=x"
     monkeypatch.setenv("TF_POPLAR_FLAGS", flags)
