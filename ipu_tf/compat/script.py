@@ -52,6 +52,10 @@ def vendor_script(*, offline: bool = False, max_steps: int | None = None) -> Ite
             stack.callback(uninstall)
         stack.enter_context(keras_2_spellings())
         stack.enter_context(steps_limited_to(max_steps))
+        if max_steps is not None:
+            from ipu_tf.compat.step_limit import limiting_stock_models
+
+            stack.enter_context(limiting_stock_models(max_steps))
         if offline:
             # It loads Keras, which scripts without data sets may not need.
             from ipu_tf.compat.offline import without_downloads

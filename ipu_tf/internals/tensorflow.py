@@ -60,6 +60,9 @@ from tensorflow.core.protobuf.trackable_object_graph_pb2 import (
     TrackableObjectGraph as TrackableObjectGraph,
 )
 
+# All that `tf.io.gfile` does with a path goes through this module.
+from tensorflow.python.lib.io import _pywrap_file_io as file_operations
+
 # Functions that Keras calls are not converted by AutoGraph; the public tf.autograph converts a
 # function for eager calls, too, and takes no bound methods.
 from tensorflow.python.autograph.core.ag_ctx import ControlStatusCtx, Status

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
+from ipu_tf.compat.offline.file_systems import without_remote_files
 from ipu_tf.compat.offline.files import WRITERS
 from ipu_tf.compat.offline.network import OfflineError, without_network
 
@@ -37,6 +38,7 @@ def without_downloads() -> Iterator[None]:
         tempfile.TemporaryDirectory(prefix="ipu_tf-offline-") as folder,
         replaced_downloads(functools.partial(_generating, Path(folder))),
         without_network(),
+        without_remote_files(),
     ):
         yield
 
@@ -80,7 +82,10 @@ def way_out(error: BaseException) -> str | None:
 
 def _is_of_network(error: BaseException) -> bool:
     """Returns whether an error says that an address cannot be reached."""
-    if isinstance(error, URLError | socket.gaierror) or "URL fetch failure" in str(error):
+    if isinstance(error, URLError | socket.gaierror):
+        return True
+    # TensorFlow's own file systems fail in many ways, and name the file.
+    if "URL fetch failure" in str(error) or "gs://" in str(error):
         return True
     requests = sys.modules.get("requests")
     return requests is not None and isinstance(error, requests.exceptions.ConnectionError)

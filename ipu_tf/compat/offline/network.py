@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-_REMOTE = frozenset({"http", "https", "ftp"})
+_REMOTE = frozenset({"http", "https", "ftp", "gs", "s3"})
 
 
 class OfflineError(RuntimeError):
@@ -31,20 +31,20 @@ def without_network() -> Iterator[None]:
     """Makes `urllib`, `requests` and sockets refuse addresses of other computers inside.
 
     They raise an `OfflineError` that names the address. This computer may be reached, such as a
-    TensorBoard on it. Does not reach the connections of TensorFlow's own file systems, "gs://".
+    TensorBoard on it. TensorFlow's own file systems, "gs://", are those of `file_systems`.
     """
     with contextlib.ExitStack() as stack:
-        _replace(stack, urllib.request.OpenerDirector, "open", _opening)
-        _replace(stack, socket, "getaddrinfo", _looking_up)
-        _replace(stack, socket.socket, "connect", _connecting)
+        replaced(stack, urllib.request.OpenerDirector, "open", _opening)
+        replaced(stack, socket, "getaddrinfo", _looking_up)
+        replaced(stack, socket.socket, "connect", _connecting)
         if importlib.util.find_spec("requests") is not None:
             import requests
 
-            _replace(stack, requests.Session, "send", _sending)
+            replaced(stack, requests.Session, "send", _sending)
         yield
 
 
-def _replace(
+def replaced(
     stack: contextlib.ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]
 ) -> None:
     """Replaces an attribute, and puts it back when the stack ends."""
