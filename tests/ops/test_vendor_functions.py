@@ -203,6 +203,23 @@ def test_dropout_refuses_other_arguments(options, message):
         rand_ops.dropout(tf.ones((40, 50)), **options)
 
 
+def test_calls_of_an_outlined_function_share_its_variables_in_a_session():
+    v1 = tf.compat.v1
+
+    @functional_ops.outlined_function
+    def block(x):
+        with v1.variable_scope("block", use_resource=True):
+            return tf.matmul(x, v1.get_variable("kernel", [2, 2], initializer=v1.ones_initializer))
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        twice = block(block(tf.ones([3, 2])))
+        session.run(v1.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(twice), np.full([3, 2], 4.0))
+        assert [variable.name for variable in v1.global_variables()] == ["block/kernel:0"]
+        with pytest.raises(ValueError, match="block/kernel already exists"):
+            functional_ops.outlined_function(lambda: v1.get_variable("block/kernel", [2, 2]))()
+
+
 def test_outlined_functions_and_groups_of_convolutions_compute_as_written_out():
     @functional_ops.outlined_function
     def block(x):
