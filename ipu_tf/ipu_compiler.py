@@ -260,6 +260,6 @@ def _check_placement() -> None:
     if scopes.is_on_ipu() or "IPU" in device_of_new_ops().upper():
         return
     raise Exception(  # As the machine's own library does.
-        "ipu_compiler.compile: nothing is placed on an IPU. Call it in "
+        "ipu_compiler.compile: the computation is not placed on an IPU. Call it in "
         '`with ipu_tf.scopes.ipu_scope("/device:IPU:0")`.'
     )

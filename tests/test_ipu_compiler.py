@@ -158,7 +158,7 @@ class EstimatorSpec:
 @pytest.mark.parametrize(
     ("error", "message", "computation", "scope"),
     [
-        (Exception, "nothing is placed on an IPU", tf.no_op, tf.device("cpu")),
+        (Exception, "is not placed on an IPU", tf.no_op, tf.device("cpu")),
         (ValueError, "takes no estimator's spec", EstimatorSpec, scopes.ipu_scope(IPU)),
         (TypeError, "must be a function of the inputs", 3, scopes.ipu_scope(IPU)),
     ],

@@ -300,13 +300,19 @@ def loop_of_body(body: FuncGraph) -> tf.Operation | None:
     return getattr(body, "_while", None)
 
 
-def loop_counter_of(graph: Any) -> tf.Tensor | None:
+def loop_counter_of(graph: Any, given: tf.Tensor | None = None) -> tf.Tensor | None:
     """Returns the number of the iteration in the innermost loop whose body a graph is part of.
 
     No public name gives it. Relies on `while_v2`, whose bodies take it as their first input, and
     on the class of their graphs.
+
+    Args:
+        graph: The graph.
+        given: The number in a graph that its loop calls as a function.
     """
     while isinstance(graph, FuncGraph):
+        if given is not None and given.graph is graph:
+            return given
         if isinstance(graph, WhileBodyFuncGraph):
             return graph.inputs[0]
         graph = graph.outer_graph

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import loop_counter_of
 from ipu_tf.ops.program_variables import VariableScope
+
+_ITERATION: ContextVar[tf.Tensor | None] = ContextVar("ipu_tf.iteration", default=None)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -74,8 +79,25 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
 
 
 @tf.autograph.experimental.do_not_convert
+@contextlib.contextmanager
+def numbered(iteration: tf.Tensor | None) -> Iterator[None]:
+    """Makes `iteration` the number of the iteration for what is traced inside.
+
+    Args:
+        iteration: int32 scalar of the graph of a function that a loop calls; None leaves it to the
+            loops of the graph.
+    """
+    token = _ITERATION.set(iteration)
+    try:
+        yield
+    finally:
+        _ITERATION.reset(token)
+
+
 def get_current_iteration_counter(name: str | None = None, **kwargs: Any) -> tf.Tensor:
     """Returns the number of the iteration of the innermost loop around, int32 from 0.
+
+    In the stages of a pipeline it is the number of the micro-batch in a weight update.
 
     Args:
         name: Name of the operation.
@@ -91,10 +113,10 @@ def get_current_iteration_counter(name: str | None = None, **kwargs: Any) -> tf.
             "get_current_iteration_counter takes `name`, `lower_bound` and `upper_bound`. "
             f"Received: {', '.join(sorted(unknown))}."
         )
-    counter = loop_counter_of(tf.compat.v1.get_default_graph())
+    counter = loop_counter_of(tf.compat.v1.get_default_graph(), _ITERATION.get())
     if counter is None:
         raise ValueError(
             "get_current_iteration_counter is called outside of a loop. Call it in the body of "
-            "`loops.repeat`, `loops.while_loop` or tf.while_loop."
+            "`loops.repeat`, `loops.while_loop` or tf.while_loop, or in a stage of a pipeline."
         )
     return tf.identity(counter, name=name)

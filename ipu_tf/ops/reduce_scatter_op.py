@@ -42,10 +42,11 @@ def reduce_scatter(
 
 
 def _part(x: tf.Tensor, size: int, reduction: str, name: str) -> tf.Tensor:
-    if x.shape.rank != 1 or x.shape[0] is None:
+    length = x.shape.as_list()[0] if x.shape.rank == 1 else None  # No `Dimension` of TensorFlow 1.
+    if length is None:
         raise ValueError(f"reduce_scatter takes tensors of rank 1. Received: shape {x.shape}.")
-    extent = -(-x.shape[0] // size)
-    padded = tf.pad(x, [[0, extent * size - x.shape[0]]])
+    extent = -(-length // size)
+    padded = tf.pad(x, [[0, extent * size - length]])
     if reduction == LOCAL:
         index = replica_context.replica_index() % size
         return tf.gather(tf.reshape(padded, [size, extent]), index, name=name)

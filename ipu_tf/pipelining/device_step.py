@@ -53,7 +53,7 @@ def _step(arguments: PipelineArguments, micro_batch: MicroBatch) -> Any:
     """Returns the function of a micro-batch with the update after it."""
 
     def step(tensors: list[tf.Tensor]) -> Any:
-        results = micro_batch.run(tensors)
+        results = micro_batch.run(tf.constant(0), tensors)
         gradients = micro_batch.traced.gradients
         if gradients is not None:
             count = arguments.static_count or 1

@@ -87,7 +87,7 @@ class _Loop:
 
         def body(index: tf.Tensor, carry: Carry) -> tuple[tf.Tensor, Carry]:
             element = self._feeds.dequeue()
-            results = self._micro_batch.run([*inputs, *tf.nest.flatten(element)])
+            results = self._micro_batch.run(index, [*inputs, *tf.nest.flatten(element)])
             if not self._arguments.accumulate_outfeed:
                 self._feeds.enqueue(results.fed)
             return index + 1, self._carried(carry, results, index, count)

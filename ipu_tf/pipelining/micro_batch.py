@@ -79,7 +79,8 @@ class MicroBatch:
         self.specs = [
             tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in tf.nest.flatten(self._structure)
         ]
-        self.function = trace(self._step, (self.specs,), name=f"{name}_micro_batch")
+        index = tf.TensorSpec((), tf.int32)
+        self.function = trace(self._step, (index, self.specs), name=f"{name}_micro_batch")
         check_captures(self.function.graph)
 
     @property
@@ -87,13 +88,14 @@ class MicroBatch:
         """Shapes and types of the results."""
         return MicroBatchResults(**self.function.structured_outputs)
 
-    def run(self, tensors: Sequence[tf.Tensor]) -> MicroBatchResults:
+    def run(self, index: tf.Tensor, tensors: Sequence[tf.Tensor]) -> MicroBatchResults:
         """Returns the results of a micro-batch; calls the traced function in the current graph.
 
         Args:
+            index: int32 scalar, the number of the micro-batch in a weight update.
             tensors: The inputs of the pipeline, then those of an element of the infeed.
         """
-        results = call_flat(self.function, [*tensors, *self.function.captured_inputs])
+        results = call_flat(self.function, [index, *tensors, *self.function.captured_inputs])
         return MicroBatchResults(**results)
 
     def update(
@@ -117,10 +119,10 @@ class MicroBatch:
             outside[position] = tensor
         call_flat(function, [*gradients, *tf.nest.flatten(captured), *outside])
 
-    def _step(self, tensors: list[tf.Tensor]) -> dict[str, Any]:
+    def _step(self, index: tf.Tensor, tensors: list[tf.Tensor]) -> dict[str, Any]:
         inputs, *element = tf.nest.pack_sequence_as(self._structure, tensors)
         with VariableWatcher() as watcher:
-            results = run_stages(self._arguments, inputs, element, self._name)
+            results = run_stages(self._arguments, inputs, element, self._name, index)
             self.traced.scopes = results.scopes
             if self._arguments.optimizer_function is None:
                 return _structure(fed=self._checked_fed(results.packed))

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ipu_tf import replica_context
 from ipu_tf.internals.tensorflow import FuncGraph, get_resource_handle_data
+from ipu_tf.ops import internal_ops
 from ipu_tf.pipelining.arguments import PipelineArguments
 
 _HANDLES = frozenset({tf.resource, tf.variant})
@@ -31,7 +32,11 @@ class StageResults:
 
 
 def run_stages(
-    arguments: PipelineArguments, inputs: Sequence[tf.Tensor], element: Sequence[Any], name: str
+    arguments: PipelineArguments,
+    inputs: Sequence[tf.Tensor],
+    element: Sequence[Any],
+    name: str,
+    index: tf.Tensor | None = None,
 ) -> StageResults:
     """Returns the results of the last stage; each stage takes those of the stage before it.
 
@@ -40,6 +45,8 @@ def run_stages(
         inputs: The first arguments of the first stage.
         element: An element of the infeed for the first stage; empty without an infeed.
         name: Name of the pipeline.
+        index: int32 scalar, the number of the micro-batch, which all stages may read; None where
+            it is that of the loop around.
 
     Raises:
         ValueError: A stage reads a tensor that it did not get, or a variable of another IPU, or
@@ -52,11 +59,11 @@ def run_stages(
     packed: Any = None
     for number, stage in enumerate(arguments.stages):
         first = len(graph.get_operations())
-        with tf.name_scope(f"{name}_stage_{number}") as scope:
+        with tf.name_scope(f"{name}_stage_{number}") as scope, internal_ops.numbered(index):
             results = stage(*values, **by_name)
             packed = _as_tensors(results, number)
         created = graph.get_operations()[first:]
-        _check_sources(created, (values, by_name), number)
+        _check_sources(created, (values, by_name, index), number)
         _check_variables(created, number, arguments.ipus, users)
         scopes.append(scope.rstrip("/"))
         values, by_name = _as_list(packed), {}

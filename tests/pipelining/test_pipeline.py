@@ -12,6 +12,7 @@ from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.ops.grad_util_ops import capture_upstream_gradients
+from ipu_tf.ops.internal_ops import get_current_iteration_counter
 from ipu_tf.ops.pipelining_ops import (
     PipelineSchedule,
     RecomputationMode,
@@ -416,6 +417,29 @@ def test_the_optimizer_gets_captured_gradients(sums, expected):
     )
     np.testing.assert_array_equal(Captures.kept.numpy(), expected)
     np.testing.assert_array_equal(captured.dequeue()["x"][0][0], expected)
+
+
+def test_stages_know_the_number_of_the_micro_batch(model):
+    """Whether the pipeline is in a loop, or the stage has loops, does not matter."""
+    outfeed = IPUOutfeedQueue()
+
+    def first(x):
+        numbers = tf.map_fn(lambda _: get_current_iteration_counter(), tf.zeros([2]), tf.int32)
+        return get_current_iteration_counter(), numbers, x
+
+    def second(number, numbers, x):
+        return number, numbers, get_current_iteration_counter()
+
+    @tf.function
+    def program(x):
+        for _ in tf.range(2):
+            pipeline([first, second], 4, repeat_count=2, inputs=[x], outfeed_queue=outfeed)
+
+    model.strategy.run(program, args=(tf.constant(1.0),))
+    before, inside, after = outfeed.dequeue()
+    np.testing.assert_array_equal(before, np.tile(np.arange(4), 4))
+    np.testing.assert_array_equal(after, before)
+    np.testing.assert_array_equal(inside, np.tile([0, 1], (16, 1)))
 
 
 def test_stages_enqueue_themselves():

@@ -189,6 +189,23 @@ def test_bad_arguments_say_what_came(strategy, call, message):
         strategy.run(program)
 
 
+def test_collectives_take_shapes_of_tensorflow_1(strategy):
+    tf.compat.v1.disable_v2_tensorshape()
+    try:
+
+        @tf.function
+        def program(x):
+            part = reduce_scatter_op.reduce_scatter(x, REPLICAS)
+            parts = all_to_all_op.all_gather(part, REPLICAS)
+            return parts, all_to_all_op.all_to_all(parts, 0, 1, REPLICAS)
+
+        parts, exchanged = strategy.run(program, args=(tf.range(6.0),))
+    finally:
+        tf.compat.v1.enable_v2_tensorshape()
+    np.testing.assert_array_equal(parts, [[0, 4], [8, 12], [16, 20], [0, 0]])
+    np.testing.assert_array_equal(exchanged, [[0, 4] * REPLICAS])
+
+
 def test_unsuitable_values_are_refused(strategy):
     @tf.function(autograph=False)
     def program():
