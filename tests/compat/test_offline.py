@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf.compat.offline import way_out, without_downloads
-from ipu_tf.compat.offline.files import WRITERS
+from ipu_tf.compat.offline.arrays import images
+from ipu_tf.compat.offline.files import _CLOTHES_INK, _DIGITS_INK, WRITERS
 
 ADDRESS = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/boston_housing.npz"
 
@@ -29,6 +30,17 @@ def test_images_have_the_shapes_and_values_of_the_data_set(name):
     assert (x.min(), x.max()) == (0, 255)
     assert set(np.unique(y)) == set(np.unique(y_test)) == set(range(classes))
     assert not np.array_equal(x[:100], x_test[:100])
+
+
+@pytest.mark.parametrize(
+    ("ink", "mean", "deviation"), [(_DIGITS_INK, 33, 79), (_CLOTHES_INK, 73, 90), (1.0, 121, 63)]
+)
+def test_pixels_are_as_bright_as_those_of_the_data_set(ink, mean, deviation):
+    x, y = images(1000, (28, 28), 10, split=0, ink=ink)
+    assert abs(x.mean() - mean) < 10
+    assert abs(x.std() - deviation) < 13
+    pictures = {(x[y == label].mean(axis=0) > 128).tobytes() for label in range(10)}
+    assert len(pictures) == 10
 
 
 @pytest.mark.slow

@@ -29,6 +29,11 @@ _PICKLE_PROTOCOL = 4
 _IMDB_WORDS = 88_584
 _REUTERS_WORDS = 30_979
 
+# Pixels have a mean of 39 and 78 and a standard deviation of 82 and 102 with them; those of the
+# published images 33 and 73, and 79 and 90.
+_DIGITS_INK = 0.17
+_CLOTHES_INK = 0.35
+
 # The least and the greatest value of each feature.
 _BOSTON = (
     (0.006, 0.0, 0.46, 0.0, 0.385, 3.56, 2.9, 1.13, 1.0, 187.0, 12.6, 0.32, 1.73),
@@ -41,18 +46,18 @@ _CALIFORNIA = (
 
 
 def _mnist(path: Path) -> None:
-    x_train, y_train = images(60_000, (28, 28), 10, split=0)
-    x_test, y_test = images(10_000, (28, 28), 10, split=1)
+    x_train, y_train = images(60_000, (28, 28), 10, split=0, ink=_DIGITS_INK)
+    x_test, y_test = images(10_000, (28, 28), 10, split=1, ink=_DIGITS_INK)
     _save(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
 
 
 def _fashion_images(count: int, split: int, path: Path) -> None:
-    made, _ = images(count, (28, 28), 10, split=split + 2)
+    made, _ = images(count, (28, 28), 10, split=split + 2, ink=_CLOTHES_INK)
     _gzip(path, struct.pack(">4i", 0x803, count, 28, 28) + made.tobytes())
 
 
 def _fashion_labels(count: int, split: int, path: Path) -> None:
-    _, labels = images(count, (28, 28), 10, split=split + 2)
+    _, labels = images(count, (28, 28), 10, split=split + 2, ink=_CLOTHES_INK)
     _gzip(path, struct.pack(">2i", 0x801, count) + labels.tobytes())
 
 
