@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops import rnn_ops
-from tests.grids import mostly_slow
 
 STEPS, BATCH, FEATURES, UNITS = 4, 3, 5, 2
 RANDOM = np.random.default_rng(12)
@@ -47,7 +46,8 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("cell", mostly_slow(list(CELLS), fast=["gru"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", CELLS)
 def test_outputs_states_and_gradients_are_those_of_keras(strategy, cell):
     noise = keras.initializers.RandomNormal(seed=4)
     layer = CELLS[cell](seed=3, bias_initializer=noise)
