@@ -27,6 +27,7 @@ from ipu_tf.compiler.passes import (
     random_generators,
     random_normals,
     recomputation,
+    small_sources,
     sunk_broadcasts,
     trip_counts,
 )
@@ -68,6 +69,7 @@ _PASSES = (
     narrow_sums.run,
     dead_code.run,
     recomputation.run,
+    small_sources.run,
     fusion.run,
     # Lets equal fusions share a computation.
     common_subexpressions.run,
