@@ -166,7 +166,7 @@ CONSTANTS = (
         name="host of a Pod",
         value=f"{POD_HOST.group_bytes_per_second / 1e9:g} GB/s a machine",
         status="bound",
-        how="100 GbE",
+        how="100 GbE; replicas on one machine make their transfers at the same time",
     ),
     Constant(
         name="streaming memory",
@@ -222,6 +222,21 @@ CONSTANTS = (
         status="modelled",
         how="poplibs' regression over random transforms of convolutions, without its intercept; "
         "pieces as our layouts have them",
+    ),
+    Constant(
+        name="features of a result",
+        value="in groups of 16, one after the other; tiles that share a block share them so, and a "
+        "tile's workers share them out",
+        status="stated",
+        how="poplibs: the partial channels of an AMP pass, and how popops splits broadcast "
+        "vertices (ElementWise.cpp)",
+    ),
+    Constant(
+        name="operands of matmuls that are summed across rows",
+        value="transposed on their tiles, 5.1 cycles a byte of halves where 4 rows do not divide "
+        "them; weights lie as the forward pass reads them",
+        status="modelled",
+        how="the vertex of poplibs (Transpose2d), and the change of layout above without it",
     ),
     Constant(
         name="inputs that a strided 1 x 1 convolution skips",
