@@ -146,9 +146,9 @@ def _run_script(script: str, arguments: Sequence[str], is_module: bool) -> tuple
 
 def _add_advice(error: BaseException) -> None:
     # Loaded only where a script fails.
-    from ipu_tf.compat.offline import way_out
+    from ipu_tf.compat import offline, tensorflow_names
 
-    advice = way_out(error)
+    advice = offline.way_out(error) or tensorflow_names.way_out(error)
     if advice is not None:
         error.add_note(advice)
 

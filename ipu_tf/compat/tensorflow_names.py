@@ -1,0 +1,49 @@
+"""Advice for scripts that use names of TensorFlow that this TensorFlow no longer has."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+_ESTIMATORS = (
+    "TensorFlow has had no estimators since version 2.16. Train the model with Keras' `fit` in the "
+    "scope of an IPUStrategy, or compile its training step with ipu_compiler.compile."
+)
+_CONTRIB = (
+    "TensorFlow 2 has no `tf.contrib`: the script is written for TensorFlow 1. "
+    "ipu_compiler.compile takes the place of `xla.compile`."
+)
+
+
+def way_out(error: BaseException) -> str | None:
+    """Returns advice if a script lacks a name that TensorFlow once had."""
+    if isinstance(error, ModuleNotFoundError):
+        name = error.name or ""
+        return _CONTRIB if f"{name}.".startswith("tensorflow.contrib.") else None
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, ModuleType):
+        return None
+    package, _, path = f"{error.obj.__name__}.{error.name}".partition(".")
+    if package != "tensorflow":
+        return None
+    # Modules of the public interface are those of "tensorflow._api.v2.compat.v1", for example.
+    path = path.removeprefix("_api.v2.").removeprefix("compat.v1.")
+    if path == "estimator":
+        return _ESTIMATORS
+    if path == "contrib":
+        return _CONTRIB
+    if not _is_of_tensorflow_1(path):
+        return None
+    return (
+        f"`tf.{path}` is a name of TensorFlow 1, and so is the graph that the script builds. "
+        "Import it by `import tensorflow.compat.v1 as tf`, and call "
+        "`tf.disable_v2_behavior()` first."
+    )
+
+
+def _is_of_tensorflow_1(path: str) -> bool:
+    found = sys.modules["tensorflow"].compat.v1
+    for name in path.split("."):
+        if not hasattr(found, name):
+            return False
+        found = getattr(found, name)
+    return True

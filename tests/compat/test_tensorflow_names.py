@@ -1,0 +1,45 @@
+"""Scripts that use names that TensorFlow no longer has get advice."""
+
+import re
+
+import pytest
+import tensorflow as tf
+
+from ipu_tf.compat.tensorflow_names import way_out
+
+
+def error_of(source):
+    with pytest.raises((AttributeError, ModuleNotFoundError)) as caught:
+        exec(source, {"tf": tf})
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        ("tf.placeholder", "`tf.placeholder` is a name of TensorFlow 1, and so is the graph"),
+        (
+            "tf.train.AdamOptimizer",
+            r"Import it by `import tensorflow\.compat\.v1 as tf`",
+        ),
+        ("tf.estimator.EstimatorSpec", "has had no estimators since version 2.16"),
+        ("tf.compat.v1.estimator", "has had no estimators since version 2.16"),
+        ("tf.contrib", "TensorFlow 2 has no `tf.contrib`"),
+        ("from tensorflow.contrib.compiler import xla", "TensorFlow 2 has no `tf.contrib`"),
+    ],
+)
+def test_names_of_before_have_a_way_out(source, advice):
+    assert re.search(advice, way_out(error_of(source)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["tf.no_such_name", "tf.constant(1).no_such_name", "import no_such_module", "str.placeholder"],
+)
+def test_other_names_have_none(source):
+    assert way_out(error_of(source)) is None
+
+
+def test_errors_of_another_kind_have_none():
+    assert way_out(ValueError("tf.placeholder")) is None
+    assert way_out(AttributeError("raised by a script")) is None
