@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.names import absent, moved, of_both, of_module
@@ -54,6 +55,7 @@ _NO_WRAPPER = (
     "SKLearnRegressor, which take the model"
 )
 _NO_LAYER = "Keras 3 has no such layer, and no other that computes the same"
+_STOCK_ROWS = keras.utils.to_categorical
 _NO_QUEUE = "Keras 3 reads a keras.utils.PyDataset itself; give it to fit"
 
 
@@ -79,6 +81,12 @@ def _set_policy(policy: Any) -> None:
 def _synchronized_norm(*args: Any, **kwargs: Any) -> keras.Layer:
     """Returns a batch norm over the batches of all replicas."""
     return keras.layers.BatchNormalization(*args, synchronized=True, **kwargs)
+
+
+def _to_categorical(y: Any, num_classes: int | None = None, dtype: Any = "float32") -> np.ndarray:
+    """Returns rows of zeros with a one at each class."""
+    rows: np.ndarray = _STOCK_ROWS(y, num_classes)
+    return rows.astype(dtype)
 
 
 def _in_each(modules: Mapping[str, Mapping[str, Provider]]) -> Any:
@@ -327,5 +335,18 @@ SPELLINGS = (
         keras_2="The losses.",
         here="It has the names of `keras.losses`.",
         names=_in_each({"objectives": of_both("losses")}),
+    ),
+    Spelling(
+        name="`keras.utils.to_categorical(y, num_classes, dtype=)`",
+        keras_2="Rows of float32, or of another dtype.",
+        here="Rows of that dtype; Keras 3 alone returns float64.",
+        names=_in_each(
+            {
+                module: {"to_categorical": _given(_to_categorical)}
+                for module in ("utils", "utils.np_utils", "utils.all_utils")
+            }
+        ),
+        replaces_names=True,
+        notes_names=False,
     ),
 )

@@ -40,7 +40,6 @@ class OptimizerMethods:
     apply_gradients: Callable[..., Any]
     scale_loss: Callable[[Any], Any]
     update_step: Callable[..., None]
-    scale_loss: Callable[..., Any]
     built: bool
     build: Callable[..., None]
 

@@ -113,7 +113,7 @@ class DeviceFunctions:
             replicas=self._replicated(model).count,
             steps=lambda: model.steps_per_execution,
             summarise=summarise,
-            results=self.results if calls_back_for_steps(model) else None,
+            results=self.results if calls_back_for_steps(model, step) else None,
         )
 
     def _replicated(self, model: StatefulModel) -> Replicas:
@@ -133,15 +133,20 @@ class DeviceFunctions:
         return self.replicas
 
 
-def calls_back_for_steps(model: StatefulModel) -> bool:
+def calls_back_for_steps(model: StatefulModel, step: str) -> bool:
     """Returns whether callbacks are called once a step, not once an execution.
 
-    A pipeline that sums its outfeed has logs only once a weight update.
+    A pipeline that sums its outfeed has logs only once a weight update, but all its predictions.
+
+    Args:
+        model: The model.
+        step: The step that is run, such as `train_step`.
     """
     if not model.ipu_training_state.asynchronous_callbacks:
         return False
     pipeline = pipeline_of_model(model)
-    return pipeline is None or not pipeline.options.accumulate_outfeed
+    is_summed = pipeline is not None and pipeline.options.accumulate_outfeed
+    return step == "predict_step" or not is_summed
 
 
 def _last_logs(model: StatefulModel) -> Callable[[Any], Any]:

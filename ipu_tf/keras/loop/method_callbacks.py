@@ -20,12 +20,17 @@ from ipu_tf.keras.training_state import StatefulModel
 
 @contextlib.contextmanager
 def method_callbacks(
-    model: StatefulModel, arguments: Mapping[str, Any], infeed: Infeed, results: StepResults
+    model: StatefulModel,
+    step: str,
+    arguments: Mapping[str, Any],
+    infeed: Infeed,
+    results: StepResults,
 ) -> Iterator[Any]:
     """Yields the callbacks of a method, as a list of our own if Keras' would not do.
 
     Args:
         model: The model.
+        step: The step that the method runs.
         arguments: The arguments of the method.
         infeed: The data of the method.
         results: Gets the results of steps.
@@ -37,7 +42,7 @@ def method_callbacks(
             if "epochs" in arguments and cost_line.is_printed(arguments["verbose"]):
                 own = keras.tree.flatten(callbacks) if callbacks else []
                 callbacks = [*own, cost_line.CostLine(own)]
-            if calls_back_for_steps(model):
+            if calls_back_for_steps(model, step):
                 callbacks = StepwiseCallbackList(
                     callbacks,
                     results=results,

@@ -87,7 +87,7 @@ class TrainingLoop:
         # Keras reads its iterators eagerly in some places.
         with stock_dataset_iterators(), self._about_to_run(step):
             call = self._data.prepare(model, method, arguments)
-            with self._executing(model, call) as arguments:
+            with self._executing(model, step, call) as arguments:
                 yield arguments
 
     def builds(self, model: StatefulModel) -> bool:
@@ -117,7 +117,9 @@ class TrainingLoop:
             self._step = around
 
     @contextlib.contextmanager
-    def _executing(self, model: StatefulModel, call: MethodCall) -> Iterator[dict[str, Any]]:
+    def _executing(
+        self, model: StatefulModel, step: str, call: MethodCall
+    ) -> Iterator[dict[str, Any]]:
         """Sets the steps of an execution during a call; yields the call's arguments."""
         self._check_not_in_callback(model)
         compiled_steps = model.steps_per_execution
@@ -125,7 +127,9 @@ class TrainingLoop:
         with contextlib.ExitStack() as stack:
             arguments = call.arguments
             if call.infeed is not None:
-                callbacks = method_callbacks(model, arguments, call.infeed, self.functions.results)
+                callbacks = method_callbacks(
+                    model, step, arguments, call.infeed, self.functions.results
+                )
                 arguments = arguments | {"callbacks": stack.enter_context(callbacks)}
             model.steps_per_execution = schedule.steps_per_execution
             try:

@@ -124,7 +124,7 @@ MOVED = {
     "optimizers.experimental.Adam": "optimizers.Adam",
     "optimizer_v2.gradient_descent.SGD": "optimizers.SGD",
     "optimizers.optimizer_v2.adam.Adam": "optimizers.Adam",
-    "utils.np_utils.to_categorical": "utils.to_categorical",
+    "utils.np_utils.normalize": "utils.normalize",
     "objectives.mean_squared_error": "losses.mean_squared_error",
 }
 
@@ -298,3 +298,15 @@ def test_operations_that_update_variables_are_in_their_old_place():
         assert float(variable) == 2.0
     with pytest.raises(ModuleNotFoundError, match="training_ops"):
         importlib.import_module(old)
+
+
+def test_classes_become_rows_of_a_dtype(keras_2):
+    from keras.utils import to_categorical
+    from keras.utils.np_utils import to_categorical as of_np_utils
+
+    assert of_np_utils is to_categorical is tf.keras.utils.to_categorical
+    rows = to_categorical(y=[0, 2])
+    assert rows.dtype == "float32"
+    assert rows.tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert to_categorical([0, 2], 4, dtype="int8").dtype == "int8"
+    assert to_categorical([0, 2], 4).shape == (2, 4)

@@ -237,6 +237,17 @@ def test_accumulated_metrics_leave_no_steps_to_call_back(strategy):
     assert seen == [2 * G - 1]
 
 
+def test_accumulated_metrics_leave_predictions_to_call_back(strategy):
+    seen = []
+    callback = keras.callbacks.LambdaCallback()
+    callback.on_predict_batch_end = lambda batch, logs: seen.append(batch)
+    model = pipelined(strategy, accumulate_outfeed=True)
+    model.set_asynchronous_callbacks(True)
+    model.predict(data().map(lambda x, y: x), verbose=0, callbacks=[callback])
+    assert len(seen) > 1
+    assert seen == list(range(len(seen)))
+
+
 def test_batch_norm_is_warned_about(strategy, caplog):
     with strategy.scope():
         model = keras.Sequential(
