@@ -13,6 +13,7 @@ from ipu_tf.internals.tensorflow import FuncGraph, loop_body
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime import device_programs, hlo, sharded_program
 from ipu_tf.runtime.tracer import Tracer
+from ipu_tf.runtime.uncompilable import UncompilableProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,10 @@ def compiled_apart(
     loops = [(op, body) for op in operations if (body := _sharded_body(tracer, op)) is not None]
     if not loops or not device_programs.is_compiled():
         return Remainder(operations=operations)
-    trips = _trip_counts(tracer, graph, operations, outputs)
+    try:
+        trips = _trip_counts(tracer, graph, operations, outputs)
+    except UncompilableProgram:  # The compilation of the whole program says so, as configured.
+        return Remainder(operations=operations)
     for op, body in loops:
         name = op.name.rpartition("/")[2]
         _compile(tracer, body, f"{tracer.program.name}.{name}", steps * trips.get(op.name, 1))

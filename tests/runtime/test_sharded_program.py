@@ -8,6 +8,7 @@ from ipu_tf import IPUConfig, IPUStrategy, loops, scopes, sharding
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.optimizers import GradientAccumulationOptimizerV2
 from ipu_tf.pipelining import pipeline
+from ipu_tf.runtime.uncompilable import UncompilableProgram
 
 v1 = tf.compat.v1
 
@@ -301,6 +302,25 @@ def test_an_accumulated_update_in_a_loop_is_on_the_ipus_of_its_weights(matrices,
         assert opcodes.count("dot") >= 2
         assert "conditional" in opcodes
         assert stage.update_cycles > 0
+
+
+def test_a_loop_that_cannot_be_compiled_is_an_error_or_a_warning(matrices):
+    @tf.function
+    def program(x):
+        for _ in tf.range(2):
+            x = halves(x, matrices)
+            x += tf.cast(tf.strings.length(tf.strings.as_string(x)), tf.float32)
+        return x
+
+    with pytest.raises(UncompilableProgram, match=r"AsString"):
+        IPUStrategy().run(program, args=(tf.eye(16),))
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.simulator.unsupported = "warn"
+    config.configure_ipu_system()
+    strategy = IPUStrategy()
+    assert strategy.run(program, args=(tf.eye(16),)).shape == (16, 16)
+    assert any("AsString" in found.refusal for found in strategy.report().programs)
 
 
 def test_the_report_notes_shards_in_functions_and_in_loops_with_a_gradient(matrices):
