@@ -169,6 +169,7 @@ OPTIMIZER_HOOKS = tuple(
         "_prepare_local",
         "_resource_apply_dense",
         "_resource_apply_sparse",
+        "_use_locking",
     )
 )
 OPTIMIZER_APPLICATION = Patch(

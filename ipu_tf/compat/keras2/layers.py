@@ -43,6 +43,8 @@ _WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = MappingProxyType(
 _CALL_DEFAULTS: Mapping[str, Any] = MappingProxyType({"training": False, "mask": None})
 """Arguments of `call` that Keras 2 gave to layers that were called without them."""
 
+_AUTOCAST = "experimental_autocast"
+
 _OF_GRAPHS = (
     "use_resource",
     "synchronization",
@@ -95,12 +97,15 @@ def _without_effect(call: Call) -> bool:
 
 def _weight_arguments(call: Call) -> bool:
     """Brings the arguments of `add_weight` into the order and the types of Keras 3."""
+    is_renamed = _AUTOCAST in call.kwargs
+    if is_renamed:
+        call.kwargs["autocast"] = call.kwargs.pop(_AUTOCAST)
     names_first = bool(call.args) and (call.args[0] is None or isinstance(call.args[0], str))
     dropped = [name for name in _OF_GRAPHS if name in call.kwargs]
     if isinstance(call.kwargs.get("aggregation"), str):
         dropped.remove("aggregation")  # Keras 3's own.
     if not (names_first or dropped or _has_keras_2_values(call.kwargs)):
-        return False
+        return is_renamed
     if names_first:
         _positional(call, _WEIGHT_ARGUMENTS)
     _convert_weight_arguments(call.kwargs, dropped)

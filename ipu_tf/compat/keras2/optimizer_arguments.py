@@ -61,6 +61,17 @@ class DecayedLearningRate(keras.optimizers.schedules.LearningRateSchedule):
         return cls(rate, config["decay"])
 
 
+def _name_without_rate(call: Call) -> bool:
+    """Gives the base class of a subclass its name, and a learning rate that is set later."""
+    if call.args and isinstance(call.args[0], str):
+        call.kwargs["name"], *rest = call.args
+        call.args = tuple(rest)
+    if call.args or {_RATE, "lr"} & call.kwargs.keys():
+        return False
+    call.kwargs[_RATE] = 0.001
+    return True
+
+
 def _rate_of_lr(call: Call) -> bool:
     """Reads `lr` as `learning_rate`."""
     if "lr" not in call.kwargs:
@@ -160,6 +171,12 @@ def _arguments(rewrite: Callable[[Call], bool]) -> Any:
 
 
 SPELLINGS = (
+    Spelling(
+        name="`super().__init__(name)` of a subclass of `Optimizer`, without a learning rate",
+        keras_2="The subclass set its learning rate with `_set_hyper`.",
+        here="It does; until then the learning rate is 0.001.",
+        rewrites=_arguments(_name_without_rate),
+    ),
     Spelling(
         name="`lr=` of an optimizer",
         keras_2="The learning rate.",

@@ -42,6 +42,7 @@ class OptimizerMethods:
     update_step: Callable[..., None]
     built: bool
     build: Callable[..., None]
+    _use_locking = True
 
     def minimize(
         self,

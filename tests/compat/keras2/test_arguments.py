@@ -330,12 +330,14 @@ def test_keras_is_stock_afterwards(call):
 
 @pytest.mark.parametrize("converts", [False, True])
 def test_a_loss_has_the_dtype_of_the_outputs(keras_2, notices, converts):
-    class Scaled(keras.losses.MeanSquaredError):
+    class ScaledError(keras.losses.MeanSquaredError):
         def __call__(self, y_true, y_pred, sample_weight=None):
             return tf.constant(16.0, "float16") * super().__call__(y_true, y_pred, sample_weight)
 
     values = tf.constant([[1.0], [3.0]], "float16")
-    call = tf.function(lambda: Scaled()(tf.zeros([2, 1], "float16"), values), autograph=converts)
+    call = tf.function(
+        lambda: ScaledError()(tf.zeros([2, 1], "float16"), values), autograph=converts
+    )
     assert (call().dtype, float(call())) == (tf.float16, 80.0)
     notices.once("`loss(y_true, y_pred)`")
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, dtype="float16")])

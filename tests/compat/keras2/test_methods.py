@@ -193,6 +193,8 @@ def test_logs_of_an_epoch_are_what_the_last_step_returned(keras_2, notices):
 def test_dtypes_of_weights_have_the_attributes_of_tensorflow(keras_2):
     layer = layers.Dense(1, dtype="float16")
     layer.build((None, 2))
+    weight = layers.Layer().add_weight("free", shape=(1,), experimental_autocast=False)
+    assert "free" in weight.name
     assert layer.kernel.dtype == "float16"
     assert layer.kernel.dtype.size == 2
     assert layer.kernel.dtype.base_dtype is tf.float16

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
-from ipu_tf.keras.optimizers import ALSOptimizer
+from ipu_tf.keras.optimizers import ALSOptimizer, IpuOptimizerBase
 
 X = np.random.default_rng(1).random((8, 4), dtype=np.float32)
 Y = X.sum(axis=1, keepdims=True)
@@ -346,11 +346,11 @@ def test_an_update_of_a_subclass_asks_its_schedule_once(keras_2):
             queue.enqueue(rate)
             return rate
 
-    class Scaled(keras.optimizers.SGD):
+    class Halving(keras.optimizers.SGD):
         def _resource_apply_dense(self, grad, var, apply_state):
             return super()._resource_apply_dense(grad / 2.0, var, apply_state)
 
-    found = fit(lambda: Scaled(Warming()), strategy=IPUStrategy(), steps_per_execution=4)
+    found = fit(lambda: Halving(Warming()), strategy=IPUStrategy(), steps_per_execution=4)
     expected = fit(lambda: keras.optimizers.SGD(Halved()), strategy=IPUStrategy())
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     np.testing.assert_array_equal(queue.dequeue(), 0.125 * np.arange(1, 9))
@@ -361,3 +361,19 @@ class Halved(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, step):
         return 0.0625 * (keras.ops.cast(step, "float32") + 1.0)
+
+
+@pytest.mark.parametrize("base", [keras.optimizers.Optimizer, IpuOptimizerBase])
+def test_subclasses_set_their_learning_rate_after_their_name(keras_2, notices, base):
+    class Descent(base):
+        def __init__(self, learning_rate, name="Descent"):
+            super().__init__(name)
+            self._set_hyper("learning_rate", learning_rate)
+
+        def _resource_apply_dense(self, grad, var, apply_state):
+            assert self._use_locking
+            rate = apply_state[var.device, var.dtype.base_dtype]["lr_t"]
+            return var.assign_sub(rate * grad)
+
+    np.testing.assert_array_equal(fit(lambda: Descent(0.125)), fit(keras.optimizers.SGD(0.125)))
+    assert any("`super().__init__(name)`" in notice for notice in notices())
