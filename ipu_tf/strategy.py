@@ -57,7 +57,7 @@ from ipu_tf.runtime.host_spans import marking_calls, note_run
 from ipu_tf.runtime.replicas import replicated_call
 from ipu_tf.runtime.traced_programs import TracedPrograms
 from ipu_tf.runtime.tracer import Tracer
-from ipu_tf.strategy_extension import IPUExtendedV1
+from ipu_tf.strategy_extension import IPUExtendedV1, reduced_over_replicas
 
 _FUNCTION_TYPES = (
     tf.types.experimental.PolymorphicFunction,
@@ -219,26 +219,39 @@ class IPUStrategyV1(tf.distribute.Strategy):
         """Always raises: use `run`."""
         raise RuntimeError("`experimental_run_v2` is gone: call `IPUStrategy.run` instead.")
 
-    def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
-        """Returns the sum or mean of a value over some of its axes.
+    @autograph_artifact
+    def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
+        """Returns the sum or mean of a value over replicas, and over some of its axes.
 
-        Outside of a program a value is that of one replica, so there is nothing to reduce over
-        replicas.
+        In a program the values of all replicas are reduced. Outside of one a value is that of one
+        replica, so there is nothing to reduce over replicas.
 
         Args:
             reduce_op: A `tf.distribute.ReduceOp` or its name: "SUM" or "MEAN".
-            value: A tensor of static shape, or anything if `axis` is None.
-            axis: The axis or axes to reduce; None returns the value itself.
+            value: A tensor of static shape, or a structure of tensors if `axis` is None.
+            axis: The axis or axes to reduce before; None for none.
+
+        Raises:
+            ValueError: The reduction is another.
         """
-        name = reduce_op if isinstance(reduce_op, str) else getattr(reduce_op, "value", None)
-        if axis is None or name is None or name.upper() != tf.distribute.ReduceOp.MEAN.value:
+        name = reduce_op if isinstance(reduce_op, str) else getattr(reduce_op, "value", "")
+        known = {one.value: one for one in tf.distribute.ReduceOp}.get(name.upper(), reduce_op)
+        if axis is not None and known is tf.distribute.ReduceOp.MEAN:
+            # TensorFlow would make the device count in 64 bits; the host knows the shape.
+            value = tf.convert_to_tensor(value)
+            total = self._over_axes(tf.distribute.ReduceOp.SUM, value, axis)
+            axes = axis if isinstance(axis, tuple | list) else [axis]
+            count = math.prod(value.shape[number] for number in axes)
+            value = tf.math.truediv(total, tf.cast(count, total.dtype))
+        elif axis is not None or hooks.active() is None:
+            value = self._over_axes(reduce_op, value, axis)
+        return value if hooks.active() is None else reduced_over_replicas(known, value)
+
+    def _over_axes(self, reduce_op: Any, value: Any, axis: Any) -> Any:
+        """Returns the sum of a value over axes, as TensorFlow checks and computes it."""
+        if hooks.active() is None:
             return super().reduce(reduce_op, value, axis)
-        # TensorFlow would make the device count in 64 bits; the host knows the shape.
-        value = tf.convert_to_tensor(value)
-        total = super().reduce(tf.distribute.ReduceOp.SUM, value, axis)
-        axes = axis if isinstance(axis, tuple | list) else [axis]
-        count = math.prod(value.shape[number] for number in axes)
-        return tf.math.truediv(total, tf.cast(count, total.dtype))
+        return tf.reduce_sum(value, axis)
 
     def record_host(self) -> None:
         """Records what the host does from now on for `report()`, as `profile=True` does."""

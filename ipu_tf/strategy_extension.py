@@ -65,7 +65,7 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
 
     def _reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any) -> Any:
         del destinations, options
-        return _reduced(reduce_op, value)
+        return reduced_over_replicas(reduce_op, value)
 
     def _gather_to_implementation(
         self, value: Any, destinations: Any, axis: int, options: Any
@@ -180,14 +180,14 @@ class _IPUReplicaContext(tf.distribute.ReplicaContext):
         if isinstance(reduce_op, str):
             reduce_op = tf.distribute.ReduceOp(reduce_op.upper())
         del options
-        return _reduced(reduce_op, value)
+        return reduced_over_replicas(reduce_op, value)
 
     @property
     def devices(self) -> tuple[str, ...]:
         return self.strategy.extended.worker_devices
 
 
-def _reduced(reduce_op: Any, value: Any) -> Any:
+def reduced_over_replicas(reduce_op: Any, value: Any) -> Any:
     """Returns the sum or mean of a structure of tensors over the replicas of the program."""
     if reduce_op not in (tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN):
         raise ValueError(

@@ -5,11 +5,25 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
+from ipu_tf.ops import replication_ops
 
 
 @pytest.fixture
 def strategy():
     return IPUStrategy(enable_keras_extensions=False)
+
+
+@pytest.fixture
+def configured_ipus():
+    """Configures a number of IPUs for a test."""
+
+    def configure(ipus):
+        cfg = IPUConfig()
+        cfg.auto_select_ipus = ipus
+        cfg.configure_ipu_system()
+
+    yield configure
+    config.reset_ipu_configuration()
 
 
 def test_run_equals_the_function_itself(strategy):
@@ -153,6 +167,35 @@ def test_reduce_over_axes_gives_what_stock_strategies_give(strategy, op, axis, d
     np.testing.assert_array_equal(reduced, expected)
     traced = tf.function(lambda: strategy.reduce(op, value, axis=axis))()
     np.testing.assert_array_equal(traced, expected)
+
+
+@pytest.mark.parametrize("ipus", [1, 2])
+def test_reduce_in_a_program_is_over_its_replicas(ipus, configured_ipus):
+    configured_ipus(ipus)
+    strategy = IPUStrategy()
+
+    @tf.function
+    def reduced(x):
+        own = x + tf.cast(replication_ops.replication_index(), tf.float32)
+        return (
+            strategy.reduce("SUM", own),
+            strategy.reduce(tf.distribute.ReduceOp.MEAN, [own], axis=None),
+            strategy.reduce("SUM", own, axis=0),
+            strategy.reduce("mean", own, axis=0),
+        )
+
+    x = np.array([1.0, 3.0], np.float32)
+    of_replicas = np.stack([x + replica for replica in range(ipus)])
+    total, (mean,), total_of_all, mean_of_all = strategy.run(reduced, args=(tf.constant(x),))
+    np.testing.assert_array_equal(total, of_replicas.sum(axis=0))
+    np.testing.assert_array_equal(mean, of_replicas.mean(axis=0))
+    assert float(total_of_all) == of_replicas.sum()
+    assert float(mean_of_all) == of_replicas.mean()
+
+
+def test_a_program_refuses_other_reductions(strategy):
+    with pytest.raises(ValueError, match="Unsupported reduce op"):
+        strategy.run(tf.function(lambda x: strategy.reduce("MAX", x)), args=(tf.ones(2),))
 
 
 def test_reduce_names_an_axis_that_is_not_there(strategy):
