@@ -154,7 +154,8 @@ CONSTANTS = (
         name="links of a machine to another rack",
         value=f"{POD_LINKS.gateway_bytes_per_second / 1e9:g} GB/s a direction",
         status="stated",
-        how="two gateway links of 100 Gb/s a machine",
+        how="two gateway links of 100 Gb/s a machine; that packets take as much of them as of "
+        "IPU-Links is modelled",
     ),
     Constant(
         name="exchange latencies of GC200, Bow and C600",

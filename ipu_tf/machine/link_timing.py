@@ -17,7 +17,7 @@ class LinkTiming:
 
     Attributes:
         link_bytes_per_second: Rate of one link in one direction.
-        efficiency: Share of it for data; packets take the rest.
+        efficiency: Share of it for data; packets take the rest. Modelled: as much of gateway links.
         board_links: Links between the two IPUs of a board that carry their own traffic.
         rail_links: Links from an IPU to its neighbour on the next board.
         board_hop_seconds: Latency between the two IPUs of a board, the way on chip not included.

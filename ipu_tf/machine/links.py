@@ -73,7 +73,7 @@ def bytes_per_second(system: System, way: Route) -> float:
             f"Received: {way!r}."
         )
     one_link = links.link_bytes_per_second * links.efficiency
-    rates = [links.gateway_bytes_per_second] if way.gateway_hops else []
+    rates = [links.gateway_bytes_per_second * links.efficiency] if way.gateway_hops else []
     if way.rail_hops:
         rates.append(links.rail_links * one_link)
     elif way.crosses_board:
