@@ -114,7 +114,7 @@ def _text(name: Any) -> str:
 def _compile(model: keras.Model, training: dict[str, Any], objects: dict[str, Any]) -> None:
     """Compiles a model as its file says, and makes the state of its optimizer."""
     own = {
-        "loss": keras.tree.map_structure(lambda loss: _full_name(loss, objects), training["loss"]),
+        "loss": _losses(training["loss"], objects),
         "metrics": _metrics(training.get("metrics"), objects),
         "weighted_metrics": _metrics(training.get("weighted_metrics"), objects),
     }
@@ -125,11 +125,15 @@ def _compile(model: keras.Model, training: dict[str, Any], objects: dict[str, An
     model.optimizer.build(model.trainable_variables)
 
 
-def _full_name(loss: Any, objects: Mapping[str, Any]) -> Any:
-    """Returns the name of a loss's function; Keras 3 does not find short ones in files."""
-    if not isinstance(loss, str) or loss in objects or not hasattr(tf.keras.losses, loss):
-        return loss
-    return keras.losses.get(loss).__name__
+def _losses(config: Any, objects: Mapping[str, Any]) -> Any:
+    """Returns a structure of losses with full names; Keras 3 does not find short ones in files."""
+    if isinstance(config, dict) and "class_name" not in config:
+        return {name: _losses(part, objects) for name, part in config.items()}
+    if isinstance(config, list | tuple):
+        return [_losses(part, objects) for part in config]
+    if not isinstance(config, str) or config in objects or not hasattr(tf.keras.losses, config):
+        return config
+    return getattr(keras.losses.get(config), "__name__", config)
 
 
 def _metrics(config: Any, objects: Mapping[str, Any]) -> Any:

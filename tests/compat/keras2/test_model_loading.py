@@ -156,3 +156,15 @@ def test_state_of_another_optimizer_is_refused(keras_2, tmp_path):
         group.attrs["weight_names"] = group.attrs["weight_names"][:3]
     with pytest.raises(ValueError, match="3 variables of optimizer 'adam.*compile=False"):
         keras.models.load_model(tmp_path / "model.h5")
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
+def test_an_h5_file_keeps_the_arguments_of_a_loss(keras_2, tmp_path):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("sgd", keras.losses.Huber(reduction="sum", name="mse"))
+    x, y = np.ones((4, 4), "float32"), np.zeros((4, 1), "float32")
+    expected = model.evaluate(x, y, verbose=0)
+    model.save(tmp_path / "model.h5")
+    loaded = keras.models.load_model(tmp_path / "model.h5")
+    np.testing.assert_array_equal(loaded.evaluate(x, y, verbose=0), expected)
+    assert (loaded.loss.reduction, loaded.loss.name) == ("sum", "mse")
