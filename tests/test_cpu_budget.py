@@ -53,6 +53,7 @@ def test_a_fast_test_over_the_limit_fails(run):
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "1"]])
+@pytest.mark.slow
 def test_the_summary_lists_the_slowest_tests_and_the_total(run, workers):
     result = run("--slowest", "2", "-m", "not slow", *workers)
     result.stdout.re_match_lines(

@@ -200,6 +200,7 @@ class TestSystems:
         return dataclasses.replace(PAIR, name="slow pair", links=links)
 
     @pytest.mark.parametrize("stages", mostly_slow([1, 2], fast=["2"]))
+    @pytest.mark.slow
     def test_links_count_for_pipelines_and_replicas(self, stages):
         fast, slow = (
             self.fitted(system, lambda: sequential(stages)) for system in (PAIR, self.slower())

@@ -17,6 +17,7 @@ def test_all_sides_have_the_same_losses_and_the_wanted_ratios():
         assert result["ratio"][name]["of_fastest_rounds"] > wanted
 
 
+@pytest.mark.slow
 def test_a_loop_of_the_device_trains_as_a_stock_loop():
     ours, stock = (make(3, False)() for make in (loops.repeat, loops.loop_in_function))
     np.testing.assert_allclose(ours, stock, rtol=1e-5)

@@ -148,6 +148,7 @@ def test_the_blank_and_the_rank_are_checked(data, blank):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.slow
 def test_a_wide_beam_finds_what_that_of_tensorflow_finds(jit_compile):
     random = np.random.default_rng(7)
     logits = tf.constant(3 * random.normal(size=(12, 5, 6)), tf.float32)

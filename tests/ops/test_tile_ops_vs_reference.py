@@ -330,6 +330,7 @@ def digests(isa, threads):
 
 
 @pytest.mark.parametrize("kind", ["float16", "joined"])
+@pytest.mark.slow
 def test_results_depend_neither_on_threads_nor_on_the_instruction_set(kind):
     assert digests("avx2", 1)["isa"] == "avx2"
     assert digests("avx2", 1)[kind] == digests("", 2)[kind]

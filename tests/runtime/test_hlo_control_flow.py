@@ -233,6 +233,7 @@ class TestKeras:
             x, y = np.tile(X, (4, 1)), np.ones((12, 2), "float32")
             return model.fit(x, y, batch_size=3, epochs=3, shuffle=False, verbose=0).history["loss"]
 
+    @pytest.mark.slow
     def test_layers_train_as_they_do_without_a_strategy(self):
         strategy = IPUStrategy()
         expected, found = self.losses(contextlib.nullcontext()), self.losses(strategy.scope())

@@ -86,6 +86,7 @@ def test_steps_without_results_are_counted(options, steps):
     assert set(trip_counts(kernels()["hmc"], **options)) == {3, 5, (steps, 5)}
 
 
+@pytest.mark.slow
 def test_slice_samplers_draw_what_they_draw_without_a_strategy(strategy):
     """They compute the widths of their steps in float64."""
 

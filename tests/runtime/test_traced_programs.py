@@ -84,6 +84,7 @@ def train(strategy):
     return model
 
 
+@pytest.mark.slow
 def test_programs_of_models_that_are_gone_keep_their_figures(strategy, tmp_path):
     model = train(strategy)
     (before,) = strategy.report().programs

@@ -107,6 +107,7 @@ def test_the_front_by_hand():
     assert [each.outcome.memory_bytes for each in result.front] == [1, 3, 7]
 
 
+@pytest.mark.slow
 def test_memories_replicas_and_accumulation():
     found = ipu_tf.sweep(
         dense,

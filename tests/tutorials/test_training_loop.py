@@ -86,6 +86,7 @@ def test_mixed_precision_ends_with_types_and_scale(capsys):
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
+@pytest.mark.slow
 def test_pipelining_ends_with_the_timeline_of_stages_and_their_bubbles(tutorial, stages, capsys):
     lines = last_lines(tutorial, capsys)
     begin = len(lines) - lines[::-1].index("stage  IPU")

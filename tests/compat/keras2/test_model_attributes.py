@@ -33,10 +33,12 @@ def test_results_have_names_in_their_order(keras_2):
 
 
 def test_a_sequential_has_ends_before_it_is_called(keras_2, notices):
-    model = keras.Sequential([keras.Input((4,), name="x"), layers.Dense(2), layers.Dropout(0.5)])
+    model = keras.Sequential(
+        [keras.Input((4,), name="x"), layers.Dense(2), layers.Dropout(0.5, name="y")]
+    )
     inner = keras.Model(model.input, [model.layers[0].output, model.output])
     np.testing.assert_array_equal(*inner(X))
-    assert (model.input_names, model.output_names) == (["x"], ["dropout"])
+    assert (model.input_names, model.output_names) == (["x"], ["y"])
     notices.once("`model.input`, `model.output` of a Sequential")
 
 

@@ -69,6 +69,7 @@ def test_each_shape_is_traced_once(watched, steps_per_execution, as_dataset):
     assert traces == [("train", 64), ("train", 32), ("test", 16), ("predict", 16)]
 
 
+@pytest.mark.slow
 def test_batches_of_the_on_batch_methods_are_traced_once_each(watched):
     traces = []
     model = watched(traces, 1)

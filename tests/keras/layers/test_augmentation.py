@@ -71,6 +71,7 @@ def trained(make_layer):
 
 @pytest.mark.parametrize("name", mostly_slow(list(LAYERS), FAST))
 @pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_training_equals_stock_keras(name):
     strategy = IPUStrategy()
     with strategy.scope():

@@ -163,6 +163,7 @@ def counted(strategy, *, micro_batches, updates=2, replicas=1, **settings):
 
 @pytest.mark.parametrize("captured_only", [False, True])
 @pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_accumulation_counts_the_captured_gradients_of_every_micro_batch(strategy, captured_only):
     settings = {"captured_grads_only": captured_only}
     every = counted(strategy, micro_batches=1, **settings)
@@ -179,6 +180,7 @@ def test_replicas_count_the_captured_gradients_of_all(strategy):
     np.testing.assert_array_equal(several, every)
 
 
+@pytest.mark.slow
 def test_accumulation_counts_for_the_last_update_alone_where_that_is_wanted(strategy):
     settings = {"accumulate_statistics_over_update_period": False}
     assert counted(strategy, micro_batches=MICRO_BATCHES, **settings).sum() == 0

@@ -94,6 +94,7 @@ def test_shapes_of_symbolic_inputs():
     assert CTCPredictionsLayer()(data, length).shape == (BATCH, STEPS)
 
 
+@pytest.mark.slow
 def test_a_model_trains_on_the_loss(strategy):
     with strategy.scope():
         data = keras.Input(batch_shape=(4, STEPS, 5))

@@ -75,6 +75,7 @@ def trained(make_layer, shape):
 
 @pytest.mark.parametrize("name", mostly_slow(list(LAYERS), FAST))
 @pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_training_equals_stock_keras(name):
     shape, make_layer = LAYERS[name]
     strategy = IPUStrategy()

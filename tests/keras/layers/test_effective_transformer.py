@@ -122,6 +122,7 @@ def test_mixed_precision():
     assert (outputs.dtype, context.dtype) == ("float16", "float16")
 
 
+@pytest.mark.slow
 def test_in_the_scope(strategy):
     x = inputs()
     with strategy.scope():

@@ -137,6 +137,7 @@ def test_training_is_the_same_in_and_out_of_the_scope(strategy, samples, name, k
 
 @pytest.mark.parametrize(("name", "kind"), pairs(fast=SAVED))
 @pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_a_model_from_a_file_does_the_same(tmp_path, strategy, samples, name, kind):
     with strategy.scope():
         model = compiled(MAKERS[name], kind)
@@ -159,6 +160,7 @@ def test_config_round_trip(make):
     "make", mostly_slow(MAKERS, fast=["gru", "instance norm", "activation gradients"])
 )
 @pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_mixed_precision(strategy, samples, make):
     keras.config.set_dtype_policy("mixed_float16")
     try:

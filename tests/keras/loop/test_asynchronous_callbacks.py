@@ -97,6 +97,7 @@ def test_a_callback_of_a_step_cannot_run_the_model(model, replicas):
         fit(model, read(replicas), callback)
 
 
+@pytest.mark.slow
 def test_the_callback_of_an_epoch_can(model, replicas):
     losses = []
 
@@ -110,6 +111,7 @@ def test_the_callback_of_an_epoch_can(model, replicas):
     assert len(losses) == len(history.epoch) == 2
 
 
+@pytest.mark.slow
 def test_switching_gives_other_functions(model, replicas):
     callback = AtStep(0, lambda: None)
     fit(model, read(replicas), callback)

@@ -137,6 +137,7 @@ def test_xla_compiles_the_loops_of_dense_networks(strategy, caplog, network, jit
 
 
 @pytest.mark.usefixtures("worth_compiling")
+@pytest.mark.slow
 def test_large_networks_are_not_jitted(strategy, caplog, monkeypatch):
     monkeypatch.setattr(jitting, "MAX_JITTED_BYTES", 64)
     with caplog.at_level(logging.INFO, jitting.__name__):
@@ -299,6 +300,7 @@ def test_executions_longer_than_an_epoch_are_shortened(model, caplog):
     assert model.steps_per_execution == 5
 
 
+@pytest.mark.slow
 def test_validation_may_be_shorter_than_an_execution(model):
     x, y = samples(8)
     history = fit(model, 20, epochs=2, validation_data=(x, y), validation_batch_size=4)
@@ -573,6 +575,7 @@ def test_models_made_outside_have_no_such_methods():
 
 
 @pytest.mark.usefixtures("worth_compiling")
+@pytest.mark.slow
 def test_stochastic_rounding_draws_the_same_bits_in_any_loop(strategy):
     policy = keras.dtype_policies.DTypePolicy("float16")
     layers = [
@@ -602,6 +605,7 @@ def test_stochastic_rounding_draws_the_same_bits_in_any_loop(strategy):
 
 
 @pytest.mark.parametrize("steps_per_execution", mostly_slow([1, 2], fast=["2"]))
+@pytest.mark.slow
 def test_validation_of_replicas(steps_per_execution):
     keras.utils.set_random_seed(7)
     try:
@@ -622,6 +626,7 @@ def test_validation_of_replicas(steps_per_execution):
 
 @pytest.mark.usefixtures("worth_compiling")
 @pytest.mark.parametrize(*covering(1, label=[CLASSES, -1], network=["dense", "convolutional"]))
+@pytest.mark.slow
 def test_labels_out_of_range_fail_before_they_destroy_weights(strategy, network, label):
     x, y = samples(48)
     y[30] = label

@@ -59,6 +59,7 @@ def test_a_short_loop_stays_with_the_graph_executor(model, engines):
     )
 
 
+@pytest.mark.slow
 def test_steps_of_all_calls_are_added_up(model, engines):
     for _ in range(3):
         fit(model, 12)
@@ -143,6 +144,7 @@ def multiplying():
 
 @pytest.mark.parametrize("network", [attending, multiplying])
 @pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_models_of_batched_products_are_compiled(strategy, engines, monkeypatch, network):
     monkeypatch.setattr(jitting, "JITTED_STEPS", 0)
     monkeypatch.setattr(jitting, "STEPS_PER_OPERATION", 0)

@@ -123,6 +123,7 @@ def test_a_dataset_loses_no_batch_to_building(strategy, data):
     assert drawn == [0, 16, 32]
 
 
+@pytest.mark.slow
 def test_tensors_and_weights(strategy, data):
     x, y = data
     weights = np.linspace(0, 1, 48, dtype="float32")
@@ -134,6 +135,7 @@ def test_tensors_and_weights(strategy, data):
 
 
 @pytest.mark.parametrize("as_dataset", mostly_slow([True, False], fast=["True"]))
+@pytest.mark.slow
 def test_class_weights(strategy, data, as_dataset):
     x, y = data
     ours, stock = pair(strategy, lambda: seeded(sequential))
@@ -159,6 +161,7 @@ def two_inputs_two_outputs():
 
 
 @pytest.mark.parametrize("steps_per_execution", mostly_slow([1, 3], fast=["3"]))
+@pytest.mark.slow
 def test_structures_of_inputs_and_outputs(strategy, steps_per_execution):
     random = np.random.default_rng(3)
     x = {name: random.normal(size=(24, n)).astype("float32") for name, n in (("a", 2), ("b", 3))}
@@ -178,6 +181,7 @@ def test_structures_of_inputs_and_outputs(strategy, steps_per_execution):
         np.testing.assert_allclose(ours_out[name], stock_out[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_validation_split_equals_stock_keras(strategy, data):
     x, y = data
     ours, stock = pair(strategy, lambda: seeded(sequential))
@@ -206,6 +210,7 @@ class Recorder(keras.callbacks.Callback):
 
 
 @pytest.mark.parametrize("steps_per_execution", mostly_slow([1, 3], fast=["3"]))
+@pytest.mark.slow
 def test_callbacks_see_the_batches_of_stock_keras(strategy, data, steps_per_execution):
     x, y = data
     recorders = []
@@ -229,6 +234,7 @@ def test_a_callback_stops_training(strategy, data):
     assert history.epoch == [0, 1]
 
 
+@pytest.mark.slow
 def test_mixed_float16(strategy, data):
     x, y = data
     policy = keras.dtype_policies.DTypePolicy("mixed_float16")
@@ -291,6 +297,7 @@ def test_jit_compile_is_accepted(strategy, data):
     assert ours.jit_compile is True
 
 
+@pytest.mark.slow
 def test_a_model_with_its_own_strategy_is_not_ours(data):
     with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
         model = compile_model(ipu_tf.keras.Sequential([keras.layers.Dense(CLASSES)]))
@@ -333,6 +340,7 @@ def test_eager_functions_are_refused(strategy, data):
 
 
 @pytest.mark.parametrize("wrapped", mostly_slow([True, False], fast=["True"]))
+@pytest.mark.slow
 def test_an_optimizer_made_outside_of_the_scope(strategy, data, wrapped):
     x, y = data
     optimizer = keras.optimizers.SGD(0.1, momentum=0.9)

@@ -116,6 +116,7 @@ def test_training_goes_on_from_a_file(tmp_path, strategy, data, kind, suffix):
 
 @pytest.mark.parametrize("kind", mostly_slow(list(MAKERS), fast=["lamb", "accumulation"]))
 @pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_mixed_precision(strategy, data, kind):
     keras.config.set_dtype_policy("mixed_float16")
     try:

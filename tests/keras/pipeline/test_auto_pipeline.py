@@ -97,6 +97,7 @@ def estimated(model):
 
 
 class TestPipelines:
+    @pytest.mark.slow
     def test_the_cut_is_better_than_the_even_one(self, pipelined):
         decision = pipelined
         check(decision)
@@ -156,6 +157,7 @@ class TestPipelines:
 
 
 class TestDataParallelism:
+    @pytest.mark.slow
     def test_a_model_that_fits_on_one_ipu_is_replicated(self, strategy):
         decision, model = within(strategy, gradient_accumulation_steps=(2, 64))
         check(decision)
@@ -181,6 +183,7 @@ class TestDataParallelism:
         assert (candidate.options.replicas, candidate.options.stages) == (1, 1)
         assert decision.program.all_reduce_cycles == 0
 
+    @pytest.mark.slow
     def test_what_was_set_before_stays(self, strategy):
         with strategy.scope():
             model = compiled(mlp())
@@ -193,6 +196,7 @@ class TestDataParallelism:
             auto_pipeline(model, 4, batch_size=16, replicas=2)
             assert accumulation_of_model(model).reduction_method.name == "MEAN"
 
+    @pytest.mark.slow
     def test_what_was_set_for_accumulation_holds_in_a_pipeline(self, strategy):
         with strategy.scope():
             model = compiled(mlp())
@@ -204,6 +208,7 @@ class TestDataParallelism:
 
 
 class TestReasons:
+    @pytest.mark.slow
     def test_the_reason_names_what_was_chosen_and_what_comes_next(self, unbound):
         decision, _ = unbound
         assert decision.reason.startswith(
@@ -232,6 +237,7 @@ class TestReasons:
             assert f"{candidate.cycles:,}" in row
             assert f"{candidate.samples_per_second:,.1f}" in row
 
+    @pytest.mark.slow
     def test_what_does_not_fit_says_by_how_much(self, strategy):
         small = IPUConfig()
         small.auto_select_ipus = 4
@@ -242,6 +248,7 @@ class TestReasons:
         assert over
         assert str(decision).count("OUT OF MEMORY by") == len(over)
 
+    @pytest.mark.slow
     def test_a_device_of_another_size_is_noted(self, strategy):
         decision, _ = within(strategy, 2)
         assert "Note: the device has 4 IPUs: set `auto_select_ipus` to 2" in decision.reason

@@ -94,6 +94,7 @@ class TestOffloading:
         assert kept_bytes(gone) < kept_bytes(kept)
         assert all(getattr(stage.streamed, phase) > 0 for stage in gone.stages[:1])
 
+    @pytest.mark.slow
     def test_false_and_none_leave_all_on_the_tiles(self, strategy):
         kept = pipelined(strategy)
         for value in (False, None):
@@ -101,6 +102,7 @@ class TestOffloading:
             assert same.cycles == kept.cycles
             assert same.streaming_bytes == 0
 
+    @pytest.mark.slow
     def test_sharing_the_state_takes_streaming_memory_and_cycles_away(self, strategy):
         whole = pipelined(strategy, offload_weight_update_variables=True)
         shared = pipelined(
@@ -112,6 +114,7 @@ class TestOffloading:
         assert shared.streaming_bytes < 0.6 * whole.streaming_bytes
         assert shared.update_cycles < whole.update_cycles
 
+    @pytest.mark.slow
     def test_weights_are_offloaded_where_they_are_shared_out(self, strategy):
         kept = pipelined(strategy)
         alone = pipelined(strategy, offload_weights=True)
@@ -187,6 +190,7 @@ def host(program):
 
 
 class TestSchedules:
+    @pytest.mark.slow
     def test_grouped_keeps_most_and_sequential_nothing(self, strategy):
         grouped, interleaved, sequential = (
             pipelined(strategy, 4, 16, pipeline_schedule=schedule) for schedule in PipelineSchedule
@@ -218,6 +222,7 @@ class TestSchedules:
 
 
 class TestGroupsOfReplicas:
+    @pytest.mark.slow
     def test_they_share_state_and_weights_among_fewer(self, strategy):
         sharing = {
             "offload_weight_update_variables": True,

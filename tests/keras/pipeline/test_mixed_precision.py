@@ -73,6 +73,7 @@ def check_each_stage_updates_its_own_weights(pipeline):
 
 @pytest.mark.parametrize("name", mostly_slow(list(OPTIMIZERS), fast=["clipped", "accumulating"]))
 @pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_two_stages_train_as_stock_keras(name):
     def scaled():
         return keras.optimizers.LossScaleOptimizer(OPTIMIZERS[name](), initial_scale=2.0**10)

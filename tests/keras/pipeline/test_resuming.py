@@ -59,6 +59,7 @@ def test_backup_and_restore(strategy, tmp_path, uninterrupted):
 
 
 @pytest.mark.parametrize("weights_only", mostly_slow([False, True], fast=["False"]))
+@pytest.mark.slow
 def test_model_checkpoint(strategy, tmp_path, uninterrupted, weights_only):
     suffix = ".weights.h5" if weights_only else ".keras"
     path = tmp_path / f"checkpoint{suffix}"

@@ -55,6 +55,7 @@ def test_evaluate_and_predict_are_those_of_a_plain_model(strategy, model):
     np.testing.assert_allclose(predictions, plain(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_programs_name_the_layers_as_the_stages_do(strategy, model):
     fit(model)
     programs = strategy.report().programs
@@ -160,6 +161,7 @@ def test_executions_without_training_fill_the_pipeline(model, method):
 
 
 @pytest.mark.parametrize("method", ["test_on_batch", "predict_on_batch"])
+@pytest.mark.slow
 def test_single_batches_do_not_fill_the_pipeline(model, method):
     x, y = samples(BATCH)
     fit(model)
@@ -167,6 +169,7 @@ def test_single_batches_do_not_fill_the_pipeline(model, method):
         getattr(model, method)(x, *([y] if method == "test_on_batch" else []))
 
 
+@pytest.mark.slow
 def test_single_batches_go_through_a_sequential_schedule(model):
     x, y = samples(BATCH)
     fit(model)
@@ -206,6 +209,7 @@ def pipelined(strategy, **options):
 
 
 @pytest.mark.parametrize("dtype", mostly_slow([None, "float16"], fast=["float16"]))
+@pytest.mark.slow
 def test_accumulated_metrics_are_those_of_all_micro_batches(strategy, dtype):
     accumulated = {"accumulate_outfeed": True, "accumulate_outfeed_dtype": dtype}
     logs, expected = [], []

@@ -54,6 +54,7 @@ def stock_after(factor=1.0, updates=2, build=sequential, optimizer=None):
 @pytest.mark.parametrize(
     "method", mostly_slow(["mean", "MEAN", Method.MEAN, "Running_Mean"], fast=["Running_Mean"])
 )
+@pytest.mark.slow
 def test_methods_go_by_any_of_their_names(model, method):
     model.set_gradient_accumulation_options(G, method)
     fit(model)
@@ -82,6 +83,7 @@ def test_logs_are_running_metrics_over_all_micro_batches(model):
 
 
 @pytest.mark.parametrize("method", mostly_slow(["sum", "mean", "running_mean"], fast=["mean"]))
+@pytest.mark.slow
 def test_float16_accumulators(model, method):
     model.set_gradient_accumulation_options(G, method, dtype=tf.float16)
     fit(model)
@@ -156,6 +158,7 @@ def test_sparse_gradients(method):
     assert np.abs(dense.gradients()[0]).max() > 0
 
 
+@pytest.mark.slow
 def test_embeddings(strategy):
     def build():
         keras.utils.set_random_seed(7)
@@ -177,6 +180,7 @@ def test_embeddings(strategy):
 @pytest.mark.parametrize(
     "optimizer", mostly_slow(["RMSprop", "AdamW", "Adagrad", "Lamb"], fast=["Lamb"])
 )
+@pytest.mark.slow
 def test_any_optimizer(strategy, optimizer):
     make = getattr(keras.optimizers, optimizer)
     keras.utils.set_random_seed(7)
@@ -199,6 +203,7 @@ def mixed():
     return keras.Sequential([keras.Input((FEATURES,)), *layers])
 
 
+@pytest.mark.slow
 def test_loss_scaling(strategy):
     def scaled():
         return keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), 2.0**10)

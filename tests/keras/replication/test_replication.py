@@ -113,6 +113,7 @@ def test_steps_of_inference_count_the_batches_of_all_replicas(given, caplog):
     assert loss == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_validation_steps_count_the_batches_of_all_replicas():
     model = replicated(2, optimizer=keras.optimizers.SGD(0.0))
     model.set_replication_options("mean")
@@ -133,6 +134,7 @@ def test_enough_data_is_what_all_replicas_read():
     assert int(model.optimizer.iterations) == 6
 
 
+@pytest.mark.slow
 def test_enough_data_for_the_replicas_of_a_model_that_is_built_by_fit():
     def unbuilt():
         return keras.Sequential([keras.layers.Dense(CLASSES)])
@@ -142,6 +144,7 @@ def test_enough_data_for_the_replicas_of_a_model_that_is_built_by_fit():
     assert int(model.optimizer.iterations) == 3
 
 
+@pytest.mark.slow
 def test_a_dataset_as_long_as_an_epoch_is_read_again_without_its_rest():
     seen = []
 
@@ -175,6 +178,7 @@ def test_fewer_steps_than_replicas_are_refused(size, contained):
         replicated(4).evaluate(data if size else data.repeat(), steps=3)
 
 
+@pytest.mark.slow
 def test_shuffled_arrays_are_seen_whole():
     seen = []
 
@@ -249,6 +253,7 @@ def test_the_method_is_checked():
 
 
 @pytest.mark.parametrize(("method", "calls"), [("none", 8), ("list", 4)])
+@pytest.mark.slow
 def test_asynchronous_callbacks_see_every_replica(method, calls):
     seen = []
 
@@ -326,6 +331,7 @@ def test_statistics_of_batch_norm_are_those_of_a_group(group):
     np.testing.assert_allclose(moving_mean, moving_means(3, group), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_batch_norm_over_all_replicas_equals_the_big_batch():
     def build():
         keras.utils.set_random_seed(7)
@@ -341,6 +347,7 @@ def test_batch_norm_over_all_replicas_equals_the_big_batch():
 
 
 @pytest.mark.parametrize("group", mostly_slow([2, 4], fast=["2"]))
+@pytest.mark.slow
 def test_metrics_of_a_group_are_those_of_its_replicas(group):
     with grouped(4, group).scope():
         model = compile_model(sequential(), optimizer=keras.optimizers.SGD(0.0))
@@ -422,6 +429,7 @@ def test_seeds_are_spread_from_that_of_the_last_replica():
     assert {counter for _, counter in states} == {3}
 
 
+@pytest.mark.slow
 def test_loaded_weights_reach_every_replica():
     model = replicated(2, normalised, steps_per_execution=2)
     weights = model.get_weights()
@@ -432,6 +440,7 @@ def test_loaded_weights_reach_every_replica():
     np.testing.assert_allclose(fit(model, 4)["loss"], first, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_single_batches():
     model = replicated(2)
     with pytest.raises(ValueError, match="takes 2 micro-batches of one size, 1 on each of 2 repl"):

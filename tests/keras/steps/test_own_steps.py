@@ -91,6 +91,7 @@ def test_the_metrics_of_an_own_test_step_are_each_replicas():
         assert accuracy == pytest.approx(expected["accuracy"])
 
 
+@pytest.mark.slow
 def test_validation_runs_the_own_test_step(strategy):
     data = data_of(VariationalAutoencoder)
     stock = compiled(VariationalAutoencoder)

@@ -56,6 +56,15 @@ def step_of(report):
     return program.device
 
 
+def host_cycles(program):
+    """Returns the cycles of transfers between host and tiles in a micro-batch."""
+    return sum(
+        step.repeats * superstep.host_cycles
+        for step in program.steps
+        for superstep in step.supersteps
+    )
+
+
 def bytes_of(step, category):
     return int(step.ipus[0].memory.always_live[category].sum())
 
@@ -90,6 +99,7 @@ def test_an_estimate_equals_the_report_of_a_fit(replicas, accumulation):
 
 @pytest.mark.parametrize(*covering(1, replicas=[1, 2], kind=list(KINDS)))
 @pytest.mark.fast_cells(1)
+@pytest.mark.slow
 def test_an_estimate_of_a_pipeline_equals_the_report_of_its_fit(kind, replicas):
     strategy = strategy_of(2 * replicas)
     with strategy.scope():
@@ -131,7 +141,10 @@ def test_one_replica_has_nothing_to_reduce(of_one_replica):
     alone, four = step_of(of_one_replica[1]), step_of(fitted(4, 4)[1])
     assert alone.all_reduce_cycles == 0
     assert four.all_reduce_cycles > 0
-    assert alone.timeline.cycles == four.timeline.cycles
+    # Replicas share the connection to the host; the rest of a micro-batch takes as long.
+    waits = [host_cycles(step) for step in (alone, four)]
+    assert waits[0] < waits[1]
+    assert four.timeline.cycles - alone.timeline.cycles == 4 * (waits[1] - waits[0])
     np.testing.assert_array_equal(
         alone.ipus[0].memory.peak_tile_bytes, four.ipus[0].memory.peak_tile_bytes
     )
@@ -149,6 +162,7 @@ def test_memory_has_the_accumulators_in_their_type(dtype, share):
     assert layers == {layer.path for layer in model.layers}
 
 
+@pytest.mark.slow
 def test_replicas_alone_need_no_accumulators():
     assert bytes_of(step_of(fitted(2, 1)[1]), "accumulators") == 0
 
@@ -198,6 +212,7 @@ def test_a_batch_norm_group_is_charged_as_single_replicas():
     assert alone.samples_per_update == grouped.samples_per_update == 8 * BATCH
 
 
+@pytest.mark.slow
 def test_evaluation_and_prediction_count_all_replicas():
     model, _ = fitted(2, 4)
     x, y = samples(BATCH * 8)
@@ -275,6 +290,7 @@ def test_options_of_an_uncompiled_model_count():
     assert "is not compiled" in report.notes[0]
 
 
+@pytest.mark.slow
 def test_the_step_of_the_device_is_traced_once(monkeypatch):
     extracted = []
     extract = device_programs.extract
@@ -292,6 +308,7 @@ def test_the_step_of_the_device_is_traced_once(monkeypatch):
     assert len(extracted) == 2
 
 
+@pytest.mark.slow
 def test_native_numerics_are_reported_too():
     def report_of(numerics):
         cfg = IPUConfig()
