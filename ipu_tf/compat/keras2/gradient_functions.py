@@ -29,8 +29,9 @@ def _keeping_functions(notify: Notify) -> Wrap:
             stock(optimizer, *args, **kwargs)
             if gradient_aggregator is not None or gradient_transformers:
                 notify()
-                setattr(optimizer, _AGGREGATOR, gradient_aggregator)
-                setattr(optimizer, _TRANSFORMERS, tuple(gradient_transformers or ()))
+            # Scripts add to the list later. As an attribute, it would become part of checkpoints.
+            vars(optimizer)[_AGGREGATOR] = gradient_aggregator
+            vars(optimizer)[_TRANSFORMERS] = list(gradient_transformers or ())
 
         return init
 

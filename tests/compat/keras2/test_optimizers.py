@@ -266,6 +266,15 @@ def test_functions_transform_accumulated_gradients(keras_2, notices, accumulatio
     notices.once("`gradient_aggregator=`")
 
 
+def test_functions_may_be_added_to_the_list(keras_2, tmp_path):
+    w = keras.Variable([1.0, 2.0])
+    optimizer = keras.optimizers.SGD(0.25)
+    optimizer.gradient_transformers.insert(0, lambda pairs: [(-g, v) for g, v in pairs])
+    optimizer.apply_gradients([(tf.constant([4.0, 8.0]), w)])
+    np.testing.assert_array_equal(w, [2.0, 4.0])
+    tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "optimizer")  # Without the list.
+
+
 @pytest.mark.parametrize("is_function", [False, True])
 def test_minimize_scales_the_loss_that_the_optimizer_unscales(keras_2, is_function):
     w = keras.Variable([1.0, 2.0])
