@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import keras
 import tensorflow as tf
 
 import ipu_tf
+from benchmarks.summary import peak_bytes
 from ipu_tf.compiler.planner.plan import ConvShape
 from ipu_tf.ops.numerics import TileNumerics
 from ipu_tf.runtime import device_programs
@@ -176,8 +176,7 @@ def main() -> None:
     """Runs the measurement that the command line names."""
     task, _, network = sys.argv[1].partition(":")
     results = {"ours": ours, "xla": xla}[task](network) if network else _WITHOUT_NETWORK[task]()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({**results, "peak_bytes": peak}))
+    print(json.dumps({**results, "peak_bytes": peak_bytes()}))
 
 
 _WITHOUT_NETWORK = {"hit": hit, "planner": planner}

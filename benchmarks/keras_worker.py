@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.summary import peak_bytes
 from ipu_tf import IPUConfig, IPUStrategy
 from tutorials import cifar10
 
@@ -170,8 +170,7 @@ class Trainer:
             speed = self._train(self._models[key], request["steps"])
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"}
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts KiB.
-        return {"images_per_second": speed, "peak_bytes": peak}
+        return {"images_per_second": speed, "peak_bytes": peak_bytes()}
 
     def _prepare(self, settings: dict[str, Any]) -> keras.Model:
         side = self._side

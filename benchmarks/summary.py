@@ -47,6 +47,19 @@ def timed(sides: Mapping[Any, Callable[[], Any]], rounds: int) -> dict[Any, list
     return times
 
 
+def peak_bytes() -> int:
+    """The largest resident memory of this process since its program began.
+
+    `getrusage` counts that of the parent before the program began, too.
+    """
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
+    )
+    return int(line.split()[1]) * 1024  # Linux counts KiB.
+
+
 class OtherLoad:
     """How many cores other processes kept busy while a benchmark ran.
 

@@ -2,7 +2,10 @@
 
 import argparse
 import json
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -145,3 +148,10 @@ def test_worker_trains_and_names_its_errors(engine):
             worker.images_per_second({"no_such_setting": 1}, 1)
         settings = {"steps_per_execution": 1, "jit_compile": False}
         assert worker.images_per_second(settings, 2) > 0.0
+
+
+def test_the_peak_of_a_process_is_its_own():
+    room = np.ones(1 << 28, np.uint8)  # A process begins with the peak of the one that makes it.
+    code = "from benchmarks.summary import peak_bytes; print(peak_bytes())"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert 1 << 20 < int(run.stdout) < room.nbytes
