@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import config, scopes
-from ipu_tf.internals.tensorflow import (
+from ipu_tf.internals.graphs import (
     call_flat,
     device_of_new_ops,
     graph_of_session,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ipu_tf import trial
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
-from ipu_tf.internals.tensorflow import autograph_artifact, converted_like_caller
+from ipu_tf.internals.autograph import autograph_artifact, converted_like_caller
 
 _LOG = logging.getLogger(__name__)
 

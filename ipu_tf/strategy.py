@@ -23,11 +23,9 @@ from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope
-from ipu_tf.internals.tensorflow import (
-    autograph_artifact,
-    graph_of_session,
-    is_recording,
-)
+from ipu_tf.internals.autograph import autograph_artifact
+from ipu_tf.internals.graphs import graph_of_session
+from ipu_tf.internals.tensorflow import is_recording
 from ipu_tf.ops.program_variables import variables_of
 from ipu_tf.profile import automatic_reports, watching
 from ipu_tf.profile.host_timeline import timeline_of

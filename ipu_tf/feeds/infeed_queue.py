@@ -10,7 +10,7 @@ from ipu_tf import replica_context
 from ipu_tf.config import SyntheticDataCategory, poplar_flags
 from ipu_tf.feeds import queue_number, reading, synthetic
 from ipu_tf.feeds.element_checks import check_types
-from ipu_tf.internals.tensorflow import is_eager
+from ipu_tf.internals.graphs import is_eager
 from ipu_tf.ops import library
 from ipu_tf.runtime.static_shapes import check_static_shapes
 

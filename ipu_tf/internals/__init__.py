@@ -1,6 +1,8 @@
 """The one door to the internals of other libraries: all that ipu_tf uses and is not public.
 
 * `tensorflow`, `keras`: private names and attributes, each with its reason;
+* `graphs`, `autograph`: what TensorFlow knows of graphs, and of the conversion of functions;
+* `graph_layers`: the layers and cells of TensorFlow 1;
 * `keras_downloads`: Keras' download function, wherever it has been imported to;
 * `command_line`: what `argparse` knows of a parser;
 * `patches`: the methods that are replaced for a while.

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import graph_of_session
+from ipu_tf.internals.graphs import graph_of_session
 
 
 def outlined_function(

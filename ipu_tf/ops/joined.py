@@ -17,7 +17,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import NodeDef, op_def_registry, set_op_attribute
+from ipu_tf.internals.graphs import set_op_attribute
+from ipu_tf.internals.tensorflow import NodeDef, op_def_registry
 
 _REPLACES = "_ipu_tf_replaces_"
 """Attributes of a joined op, by the number of an output: the name of the tensor it replaces. Those

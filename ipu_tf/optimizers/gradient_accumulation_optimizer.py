@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu_tf.internals.tensorflow import is_in_loop_body
+from ipu_tf.internals.graphs import is_in_loop_body
 from ipu_tf.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from ipu_tf.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
 from ipu_tf.runtime import hooks

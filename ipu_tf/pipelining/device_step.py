@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ipu_tf import replica_context
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
-from ipu_tf.internals.tensorflow import trace
+from ipu_tf.internals.graphs import trace
 from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name
 from ipu_tf.pipelining import accumulation
 from ipu_tf.pipelining.arguments import PipelineArguments

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import call_flat, set_op_attribute, trace
+from ipu_tf.internals.graphs import call_flat, set_op_attribute, trace
 from ipu_tf.pipelining import accumulation
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.feeds import Feeds

@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import ConcreteFunction, VariableWatcher, call_flat, trace
+from ipu_tf.internals.graphs import call_flat, trace
+from ipu_tf.internals.tensorflow import ConcreteFunction, VariableWatcher
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.gradients import Gradients, gradients_of
 from ipu_tf.pipelining.stages import StageResults, check_captures, run_stages

@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import FuncGraph, add_function, create_op
+from ipu_tf.internals.graphs import add_function, create_op
+from ipu_tf.internals.tensorflow import FuncGraph
 
 AttrValue: Any = tf.compat.v1.AttrValue
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import FuncGraph, has_effects, is_call_of_xla, makes_calls_of_xla
+from ipu_tf.internals.graphs import has_effects, is_call_of_xla, makes_calls_of_xla
+from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.call_ops import CALLS
 
 _FEEDS = frozenset({"IpuDequeue", "IpuEnqueue", "IpuOutfeedTake"})

@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import func_graph_from_py_func, in_jitted_function
+from ipu_tf.internals.graphs import in_jitted_function
+from ipu_tf.internals.tensorflow import func_graph_from_py_func
 
 CONNECTIONS = ("never", "pre_compile")
 """The types of connection without a device."""

@@ -13,13 +13,9 @@ import tensorflow as tf
 
 from ipu_tf import scopes
 from ipu_tf.config import DeviceConfiguration
-from ipu_tf.internals.tensorflow import (
-    TfMethodTarget,
-    converted,
-    jit_compiles,
-    unwrap_decorators,
-    uses_autograph,
-)
+from ipu_tf.internals.autograph import converted, uses_autograph
+from ipu_tf.internals.graphs import jit_compiles
+from ipu_tf.internals.tensorflow import TfMethodTarget, unwrap_decorators
 
 Body = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """Runs a Python function with its arguments inside of a trace."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ipu_tf.internals.tensorflow import FunctionDef, atomic_function_from_def
+from ipu_tf.internals.graphs import atomic_function_from_def
+from ipu_tf.internals.tensorflow import FunctionDef
 from ipu_tf.runtime.call_ops import functions_of
 
 

@@ -13,14 +13,8 @@ import tensorflow as tf
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, from_proto
 from ipu_tf.compiler.passes.trip_counts import GRADIENT_OF
-from ipu_tf.internals.tensorflow import (
-    FuncGraph,
-    HloModuleProto,
-    eager_context,
-    eager_mode,
-    is_eager,
-    variable_spec,
-)
+from ipu_tf.internals.graphs import is_eager, variable_spec
+from ipu_tf.internals.tensorflow import FuncGraph, HloModuleProto, eager_context, eager_mode
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime import (
     dynamic_shapes,

@@ -13,12 +13,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.graphs import is_eager
 from ipu_tf.internals.tensorflow import (
     FuncGraph,
     FunctionDef,
     get_read_write_resource_inputs,
     get_resource_handle_data,
-    is_eager,
 )
 from ipu_tf.runtime import feed_numbers
 

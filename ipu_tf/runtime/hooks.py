@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from ipu_tf import replica_context, scopes
 from ipu_tf.internals import patches
+from ipu_tf.internals.graphs import forward_graph, resource_input_of
 from ipu_tf.internals.keras import keras_layer_path
 from ipu_tf.internals.tensorflow import (
     XLA_MUST_COMPILE,
@@ -26,11 +27,9 @@ from ipu_tf.internals.tensorflow import (
     FuncGraph,
     InternalCastContext,
     VariableWatcher,
-    forward_graph,
     function_type_utils,
     gradient_registry,
     override_func_graph_name_scope,
-    resource_input_of,
 )
 from ipu_tf.ops import library
 from ipu_tf.runtime import call_order, called_functions, retracing

@@ -9,7 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import FuncGraph, create_op, replace_input
+from ipu_tf.internals.graphs import create_op, replace_input
+from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.ops import joined
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import FuncGraph, loop_body, loop_of_body
+from ipu_tf.internals.graphs import loop_body, loop_of_body
+from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.call_ops import LOOPS
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import set_op_attribute
+from ipu_tf.internals.graphs import set_op_attribute
 
 AttrValue: TypeAlias = Any  # tf.compat.v1.AttrValue: a proto without type information
 

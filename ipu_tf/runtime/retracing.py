@@ -13,20 +13,16 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.graphs import add_function, call_flat, create_op, function_in, knows_function
 from ipu_tf.internals.keras import keras_layer_path
 from ipu_tf.internals.tensorflow import (
     XLA_MUST_COMPILE,
     ConcreteFunction,
     FuncGraph,
-    add_function,
     atomic_function_from_func_graph,
-    call_flat,
     copy_handle_data,
-    create_op,
     function_def_to_graph,
-    function_in,
     function_type_utils,
-    knows_function,
 )
 from ipu_tf.ops.twins import STOCK_OF, TWINS
 from ipu_tf.runtime.call_ops import CALLS, functions_of

@@ -9,7 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compiler.passes.simplify import count_loops
-from ipu_tf.internals.tensorflow import FuncGraph, loop_body
+from ipu_tf.internals.graphs import loop_body
+from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime import device_programs, hlo, sharded_program
 from ipu_tf.runtime.tracer import Tracer

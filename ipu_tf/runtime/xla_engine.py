@@ -19,13 +19,8 @@ import tensorflow as tf
 
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.config import Engine
-from ipu_tf.internals.tensorflow import (
-    XLA_MUST_COMPILE,
-    FuncGraph,
-    eager_context,
-    in_jitted_function,
-    op_def_registry,
-)
+from ipu_tf.internals.graphs import in_jitted_function
+from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, FuncGraph, eager_context, op_def_registry
 from ipu_tf.ops.twins import STOCK_OF
 from ipu_tf.runtime import compositions, hlo_region, loop_bounds
 from ipu_tf.runtime.call_ops import AttrValue, add_call

@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import eager_mode, is_eager
+from ipu_tf.internals.graphs import is_eager
+from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.serving.descriptions import InputDescription
 from ipu_tf.serving.executable import Executable, load_executable
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import graph_of_session
+from ipu_tf.internals.graphs import graph_of_session
 from ipu_tf.serving.application import Application
 from ipu_tf.serving.descriptions import InputDescription
 from ipu_tf.serving.host_call import host_call

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ipu_tf import replica_context
 from ipu_tf.compiler.pipeline.deployment import Deployment
-from ipu_tf.internals.tensorflow import converted
+from ipu_tf.internals.autograph import converted
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, schedule_name
 from ipu_tf.pipelining import arguments as argument_checks
 from ipu_tf.pipelining.arguments import PipelineArguments

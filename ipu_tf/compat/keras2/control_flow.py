@@ -13,9 +13,9 @@ from typing import Any
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
+from ipu_tf.internals.autograph import with_autograph
 from ipu_tf.internals.keras import function_of
 from ipu_tf.internals.patches import Wrap
-from ipu_tf.internals.tensorflow import with_autograph
 
 _LIBRARIES = ("keras", "tensorflow", "ipu_tf")
 _OF_LAYERS = ("call", "compute_loss", "train_step", "test_step", "predict_step")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ipu_tf.internals.tensorflow import SavedModelFile
+from ipu_tf.internals.tensorflow import SavedModelProto
 
 _FILE = "keras_metadata.pb"
 _NODES, _PATH, _TEXT = 1, 3, 5
@@ -25,7 +25,7 @@ def metadata_of(folder: str) -> str | None:
         nodes = (dict(_fields(node)) for number, node in _fields(file.read_bytes()))
         found = next((node[_TEXT] for node in nodes if node.get(_PATH) == _ROOT), None)
         return None if found is None else found.decode()
-    saved = SavedModelFile.FromString((Path(folder) / "saved_model.pb").read_bytes())
+    saved = SavedModelProto.FromString((Path(folder) / "saved_model.pb").read_bytes())
     root = saved.meta_graphs[0].object_graph_def.nodes[0]
     return root.user_object.metadata or None
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
+from ipu_tf.internals.autograph import with_autograph
 from ipu_tf.internals.keras import learning_rate_in
-from ipu_tf.internals.tensorflow import with_autograph
 
 _RATE = "learning_rate"
 

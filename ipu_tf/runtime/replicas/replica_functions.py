@@ -12,11 +12,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from ipu_tf.internals.tensorflow import (
-    FuncGraph,
-    atomic_function_from_func_graph,
-    eager_context,
-)
+from ipu_tf.internals.tensorflow import FuncGraph, atomic_function_from_func_graph, eager_context
 from ipu_tf.runtime.function_copies import copied, library_function
 
 STREAM_STRIDE = 1 << 48

@@ -10,12 +10,8 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from ipu_tf import replica_context
-from ipu_tf.internals.tensorflow import (
-    FuncGraph,
-    func_graph_from_py_func,
-    in_jitted_function,
-    record_operation,
-)
+from ipu_tf.internals.graphs import in_jitted_function
+from ipu_tf.internals.tensorflow import FuncGraph, func_graph_from_py_func, record_operation
 from ipu_tf.ops import library
 from ipu_tf.replica_context import ReplicatedTrace
 from ipu_tf.runtime.call_ops import add_call

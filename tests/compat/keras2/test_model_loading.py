@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ipu_tf.compat.keras2.metadata_file import metadata_of
-from ipu_tf.internals.tensorflow import SavedModelFile
+from ipu_tf.internals.tensorflow import SavedModelProto
 
 FILES = Path(__file__).with_name("files_of_keras_2.zip")
 layers = keras.layers
@@ -100,7 +100,7 @@ def test_a_model_of_a_class_needs_the_class(keras_2, files):
 
 
 def test_a_saved_model_of_another_library_is_refused(keras_2, tmp_path):
-    saved = SavedModelFile()
+    saved = SavedModelProto()
     saved.meta_graphs.add().object_graph_def.nodes.add().user_object.identifier = "trackable"
     (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
     with pytest.raises(ValueError, match="SavedModel that Keras did not write.*TFSMLayer"):
@@ -110,7 +110,7 @@ def test_a_saved_model_of_another_library_is_refused(keras_2, tmp_path):
 def test_metadata_is_found_in_both_places(files, tmp_path):
     text = metadata_of(str(files / "own"))
     assert '"class_name": "Own"' in text
-    saved = SavedModelFile()
+    saved = SavedModelProto()
     node = saved.meta_graphs.add().object_graph_def.nodes.add()
     node.user_object.metadata = text
     (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
