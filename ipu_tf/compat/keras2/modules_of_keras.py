@@ -56,7 +56,6 @@ _NO_WRAPPER = (
 )
 _NO_LAYER = "Keras 3 has no such layer, and no other that computes the same"
 _STOCK_ROWS = keras.utils.to_categorical
-_NO_QUEUE = "Keras 3 reads a keras.utils.PyDataset itself; give it to fit"
 
 
 def _policy(name: str, loss_scale: Any = "auto") -> keras.DTypePolicy:
@@ -297,21 +296,13 @@ SPELLINGS = (
         ),
     ),
     Spelling(
-        name="`keras.utils.multi_gpu_model`, `OrderedEnqueuer`, `keras.wrappers.scikit_learn`, "
-        "`keras.estimator`",
-        keras_2="Replicas of a model, queues of processes, wrappers for other libraries.",
+        name="`keras.utils.multi_gpu_model`, `keras.wrappers.scikit_learn`, `keras.estimator`",
+        keras_2="Replicas of a model, wrappers for other libraries.",
         here="They raise when they are used, and say what to do.",
         is_kept=False,
         names=_in_each(
             {
-                "utils": {
-                    **absent("utils", ("multi_gpu_model",), _NO_SEVERAL),
-                    **absent(
-                        "utils",
-                        ("OrderedEnqueuer", "GeneratorEnqueuer", "SequenceEnqueuer"),
-                        _NO_QUEUE,
-                    ),
-                },
+                "utils": absent("utils", ("multi_gpu_model",), _NO_SEVERAL),
                 "wrappers.scikit_learn": absent(
                     "wrappers.scikit_learn", ("KerasClassifier", "KerasRegressor"), _NO_WRAPPER
                 ),

@@ -7,6 +7,7 @@ from ipu_tf.compat.keras2 import (
     backend,
     callbacks,
     control_flow,
+    enqueuers,
     gradient_functions,
     graph_layers,
     graph_of_layers,
@@ -56,6 +57,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *backend.SPELLINGS,
     *graph_layers.SPELLINGS,
     *modules_of_keras.SPELLINGS,
+    *enqueuers.SPELLINGS,
     *python_keras.SPELLINGS,
 )
 """Every spelling. It adapts Keras, and is the section on Keras 2 of docs/compatibility.md."""
