@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+from ipu_tf.compat.arguments import UNUSED_ARGUMENTS, UnusedArguments
 from ipu_tf.compat.finder import install
 from ipu_tf.compat.keras2.spelling import Spelling
 from ipu_tf.compat.keras2.table import SPELLINGS
@@ -25,12 +26,22 @@ def document(page: str) -> str:
     """
     install()
     page = with_table(page, "Keras 2", _spellings(SPELLINGS))
+    page = with_table(page, "arguments", _arguments(UNUSED_ARGUMENTS))
     return with_table(page, "names", _tables(states()))
 
 
 def _spellings(spellings: Iterable[Spelling]) -> str:
     rows = ((one.name, one.keras_2, one.here, "yes" if one.is_kept else "no") for one in spellings)
     return table(("spelling", "in Keras 2", "here", "meaning kept"), rows)
+
+
+def _arguments(all_unused: Iterable[UnusedArguments]) -> str:
+    rows = ((_code(unused.arguments), _code(unused.names), unused.why) for unused in all_unused)
+    return table(("arguments", "of", "why"), rows)
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _tables(found: list[NameState]) -> str:

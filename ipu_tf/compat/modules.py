@@ -57,6 +57,7 @@ _OPTIMIZERS = (
 )
 
 _OF_IPU = (
+    "autoshard",
     "config",
     "data",
     "data.ops",
@@ -178,9 +179,11 @@ _HOMES = (
     ("ipu_tensorflow_addons.layers.rnn_ops", "ipu_tf.ops.rnn_ops"),
     ("ipu_tensorflow_addons.v1.layers", "ipu_tf.ops.rnn_ops"),
     ("keras.ipu", "ipu_tf.keras"),
+    ("keras.ipu", "ipu_tf.compat.earlier_models"),
     ("ipu_tensorflow_addons.keras", "ipu_tf.keras"),
     ("ipu.ops", "ipu_tf.ops"),
     ("ipu.ops.pipelining_ops", "ipu_tf.pipelining"),
+    ("ipu.autoshard", "ipu_tf.compat.autoshard"),
     ("ipu.horovod", "ipu_tf.compat.horovod"),
     ("ipu.utils", "ipu_tf.compat.configuration_functions"),
     ("ipu", "ipu_tf"),

@@ -9,6 +9,7 @@ import tensorflow as tf
 from ipu_tf import replica_context
 from ipu_tf.config import SyntheticDataCategory, poplar_flags
 from ipu_tf.feeds import queue_number, reading, synthetic
+from ipu_tf.feeds.earlier_arguments import without_earlier_arguments
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.internals.graphs import is_eager
 from ipu_tf.ops import library
@@ -38,7 +39,8 @@ class IPUInfeedQueue:
         prefetch_depth: Elements that the host holds ready at least, 1 to 255; None and 0 stand
             for 3.
         optimise_latency: Has no effect here.
-        **kwargs: `feed_name`, which older scripts give; it has no effect.
+        **kwargs: Arguments of earlier releases, `feed_name` (also in second place),
+            `replication_factor` and `data_to_prefetch`; they have no effect.
 
     Raises:
         TypeError: The dataset is no `tf.data.Dataset`, or there is no argument of that name.
@@ -56,6 +58,7 @@ class IPUInfeedQueue:
         ```
     """
 
+    @without_earlier_arguments(first=1)
     def __init__(
         self,
         dataset: tf.data.Dataset,
@@ -64,11 +67,10 @@ class IPUInfeedQueue:
         optimise_latency: bool = False,
         **kwargs: Any,
     ) -> None:
-        unknown = sorted(kwargs.keys() - {"feed_name"})
-        if unknown:
+        if kwargs:
             raise TypeError(
                 "IPUInfeedQueue takes dataset, device_ordinal, prefetch_depth and "
-                f"optimise_latency. Received: {', '.join(unknown)}."
+                f"optimise_latency. Received: {', '.join(sorted(kwargs))}."
             )
         check_device_ordinal(device_ordinal)
         del optimise_latency

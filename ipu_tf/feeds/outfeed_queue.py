@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from ipu_tf.config import SyntheticDataCategory
 from ipu_tf.feeds import queue_number, shared_programs, synthetic
+from ipu_tf.feeds.earlier_arguments import without_earlier_arguments
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.feeds.infeed_queue import check_device_ordinal
 from ipu_tf.ops import library
@@ -37,6 +38,9 @@ class IPUOutfeedQueue(Iterable[Any]):
         buffer_depth: Elements between device and host; positive. The host takes them at once.
         optimise_latency: Has no effect here.
 
+    `feed_name` (also in first place), `replication_factor` and `io_batch_size` of earlier releases
+    have no effect.
+
     Raises:
         ValueError: An argument is out of range.
 
@@ -55,6 +59,7 @@ class IPUOutfeedQueue(Iterable[Any]):
         ```
     """
 
+    @without_earlier_arguments(first=0, values=("all", "last"))
     def __init__(
         self,
         outfeed_mode: IPUOutfeedMode | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -10,6 +11,9 @@ from ipu_tf import trial
 from ipu_tf.keras.data.lengths import DataUse
 
 logger = logging.getLogger(__name__)
+
+WHOLE_EPOCH = sys.maxsize
+"""The `steps_per_execution` of a model that runs each epoch with one call of the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +52,15 @@ def epoch_steps(batches: int | None, use: DataUse, *, restarts: bool) -> EpochSt
         _check_whole_epochs(batches, steps, use, restarts=restarts)
     per_execution = use.steps_per_execution
     if per_execution > steps:
-        logger.warning(
-            "%s: `steps_per_execution` (%d) is more than the %d steps of an epoch, so an execution "
-            "runs %d steps.",
-            use.subject,
-            per_execution,
-            steps,
-            steps,
-        )
+        if per_execution != WHOLE_EPOCH:
+            logger.warning(
+                "%s: `steps_per_execution` (%d) is more than the %d steps of an epoch, so an "
+                "execution runs %d steps.",
+                use.subject,
+                per_execution,
+                steps,
+                steps,
+            )
         per_execution = steps
     if steps % per_execution:
         fitting = max(size for size in range(1, per_execution + 1) if steps % size == 0)

@@ -29,17 +29,17 @@ class _GradientCapture(keras.layers.Layer):
         if not self.layer.built:
             self.layer.build(input_shape)
 
-    def call(self, inputs: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the result of the wrapped layer."""
-        return self.layer(inputs, **kwargs)
+        return self.layer(inputs, *args, **kwargs)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Returns the shape of the wrapped layer's result."""
         return self.layer.compute_output_shape(input_shape)
 
-    def compute_output_spec(self, inputs: Any, **kwargs: Any) -> Any:
+    def compute_output_spec(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the shape and dtype of the wrapped layer's result."""
-        return self.layer.compute_output_spec(inputs, **kwargs)
+        return self.layer.compute_output_spec(inputs, *args, **kwargs)
 
     def _wrapped(self) -> Mapping[str, Any]:
         """Returns the configuration of the wrapped layer."""
@@ -80,9 +80,9 @@ class CaptureUpstreamGradients(_GradientCapture):
         _check_is_layer("CaptureUpstreamGradients", layer)
         super().__init__(layer, f"{layer.name}_cug" if tag is None else tag, **kwargs)
 
-    def call(self, inputs: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the result of the wrapped layer."""
-        return capture_upstream_gradients(super().call(inputs, **kwargs), tag=self.tag)
+        return capture_upstream_gradients(super().call(inputs, *args, **kwargs), tag=self.tag)
 
 
 @keras.saving.register_keras_serializable("ipu_tf")

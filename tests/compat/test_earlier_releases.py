@@ -1,0 +1,116 @@
+"""Names and arguments of the vendor's earlier releases."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUConfig, IPUStrategy, compat
+from ipu_tf.config import reset_ipu_configuration
+from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
+from ipu_tf.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+
+
+@pytest.fixture(scope="module", autouse=True)
+def vendor_names():
+    compat.install()
+    yield
+    compat.uninstall()
+
+
+@pytest.fixture(scope="module")
+def strategy():
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.ipu_model.tiles_per_ipu = 16
+    config.configure_ipu_system()
+    yield IPUStrategy()
+    reset_ipu_configuration()
+
+
+def batches():
+    x = np.linspace(-1, 1, 48, dtype=np.float32).reshape(16, 3)
+    return tf.data.Dataset.from_tensor_slices((x, x.sum(1, keepdims=True))).batch(2, True)
+
+
+def dense(units, activation=None):
+    return keras.layers.Dense(
+        units, activation, kernel_initializer=keras.initializers.Constant(0.3)
+    )
+
+
+def of_stages():
+    from tensorflow.python import ipu
+
+    return ipu.keras.PipelineSequential(
+        [[dense(4), dense(2, "tanh")], [dense(1)]], gradient_accumulation_count=4
+    )
+
+
+def of_scopes():
+    from tensorflow.python import ipu
+
+    inputs = keras.Input((3,), batch_size=2)
+    with ipu.keras.PipelineStage(0):
+        hidden = dense(2, "tanh")(dense(4)(inputs))
+    with ipu.keras.PipelineStage(1):
+        outputs = dense(1)(hidden)
+    return ipu.keras.PipelineModel(
+        inputs=inputs, outputs=outputs, gradient_accumulation_count=4, device_mapping=[0, 1]
+    )
+
+
+@pytest.fixture(scope="module")
+def losses(strategy):
+    """Losses of two epochs of today's pipelined model."""
+    with strategy.scope():
+        model = keras.Sequential([dense(4), dense(2, "tanh"), dense(1)])
+        model.set_pipeline_stage_assignment([0, 0, 1])
+        model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+        model.compile("sgd", "mse", steps_per_execution=8)
+        return model.fit(batches(), epochs=2, verbose=0).history["loss"]
+
+
+@pytest.mark.parametrize("made", [of_stages, pytest.param(of_scopes, marks=pytest.mark.slow)])
+def test_pipelined_models_train_as_those_of_today(strategy, losses, made, caplog):
+    with strategy.scope():
+        model = made()
+        model.compile("sgd", "mse")
+        history = model.fit(batches(), epochs=2, steps_per_epoch=8, prefetch_depth=2, verbose=0)
+    assert history.history["loss"] == losses
+    assert "steps_per_execution" not in caplog.text
+
+
+@pytest.mark.slow
+def test_an_execution_runs_the_steps_of_an_argument(strategy):
+    with strategy.scope():
+        model = of_stages()
+        model.compile("sgd", "mse")
+        model.fit(batches(), epochs=1, steps_per_run=4, verbose=0)
+        with pytest.raises(ValueError, match=r"`steps_per_execution` \(3\)"):
+            model.evaluate(batches(), steps_per_run=3, verbose=0)
+        assert model.predict(batches(), verbose=0).shape == (16, 1)
+
+
+@pytest.mark.parametrize("stages", [[], [dense(1)], "layers"])
+def test_stages_are_lists_of_layers(strategy, stages):
+    from tensorflow.python.ipu.keras import SequentialPipelineModel
+
+    message = "PipelineSequential takes a list with a list of layers for each stage"
+    with strategy.scope(), pytest.raises(ValueError, match=message):
+        SequentialPipelineModel(stages, gradient_accumulation_count=4)
+
+
+def test_feeds_take_their_names_by_position():
+    numbers = tf.data.Dataset.range(4).map(lambda i: tf.cast(i, tf.float32))
+    IPUInfeedQueue(numbers, "numbers", 0, replication_factor=2, data_to_prefetch=2)
+    queue = IPUOutfeedQueue("results", IPUOutfeedMode.LAST, replication_factor=2, io_batch_size=2)
+    assert not queue.enqueued
+    assert not IPUOutfeedQueue(feed_name="results").enqueued
+
+
+def test_no_graph_is_sharded_by_itself():
+    from tensorflow.python.ipu.autoshard import automatic_sharding
+
+    with pytest.raises(NotImplementedError, match=r"`autoshard\.automatic_sharding` does not"):
+        automatic_sharding(2, None, None)
