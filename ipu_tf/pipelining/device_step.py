@@ -95,6 +95,7 @@ def _deployment(
             shard_weights=shares_weights,
             weights=shares_weights and bool(arguments.offload_weights),
         ),
+        may_move_state=arguments.offload_weight_update_variables is None,
     )
 
 

@@ -44,6 +44,7 @@ class ModelParams:
         optimizer: Its name in the zoo; None for that of the network's publication.
         poplar_options: Options of contractions, as the machine's libraries name them.
         num_io_tiles: Tiles of an IPU that make transfers beside the work of the others.
+        offload: Where the optimizer's state is, as options of accumulation and pipelines name it.
         options: Options of the network, by name.
     """
 
@@ -59,19 +60,17 @@ class ModelParams:
     optimizer: str | None = None
     poplar_options: Mapping[str, str] = field(default_factory=dict)
     num_io_tiles: int = 0
+    offload: Mapping[str, bool] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def stages(self) -> int:
-        """Number of pipeline stages."""
-        return 1 + len(self.placement.stages)
 
 
 _KNOWN = (
     "network", "training", "ipus", "micro_batch", "accumulation", "replicas", "stages",
     "checkpoints", "recompute", "partials", "optimizer", "availableMemoryProportion",
-    "num_io_tiles",
+    "num_io_tiles", "offload_weight_update_variables", "replicated_optimizer_state_sharding",
 )  # fmt: skip
+_OFFLOAD = _KNOWN[-2:]
+"""Flags that place the optimizer's state, named after options of pipelines."""
 
 
 def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> ModelParams:
@@ -82,8 +81,7 @@ def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> Model
         network_options: Names of further parameters, which the network takes.
 
     Raises:
-        CannotPredict: A parameter is unknown, is missing, or has no such value; or the IPUs are
-            not those of the replicas.
+        CannotPredict: A parameter is unknown, is missing, or has no such value.
     """
     taken = [*_KNOWN, *(name for name in network_options if name != "placement")]
     unknown = [name for name in record.params if name not in taken]
@@ -92,7 +90,7 @@ def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> Model
             f"a model has no parameter {', '.join(map(repr, unknown))}. Known are "
             f"{', '.join(taken)}"
         )
-    params = ModelParams(
+    return ModelParams(
         network=str(record.params.get("network")),
         training=_flag(record, "training", default=True),
         ipus=whole(record, "ipus", default=1),
@@ -107,20 +105,28 @@ def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> Model
         optimizer=record.params.get("optimizer"),
         poplar_options=_poplar_options(record),
         num_io_tiles=whole(record, "num_io_tiles") if "num_io_tiles" in record.params else 0,
+        offload={name: _flag(record, name) for name in _OFFLOAD if name in record.params},
         options={
             name: record.params[name] for name in taken[len(_KNOWN) :] if name in record.params
         },
     )
-    _check_ipus(params)
-    return params
 
 
-def _check_ipus(params: ModelParams) -> None:
-    each = 1 << (params.stages - 1).bit_length()
+def check_ipus(params: ModelParams, stages: int) -> None:
+    """Checks that the IPUs of a system are those of its replicas.
+
+    Args:
+        params: The configuration.
+        stages: IPUs that the stages of one replica run on.
+
+    Raises:
+        CannotPredict: They are not.
+    """
+    each = 1 << (stages - 1).bit_length()
     if params.replicas * each != params.ipus:
         raise CannotPredict(
             f"{params.ipus} IPUs do not divide into {params.replicas} replicas of {each} IPUs, "
-            f"which a model of {params.stages} stages takes: write replicas = ipus / {each}"
+            f"which the stages of a model take: write replicas = ipus / {each}"
         )
 
 
@@ -144,7 +150,7 @@ def _type(text: str, names: Mapping[str, str], what: str) -> str:
     return found
 
 
-def _flag(record: MeasuredPoint, name: str, *, default: bool) -> bool:
+def _flag(record: MeasuredPoint, name: str, *, default: bool = False) -> bool:
     value = record.params.get(name, default)
     if not isinstance(value, bool):
         raise CannotPredict(f"the parameter {name!r} must be true or false, and is {value!r}")

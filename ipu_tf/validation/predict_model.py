@@ -15,7 +15,8 @@ from ipu_tf.estimation import estimate
 from ipu_tf.machine.target import Target
 from ipu_tf.ops.pipelining_ops import RecomputationMode
 from ipu_tf.validation.dominance import layer_classes, memory_of, parts_of
-from ipu_tf.validation.model_params import ModelParams, model_params
+from ipu_tf.validation.model_params import ModelParams, check_ipus, model_params
+from ipu_tf.zoo.pipelines import with_head_on_first_ipu
 from ipu_tf.zoo.policies import dtype_policy
 
 
@@ -30,6 +31,7 @@ def model(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     if name not in zoo.NETWORKS:
         raise CannotPredict(f"the zoo has no network {name!r}; it has {', '.join(zoo.NETWORKS)}")
     params = model_params(record, zoo.network(name).options)
+    check_ipus(params, _ipus_of_stages(params))
     if params.num_io_tiles >= target.tiles:
         raise CannotPredict(
             f"'num_io_tiles' must leave some of the {target.tiles} tiles of an IPU, and is "
@@ -57,6 +59,13 @@ def model(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     return _outcome(program.device, classes)
 
 
+def _ipus_of_stages(params: ModelParams) -> int:
+    placement, mapping = params.placement, None
+    if zoo.network(params.network).reads_embeddings:
+        placement, mapping = with_head_on_first_ipu(placement)
+    return len(set(mapping)) if mapping else 1 + len(placement.stages)
+
+
 def _outcome(program: DeviceProgram, classes: dict[str, str]) -> PredictionOutcome:
     rate = program.samples_per_second
     if rate is None:
@@ -74,13 +83,14 @@ def _made(params: ModelParams) -> keras.Model:
             params.network,
             params.placement,
             micro_batches=params.accumulation,
-            pipelining={"recomputation_mode": _recomputation_mode(params)},
+            pipelining={"recomputation_mode": _recomputation_mode(params), **params.offload},
             **common,
         )
     else:
         built = zoo.compiled(params.network, placement=params.placement, **common)
         built.set_gradient_accumulation_options(
-            gradient_accumulation_steps_per_replica=params.accumulation
+            gradient_accumulation_steps_per_replica=params.accumulation,
+            **params.offload,
         )
     if not params.training:
         built.steps_per_execution = params.accumulation

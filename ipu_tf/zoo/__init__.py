@@ -27,6 +27,7 @@ from ipu_tf.zoo.networks import NETWORKS, OPTIMIZERS, Network, compiled, network
 from ipu_tf.zoo.resnet import resnet50, resnext101_32x4d
 from ipu_tf.zoo.science import braggnn, cookienetae, uno, weather_mlp
 from ipu_tf.zoo.stage_placement import StagePlacement
+from ipu_tf.zoo.swin import swin_t
 from ipu_tf.zoo.temporal_graph import tgn
 from ipu_tf.zoo.tlr_mvm import tlr_mvm
 from ipu_tf.zoo.unet import unet_572
@@ -60,6 +61,7 @@ __all__ = [
     "resnet50",
     "resnext101_32x4d",
     "schnet",
+    "swin_t",
     "tgn",
     "tlr_mvm",
     "unet_572",

@@ -20,6 +20,7 @@ from ipu_tf.zoo import (
     language,
     resnet,
     science,
+    swin,
     temporal_graph,
     tlr_mvm,
     unet,
@@ -132,6 +133,7 @@ NETWORKS: Mapping[str, Network] = {
     "resnet50": _images(resnet.resnet50),
     "resnext101_32x4d": _images(resnet.resnext101_32x4d),
     "schnet": _numbers(graphs.schnet, items="molecules"),
+    "swin_t": _images(swin.swin_t, "adamw"),
     "tgn": Network(
         make=temporal_graph.tgn,
         optimizer="adam",

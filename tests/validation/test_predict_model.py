@@ -99,6 +99,37 @@ def test_io_tiles_hide_transfers(record):
     assert beside.figure > waiting.figure
 
 
+@pytest.mark.slow
+def test_state_in_streaming_memory_takes_time(record):
+    away = {"offload_weight_update_variables": True}
+    here, found, shared = (
+        predicted(record(**changes))
+        for changes in ({}, away, {**away, "replicated_optimizer_state_sharding": True})
+    )
+    assert found.figure < shared.figure
+    assert found.figure < here.figure
+
+
+@pytest.mark.slow
+def test_a_head_that_reads_the_embeddings_takes_no_ipu(record, monkeypatch):
+    def tied(*, placement=WHOLE):
+        dense = keras.layers.Dense
+        names = ("0", "1", "head")
+        blocks = [(name, dense(8, activation="softmax")) for name in names]
+        inputs = keras.Input((8,))
+        return keras.Model(inputs, chain(inputs, blocks, placement))
+
+    network = zoo.Network(
+        make=tied, optimizer="sgd", loss="sparse_categorical_crossentropy", reads_embeddings=True
+    )
+    monkeypatch.setitem(zoo.NETWORKS, "tied", network)
+    written, left_out = (
+        predicted(record(network="tied", dropout=None, stages=stages)).figure
+        for stages in (["1", "head"], ["1"])
+    )
+    assert written == left_out > 0
+
+
 def test_predictions_of_a_model(record):
     training, inference = (predicted(record(training=flag)).figure for flag in (True, False))
     assert inference > training
@@ -121,6 +152,10 @@ def test_predictions_of_a_model(record):
         ({"stages": ["9"]}, "the network has no block '9'"),
         ({"optimizer": "magic"}, "take the optimizers .*Received: 'magic'"),
         ({"availableMemoryProportion": 2}, "'availableMemoryProportion' must be above 0.*is 2"),
+        (
+            {"replicated_optimizer_state_sharding": True},
+            "the optimizer state must be offloaded: set `offload_weight_update_variables=True`",
+        ),
         ({"num_io_tiles": 0}, "'num_io_tiles' must be a positive whole number"),
         ({"num_io_tiles": 1472}, "'num_io_tiles' must leave some of the 1472 tiles.*is 1472"),
         ({"unit": "GB/s"}, "has no figure in bytes per second"),

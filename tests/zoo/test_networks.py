@@ -27,6 +27,7 @@ WEIGHTS = {
     "resnet50": 25_557_032,
     "resnext101_32x4d": 44_177_704,
     "schnet": 116_033,  # worked out from its layers
+    "swin_t": 28_288_354,
     "tgn": 591_537,  # worked out from its layers
     "tlr_mvm": 2 * 2 * 38 * 256 * 38 * 12,
     "unet_572": 31_030_658,  # worked out from figure 1

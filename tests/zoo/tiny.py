@@ -9,6 +9,7 @@ from ipu_tf.zoo import (
     language,
     resnet,
     science,
+    swin,
     temporal_graph,
     unet,
     vit,
@@ -149,6 +150,12 @@ NETWORKS = {
             molecules=2, atoms=5, pairs=7, width=8, interactions=1, gaussians=12, cutoff=3.0
         ),
         atoms,
+    ),
+    "swin_t": (
+        lambda: swin.swin_t(
+            image_size=32, classes=4, width=32, depths=(2, 1), window=4, drop_path=0.0
+        ),
+        labelled,
     ),
     "tgn": (
         lambda: temporal_graph.tgn(nodes=9, features=6, time_features=4, neighbours=4),

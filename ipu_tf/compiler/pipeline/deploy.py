@@ -5,22 +5,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
 from ipu_tf import spans
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import Crossing, DeviceProgram, IpuMemory, StageProgram
+from ipu_tf.compiler.device_program import Crossing, DeviceProgram, StageProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import Module, Parameter
-from ipu_tf.compiler.memory import CATEGORIES
-from ipu_tf.compiler.moves import overlapped_cycles, step_cycles, waits
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
 from ipu_tf.compiler.pipeline.conditionals import split_conditionals
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.equal_stages import StageCompiler
 from ipu_tf.compiler.pipeline.fifo import Fifo, fifos
-from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES, leaves_tiles, off_chip
+from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES, leaves_tiles
+from ipu_tf.compiler.pipeline.placed_stages import (
+    CompiledStage,
+    memory_of_ipus,
+    placed_stages,
+    streaming_limit_bytes,
+)
 from ipu_tf.compiler.pipeline.shared_sums import added_by_stages
 from ipu_tf.compiler.pipeline.shared_updates import SharedUpdate, share_update
 from ipu_tf.compiler.pipeline.split import (
@@ -36,8 +38,8 @@ from ipu_tf.compiler.pipeline.timeline import ReplicaGroup, Wiring, timeline
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.recompute import recomputed
-from ipu_tf.compiler.tile_program import TileMemory
-from ipu_tf.machine import host, streaming
+from ipu_tf.compiler.tile_program import TileProgram
+from ipu_tf.machine import host
 from ipu_tf.machine.cost import ceil_div
 
 _SUM_BYTES = 4
@@ -70,14 +72,15 @@ def deploy(
     checkpoints = (*options.checkpoints, *deployment.checkpoints)
     found = _cut(module, deployment, checkpoints)
     waiting = fifos(found.module, found.assignment, deployment, training=training)
-    stages, compiler = [], StageCompiler(options, plans)
+    compiled, compiler = [], StageCompiler(options, plans)
     sums = dict.fromkeys(deployment.ipus, 0)
     for number in range(deployment.stages):
         with spans.span(f"stage {number}", "compile", program=module.name):
-            fifos_of_stage = waiting.get(number, ())
-            update = _updated(found, number, fifos_of_stage, deployment)
+            update = _updated(found, number, waiting.get(number, ()), deployment)
             sums[deployment.ipus[number]] += update.sums
-            stages.append(_stage(update, number, fifos_of_stage, compiler, deployment, wiring))
+            program = _compiled(update, number, compiler, deployment)
+            compiled.append(CompiledStage(number, update, program, waiting.get(number, ())))
+    stages, notes = placed_stages(compiled, deployment, wiring)
     cycles: dict[tuple[int, schedule.Pass], int] = {}
     for stage in stages:
         cycles[stage.index, "forward"] = stage.forward_cycles
@@ -100,13 +103,16 @@ def deploy(
         replica_ipus=deployment.replica_ipus,
         stages=tuple(stages),
         crossings=found.crossings,
-        ipus=_ipus(stages),
+        ipus=memory_of_ipus(stages),
         timeline=timeline(played, cycles, found.crossings, wiring),
         update_cycles=_update_cycles(stages, found.crossings, wiring),
         all_reduce_cycles=_reduction_cycles(found, deployment, wiring, max(sums.values())),
         samples_per_run=samples_per_run,
-        notes=tuple(dict.fromkeys(note for stage in stages for note in stage.program.notes)),
-        streaming_limit_bytes=_streaming_limit(wiring),
+        notes=(
+            *dict.fromkeys(note for stage in stages for note in stage.program.notes),
+            *notes,
+        ),
+        streaming_limit_bytes=streaming_limit_bytes(wiring),
     )
 
 
@@ -189,87 +195,16 @@ def _updated(
     )
 
 
-def _stage(
-    update: SharedUpdate,
-    stage: int,
-    waiting: Sequence[Fifo],
-    compiler: StageCompiler,
-    deployment: Deployment,
-    wiring: Wiring,
-) -> StageProgram:
-    """Returns one stage, compiled for its IPU."""
+def _compiled(
+    update: SharedUpdate, stage: int, compiler: StageCompiler, deployment: Deployment
+) -> TileProgram:
+    """Returns a stage, compiled; errors name its IPU."""
     try:
-        program = compiler.program(update.module)
+        return compiler.program(update.module)
     except IPUOutOfMemoryError as error:
         error.ipu = deployment.ipus[stage]
         error.args = (f"IPU {error.ipu}, stage {stage}: {error}",)
         raise
-    away = off_chip(
-        update.module,
-        program,
-        deployment.offload,
-        wiring,
-        fifos=waiting,
-        shared=update.variables,
-    )
-    busy = step_cycles(program) + away.streamed + away.gathered
-    overlapped = overlapped_cycles(program) + away.overlapped
-    idle = waits(busy, overlapped)
-    cycles = busy + idle
-    return StageProgram(
-        index=stage,
-        ipu=deployment.ipus[stage],
-        program=away.program,
-        forward_cycles=cycles.forward,
-        backward_cycles=cycles.backward,
-        recomputed_cycles=program.recomputed_cycles,
-        update_cycles=cycles.update,
-        fifo_bytes=sum(fifo.bytes for fifo in waiting),
-        fifo_depth=max((fifo.depth for fifo in waiting), default=0),
-        streamed=away.streamed,
-        gathered=away.gathered,
-        streaming_bytes=away.streaming_bytes,
-        overlapped=overlapped,
-        waiting=idle,
-    )
-
-
-def _ipus(stages: Sequence[StageProgram]) -> tuple[IpuMemory, ...]:
-    """Returns the IPUs of a replica with the memory of their stages."""
-    numbers = sorted({stage.ipu for stage in stages})
-    return tuple(
-        IpuMemory(
-            ipu=ipu,
-            stages=tuple(stage.index for stage in stages if stage.ipu == ipu),
-            memory=_together([s.program.memory for s in stages if s.ipu == ipu]),
-            streaming_bytes=sum(s.streaming_bytes for s in stages if s.ipu == ipu),
-        )
-        for ipu in numbers
-    )
-
-
-def _together(memories: Sequence[TileMemory]) -> TileMemory:
-    """Returns the memory of an IPU that runs several stages, one after the other.
-
-    Always-live bytes add up, except for stacks; of all others, one stage's are live at a time.
-    """
-    if len(memories) == 1:
-        return memories[0]
-    fullest = max(memories, key=lambda memory: int(memory.peak_tile_bytes.max()))
-    always_live = {
-        category: (np.max if category == "stack" else np.sum)(
-            [memory.always_live[category] for memory in memories], axis=0
-        )
-        for category in CATEGORIES
-    }
-    kept = np.sum(list(always_live.values()), axis=0)
-    more = kept - np.sum(list(fullest.always_live.values()), axis=0)
-    return dataclasses.replace(
-        fullest,
-        always_live=always_live,
-        live_bytes=fullest.live_bytes + int(more.sum()),
-        max_tile_bytes=fullest.max_tile_bytes + int(more.max()),
-    )
 
 
 def _update_cycles(
@@ -328,8 +263,3 @@ def _most_bytes(names: Iterable[str], found: Cut, deployment: Deployment) -> int
     for name in names:
         of_ipus[deployment.ipus[found.assignment.stage_of[name]]] += by_name[name].type.bytes
     return max(of_ipus.values())
-
-
-def _streaming_limit(wiring: Wiring) -> int:
-    ipus = wiring.replica_ipus * wiring.replicas
-    return streaming.capacity_bytes(wiring.system, 1 << (ipus - 1).bit_length())

@@ -81,6 +81,8 @@ class Deployment:
         checkpoints: Layers after which they keep activations, besides the step's own checkpoints.
         replicas: Copies of the pipeline.
         offload: The categories that are not whole on the tiles all the time.
+        may_move_state: Whether the optimizer state goes to streaming memory, too, if an IPU's
+            tiles would not hold it.
         copies_weights: Whether stages on several IPUs may use a weight: links bring it from one.
     """
 
@@ -94,6 +96,7 @@ class Deployment:
     checkpoints: tuple[str, ...] = ()
     replicas: int = 1
     offload: Offload = ALL_ON_TILES
+    may_move_state: bool = False
     copies_weights: bool = False
 
     def __post_init__(self) -> None:

@@ -50,11 +50,12 @@ def device_pipeline(model: StatefulModel, function: str) -> Deployment | None:
         keeps_checkpoints=mode is not RecomputationMode.RecomputeThenBackpropagate,
         replicas=replicas_on_device(model),
         offload=offload_of(options),
+        may_move_state=options.offload_weight_update_variables is None,
     )
 
 
 def offload_of(options: PipeliningOptions) -> Offload:
-    """Returns the data that pipeline options move off the tiles; options left open move nothing.
+    """Returns the data that pipeline options always move off the tiles.
 
     Weights go to streaming memory only if replicas also share them out, as on the machine.
     """
@@ -89,6 +90,7 @@ def _one_stage(model: StatefulModel, *, training: bool) -> Deployment | None:
         checkpoints=model.ipu_training_state.recomputation.checkpoints if training else (),
         replicas=replicas_on_device(model),
         offload=offload_without_stages(accumulation),
+        may_move_state=accumulation.offload_weight_update_variables is None,
     )
     alone = options.micro_batches == options.replicas == 1 and not options.checkpoints
     as_configured = options.recompute == (device_configuration().allow_recompute and training)

@@ -24,7 +24,11 @@ def configured(**options):
     cfg = IPUConfig()
     cfg.auto_select_ipus = 4
     for name, value in options.items():
-        setattr(cfg, name, value)
+        if isinstance(value, dict):
+            for option, choice in value.items():
+                setattr(getattr(cfg, name), option, choice)
+        else:
+            setattr(cfg, name, value)
     cfg.configure_ipu_system()
 
 
@@ -62,6 +66,9 @@ def accumulating(strategy, micro_batches=4, **options):
     (program,) = report.programs
     return program.device
 
+
+FULL_TILES = {pipelined: 3, accumulating: 3}
+"""Tiles of an IPU that hold the model only without the state of its optimizer."""
 
 KEPT = ("weights", "optimizer_state", "accumulators", "fifos")
 
@@ -101,6 +108,34 @@ class TestOffloading:
             same = pipelined(strategy, offload_activations=value, offload_weights=value)
             assert same.cycles == kept.cycles
             assert same.streaming_bytes == 0
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("estimated", [pipelined, accumulating])
+    def test_the_state_leaves_full_tiles_unless_it_may_not(self, estimated):
+        configured(ipu_model={"tiles_per_ipu": FULL_TILES[estimated]})
+        free, kept, always = (
+            estimated(IPUStrategy(), offload_weight_update_variables=value)
+            for value in (None, False, True)
+        )
+        assert [program.ipus[-1].memory.fits for program in (free, kept, always)] == [1, 0, 1]
+        assert free.streaming_bytes == always.streaming_bytes > kept.streaming_bytes == 0
+        assert free.cycles == always.cycles > kept.cycles
+        (note,) = free.notes
+        assert note == (
+            "The state of the optimizer is in streaming memory, because the tiles of IPU "
+            f"{len(free.ipus) - 1} do not hold it. offload_weight_update_variables=False keeps it "
+            "on the tiles, True always moves it."
+        )
+        assert kept.notes == always.notes == ()
+
+    @pytest.mark.slow
+    def test_the_state_stays_where_there_is_no_streaming_memory(self):
+        configured(
+            ipu_model={"tiles_per_ipu": 2 * FULL_TILES[pipelined]}, simulator={"chip": "gc2"}
+        )
+        free = pipelined(IPUStrategy())
+        assert not free.ipus[-1].memory.fits
+        assert free.streaming_bytes == 0
 
     @pytest.mark.slow
     def test_sharing_the_state_takes_streaming_memory_and_cycles_away(self, strategy):
