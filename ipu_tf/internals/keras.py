@@ -52,6 +52,13 @@ from keras.src.legacy.saving import json_utils
 from keras.src.legacy.saving import saving_utils as keras_h5_models
 from keras.src.legacy.saving.saving_options import keras_option_scope
 
+# The modules with the tables in which `Dense(activation="relu")` and the like are looked up.
+from keras.src import activations as keras_activations
+from keras.src import constraints as keras_constraints
+from keras.src import losses as keras_losses
+from keras.src import metrics as keras_metrics
+from keras.src import regularizers as keras_regularizers
+
 # Names of operations that no user named, and the function that begins them anew.
 from keras.src.utils.naming import auto_name as unique_name
 from keras.src.utils.naming import reset_uids as reset_names

@@ -17,7 +17,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf.internals.keras import keras_backend_core
+from ipu_tf.internals.keras import (
+    keras_activations,
+    keras_backend_core,
+    keras_constraints,
+    keras_losses,
+    keras_metrics,
+    keras_regularizers,
+)
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras import KerasHistory, KerasNode, KerasTrainer
 from ipu_tf.internals.tensorflow import (
@@ -221,6 +228,16 @@ SCHEDULERS = Patch(
 )
 BOARDS = Patch(keras.callbacks.TensorBoard, "__init__", "it takes the arguments of Keras 2")
 PLATEAUS = Patch(keras.callbacks.ReduceLROnPlateau, "__init__", "`epsilon` is the smallest change")
+IDENTIFIERS = tuple(
+    Patch(owner, "ALL_OBJECTS_DICT", "strings find custom objects")
+    for owner in (
+        keras_activations,
+        keras_constraints,
+        keras_losses,
+        keras_metrics,
+        keras_regularizers,
+    )
+)
 POOLING_ARGUMENTS = tuple(
     Patch(owner, "__init__", "the size of the pools has a default")
     for owner in (
@@ -372,6 +389,7 @@ TABLE = (
     SCHEDULERS,
     BOARDS,
     PLATEAUS,
+    *IDENTIFIERS,
     *POOLING_ARGUMENTS,
     ENCODING_ARGUMENTS,
     DISCRETIZATION_ARGUMENTS,

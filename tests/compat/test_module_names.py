@@ -81,6 +81,12 @@ def test_a_process_is_the_only_instance():
     assert (popdist.getNumInstances(), popdist.getInstanceIndex()) == (1, 0)
     assert popdist.getNumTotalReplicas() == popdist.getNumLocalReplicas() == 1
     assert (popdist.getNumIpusPerReplica(), popdist.getDeviceId()) == (1, 0)
+    assert (popdist.getLocalInstanceIndex(), popdist.getReplicaIndexOffset()) == (0, 0)
+    assert popdist.checkNumIpusPerReplica(1)
+    assert not popdist.checkNumIpusPerReplica(2)
+    assert popdist.synchronize() is None
+    assert popdist.execute_on_instances({0, 1}, divmod, 7, 4) == (1, 3)
+    assert popdist.execute_on_instances({1}, divmod, 7, 4) is None
     config = ipu.config.IPUConfig()
     popdist.tensorflow.set_ipu_config(config, ipus_per_replica=2)
     assert config.auto_select_ipus == 2

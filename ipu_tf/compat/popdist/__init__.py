@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from typing import Any
+
 
 def init() -> None:
     """Does nothing: there is one process, and nothing to connect."""
@@ -22,6 +25,16 @@ def getInstanceIndex() -> int:
     return 0
 
 
+def getLocalInstanceIndex() -> int:
+    """Returns the number of this process among those of its host, 0."""
+    return 0
+
+
+def getReplicaIndexOffset() -> int:
+    """Returns the number of this process's first replica among all replicas, 0."""
+    return 0
+
+
 def getNumTotalReplicas() -> int:
     """Returns the replicas of all processes: without a launcher, 1."""
     return 1
@@ -37,6 +50,29 @@ def getNumIpusPerReplica() -> int:
     return 1
 
 
-def getDeviceId(ipus_per_replica: int = 1) -> int:
+def checkNumIpusPerReplica(ipusPerReplica: int) -> bool:
+    """Returns whether a replica has this number of IPUs: without a launcher, 1."""
+    return ipusPerReplica == getNumIpusPerReplica()
+
+
+def getDeviceId(ipusPerReplica: int = 0) -> int:
     """Returns the id of the device with the IPUs of this process: the first device, 0."""
     return 0
+
+
+def synchronize(*args: Any, **kwargs: Any) -> None:
+    """Does nothing: there is no other process to wait for."""
+
+
+def execute_on_instances(
+    instances: Collection[int], func: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Returns what a function returns, None where this process is not among the instances.
+
+    Args:
+        instances: The numbers of the processes that call the function.
+        func: The function.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+    """
+    return func(*args, **kwargs) if getInstanceIndex() in instances else None
