@@ -325,6 +325,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
     ) -> Any:
         """Calls `fn` in the graph that is being built, as the program of one replica."""
         configuration = config.device_configuration()
+        automatic_reports.watch(self)  # Scripts may configure the system after this was made.
         inner = python_function(fn)
         self._say_what_is_not_converted(inner)
         owner = getattr(inner, "__self__", None)

@@ -8,8 +8,9 @@ import copy
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ipu_tf.config.device import DeviceConfiguration
 from ipu_tf.config.flags import poplar_flags
@@ -129,6 +130,13 @@ def get_ipu_config(session: None = None) -> list[OptionTree]:
             "No IPU devices configured. Call configure_ipu_system() on an IPUConfig first."
         )
     return [copy.deepcopy(installed.config) for _ in installed.device.num_ipus]
+
+
+def engine_options() -> Mapping[str, Any]:
+    """Returns the installed `compilation_poplar_options`, empty where nothing is configured."""
+    with _SYSTEM.lock:
+        installed = _SYSTEM.installed
+    return {} if installed is None else dict(installed.config.compilation_poplar_options)
 
 
 @contextlib.contextmanager

@@ -37,7 +37,12 @@ class OptionTree(Category):
         SelectionOrder.AUTO, "The order in which the IPUs of a device are numbered."
     )
     serialization_output_folder: str = option("", "Folder for compiled executables.")
-    compilation_poplar_options: dict = option({}, "Options of the graph compiler.")
+    compilation_poplar_options: dict = option(
+        {},
+        "Options of the graph compiler.",
+        "`autoReport.*` ask for reports, as in `POPLAR_ENGINE_OPTIONS`; other keys are stored "
+        "without effect.",
+    )
     gcl_poplar_options: dict = option({}, "Options of the collectives between IPUs.")
     auto_select_ipus: int | list[int] | tuple[int, ...] = option(
         [],

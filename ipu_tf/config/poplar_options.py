@@ -77,8 +77,15 @@ def planner_options(options: Mapping[str, Any], path: str) -> PlannerOptions:
 
 
 def keys_without_effect(options: Mapping[str, Any], path: str) -> tuple[str, ...]:
-    """Returns the entries of a dictionary of planner options that do nothing here."""
-    return tuple(f"{path}[{key!r}]" for key in options if key not in _KEYS)
+    """Returns the entries of a dictionary of Poplar options that do nothing here.
+
+    Planners have their keys, the graph compiler those that ask for reports.
+    """
+    return tuple(
+        f"{path}[{key!r}]"
+        for key in options
+        if key not in _KEYS and not str(key).startswith("autoReport.")
+    )
 
 
 def _partials(value: object, path: str) -> Partials:

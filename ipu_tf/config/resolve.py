@@ -242,9 +242,13 @@ def _without_effect(config: OptionTree) -> tuple[str, ...]:
     idle = {name for name, declared in option_declarations(OptionTree) if not declared.effect}
     names = [name for name, value in option_values(config) if name in idle]
     changed = [name for name in names if option_value(config, name) != table[name].default]
-    planner_keys = [
+    keys = [
         entry
-        for path in ("matmuls.poplar_options", "convolutions.poplar_options")
+        for path in (
+            "compilation_poplar_options",
+            "matmuls.poplar_options",
+            "convolutions.poplar_options",
+        )
         for entry in keys_without_effect(option_value(config, path), path)
     ]
-    return (*changed, *planner_keys)
+    return (*changed, *keys)

@@ -1,4 +1,4 @@
-"""Writes the reports that POPLAR_ENGINE_OPTIONS asks for, when the process ends."""
+"""Writes the reports that engine options ask for, when the process ends."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ipu_tf.config import engine_options
 from ipu_tf.profile.engine_options import report_folder
 from ipu_tf.profile.report import Report
 from ipu_tf.profile.report_formats import write_formats
@@ -23,8 +24,8 @@ def watch(strategy: Any) -> None:
     Raises:
         ValueError: POPLAR_ENGINE_OPTIONS is not valid.
     """
-    folder = report_folder()
-    if folder is None:
+    folder = report_folder(engine_options())
+    if folder is None or strategy in _strategies.get(folder.resolve(), ()):
         return
     strategy.record_host()
     _strategies.setdefault(folder.resolve(), []).append(strategy)
@@ -34,10 +35,12 @@ def watch(strategy: Any) -> None:
 
 def write_now() -> None:
     """Writes the reports of the strategies so far, and lets go of them."""
-    while _strategies:
-        folder, strategies = _strategies.popitem()
-        for path in write_formats(report_of(strategies), folder, _FORMATS):
-            print(f"report: {path}", file=sys.stderr)
+    try:
+        for folder, strategies in tuple(_strategies.items()):
+            for path in write_formats(report_of(strategies), folder, _FORMATS):
+                print(f"report: {path}", file=sys.stderr)
+    finally:
+        _strategies.clear()  # Not before: insights trace the programs of a strategy once more.
 
 
 def report_of(strategies: Sequence[Any], *, insights: bool | None = None) -> Report:

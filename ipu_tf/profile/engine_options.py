@@ -1,4 +1,4 @@
-"""The reports that the environment variable POPLAR_ENGINE_OPTIONS asks for."""
+"""The reports that options of Poplar's engine ask for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 VARIABLE = "POPLAR_ENGINE_OPTIONS"
@@ -18,19 +19,19 @@ _OUTPUT = "autoReport.output"
 _SWITCHES: Mapping[Any, bool] = {"true": True, "1": True, "false": False, "0": False}
 
 
-def report_folder() -> Path | None:
+def report_folder(configured: Mapping[str, Any] = MappingProxyType({})) -> Path | None:
     """Returns the folder that reports are to be written to; None if none are wanted.
 
     Reports are wanted if `autoReport.all`, or one of the parts `autoReport.output...`, is true: a
     report here has all parts. `autoReport.directory` is the folder, by default the current one.
 
+    Args:
+        configured: The options that a configuration has; those of POPLAR_ENGINE_OPTIONS win.
+
     Raises:
         ValueError: The variable does not hold a JSON object, or a switch is neither true nor false.
     """
-    text = os.environ.get(VARIABLE, "")
-    if not text.strip():
-        return None
-    options = _options(text)
+    options = {**configured, **_options(os.environ.get(VARIABLE, ""))}
     wanted = [
         _is_on(name, value)
         for name, value in options.items()
@@ -40,11 +41,13 @@ def report_folder() -> Path | None:
         return None
     ignored = [name for name in options if not _is_known(name)]
     if ignored:
-        _LOG.info("Options of %s without effect here: %s.", VARIABLE, ", ".join(ignored))
+        _LOG.info("Engine options without effect here: %s.", ", ".join(ignored))
     return Path(str(options.get(_DIRECTORY, ".")))
 
 
 def _options(text: str) -> Mapping[str, Any]:
+    if not text.strip():
+        return {}
     try:
         options = json.loads(text)
     except ValueError as error:
@@ -61,7 +64,10 @@ def _options(text: str) -> Mapping[str, Any]:
 def _is_on(name: str, value: Any) -> bool:
     found = _SWITCHES.get(str(value).lower())
     if found is None:
-        raise ValueError(f"{name} of {VARIABLE} takes true or false. Received: {value!r}.")
+        raise ValueError(
+            f"{name} of {VARIABLE} or `compilation_poplar_options` takes true or false. "
+            f"Received: {value!r}."
+        )
     return found
 
 

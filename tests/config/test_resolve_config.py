@@ -202,14 +202,14 @@ def test_planner_options_have_names():
 def test_what_has_no_effect_is_listed_and_not_compared():
     config = configured(
         serialization_output_folder="executables",
-        compilation_poplar_options={"debug.instrument": "true"},
+        compilation_poplar_options={"debug.instrument": "true", "autoReport.all": "true"},
         simulator__numerics="native",
         matmuls__poplar_options={"partialsType": "half", "fullyConnectedPass": "TRAINING_FWD"},
     )
     device = resolve(config)
     assert device.without_effect == (
         "serialization_output_folder",
-        "compilation_poplar_options",
+        "compilation_poplar_options['debug.instrument']",
         "matmuls.poplar_options['fullyConnectedPass']",
     )
     config.serialization_output_folder = ""
