@@ -206,12 +206,12 @@ def _generator_method(name: str) -> Callable[[Notify], Wrap]:
 
 
 def _logs_of_steps(notify: Notify) -> Wrap:
-    """Makes an epoch's logs those of its last step where the script wrote the step."""
+    """Makes an epoch's logs those of its last step where they may not be in the metrics."""
 
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
         def logs_of_epoch(model: keras.Model, logs: Any) -> Any:
             found = stock(model, logs)
-            if found is logs or not _has_own_step(model):
+            if found is logs or not (_has_own_step(model) or _has_no_counts(model)):
                 return found
             notify()
             return logs
@@ -224,6 +224,11 @@ def _logs_of_steps(notify: Notify) -> Wrap:
 def _has_own_step(model: keras.Model) -> bool:
     own = (c for c in type(model).__mro__ if not c.__module__.startswith(("keras.", "ipu_tf.")))
     return any({"train_step", "test_step"} & vars(c).keys() for c in own)
+
+
+def _has_no_counts(model: keras.Model) -> bool:
+    """Returns whether the metrics are as after `model.reset_metrics()`."""
+    return not any(np.any(variable) for variable in model.metrics_variables)
 
 
 SPELLINGS = (
@@ -294,10 +299,11 @@ SPELLINGS = (
         rewrites=MappingProxyType({patches.COMPILATION: _without_compile_arguments}),
     ),
     Spelling(
-        name="a `train_step` or `test_step` that returns values under the names of metrics",
+        name="a `train_step` or `test_step` that returns values under the names of metrics, a "
+        "callback that calls `model.reset_metrics()` after each batch",
         keras_2="The logs of an epoch were what its last step returned.",
         here="They are; Keras 3 alone takes the results of the metrics, which the step may not "
-        "have updated.",
+        "have updated, or the callback reset.",
         wraps=MappingProxyType({patches.STEP_LOGS: _logs_of_steps}),
     ),
 )

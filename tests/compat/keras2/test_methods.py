@@ -1,5 +1,7 @@
 """Methods and attributes that Keras 3 lacks."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -198,3 +200,28 @@ def test_dtypes_of_weights_have_the_attributes_of_tensorflow(keras_2):
     assert layer.kernel.dtype == "float16"
     assert layer.kernel.dtype.size == 2
     assert layer.kernel.dtype.base_dtype is tf.float16
+
+
+@pytest.mark.parametrize("in_scope", [True, False])
+def test_an_epoch_keeps_the_logs_of_its_last_batch_though_a_callback_resets_metrics(
+    keras_2, notices, in_scope
+):
+    class Resets(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.last = dict(logs)
+            self.model.reset_metrics()
+
+    with IPUStrategy().scope() if in_scope else contextlib.nullcontext():
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse", metrics=["mae"])
+    resets = Resets()
+    history = model.fit(
+        np.ones((8, 3), np.float32),
+        np.ones((8, 1), np.float32),
+        batch_size=4,
+        verbose=0,
+        callbacks=[resets],
+    )
+    assert resets.last["loss"] > 0
+    assert {name: values[-1] for name, values in history.history.items()} == resets.last
+    notices.once("a `train_step` or `test_step` that returns")
