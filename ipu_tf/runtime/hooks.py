@@ -88,13 +88,18 @@ def _branch_captures(stock: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor
     """Makes gradients of conditionals without optionals capture handles in a form that XLA accepts.
 
     A branch cannot return a handle, such as that of a loop in it; so the branch's input is used.
+    TensorFlow lets the gradient of a branch capture tensors of the branch and of the graph around
+    the gradient; so that graph captures those from further away, such as the replica, first.
     """
 
     def capture(graph: Any, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        if active() is not None and tensor.dtype == tf.resource:
-            forward = forward_graph(graph)
+        if active() is not None:
+            forward, outer = forward_graph(graph), graph.outer_graph
             if tensor.graph is forward:
-                tensor = resource_input_of(tensor, forward)
+                if tensor.dtype == tf.resource:
+                    tensor = resource_input_of(tensor, forward)
+            elif tensor.graph is not outer and isinstance(outer, FuncGraph):
+                tensor = outer.capture(tensor)
         return stock(graph, tensor, name)
 
     return capture

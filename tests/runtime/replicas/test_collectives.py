@@ -156,6 +156,29 @@ def test_gradients_are_collectives_again(strategy):
     np.testing.assert_allclose(run(strategy, program, x, weights), expected, rtol=1e-6)
 
 
+def test_gradients_pass_collectives_of_functions_in_branches(strategy):
+    x = values(1)
+
+    @tf.function(autograph=False)
+    def total(x):
+        return cross_replica_ops.cross_replica_sum(x * x)
+
+    @tf.function(autograph=False)
+    def branch(x):
+        return tf.cond(tf.constant(True), lambda: total(x), lambda: x)
+
+    def program(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = branch(x)  # The gradient of a function and, in a loop, that of its body.
+            _, y = tf.while_loop(lambda i, _: i < 1, lambda i, y: (i + 1, branch(y)), [0, y])
+        return tape.gradient(y, x)
+
+    # Of y = (the sum of x^2)^2 * 4 on each replica, summed over the replicas.
+    expected = 4 * 4 * 2 * (x**2).sum() * 2 * x
+    np.testing.assert_allclose(run(strategy, program, x), expected, rtol=1e-6)
+
+
 def test_reductions_without_a_gradient_say_so(strategy):
     @tf.function(autograph=False)
     def program():
