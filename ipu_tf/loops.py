@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import trial
+from ipu_tf.feeds.element_arguments import arguments_of
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.internals.autograph import autograph_artifact, converted_like_caller
 
@@ -141,10 +142,7 @@ def _element(infeed_queue: IPUInfeedQueue | None) -> tuple[tuple[Any, ...], Mapp
         raise TypeError(
             f"The infeed of a loop has to be an IPUInfeedQueue. Received: {infeed_queue!r}."
         )
-    element = infeed_queue.dequeue()
-    if isinstance(element, Mapping):
-        return (), element
-    return tuple(element) if isinstance(element, tuple | list) else (element,), {}
+    return arguments_of(infeed_queue.dequeue())
 
 
 def _check_arguments(

@@ -59,6 +59,17 @@ def test_while_loop_reads_an_infeed_once_an_iteration(strategy):
     assert run(strategy, total) == 6.0
 
 
+def test_a_dict_alone_in_a_tuple_gives_arguments_by_name(strategy):
+    data = {"right": [1.0, 2.0], "left": [5.0, 6.0]}
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices((data,)))
+
+    @tf.function
+    def program():
+        return loops.repeat(2, lambda total, left, right: total + left - right, [0.0], infeed)
+
+    assert strategy.run(program) == 8.0
+
+
 def test_training_in_a_loop_equals_numpy(strategy):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(6, 8, 3)).astype("f"), rng.normal(size=(6, 8, 1)).astype("f")

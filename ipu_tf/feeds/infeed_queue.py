@@ -124,8 +124,8 @@ class IPUInfeedQueue:
             return None
         if self._initializer_was_read:
             raise ValueError(
-                "The initializer of an IPUInfeedQueue can be read only once in graph mode. Keep "
-                "the operation, and run it again to restart the dataset."
+                "The IPUInfeedQueue `initializer` function can only be accessed once in graph "
+                "mode. Keep the operation, and run it again to restart the dataset."
             )
         self._initializer_was_read = True
         variant = tf.data.experimental.to_variant(self._dataset)
@@ -138,12 +138,12 @@ class IPUInfeedQueue:
     def deleter(self) -> tf.Operation | None:
         """Deletes the queue: now, or as an operation in a v1 graph.
 
-        Programs that use it fail from then on.
+        Programs that use it fail from then on, until its `initializer` restarts the dataset.
 
         Raises:
-            NotFoundError: It was deleted before.
+            NotFoundError: It was deleted before, or its `initializer` did not run.
         """
-        return self._queue.deleter()
+        return self._queue.deleter(lambda: reading.end_deleted(self._queue.number))
 
     def get_next(self) -> NoReturn:
         """Always raises: loops and pipelines dequeue.
@@ -189,6 +189,7 @@ class IPUInfeedQueue:
         self._restart()
 
     def _restart(self) -> None:
+        self._queue.open()
         is_read = not poplar_flags().null_data_feed
         reading.start_pass(
             self._queue.number, self._dataset if is_read else synthetic.zeros(self.element_spec)

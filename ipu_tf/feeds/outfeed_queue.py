@@ -101,9 +101,9 @@ class IPUOutfeedQueue(Iterable[Any]):
         Programs that enqueue fail from then on.
 
         Raises:
-            NotFoundError: It was deleted before.
+            NotFoundError: It was deleted before, or no program enqueues.
         """
-        return self._queue.deleter()
+        return self._queue.deleter(self._queue.delete)
 
     def enqueue(self, tensors: Any) -> tf.Operation:
         """Adds an operation that brings tensors to the host.
@@ -139,6 +139,8 @@ class IPUOutfeedQueue(Iterable[Any]):
         components = tf.nest.flatten(element)
         _check(components)
         number = self._queue.tensor()
+        if not self.enqueued:
+            self._queue.open()
         self._element = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), element)
         if synthetic.is_synthetic(SyntheticDataCategory.OUTFEED):
             return tf.no_op()

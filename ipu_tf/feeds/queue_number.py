@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -27,6 +28,7 @@ class QueueNumber:
         assert number < _INT32_LIMIT
         self._kind = kind
         self.number = number
+        self._is_open = False
         self._end = weakref.finalize(self, library.feed_functions().ipu_tf_feed_delete, number)
 
     def tensor(self) -> tf.Tensor:
@@ -39,26 +41,46 @@ class QueueNumber:
         """Returns whether the ops of a graph use the queue."""
         return self in _users.get(graph, ())
 
-    def deleter(self) -> tf.Operation | None:
-        """Ends the queue now, or returns an operation of a graph that does."""
-        if not tf.executing_eagerly():
-            return tf.py_function(self.delete, [], [])
-        self.delete()
-        return None
+    def open(self) -> None:
+        """Notes that a dataset fills the queue, or that a program does."""
+        self._is_open = True
 
-    def delete(self) -> None:
-        """Ends the queue: programs that use it fail from now on.
+    def deleter(self, end: Callable[[], None]) -> tf.Operation | None:
+        """Ends the queue now, or returns an operation of a graph that does.
+
+        Args:
+            end: Makes the programs fail that use the queue.
 
         Raises:
-            NotFoundError: It was deleted before.
+            NotFoundError: The queue is not open.
         """
-        if not self._end.alive:
-            raise tf.errors.NotFoundError(
-                None, None, f"{self._kind} with id={self.number} does not exist: it was deleted."
-            )
+        if tf.executing_eagerly():
+            self._check(self._close(end))
+            return None
+        return self._check(tf.numpy_function(lambda: self._close(end), [], tf.bool))
+
+    def _close(self, end: Callable[[], None]) -> bool:
+        """Ends the queue, and returns whether it was open."""
+        was_open, self._is_open = self._is_open, False
+        if was_open:
+            end()
+        return was_open
+
+    def _check(self, exists: bool | tf.Tensor) -> tf.Operation | None:
+        checked: tf.Operation | None = library.load().ipu_check_feed(
+            feed=self.number,
+            exists=exists,
+            kind=self._kind,
+            cause=f"{_OPENED_BY[self._kind]} did not run, or it was deleted.",
+        )
+        return checked
+
+    def delete(self) -> None:
+        """Removes the queue: programs that use it fail from now on."""
         self._end()
 
 
+_OPENED_BY = {"Infeed": "its `initializer`", "Outfeed": "a program that enqueues it"}
 _users: weakref.WeakKeyDictionary[Any, set[QueueNumber]] = weakref.WeakKeyDictionary()
 _open: weakref.WeakSet[QueueNumber] = weakref.WeakSet()
 

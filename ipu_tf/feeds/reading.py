@@ -33,11 +33,19 @@ def start_pass(number: int, dataset: tf.data.Dataset) -> None:
 
 def wait_for_initializer(number: int) -> None:
     """Makes programs fail that dequeue the infeed of this number before a pass begins."""
-    number_of_pass = library.feed_functions().ipu_tf_infeed_restart(number)
     message = "The infeed is not initialized: run its `initializer` in the session first."
-    library.feed_functions().ipu_tf_infeed_end(
-        number, number_of_pass, tf.errors.FAILED_PRECONDITION, message.encode()
-    )
+    _end(number, tf.errors.FAILED_PRECONDITION, message)
+
+
+def end_deleted(number: int) -> None:
+    """Ends the pass over the data of the infeed of this number: programs that dequeue it fail."""
+    _end(number, tf.errors.NOT_FOUND, f"Infeed with id={number} does not exist: it was deleted.")
+
+
+def _end(number: int, code: int, message: str) -> None:
+    """Drops the elements of an infeed, and makes programs fail with an error."""
+    number_of_pass = library.feed_functions().ipu_tf_infeed_restart(number)
+    library.feed_functions().ipu_tf_infeed_end(number, number_of_pass, code, message.encode())
 
 
 @eager_mode()  # In a program of TensorFlow 1, a thread would build a graph.

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import replica_context
+from ipu_tf.feeds.element_arguments import arguments_of
 from ipu_tf.internals.tensorflow import FuncGraph, get_resource_handle_data
 from ipu_tf.ops import internal_ops
 from ipu_tf.pipelining.arguments import PipelineArguments
@@ -98,12 +99,12 @@ def _first_arguments(
     inputs: Sequence[tf.Tensor], elements: Sequence[Any]
 ) -> tuple[list[Any], Mapping[str, Any]]:
     """Returns the arguments of the first stage: a dict of the infeed is given by name."""
-    values, by_name = list(inputs), {}
+    values = list(inputs)
+    by_name: dict[str, Any] = {}
     for element in elements:
-        if isinstance(element, Mapping) and all(isinstance(key, str) for key in element):
-            by_name = dict(element)
-        else:
-            values += element if isinstance(element, list | tuple) else [element]
+        positional, named = arguments_of(element)
+        values += positional
+        by_name |= named
     return values, by_name
 
 

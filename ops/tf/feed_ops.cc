@@ -1,6 +1,8 @@
-// IpuDequeue and IpuEnqueue, the feeds' ends on the device; IpuOutfeedTake, the outfeed's end on the host.
+// IpuDequeue and IpuEnqueue, the feeds' ends on the device; IpuOutfeedTake, the outfeed's end on the host;
+// IpuCheckFeed, the error of a deletion.
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -157,6 +159,23 @@ class IpuOutfeedTake : public OpKernel {
   std::vector<TensorShape> shapes_;
 };
 
+class IpuCheckFeed : public OpKernel {
+ public:
+  explicit IpuCheckFeed(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("kind", &kind_));
+    OP_REQUIRES_OK(context, context->GetAttr("cause", &cause_));
+  }
+
+  void Compute(OpKernelContext* context) override {
+    OP_REQUIRES(context, context->input(1).scalar<bool>()(),
+                absl::NotFoundError(absl::StrCat(kind_, " with id=", Scalar(context, 0), " does not exist: ", cause_)));
+  }
+
+ private:
+  std::string kind_;
+  std::string cause_;
+};
+
 absl::Status DequeuedShapes(InferenceContext* context) {
   std::vector<PartialTensorShape> shapes;
   TF_RETURN_IF_ERROR(context->GetAttr("output_shapes", &shapes));
@@ -208,9 +227,19 @@ REGISTER_OP("IpuOutfeedTake")
     .SetShapeFn(UnknownShapes)
     .Doc("Moves elements out of an outfeed, stacked on a first axis, or the only one without that axis.");
 
+REGISTER_OP("IpuCheckFeed")
+    .Input("feed: int32")
+    .Input("exists: bool")
+    .Attr("kind: string")
+    .Attr("cause: string")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext*) { return absl::OkStatus(); })
+    .Doc("Fails if a queue does not exist.");
+
 REGISTER_KERNEL_BUILDER(Name("IpuDequeue").Device(DEVICE_CPU), IpuDequeue);
 REGISTER_KERNEL_BUILDER(Name("IpuEnqueue").Device(DEVICE_CPU), IpuEnqueue);
 REGISTER_KERNEL_BUILDER(Name("IpuOutfeedTake").Device(DEVICE_CPU), IpuOutfeedTake);
+REGISTER_KERNEL_BUILDER(Name("IpuCheckFeed").Device(DEVICE_CPU), IpuCheckFeed);
 
 }  // namespace
 }  // namespace ipu_tf

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config, loops
+from ipu_tf import IPUConfig, IPUStrategy, config, ipu_compiler, loops, scopes
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue, IPUIterator
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 
@@ -186,12 +186,30 @@ def test_jitted_functions_of_a_program_read_in_the_order_of_the_code(strategy):
         np.testing.assert_array_equal(strategy.run(read), 5 * run + np.arange(5))
 
 
-def test_a_session_deletes_queues():
+def test_a_session_deletes_queues_that_exist():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        for queue in (IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0)), IPUOutfeedQueue()):
-            deleter = queue.deleter
-            session.run(deleter)
-            with pytest.raises(tf.errors.OpError, match="NotFoundError: ...?feed with id="):
+        infeed, outfeed = IPUInfeedQueue(numbers(3)), IPUOutfeedQueue()
+        deleters = infeed.deleter, outfeed.deleter
+        for deleter in deleters:
+            with pytest.raises(tf.errors.NotFoundError, match="feed with id=.* did not run, or it"):
+                session.run(deleter)
+
+        def program():
+            return loops.repeat(3, lambda x: outfeed.enqueue(x), [], infeed)
+
+        with scopes.ipu_scope("/device:IPU:0"):
+            run = ipu_compiler.compile(program)
+        restart, dequeued = infeed.initializer, outfeed.dequeue()
+        for _ in range(2):  # An infeed that was deleted begins anew.
+            session.run(restart)
+            session.run(run)
+            np.testing.assert_array_equal(session.run(dequeued), range(3))
+            session.run(deleters[0])
+            with pytest.raises(tf.errors.NotFoundError, match="Infeed with id=.*it was deleted"):
+                session.run(run)
+        session.run(deleters[1])
+        for deleter in deleters:
+            with pytest.raises(tf.errors.NotFoundError, match="feed with id="):
                 session.run(deleter)
 
 
@@ -274,5 +292,5 @@ class TestErrors:
         infeed = IPUInfeedQueue(numbers(5))
         with tf.Graph().as_default():
             assert isinstance(infeed.initializer, tf.Operation)
-            with pytest.raises(ValueError, match="only once in graph mode"):
+            with pytest.raises(ValueError, match="can only be accessed once in graph mode"):
                 infeed.initializer  # noqa: B018

@@ -364,6 +364,29 @@ def test_stages_of_keras_layers_take_a_dict_of_the_infeed_by_name():
         assert path in {step.layer for step in device.stages[number].program.steps}
 
 
+def test_a_weight_with_a_constant_gradient_is_updated_on_the_ipu_of_its_stage():
+    weights = [tf.Variable([2.0, 3.0], name="scale"), tf.Variable([1.0, 1.0], name="shift")]
+
+    @tf.function
+    def train(x):
+        pipeline(
+            [lambda x: x * weights[0], lambda x: tf.reduce_sum(x + weights[1])],
+            4,
+            inputs=[x],
+            outfeed_queue=IPUOutfeedQueue(),
+            optimizer_function=lambda loss: OptimizerFunctionOutput(
+                V1.GradientDescentOptimizer(0.5), loss
+            ),
+        )
+
+    strategy = IPUStrategy()
+    strategy.run(train, args=(tf.constant([1.0, 2.0]),))
+    np.testing.assert_array_equal(weights[0], [0.0, -1.0])
+    np.testing.assert_array_equal(weights[1], [-1.0, -1.0])
+    (program,) = strategy.report().programs
+    assert all(stage.update_cycles > 0 for stage in program.device.stages)
+
+
 def test_the_program_knows_the_count():
     total = tf.Variable(4)
     found, device = run_stages([lambda x: x + 1, lambda x: x * 2], count=total.value, inputs=[1.0])

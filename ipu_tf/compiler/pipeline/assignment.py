@@ -173,7 +173,17 @@ class _Assigner:
         for instruction in reversed(found):
             name = instruction.name
             after = [self._stages[u.name] for u in self._users[name] if u.name in self._stages]
-            self._stages.setdefault(name, min(after, default=0))
+            self._stages.setdefault(
+                name, min(after or self._of_other_readers(instruction), default=0)
+            )
+
+    def _of_other_readers(self, instruction: Instruction) -> list[int]:
+        """Returns the stages of all that reads the operands of an instruction.
+
+        An update by a constant gradient follows nothing else: it is where its weight is.
+        """
+        readers = (user.name for name in instruction.operands for user in self._users[name])
+        return [self._stages[name] for name in readers if name in self._stages]
 
     def _limits(self, found: Sequence[Instruction], phase: Phase, sign: int) -> Mapping[str, int]:
         """Returns the last stage, as `sign * stage`, that each instruction may be in so that its
