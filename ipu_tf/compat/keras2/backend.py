@@ -125,6 +125,14 @@ def batch_set_value(tuples: Sequence[tuple[Any, Any]]) -> None:
         set_value(x, value)
 
 
+def set_floatx(value: str) -> None:
+    """Sets the default dtype, also that of layers unless a policy was set for them."""
+    before = keras.config.floatx()
+    keras.config.set_floatx(value)
+    if keras.config.dtype_policy().name == before:
+        keras.config.set_dtype_policy(value)
+
+
 def dtype(x: Any) -> str:
     """Returns the name of a dtype."""
     return tf.as_dtype(x.dtype).base_dtype.name
@@ -215,6 +223,13 @@ SPELLINGS = (
                 }
             }
         ),
+        replaces_names=True,
+    ),
+    Spelling(
+        name="`K.set_floatx` after the first layer",
+        keras_2="Layers that were made later had this dtype.",
+        here="They have it, unless a policy was set for them.",
+        names=MappingProxyType({"backend": {"set_floatx": _given(set_floatx)}}),
         replaces_names=True,
     ),
 )

@@ -43,6 +43,22 @@ def test_the_backend_has_the_functions_of_keras_2(keras_2, notices, root):
         backend.nonsense  # noqa: B018
 
 
+def test_layers_that_are_made_later_have_the_default_dtype_of_the_backend(keras_2, notices):
+    from keras import backend
+
+    try:
+        assert keras.layers.Dense(1).dtype == "float32"
+        backend.set_floatx("float16")
+        assert keras.layers.Dense(1).dtype == "float16"
+        keras.config.set_dtype_policy("mixed_bfloat16")
+        backend.set_floatx("float32")
+        assert keras.layers.Dense(1).compute_dtype == "bfloat16"
+    finally:
+        keras.config.set_floatx("float32")
+        keras.config.set_dtype_policy("float32")
+    assert "set_floatx" in notices()[0]
+
+
 def test_functions_of_the_backend_are_logged_once(keras_2, notices):
     from keras import backend
 
