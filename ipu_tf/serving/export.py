@@ -57,7 +57,9 @@ def export_single_step(
         purge_export_dir: Whether to empty the folder first.
 
     Returns:
-        A tf.function of the exported signature that runs the step as a program of the device.
+        A tf.function of the exported signature that runs the step as a program of the device. It
+        returns a list of outputs, a dict if they have names, or the results of
+        `postprocessing_step`.
 
     Raises:
         TypeError: A signature is no list of `tf.TensorSpec`, or the dataset is none.

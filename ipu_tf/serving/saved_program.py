@@ -64,6 +64,9 @@ class ProgramParts:
     def composed(self, run: Callable[[Sequence[Any]], Any]) -> Any:
         """Returns a tf.function of all parts.
 
+        Its results are a dict if their names are given, else those of the work after the step, or
+        a list of those of the step, unless the step names them by a dict.
+
         Args:
             run: Runs the step of the device on flat inputs.
         """
@@ -79,14 +82,31 @@ class ProgramParts:
                 inputs = tf.nest.flatten(self._ordered(results))
             results = run(inputs)
             if after is None:
-                return results
+                return self._named(results if isinstance(results, Mapping) else _list(results))
             if self.after is not None:
                 signatures.check_results_fit(
                     "predict_step", results, "postprocessing_step", self.after
                 )
-            return signatures.call_step(after, results)
+            return self._named(signatures.call_step(after, results))
 
         return _function(predict, self.signature)
+
+    def _named(self, results: Any) -> Any:
+        """Returns results as a dict if their names are given.
+
+        Raises:
+            ValueError: There are not as many names, or a name occurs twice.
+        """
+        names = self.output_names
+        if names is None:
+            return results
+        flat = _list(results)
+        if not len(set(names)) == len(names) == len(flat):
+            raise ValueError(
+                f"`output_names` must have a name of its own for each of the {len(flat)} outputs. "
+                f"Received: output_names={list(names)}."
+            )
+        return dict(zip(names, flat, strict=True))
 
     def _ordered(self, results: Any) -> Any:
         """Returns the results of the work before the step, those with names in its order."""
@@ -132,22 +152,21 @@ def export_parts(
 def _with_named_outputs(parts: ProgramParts, on_host: Any) -> Any:
     """Returns the concrete function of the signature, which maps names to outputs."""
     results = on_host.get_concrete_function().structured_outputs
-    flat = tf.nest.flatten(results)
-    names = parts.output_names
-    if names is None and isinstance(results, Mapping) and len(results) == len(flat):
-        names = tuple(sorted(results))  # The order of `tf.nest`.
-    names = names or tuple(f"output_{number}" for number in range(len(flat)))
-    if len(set(names)) != len(flat):
-        raise ValueError(
-            f"`output_names` must have a name of its own for each of the {len(flat)} outputs. "
-            f"Received: output_names={list(names)}."
-        )
+    count = len(_list(results))
+    names = [f"output_{number}" for number in range(count)]
+    if isinstance(results, Mapping) and len(results) == count:
+        names = sorted(results)  # The order of `tf.nest`.
 
     def named(*args: Any) -> dict[str, tf.Tensor]:
-        outputs = tf.nest.flatten(on_host(*args))
+        outputs = _list(on_host(*args))
         return {name: tf.identity(value) for name, value in zip(names, outputs, strict=True)}
 
     return _function(named, parts.signature, name="serve").get_concrete_function()
+
+
+def _list(results: Any) -> list[Any]:
+    flat: list[Any] = tf.nest.flatten(results)
+    return flat
 
 
 def _in_graph(step: Callable[..., Any] | None) -> Callable[..., Any] | None:

@@ -116,7 +116,7 @@ def test_a_saved_model_runs_in_a_loop_with_feeds(tmp_path):
         loops.repeat(3, lambda x: outfeed.enqueue(loaded.predict(x)), [], infeed)
 
     strategy.run(serve)
-    np.testing.assert_allclose(outfeed.dequeue(), batches @ KERNEL, rtol=1e-5)
+    np.testing.assert_allclose(outfeed.dequeue()[0], batches @ KERNEL, rtol=1e-5)
     (program,) = strategy.report().programs
     assert [op.op_type for op in program.tile_ops] == ["MatMul"]
 

@@ -51,7 +51,8 @@ def test_the_strategy_whose_scope_is_open_runs_an_exported_step(strategy, weight
         )
     other = IPUStrategy()
     with other.scope():
-        np.testing.assert_allclose(on_device(X), X @ weights.numpy(), rtol=1e-5, atol=1e-6)
+        (product,) = on_device(X)
+    np.testing.assert_allclose(product, X @ weights.numpy(), rtol=1e-5, atol=1e-6)
     (program,) = other.report().programs
     assert [op.op_type for op in program.tile_ops] == ["MatMul"]
 
@@ -63,7 +64,8 @@ def test_a_step_runs_on_the_device_and_from_its_file(strategy, weights, tmp_path
     with strategy.scope():
         on_device = serving.export_single_step(predict_step, tmp_path / "out", 3, [SPEC])
     expected = X @ weights.numpy()
-    np.testing.assert_allclose(on_device(X), expected, rtol=1e-5, atol=1e-6)
+    (product,) = on_device(X)
+    np.testing.assert_allclose(product, expected, rtol=1e-5, atol=1e-6)
     (program,) = strategy.report().programs
     assert (program.name, program.steps_per_execution) == ("predict_step.predict_step", 3)
     assert [op.op_type for op in program.tile_ops] == ["MatMul"]
@@ -170,10 +172,10 @@ def test_the_elements_of_a_dataset_are_a_signature(strategy, weights, tmp_path):
         predict_step, tmp_path, 1, input_dataset=data, output_names=["product", "copy"]
     )
     loaded = only_signature(tmp_path)(a=X[:2], b=X[2:])
-    product, copy = on_device(a=X[:2], b=X[2:])
+    results = on_device(a=X[:2], b=X[2:])
     np.testing.assert_allclose(loaded["product"], X[:2] @ weights.numpy(), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(product, loaded["product"], rtol=1e-6, atol=1e-7)
-    np.testing.assert_array_equal(copy, X[2:])
+    np.testing.assert_allclose(results["product"], loaded["product"], rtol=1e-6, atol=1e-7)
+    np.testing.assert_array_equal(results["copy"], X[2:])
     np.testing.assert_array_equal(loaded["copy"], X[2:])
 
 
@@ -184,7 +186,7 @@ def test_a_keras_model_is_exported(strategy, make, tmp_path):
         model.compile(steps_per_execution=2)
         on_device = serving.export_keras(model, tmp_path, batch_size=4, output_names="scores")
     expected = model.predict(X, batch_size=4, verbose=0)
-    np.testing.assert_array_equal(on_device(X), expected)
+    np.testing.assert_array_equal(on_device(X)["scores"], expected)
     (name,) = only_signature(tmp_path).structured_input_signature[1]
     loaded = only_signature(tmp_path)(**{name: X})
     np.testing.assert_allclose(loaded["scores"], expected, rtol=1e-5, atol=1e-6)
@@ -198,7 +200,7 @@ def test_a_model_with_a_batch_size_and_named_inputs_needs_no_more(strategy, tmp_
         right = keras.Input((FEATURES,), batch_size=4, name="right")
         model = keras.Model({"left": left, "right": right}, left - right)
         on_device = model.export_for_ipu_serving(tmp_path)
-    np.testing.assert_array_equal(on_device(left=X, right=2 * X), -X)
+    np.testing.assert_array_equal(on_device(left=X, right=2 * X)[0], -X)
     np.testing.assert_array_equal(only_signature(tmp_path)(left=X, right=2 * X)["output_0"], -X)
 
 
@@ -218,7 +220,8 @@ def test_a_subclassed_model_is_exported_by_the_shape_that_built_it(strategy, tmp
             model.export_for_ipu_serving(tmp_path, batch_size=4)
         model(X)
         on_device = model.export_for_ipu_serving(tmp_path)
-    np.testing.assert_allclose(on_device(X), model.predict(X, batch_size=4, verbose=0), rtol=1e-6)
+    expected = model.predict(X, batch_size=4, verbose=0)
+    np.testing.assert_allclose(on_device(X)[0], expected, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -240,7 +243,7 @@ def test_a_subclassed_model_takes_the_types_that_it_was_trained_with(strategy, t
     (spec,) = on_device.input_signature
     assert (spec.dtype, spec.shape) == (tf.int32, (2, 3))
     np.testing.assert_array_equal(
-        on_device(ids.astype("int32")), model.predict(ids, batch_size=2, verbose=0)
+        on_device(ids.astype("int32"))[0], model.predict(ids, batch_size=2, verbose=0)
     )
 
 
@@ -270,7 +273,7 @@ assert not [name for name in sys.modules if name.startswith("ipu_tf")]
         timeout=200,
     )
     assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), on_device(X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), on_device(X)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_loaded_model_runs_on_the_device(strategy, weights, tmp_path):
@@ -278,7 +281,7 @@ def test_a_loaded_model_runs_on_the_device(strategy, weights, tmp_path):
     strategy.reset_report()
     with strategy.scope():
         loaded = tf.saved_model.load(str(tmp_path))
-        result = strategy.run(loaded.predict, args=(tf.constant(X),))
+        (result,) = strategy.run(loaded.predict, args=(tf.constant(X),))
     np.testing.assert_allclose(result, X @ weights.numpy(), rtol=1e-5, atol=1e-6)
     (program,) = strategy.report().programs
     assert [op.op_type for op in program.tile_ops] == ["MatMul"]

@@ -274,7 +274,8 @@ class IPUExtensions(StatefulModel):
             purge_export_dir: Whether to empty the folder first.
 
         Returns:
-            A tf.function of the exported signature that runs the model on the device.
+            A tf.function of the exported signature that runs the model on the device; see
+            `serving.export_single_step` for its results.
 
         Raises:
             RuntimeError: The model has no weights yet.
