@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.feeds import shared_programs
 from ipu_tf.ops import library
 
 _INT32_LIMIT = 2**31
@@ -34,12 +35,12 @@ class QueueNumber:
     def tensor(self) -> tf.Tensor:
         """Returns the number as a constant of the graph that is being built."""
         graph = tf.compat.v1.get_default_graph()
-        _users.setdefault(graph, set()).add(self)
+        _users.setdefault(graph, set()).add((self, shared_programs.member()))
         return tf.constant(self.number, tf.int32, name="feed")
 
     def is_used_in(self, graph: Any) -> bool:
-        """Returns whether the ops of a graph use the queue."""
-        return self in _users.get(graph, ())
+        """Returns whether the ops of a graph use the queue, those of the same replica if apart."""
+        return (self, shared_programs.member()) in _users.get(graph, ())
 
     def open(self) -> None:
         """Notes that a dataset fills the queue, or that a program does."""
@@ -82,6 +83,8 @@ class QueueNumber:
 
 _OPENED_BY = {"Infeed": "its `initializer`", "Outfeed": "a program that enqueues it"}
 _users: weakref.WeakKeyDictionary[Any, set[QueueNumber]] = weakref.WeakKeyDictionary()
+_Use = tuple[QueueNumber, int | None]
+_users: weakref.WeakKeyDictionary[Any, set[_Use]] = weakref.WeakKeyDictionary()
 _open: weakref.WeakSet[QueueNumber] = weakref.WeakSet()
 
 

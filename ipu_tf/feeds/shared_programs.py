@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TypeVar
 
 import tensorflow as tf
 
@@ -13,38 +14,70 @@ from ipu_tf import replica_context
 
 _TAKING_TURNS = -1
 
+Value = TypeVar("Value")
+
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
+    """The replicas that a program enqueues for, their count, and those that run as one batch."""
+
     replicas: tuple[int, ...]
     count: int
+    group: int = 1
 
 
 _SHARED: ContextVar[_Shared | None] = ContextVar("ipu_tf.shared_program", default=None)
+_MEMBER: ContextVar[int | None] = ContextVar("ipu_tf.member", default=None)
 
 
-def taking_turns(count: int) -> contextlib.AbstractContextManager[None]:
-    """Marks enclosed traces as those of a program that `count` replicas run one after the other."""
-    return _sharing(_Shared((_TAKING_TURNS,), count))
+def taking_turns(count: int, group: int = 1) -> contextlib.AbstractContextManager[None]:
+    """Marks enclosed traces as those of a program that `count` replicas run one after the other.
+
+    Args:
+        count: Number of replicas.
+        group: Number of replicas that run as one batch.
+    """
+    return _set(_SHARED, _Shared((_TAKING_TURNS,), count, group))
 
 
 def of_all_replicas(count: int) -> contextlib.AbstractContextManager[None]:
     """Marks enclosed traces as those of a program that runs once, for all replicas."""
-    return _sharing(_Shared(tuple(range(count)), count))
+    return _set(_SHARED, _Shared(tuple(range(count)), count))
+
+
+def of_member(number: int) -> contextlib.AbstractContextManager[None]:
+    """Marks enclosed operations as those of one replica of a group that runs as one batch."""
+    return _set(_MEMBER, number)
+
+
+def member() -> int | None:
+    """Returns the replica of a group whose operations are traced, None outside of `of_member`."""
+    return _MEMBER.get()
 
 
 def enqueuing() -> tuple[tuple[int | tf.Tensor, ...], int]:
-    """Returns for which replicas the traced program enqueues, and the number of all replicas."""
+    """Returns for which replicas the traced program enqueues, and the number of all replicas.
+
+    Raises:
+        ValueError: Several replicas run as one batch: their values are not apart.
+    """
     shared = _SHARED.get()
-    if shared is not None:
-        return shared.replicas, shared.count
-    return (replica_context.replica_index(),), replica_context.num_replicas()
+    if shared is None:
+        return (replica_context.replica_index(),), replica_context.num_replicas()
+    if shared.group > 1 and _MEMBER.get() is None:
+        raise ValueError(
+            "An IPUOutfeedQueue in a layer needs the values of each replica. Received: "
+            f"distributed_batch_norm_replica_group_size={shared.group}, whose replicas run as one "
+            "batch. Enqueue in the loss or in a metric, which are computed for each replica, or "
+            "set the size to 1."
+        )
+    return shared.replicas, shared.count
 
 
 @contextlib.contextmanager
-def _sharing(shared: _Shared) -> Iterator[None]:
-    token = _SHARED.set(shared)
+def _set(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _SHARED.reset(token)
+        variable.reset(token)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -63,6 +63,21 @@ from keras.src import regularizers as keras_regularizers
 # Names of operations that no user named, and the function that begins them anew.
 from keras.src.utils.naming import auto_name as unique_name
 from keras.src.utils.naming import reset_uids as reset_names
+
+
+def application_builder(module: str, name: str) -> Callable[..., keras.Model]:
+    """Returns the function that builds a network of `keras.applications` of given blocks.
+
+    Keras exports the networks alone. Relies on the modules of `keras.src.applications`.
+
+    Args:
+        module: A module of `keras.applications`.
+        name: Name of the function.
+    """
+    found: Callable[..., keras.Model] = getattr(
+        importlib.import_module(f"keras.src.applications.{module}"), name
+    )
+    return found
 
 
 # Keras keeps the graphs of functional models out of its tracking.
@@ -157,6 +172,23 @@ def compute_loss(model: keras.Model, **arguments: Any) -> Any:
     Keras' own train step calls it so. Relies on `Trainer._compute_loss`.
     """
     return model._compute_loss(**arguments)
+
+
+def has_loss(model: keras.Model) -> bool:
+    """Returns whether a model is compiled with a loss, or its layers add one.
+
+    Relies on `Trainer._compile_loss`.
+    """
+    return model._compile_loss is not None or bool(model.losses)
+
+
+def forget_loss_and_metrics(model: keras.Model) -> None:
+    """Removes the loss and the metrics that a model is compiled with.
+
+    `compile` keeps those that it does not get. Relies on `Trainer._compile_loss` and
+    `Trainer._compile_metrics`.
+    """
+    model.loss = model._compile_loss = model._compile_metrics = None
 
 
 def loss_tracker_of(model: keras.Model) -> keras.metrics.Mean:
@@ -264,14 +296,6 @@ def function_of(loss_or_metric: Any) -> Any:
     return getattr(loss_or_metric, "fn", None) or getattr(loss_or_metric, "_fn", None)
 
 
-def product_of_momenta_in(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Returns the variable of a Nadam that no other optimizer has; None in others.
-
-    Relies on `Nadam._u_product`.
-    """
-    return getattr(optimizer, "_u_product", None)
-
-
 def learning_rate_in(optimizer: keras.optimizers.Optimizer) -> Any:
     """Returns the learning rate of an optimizer as it was set: a variable, a schedule, a function.
 
@@ -322,27 +346,6 @@ def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
         layer._tracker.lock()
 
 
-def objects_by_name(module: str) -> dict[str, Any]:
-    """Returns the dictionary in which the `get` of a module of Keras looks a string up.
-
-    Relies on `ALL_OBJECTS_DICT` of these modules.
-    """
-    found: dict[str, Any] = importlib.import_module(f"keras.src.{module}").ALL_OBJECTS_DICT
-    return found
-
-
-def set_variable(variable: keras.Variable, value: Any) -> None:
-    """Sets a variable, also one that gets its first value once a symbolic call has ended.
-
-    Relies on `Variable._value`, and on `Variable._initializer`, which such a variable calls then.
-    """
-    if variable._value is None:
-        variable._initializer = lambda shape, dtype: tf.cast(value, dtype)
-        return
-    with tf.init_scope():
-        variable._value.assign(value)
-
-
 def adopt_metric(layer: keras.Layer, metric: keras.Metric) -> None:
     """Makes a metric one of a layer's, unless it is one, also after the layer was built.
 
@@ -355,16 +358,6 @@ def adopt_metric(layer: keras.Layer, metric: keras.Metric) -> None:
     layer._tracker.track(metric)
     if is_locked:
         layer._tracker.lock()
-
-
-def graph_in(layer: keras.Layer) -> KerasFunctional | None:
-    """Returns the functional model that a layer is, or that a Sequential runs; None without one.
-
-    Relies on `Sequential._functional`.
-    """
-    if isinstance(layer, keras.Sequential):
-        layer = layer._functional
-    return layer if isinstance(layer, KerasFunctional) else None
 
 
 def add_to_graph(model: KerasFunctional, tensors: Sequence[keras.KerasTensor]) -> None:
@@ -380,19 +373,6 @@ def add_to_graph(model: KerasFunctional, tensors: Sequence[keras.KerasTensor]) -
         model._nodes, model._nodes_by_depth, model._operations, model._operations_by_depth = graph
     for layer in model.layers:
         model._tracker.track(layer)
-
-
-def layers_beside(model: KerasFunctional) -> list[keras.Layer]:
-    """Returns the layers that compute what `add_to_graph` added to a functional model.
-
-    Relies on `KerasTensor._keras_history`.
-    """
-    return [history_of(tensor)[0] for tensor in vars(model).get(_BESIDE, ())]
-
-
-def clear_losses(layer: keras.Layer) -> None:
-    """Forgets the losses of the last call of a layer. Relies on `Layer._clear_losses`."""
-    layer._clear_losses()
 
 
 def operations_after(model: KerasFunctional) -> list[Any]:

@@ -37,6 +37,7 @@ from ipu_tf.internals.tensorflow import (
     eager_context_module,
     function_context,
     gradient_registry,
+    nn_kernels,
     tracing_compilation,
 )
 
@@ -125,8 +126,6 @@ CHECKPOINT_FILES = tuple(
         (tf.train.CheckpointManager, "save"),
     )
 )
-LAYER_BUILDS = Patch(keras.Layer, "build", "models make the weights of their layers")
-LAYERS_BUILT = Patch(keras.Layer, "_post_build", "new weights get the values of a checkpoint")
 INPUT_LAYERS = Patch(keras.layers.InputLayer, "__init__", "a shape may be a whole number")
 SEQUENTIAL_LAYERS = Patch(keras.Sequential, "add", "the first layer may tell the batch size")
 LAYER_ARGUMENTS = Patch(keras.Layer, "__init__", "layers take the arguments of Keras 2")
@@ -143,6 +142,7 @@ EMBEDDING_ARGUMENTS = Patch(
 OPTIMIZER_ARGUMENTS = Patch(
     keras.optimizers.Optimizer, "__init__", "optimizers take the arguments of Keras 2"
 )
+MOMENTUM_ARGUMENTS = Patch(keras.optimizers.SGD, "__init__", "a momentum may be a whole number")
 LEARNING_RATES = Patch(
     keras.optimizers.Optimizer, "learning_rate", "it can be assigned beside a decay"
 )
@@ -174,6 +174,7 @@ OPTIMIZER_HOOKS = tuple(
         "_compute_gradients",
         "_create_slots",
         "_fallback_apply_state",
+        "_hyper",
         "_prepare",
         "_prepare_local",
         "_resource_apply_dense",
@@ -261,12 +262,6 @@ LAYER_METHODS = tuple(
 )
 LOSSES_OF_LAYERS = Patch(keras.Layer, "add_loss", "a loss may be a function")
 LOSSES_OF_MODELS = Patch(KerasFunctional, "add_loss", "a loss may be a symbolic tensor")
-LAYERS_OF_SEQUENTIALS = Patch(
-    keras.Sequential, "_flatten_layers", "losses and metrics of its tensors are among its own"
-)
-CLEARED_SEQUENTIALS = Patch(
-    keras.Sequential, "_clear_losses", "losses of its tensors are those of the last call"
-)
 OWN_LOSSES = Patch(keras.Layer, "_get_own_losses", "losses of functions are among a layer's losses")
 METRICS_OF_LAYERS = Patch(keras.Layer, "add_metric", "layers add metrics to the logs")
 METRIC_RESULTS = Patch(keras.Metric, "__call__", "a metric's result tells the metric")
@@ -324,8 +319,12 @@ STATE_RESETS = tuple(
 )
 # Keras looks whether a model overrides the method of this class.
 COMPILATION = Patch(KerasTrainer, "compile", "models take the arguments of Keras 2")
+LOSS_COMPUTATION = Patch(KerasTrainer, "compute_loss", "models are evaluated without a loss")
+CALLBACK_MODELS = Patch(keras.callbacks.Callback, "model", "scripts set the model of a callback")
 LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its meaning of Keras 2')
 METRIC_ARGUMENTS = Patch(keras.Metric, "__init__", "control flow over tensors is converted")
+LAMBDA_CONFIGS = Patch(keras.layers.Lambda, "get_config", "lambdas keep their globals")
+LAMBDA_COPIES = Patch(keras.layers.Lambda, "from_config", "layers of lambdas can be copied")
 LAMBDA_CALLS = Patch(keras.layers.Lambda, "call", "control flow over tensors is converted")
 LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension")
 METRIC_CALLS = Patch(
@@ -335,6 +334,7 @@ STEP_LOGS = Patch(
     KerasTrainer, "_get_metrics_result_or_logs", "an epoch's logs are what its last step returned"
 )
 WATCHED_VARIABLES = Patch(tf.GradientTape, "watch", "tapes watch weights of Keras")
+FUSED_BATCH_NORMS = Patch(nn_kernels, "fused_batch_norm_v3", "their scales may be halves")
 NUMPY_NAMES = Patch(np, "__getattr__", "NumPy has the names that it dropped")
 LOOP_ARGUMENTS = tuple(
     Patch(keras.Model, name, "the loop takes the arguments of Keras 2")
@@ -365,8 +365,6 @@ TABLE = (
     FUNCTION_CALLS,
     *CHECKPOINT_FILES,
     INPUT_LAYERS,
-    LAYER_BUILDS,
-    LAYERS_BUILT,
     SEQUENTIAL_LAYERS,
     LAYER_ARGUMENTS,
     WEIGHT_CREATION,
@@ -376,6 +374,7 @@ TABLE = (
     METRIC_VARIABLES,
     EMBEDDING_ARGUMENTS,
     OPTIMIZER_ARGUMENTS,
+    MOMENTUM_ARGUMENTS,
     LEARNING_RATES,
     OPTIMIZER_BUILDS,
     *OPTIMIZER_METHODS,
@@ -406,8 +405,6 @@ TABLE = (
     LAYER_ATTRIBUTES,
     *LAYER_METHODS,
     LOSSES_OF_LAYERS,
-    LAYERS_OF_SEQUENTIALS,
-    CLEARED_SEQUENTIALS,
     LOSSES_OF_MODELS,
     OWN_LOSSES,
     METRICS_OF_LAYERS,
@@ -425,13 +422,18 @@ TABLE = (
     METRIC_RESETS,
     *STATE_RESETS,
     COMPILATION,
+    LOSS_COMPUTATION,
+    CALLBACK_MODELS,
     LOSS_ARGUMENTS,
     METRIC_ARGUMENTS,
+    LAMBDA_CONFIGS,
+    LAMBDA_COPIES,
     LAMBDA_CALLS,
     LOSS_CALLS,
     METRIC_CALLS,
     STEP_LOGS,
     WATCHED_VARIABLES,
+    FUSED_BATCH_NORMS,
     NUMPY_NAMES,
     *LOOP_ARGUMENTS,
     *GENERATOR_METHODS,

@@ -86,6 +86,9 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
 from tensorflow.python import training as training_package
 from tensorflow.python.ops import gen_training_ops as gen_training_ops
 
+# The module in which TensorFlow's batch norms find their kernel, of single precision.
+from tensorflow.python.ops import gen_nn_ops as nn_kernels
+
 # Functions with `jit_compile=True` inside of replicas are not compiled on their own: the context in
 # which they are built, and the attribute of their definitions.
 from tensorflow.python.eager.polymorphic_function.attributes import (

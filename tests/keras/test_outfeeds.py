@@ -52,10 +52,12 @@ class Descent(keras.optimizers.SGD):
         super().update_step(gradient, variable, learning_rate)
 
 
-def trained(ipus=1, micro_batches=1, stages=False):
+def trained(ipus=1, micro_batches=1, stages=False, group=1, peeks=True):
     """Trains eight batches of two samples; returns what the parts of the model enqueued."""
+    keras.utils.set_random_seed(3)
     cfg = IPUConfig()
     cfg.auto_select_ipus = ipus
+    cfg.norms.experimental.distributed_batch_norm_replica_group_size = group
     cfg.configure_ipu_system()
     queues = {name: IPUOutfeedQueue() for name in ("layer", "loss", "metric", "optimizer")}
 
@@ -69,7 +71,8 @@ def trained(ipus=1, micro_batches=1, stages=False):
         with IPUStrategy().scope():
             inputs = keras.Input((3,))
             with stage(0):
-                hidden = keras.layers.Dense(4)(Peek(queues["layer"])(inputs))
+                seen = Peek(queues["layer"])(inputs) if peeks else inputs
+                hidden = keras.layers.Dense(4)(seen)
             with stage(1):
                 outputs = keras.layers.Dense(1)(hidden)
             model = keras.Model(inputs, outputs)
@@ -85,7 +88,7 @@ def trained(ipus=1, micro_batches=1, stages=False):
                 model.set_gradient_accumulation_options(micro_batches)
             data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(2, drop_remainder=True)
             model.fit(data, verbose=0)
-        return {name: queue.dequeue() for name, queue in queues.items()}
+        return {name: queue.dequeue() for name, queue in queues.items() if queue.enqueued}
     finally:
         config.reset_ipu_configuration()
 
@@ -114,3 +117,18 @@ def test_each_part_of_a_model_enqueues_once_a_step_on_each_replica(options, repl
     assert found["optimizer"].shape == (updates, *axis)
     if replicas > 1:
         np.testing.assert_array_equal(found["optimizer"][:, 0], found["optimizer"][:, 1])
+
+
+@pytest.mark.slow
+def test_losses_and_metrics_of_grouped_replicas_enqueue_on_each_replica():
+    found = trained(ipus=4, micro_batches=1, group=2, peeks=False)
+    alone = trained(ipus=4, micro_batches=1, peeks=False)
+    assert {*found} == {*alone} == {"loss", "metric", "optimizer"}
+    for name, values in found.items():
+        assert values.shape == (2, 4)
+        np.testing.assert_allclose(values, alone[name], rtol=1e-5, err_msg=name)
+
+
+def test_a_layer_of_grouped_replicas_cannot_enqueue():
+    with pytest.raises(ValueError, match="Received: distributed_batch_norm_replica_group_size=2"):
+        trained(ipus=2, group=2)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
@@ -93,7 +94,24 @@ def _scheduling_tensors(notify: Notify) -> Wrap:
     return wrap
 
 
+def _setting_model(notify: Notify) -> Wrap:
+    """Returns the factory of the property `model`, which can be set."""
+
+    def set_model(callback: keras.callbacks.Callback, model: keras.Model) -> None:
+        notify()
+        # A callback of the user's may override `set_model`.
+        keras.callbacks.Callback.set_model(callback, model)
+
+    return lambda stock: property(stock.fget, set_model)
+
+
 SPELLINGS = (
+    Spelling(
+        name="`callback.model = model`",
+        keras_2="It set the model, as `set_model` did.",
+        here="It sets the model.",
+        wraps=MappingProxyType({patches.CALLBACK_MODELS: _setting_model}),
+    ),
     Spelling(
         name="`LearningRateScheduler(function)`, whose function returns a tensor",
         keras_2="A tensor was a number.",

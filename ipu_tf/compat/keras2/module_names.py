@@ -18,6 +18,7 @@ from ipu_tf.compat.modules import KERAS_HOSTS
 Names = Mapping[str, tuple[Provider, Notify]]
 
 _LOOKUP = "__getattr__"
+_SOURCES = "keras.src"
 
 
 class ModuleNames:
@@ -54,7 +55,7 @@ class ModuleNames:
     def add_to(self, module: ModuleType) -> None:
         """Gives a module its names."""
         short = _short(module.__name__)
-        if short is None or not self.are_in(module.__name__):
+        if short is None or not self.are_in(module.__name__) or _is_source(module):
             return
         stock = {name: vars(module)[name] for name in self._replaced[short] & {*vars(module)}}
         for name in stock:
@@ -137,9 +138,15 @@ def _nothing() -> None:
     """Logs nothing."""
 
 
+def _is_source(module: ModuleType) -> bool:
+    """Returns whether Keras is written in a module: it uses the names there as they are."""
+    is_below = f"{module.__name__}.".startswith(f"{_SOURCES}.")
+    return is_below and getattr(module, "__file__", None) is not None
+
+
 def _short(name: str) -> str | None:
     """Returns the name of a module of Keras relative to its tree, None for any other module."""
-    for host in sorted(KERAS_HOSTS, key=len, reverse=True):
+    for host in sorted((*KERAS_HOSTS, _SOURCES), key=len, reverse=True):
         if name == host:
             return ""
         if name.startswith(f"{host}."):

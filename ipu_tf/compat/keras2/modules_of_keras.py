@@ -151,8 +151,8 @@ SPELLINGS = (
         name="`keras.layers.core`, `.convolutional`, `.recurrent`, `.merge`, `.normalization`, "
         "..., `keras.engine`",
         keras_2="The modules in which the layers were written.",
-        here="Each has the names of `keras.layers`; `keras.engine` has `Layer`, `Model`, "
-        "`Sequential`, `Input` and `InputSpec` in its modules.",
+        here="Each has the names of `keras.layers`; `keras.engine` (also `keras.src.engine`) has "
+        "`Layer`, `Model`, `Sequential`, `Input`, `InputSpec` and `KerasTensor` in its modules.",
         names=_in_each(
             {f"layers.{module}": of_both("layers") for module in _LAYER_MODULES}
             | {
@@ -163,6 +163,7 @@ SPELLINGS = (
                 "engine.functional": moved(Functional="Model"),
                 "engine.input_layer": moved(Input="Input", InputLayer="layers.InputLayer"),
                 "engine.input_spec": moved(InputSpec="InputSpec"),
+                "engine.keras_tensor": moved(KerasTensor="KerasTensor"),
                 "engine.sequential": moved(Sequential="Sequential"),
                 "engine.topology": moved(
                     Input="Input",

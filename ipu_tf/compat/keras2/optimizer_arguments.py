@@ -96,6 +96,19 @@ def _float_rate(call: Call) -> bool:
     return call.kwargs.get(_RATE) is not rate
 
 
+def _float_momentum(call: Call) -> bool:
+    """Makes a momentum that is a whole number a float."""
+    is_second = len(call.args) > 1
+    momentum = call.args[1] if is_second else call.kwargs.get("momentum")
+    if not isinstance(momentum, numbers.Integral) or isinstance(momentum, bool):
+        return False
+    if is_second:
+        call.args = (call.args[0], float(momentum), *call.args[2:])
+    else:
+        call.kwargs["momentum"] = float(momentum)
+    return True
+
+
 def _decaying_rate(call: Call) -> bool:
     """Makes a `decay` an inverse-time schedule; it comes after `_float_rate`."""
     if "decay" not in call.kwargs:
@@ -189,6 +202,12 @@ SPELLINGS = (
         "each step.",
         here="A variable is read at each step; anything else is converted to a float.",
         rewrites=_arguments(_float_rate),
+    ),
+    Spelling(
+        name="`SGD(momentum=0)`",
+        keras_2="A momentum was any number from 0 to 1.",
+        here="A whole number is converted to a float.",
+        rewrites=MappingProxyType({patches.MOMENTUM_ARGUMENTS: _float_momentum}),
     ),
     Spelling(
         name="`decay=` of an optimizer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,8 +22,11 @@ _HYPERS = "keras_2_hypers"
 _CLIPPING = ("clipnorm", "clipvalue", "global_clipnorm")
 
 
-class _AnyOptimizer(type(keras.optimizers.Optimizer)):  # type: ignore[misc]
-    """Makes every optimizer of Keras an instance of `OptimizerV2`, as it was in Keras 2."""
+class _AnyOptimizer(abc.ABCMeta):
+    """Makes every optimizer of Keras an instance of `OptimizerV2`, as it was in Keras 2.
+
+    A subclass may name `abc.ABCMeta` as its metaclass.
+    """
 
     def __instancecheck__(cls, instance: Any) -> bool:
         base = keras.optimizers.Optimizer if cls.__name__ == "OptimizerV2" else cls

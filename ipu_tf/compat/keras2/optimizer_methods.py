@@ -124,19 +124,25 @@ class OptimizerMethods:
             self.minimize(loss, list(weights), tape=tape)
         return is_own
 
+    @property
+    def _hyper(self) -> dict[str, Any]:
+        """The hyperparameters that the optimizer's class has set, without the learning rate."""
+        found: dict[str, Any] = vars(self).setdefault(_HYPERS, {})
+        return found
+
     def _set_hyper(self, name: str, value: Any) -> None:
         """Sets a hyperparameter."""
         if name == _RATE:
             self.learning_rate = value
         else:
-            vars(self).setdefault(_HYPERS, {})[name] = value
+            self._hyper[name] = value
 
     def _get_hyper(self, name: str, dtype: Any = None) -> Any:
         """Returns a hyperparameter, cast to a dtype if one is given."""
         if name == _RATE:
             value = learning_rate_in(self)
         else:
-            value = vars(self).get(_HYPERS, {}).get(name, getattr(self, name, None))
+            value = self._hyper.get(name, getattr(self, name, None))
         if isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
             return value
         value = value() if callable(value) else value

@@ -161,6 +161,8 @@ def _phase(
         return "backward"
     if is_update and readers == {"update"} and instruction.opcode != "parameter":
         return "update"
+    if is_update and "update" in readers and instruction.opcode == "conditional":
+        return "update"  # Its other results are made no earlier than the weights.
     if not _has_op(instruction) and len(readers) == 1:
         return next(iter(readers))
     return "forward"

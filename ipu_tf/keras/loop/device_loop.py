@@ -45,13 +45,13 @@ class DeviceLoop:
         training: TrainingSteps | None = None,
         micro_batches: int = 1,
     ) -> None:
-        runs = replicas.count if training is None else replicas.groups
+        count, group = replicas.count, 1 if training is None else replicas.group
         # Traced once for each shape of a batch; the loops around it do not matter.
-        self.step = tf.function(_in(lambda: shared_programs.taking_turns(runs), step))
+        self.step = tf.function(_in(lambda: shared_programs.taking_turns(count, group), step))
         self._update = None
         if training is not None:
             # The replicas share one update, whose values are those of each of them.
-            everywhere = _in(lambda: shared_programs.of_all_replicas(runs), training.update)
+            everywhere = _in(lambda: shared_programs.of_all_replicas(count), training.update)
             self._update = tf.function(everywhere)
         self._training = training
         self._replicas = replicas

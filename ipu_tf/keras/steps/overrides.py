@@ -92,6 +92,14 @@ def check_compiled(model: keras.Model, method: str) -> None:
         )
 
 
+def _updates_in_minimize(kind: type) -> bool:
+    """Returns whether the class that defines an optimizer's `minimize` lacks `apply_gradients`."""
+    owner = next((base for base in kind.__mro__ if "minimize" in vars(base)), None)
+    if owner is None or owner is keras.optimizers.Optimizer:
+        return False
+    return "apply_gradients" not in vars(owner)
+
+
 def check_optimizer(optimizer: Any, model_name: str) -> None:
     """Checks that an optimizer lets the loop decide when weights are updated.
 
@@ -100,11 +108,11 @@ def check_optimizer(optimizer: Any, model_name: str) -> None:
         model_name: Name of the model that accumulates gradients.
 
     Raises:
-        ValueError: The optimizer, or one that it wraps, defines its own `minimize`.
+        ValueError: The optimizer, or one that it wraps, defines its own `minimize` without an
+            `apply_gradients` that updates alike.
     """
     while optimizer is not None:
-        own = getattr(type(optimizer), "minimize", None)
-        if own is not getattr(keras.optimizers.Optimizer, "minimize", None):
+        if _updates_in_minimize(type(optimizer)):
             raise ValueError(
                 f"The optimizer of model '{model_name}' must not override OptimizerV2.minimize: "
                 "with gradient accumulation, replication or pipelining the loop computes the "

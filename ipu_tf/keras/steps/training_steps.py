@@ -7,6 +7,7 @@ micro-batches of its replica alone; `DeviceStep` traces that program for its fig
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 import warnings
@@ -16,6 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.feeds import shared_programs
 from ipu_tf.internals.keras import takes_training
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, GradientAccumulator
@@ -63,7 +65,8 @@ class WeightUpdate:
             losses = []
             for member in range(self._replicas.group):
                 replica = group * self._replicas.group + member
-                loss, replica_logs = self._loss_and_logs(tape, batch, outputs, replica, member)
+                with self._apart(member):
+                    loss, replica_logs = self._loss_and_logs(tape, batch, outputs, replica, member)
                 losses.append(loss)
                 logs.append(replica_logs)
             loss = scoped_steps.scaled(model, tf.add_n(losses) if len(losses) > 1 else losses[0])
@@ -100,6 +103,12 @@ class WeightUpdate:
             if metrics is not None:
                 metrics.store(replica)
         return loss, logs
+
+    def _apart(self, member: int) -> contextlib.AbstractContextManager[None]:
+        """Marks the operations of one replica of a group."""
+        if self._replicas.group == 1:
+            return contextlib.nullcontext()
+        return shared_programs.of_member(member)
 
     def _part(self, leaf: Any, member: int) -> Any:
         """Returns a member's rows of a tensor of the whole group."""
@@ -150,7 +159,8 @@ class TrainingSteps:
         """
         # Traced before anything of these shapes runs: if it does not fit, nothing has run yet.
         of_one_replica = keras.tree.map_structure(self._spec_of_one_replica, batch)
-        self._device_step.trace(of_one_replica)
+        with shared_programs.of_member(0):
+            self._device_step.trace(of_one_replica)
         return self._run(lambda batch: self._weight_update.add(batch, group, micro_batch), batch)
 
     @tf.autograph.experimental.do_not_convert

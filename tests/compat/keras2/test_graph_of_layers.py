@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 X = np.random.default_rng(1).random((2, 3), dtype=np.float32)
 
@@ -51,3 +52,22 @@ def test_nodes_tell_layers_and_arguments(keras_2):
     assert first.ref().deref() is dense.output
     assert node.call_kwargs == {}
     assert [one.outbound_layer for one in dense.outbound_nodes] == [add, add]
+
+
+SCALE = 2.0
+
+
+def test_lambdas_are_copied_with_their_surroundings(keras_2, notices):
+    added = np.float32(3)
+    layer = keras.layers.Lambda(lambda x: SCALE * x + added, name="affine")
+    inputs = keras.Input((3,))
+    copy = copied(keras.Model(inputs, layer(inputs)))
+    np.testing.assert_allclose(copy([X]), 2 * X + 3)
+    notices.once("`tensor.ref()`", "`Lambda.from_config(layer.get_config())`")
+
+
+def test_files_with_lambdas_are_refused(keras_2, tmp_path):
+    path = tmp_path / "model.keras"
+    keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda x: x + 1)]).save(path)
+    with pytest.raises(ValueError, match="safe_mode=False"):
+        keras.models.load_model(path)

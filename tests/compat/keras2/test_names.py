@@ -132,6 +132,7 @@ MOVED = {
     "layers.core.Dense": "layers.Dense",
     "layers.convolutional.Conv2D": "layers.Conv2D",
     "engine.base_layer.Layer": "layers.Layer",
+    "engine.keras_tensor.KerasTensor": "KerasTensor",
     "engine.training.Model": "Model",
     "mixed_precision.experimental.global_policy": "mixed_precision.global_policy",
     "experimental.CosineDecay": "optimizers.schedules.CosineDecay",
@@ -326,3 +327,24 @@ def test_classes_become_rows_of_a_dtype(keras_2):
     assert rows.tolist() == [[1, 0, 0], [0, 0, 1]]
     assert to_categorical([0, 2], 4, dtype="int8").dtype == "int8"
     assert to_categorical([0, 2], 4).shape == (2, 4)
+
+
+def test_sources_of_keras_keep_their_own_names(keras_2):
+    import keras.src.layers
+    from keras.src.engine import training
+
+    assert training.Model is keras.Model
+    assert not hasattr(keras.src.layers, "DenseFeatures")
+
+
+def test_networks_are_built_of_given_blocks(keras_2, notices):
+    from tensorflow.python.keras.applications import resnet
+
+    def block(x):
+        return keras.layers.Conv2D(4, 1, name="block")(x)
+
+    arguments = (block, False, False, "small", True, None, None, (32, 32, 3), None, 5)
+    model = resnet.ResNet(*arguments, layers=tf.keras.layers)
+    assert (model.name, model.output_shape) == ("small", (None, 5))
+    assert model.get_layer("block").output.shape == (None, 8, 8, 4)
+    assert any("`keras.applications.resnet.ResNet`" in notice for notice in notices())

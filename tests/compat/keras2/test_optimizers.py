@@ -1,5 +1,7 @@
 """Optimizers written for Keras 2 train as they did."""
 
+import abc
+
 import keras
 import numpy as np
 import pytest
@@ -386,3 +388,65 @@ def test_subclasses_set_their_learning_rate_after_their_name(keras_2, notices, b
 
     np.testing.assert_array_equal(fit(lambda: Descent(0.125)), fit(keras.optimizers.SGD(0.125)))
     assert any("`super().__init__(name)`" in notice for notice in notices())
+
+
+def test_subclasses_may_name_the_metaclass_of_abstract_classes(keras_2):
+    class Wrapper(tf.keras.optimizers.legacy.Optimizer, metaclass=abc.ABCMeta):
+        @abc.abstractmethod
+        def rate(self):
+            """Returns the rate."""
+
+    with pytest.raises(TypeError, match="abstract"):
+        Wrapper("wrapper")
+
+
+@pytest.mark.parametrize("arguments", [((0.125, 0), {}), ((0.125,), {"momentum": np.int64(1)})])
+def test_a_momentum_is_a_whole_number(keras_2, notices, arguments):
+    positional, named = arguments
+    momentum = positional[1] if len(positional) > 1 else named["momentum"]
+    optimizer = keras.optimizers.SGD(*positional, **named)
+    assert (optimizer.momentum, type(optimizer.momentum)) == (float(momentum), float)
+    notices.once("`SGD(momentum=0)`")
+
+
+class Decaying:
+    """Subtracts a part of each weight before its update; comes before an optimizer."""
+
+    def __init__(self, weight_decay, **kwargs):
+        super().__init__(**kwargs)
+        self._set_hyper("weight_decay", weight_decay)
+        self.calls = []
+
+    def minimize(self, loss, var_list, grad_loss=None, name=None, tape=None):
+        self.calls.append("minimize")
+        return super().minimize(loss, var_list=var_list, grad_loss=grad_loss, name=name, tape=tape)
+
+    def apply_gradients(self, grads_and_vars, name=None, **kwargs):
+        self.calls.append("apply_gradients")
+        return super().apply_gradients(grads_and_vars, name=name, **kwargs)
+
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        assert "weight_decay" in self._hyper
+        var.assign_sub(self._get_hyper("weight_decay", var.dtype) * var)
+        return super()._resource_apply_dense(grad, var, apply_state=apply_state)
+
+
+@pytest.mark.parametrize("accumulation", [None, 2])
+def test_an_optimizer_with_both_ways_to_update_trains(keras_2, accumulation):
+    class DecayingDescent(Decaying, keras.optimizers.SGD):
+        pass
+
+    strategy = IPUStrategy()
+    options = {"strategy": strategy, "steps_per_execution": 4, "accumulation": accumulation}
+    optimizers = []
+
+    def made():
+        optimizers.append(DecayingDescent(0.125, learning_rate=0.25))
+        return optimizers[0]
+
+    found = fit(made, **options)
+    # Keras' own decay is that of the rate times the weight, before the update, too.
+    expected = fit(lambda: keras.optimizers.SGD(0.25, weight_decay=0.5), **options)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    ways = {"minimize", "apply_gradients"} if accumulation is None else {"apply_gradients"}
+    assert set(optimizers[0].calls) == ways

@@ -162,6 +162,54 @@ def test_updates_in_a_branch_belong_to_their_weights():
     } <= layers
 
 
+COUNTED = """
+parameter 0 weight "net/kernel" layer="net" updated_by=0
+parameter 1 state "step" updated_by=1
+parameter 2 input "x"
+
+yes {
+  t = (f32[2], f32[], f32[2]) parameter(0)
+  w = f32[2] get-tuple-element(t), tuple_index=0
+  n = f32[] get-tuple-element(t), tuple_index=1
+  g = f32[2] get-tuple-element(t), tuple_index=2
+  one = f32[] constant(1.0)
+  new = f32[2] subtract(w, g), op_name="sgd/sub"
+  more = f32[] add(n, one), op_name="count/add"
+  ROOT r = (f32[2], f32[]) tuple(new, more)
+}
+no {
+  u = (f32[2], f32[], f32[2]) parameter(0)
+  old = f32[2] get-tuple-element(u), tuple_index=0
+  same = f32[] get-tuple-element(u), tuple_index=1
+  ROOT s = (f32[2], f32[]) tuple(old, same)
+}
+ENTRY main {
+  w0 = f32[2] parameter(0)
+  c = f32[] parameter(1)
+  x = f32[2] parameter(2)
+  g0 = f32[2] multiply(w0, x), layer="net", op_name="gradient_tape/net/mul"
+  finite = pred[2] is-finite(g0), op_name="IsFinite"
+  sure = pred[] slice(finite), op_name="All"
+  with = (f32[2], f32[], f32[2]) tuple(w0, c, g0)
+  cond = (f32[2], f32[]) conditional(sure, with, with), calls={yes, no}, op_name="cond"
+  v0 = f32[2] get-tuple-element(cond), tuple_index=0
+  v1 = f32[] get-tuple-element(cond), tuple_index=1
+  ROOT out = (f32[2], f32[]) tuple(v0, v1)
+}
+"""
+
+
+def test_a_branch_that_updates_a_weight_is_the_update_with_all_its_results():
+    module = attribution.run(parse(COUNTED))
+    found = module.entry_computation.by_name()
+    assert (found["cond"].phase, found["v0"].phase, found["g0"].phase) == (
+        "update",
+        "update",
+        "backward",
+    )
+    assert module.computations["yes"].by_name()["new"].layer == "net"
+
+
 @pytest.mark.parametrize("name", modules.NAMES)
 @pytest.mark.fast_cells(3)
 def test_every_contraction_has_its_layer_and_phase(name):

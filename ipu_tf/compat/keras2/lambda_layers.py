@@ -1,0 +1,84 @@
+"""`Lambda` layers of lambdas, copied by their configuration."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import keras
+
+from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import keras_global_attribute
+from ipu_tf.internals.patches import Wrap
+
+_LAMBDA = "<lambda>"
+
+_globals_of: dict[types.CodeType, dict[str, Any]] = {}
+"""The globals of each lambda whose configuration was asked for, by its code."""
+
+
+def _keeping_globals(notify: Notify) -> Wrap:
+    """Returns the factory of `get_config`, which keeps the globals that a configuration lacks."""
+    del notify  # Asking for a configuration is Keras 3's own.
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def get_config(layer: keras.layers.Lambda) -> Any:
+            function = layer.function
+            if getattr(function, "__name__", None) == _LAMBDA:
+                _globals_of[function.__code__] = function.__globals__
+            return stock(layer)
+
+        return get_config
+
+    return wrap
+
+
+def _copying(notify: Notify) -> Wrap:
+    """Returns the factory of `from_config`, which takes lambdas outside of files."""
+
+    def wrap(stock: Any) -> Any:
+        def from_config(
+            cls: Any, config: dict[str, Any], custom_objects: Any = None, safe_mode: Any = None
+        ) -> Any:
+            function = config["function"]
+            is_lambda = isinstance(function, dict) and function["class_name"] == "__lambda__"
+            # Loading a file sets the mode.
+            if not is_lambda or (safe_mode, keras_global_attribute("safe_mode_saving")) != (
+                None,
+                None,
+            ):
+                return stock.__func__(cls, config, custom_objects, safe_mode)
+            notify()
+            layer = stock.__func__(cls, dict(config), custom_objects, False)
+            layer.function = _with_globals(layer.function)
+            return layer
+
+        return classmethod(from_config)
+
+    return wrap
+
+
+def _with_globals(function: types.FunctionType) -> types.FunctionType:
+    """Returns a function of a configuration with the globals of the lambda that it was."""
+    found = _globals_of.get(function.__code__)
+    if found is None:
+        return function
+    return types.FunctionType(
+        function.__code__, found, function.__name__, function.__defaults__, function.__closure__
+    )
+
+
+SPELLINGS = (
+    Spelling(
+        name="`Lambda.from_config(layer.get_config())` of a lambda",
+        keras_2="It copied the layer.",
+        here="It copies the layer, whose lambda finds the names of its module. Files with lambdas "
+        "are refused unless `safe_mode=False`, as in Keras 3.",
+        wraps=MappingProxyType(
+            {patches.LAMBDA_CONFIGS: _keeping_globals, patches.LAMBDA_COPIES: _copying}
+        ),
+    ),
+)

@@ -1,0 +1,43 @@
+"""Batch norms of TensorFlow with scales and offsets in half precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.patches import Wrap
+
+
+def _with_halves(notify: Notify) -> Wrap:
+    """Returns the factory of a norm whose scale, offset and moments may be of float16."""
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def norm(
+            x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *args: Any, **kwargs: Any
+        ) -> Any:
+            if getattr(scale, "dtype", None) != tf.float16:
+                return stock(x, scale, offset, mean, variance, *args, **kwargs)
+            notify()
+            floats = (tf.cast(value, tf.float32) for value in (scale, offset, mean, variance))
+            result = stock(x, *floats, *args, **kwargs)
+            moments = (tf.cast(moment, tf.float16) for moment in result[1:3])
+            return type(result)(result[0], *moments, *result[3:])
+
+        return norm
+
+    return wrap
+
+
+SPELLINGS = (
+    Spelling(
+        name="`tf.compat.v1.nn.fused_batch_norm` with a float16 `scale`",
+        keras_2="The vendor's TensorFlow took it and returned moments of float16.",
+        here="It computes with float32 and returns moments of float16.",
+        wraps=MappingProxyType({patches.FUSED_BATCH_NORMS: _with_halves}),
+    ),
+)
