@@ -76,8 +76,7 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
     It is `name` itself if there is nothing to replace.
     """
     key = _key(name, arguments)
-    found = (_function_of(library, name) for library in (graph, *tracer.copied))
-    function = next((f for f in found if f is not None), None)
+    function = _known_function(tracer, graph, name)
     if function is None:
         return name
     known = tracer.functions.get(key)
@@ -86,6 +85,7 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
         nodes = function.cached_definition.node_def
         # The gradient of a loop renames the functions of the loop, so a copied loop needs its own.
         if tracer.copied or _holds(graph, nodes, TWINS.__contains__):
+            _add_called(tracer, graph, nodes)
             with graph.as_default():
                 shapes = [tensor.shape.as_proto() for tensor in arguments]
                 body = function_def_to_graph(function.cached_definition, input_shapes=shapes)
@@ -98,6 +98,23 @@ def twin_name(tracer: Tracer, graph: FuncGraph, name: str, arguments: Sequence[t
     if not knows_function(graph, known.name):  # Those of v1 cannot be added, but are known.
         add_function(graph, known)
     return name if known is function else known.name.decode()
+
+
+def _known_function(tracer: Tracer, graph: FuncGraph, name: str) -> Any:
+    """Returns the function called `name` that `graph` or a copied graph knows, else None."""
+    found = (_function_of(library, name) for library in (graph, *tracer.copied))
+    return next((function for function in found if function is not None), None)
+
+
+def _add_called(tracer: Tracer, graph: FuncGraph, nodes: Iterable[Any]) -> None:
+    """Adds the functions that nodes call to the library of `graph`, in which a graph is made."""
+    for node in nodes:
+        for name in (
+            function.name for value in node.attr.values() for function in functions_of(value)
+        ):
+            called = None if knows_function(graph, name) else _known_function(tracer, graph, name)
+            if called is not None:
+                add_function(graph, called)
 
 
 def _key(name: str, arguments: Sequence[tf.Tensor]) -> str:
@@ -170,7 +187,8 @@ def _recreate(
     if op.type in _PLAIN_CALLS:
         # Called as a concrete function, which gives the call its gradient.
         called = concrete_twin(tracer, _callee(body, op), inputs)
-        outputs = tf.nest.flatten(call_flat(called, inputs), expand_composites=True)
+        results = call_flat(called, inputs)  # None if there are none.
+        outputs = [] if results is None else tf.nest.flatten(results, expand_composites=True)
         return outputs, copy.get_operations()[-1]
     if op.type not in CALLS:
         for value in op.node_def.attr.values():

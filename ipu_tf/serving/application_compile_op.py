@@ -12,8 +12,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf import config
 from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu_tf.programs.program import Program
+from ipu_tf.runtime import hooks
+from ipu_tf.runtime.tracer import Tracer
 from ipu_tf.serving import application_graph, tracking
 from ipu_tf.serving.saved_program import save_with_description
 from ipu_tf.serving.served_step import Predictor, strategy_in_force
@@ -77,7 +81,7 @@ def _compile_to(
     )
     on_device.get_concrete_function(*specs)  # Compiles it; errors of the compiler are raised here.
     root = tf.Module(name="ipu_tf_application")
-    root.program = tf.function(predictor.predict_step, input_signature=specs, autograph=False)
+    root.program = tf.function(_traced(predictor), input_signature=specs, autograph=False)
     concrete = root.program.get_concrete_function()
     root.parameters = [] if freeze_variables else list(concrete.graph.variables)
     root.tracked = tracking.resources_of((root.program,), (func,))
@@ -95,6 +99,17 @@ def _compile_to(
         with zipfile.ZipFile(path, "w") as archive:
             for file in sorted(folder.rglob("*")):
                 archive.write(file, file.relative_to(folder))
+
+
+def _traced(predictor: Predictor) -> Callable[..., Any]:
+    """Returns a program as one of the device, for pipelines run nowhere else."""
+
+    def program(*args: Any) -> Any:
+        program = Program(name=predictor.name, steps_per_execution=1)
+        with hooks.tracing(Tracer(program, config.device_configuration())):
+            return predictor.predict_step(*args)
+
+    return program
 
 
 def _start_inputs(

@@ -277,3 +277,27 @@ def test_a_shared_function_belongs_to_the_layer_that_calls_it(strategy):
     model.predict(np.ones((4, 8)), batch_size=4, verbose=0)
     (program,) = strategy.report().programs
     assert layers(program) == {"net/a", "net/b"}
+
+
+def test_a_loaded_loop_calls_functions_with_and_without_results(strategy, tmp_path):
+    total = tf.Variable(0.0)
+
+    @tf.function
+    def count(amount):
+        total.assign_add(amount)
+
+    @tf.function
+    def repeated(x, w):
+        for _ in tf.range(3):
+            count(tf.reduce_sum(product(x, w)))
+            x = x / 2
+        return product(x, w)
+
+    saved = tf.Module()
+    saved.total, saved.repeated = total, tf.function(repeated, input_signature=SPECS)
+    tf.saved_model.save(saved, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    np.testing.assert_array_equal(strategy.run(loaded.repeated, args=(X, W)), tf.fill((4, 4), 1.0))
+    assert loaded.total == 4 * 4 * 8 * (1 + 1 / 2 + 1 / 4)
+    (program,) = strategy.report().programs
+    assert len(contractions(program)) == 2

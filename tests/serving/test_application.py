@@ -1,10 +1,12 @@
 """Programs with loops and feeds that are written to files, and run from them."""
 
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config, loops, serving
+from ipu_tf import IPUConfig, IPUStrategy, config, loops, pipelining, serving
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_tf.serving import embedded_runtime
@@ -159,3 +161,35 @@ def test_a_program_without_an_outfeed_is_refused(tmp_path):
     with pytest.raises(ValueError, match="Received: a program with 0 outfeeds and 0 infeeds"):
         experimental_application_compile_op(lambda: tf.constant(1.0), output_path=tmp_path / "a")
     assert not (tmp_path / "a").exists()
+
+
+def test_threads_share_a_pipeline_from_its_file(tmp_path):
+    kernel = tf.Variable(KERNEL)
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(X).repeat())
+    outfeed = IPUOutfeedQueue()
+
+    def application():
+        stages = [lambda x: tf.matmul(x, kernel), tf.reduce_sum]
+        mapping = [0, 0]
+        return pipelining.pipeline(
+            stages, 4, infeed_queue=infeed, outfeed_queue=outfeed, device_mapping=mapping
+        )
+
+    path = experimental_application_compile_op(
+        application, output_path=tmp_path / "pipeline", freeze_variables=True
+    )
+    context = embedded_runtime.embedded_runtime_start(path, [], "pipeline", timeout=1000)
+    answers = {}
+
+    def ask(factor):
+        results = [embedded_runtime.embedded_runtime_call([factor * X], context) for _ in range(5)]
+        answers[factor] = np.ravel(results)
+
+    threads = [threading.Thread(target=ask, args=(factor,)) for factor in (1.0, 2.0, 3.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for factor, found in answers.items():
+        np.testing.assert_allclose(found, [factor * np.sum(X @ KERNEL)] * 5, rtol=1e-6)
+    assert len(answers) == 3
