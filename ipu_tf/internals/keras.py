@@ -296,6 +296,14 @@ def function_of(loss_or_metric: Any) -> Any:
     return getattr(loss_or_metric, "fn", None) or getattr(loss_or_metric, "_fn", None)
 
 
+def product_of_momenta_in(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Returns the variable of a Nadam that no other optimizer has; None in others.
+
+    Relies on `Nadam._u_product`.
+    """
+    return getattr(optimizer, "_u_product", None)
+
+
 def learning_rate_in(optimizer: keras.optimizers.Optimizer) -> Any:
     """Returns the learning rate of an optimizer as it was set: a variable, a schedule, a function.
 
@@ -346,6 +354,27 @@ def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
         layer._tracker.lock()
 
 
+def objects_by_name(module: str) -> dict[str, Any]:
+    """Returns the dictionary in which the `get` of a module of Keras looks a string up.
+
+    Relies on `ALL_OBJECTS_DICT` of these modules.
+    """
+    found: dict[str, Any] = importlib.import_module(f"keras.src.{module}").ALL_OBJECTS_DICT
+    return found
+
+
+def set_variable(variable: keras.Variable, value: Any) -> None:
+    """Sets a variable, also one that gets its first value once a symbolic call has ended.
+
+    Relies on `Variable._value`, and on `Variable._initializer`, which such a variable calls then.
+    """
+    if variable._value is None:
+        variable._initializer = lambda shape, dtype: tf.cast(value, dtype)
+        return
+    with tf.init_scope():
+        variable._value.assign(value)
+
+
 def adopt_metric(layer: keras.Layer, metric: keras.Metric) -> None:
     """Makes a metric one of a layer's, unless it is one, also after the layer was built.
 
@@ -358,6 +387,16 @@ def adopt_metric(layer: keras.Layer, metric: keras.Metric) -> None:
     layer._tracker.track(metric)
     if is_locked:
         layer._tracker.lock()
+
+
+def graph_in(layer: keras.Layer) -> KerasFunctional | None:
+    """Returns the functional model that a layer is, or that a Sequential runs; None without one.
+
+    Relies on `Sequential._functional`.
+    """
+    if isinstance(layer, keras.Sequential):
+        layer = layer._functional
+    return layer if isinstance(layer, KerasFunctional) else None
 
 
 def add_to_graph(model: KerasFunctional, tensors: Sequence[keras.KerasTensor]) -> None:
@@ -373,6 +412,19 @@ def add_to_graph(model: KerasFunctional, tensors: Sequence[keras.KerasTensor]) -
         model._nodes, model._nodes_by_depth, model._operations, model._operations_by_depth = graph
     for layer in model.layers:
         model._tracker.track(layer)
+
+
+def layers_beside(model: KerasFunctional) -> list[keras.Layer]:
+    """Returns the layers that compute what `add_to_graph` added to a functional model.
+
+    Relies on `KerasTensor._keras_history`.
+    """
+    return [history_of(tensor)[0] for tensor in vars(model).get(_BESIDE, ())]
+
+
+def clear_losses(layer: keras.Layer) -> None:
+    """Forgets the losses of the last call of a layer. Relies on `Layer._clear_losses`."""
+    layer._clear_losses()
 
 
 def operations_after(model: KerasFunctional) -> list[Any]:

@@ -126,6 +126,8 @@ CHECKPOINT_FILES = tuple(
         (tf.train.CheckpointManager, "save"),
     )
 )
+LAYER_BUILDS = Patch(keras.Layer, "build", "models make the weights of their layers")
+LAYERS_BUILT = Patch(keras.Layer, "_post_build", "new weights get the values of a checkpoint")
 INPUT_LAYERS = Patch(keras.layers.InputLayer, "__init__", "a shape may be a whole number")
 SEQUENTIAL_LAYERS = Patch(keras.Sequential, "add", "the first layer may tell the batch size")
 LAYER_ARGUMENTS = Patch(keras.Layer, "__init__", "layers take the arguments of Keras 2")
@@ -262,6 +264,12 @@ LAYER_METHODS = tuple(
 )
 LOSSES_OF_LAYERS = Patch(keras.Layer, "add_loss", "a loss may be a function")
 LOSSES_OF_MODELS = Patch(KerasFunctional, "add_loss", "a loss may be a symbolic tensor")
+LAYERS_OF_SEQUENTIALS = Patch(
+    keras.Sequential, "_flatten_layers", "losses and metrics of its tensors are among its own"
+)
+CLEARED_SEQUENTIALS = Patch(
+    keras.Sequential, "_clear_losses", "losses of its tensors are those of the last call"
+)
 OWN_LOSSES = Patch(keras.Layer, "_get_own_losses", "losses of functions are among a layer's losses")
 METRICS_OF_LAYERS = Patch(keras.Layer, "add_metric", "layers add metrics to the logs")
 METRIC_RESULTS = Patch(keras.Metric, "__call__", "a metric's result tells the metric")
@@ -365,6 +373,8 @@ TABLE = (
     FUNCTION_CALLS,
     *CHECKPOINT_FILES,
     INPUT_LAYERS,
+    LAYER_BUILDS,
+    LAYERS_BUILT,
     SEQUENTIAL_LAYERS,
     LAYER_ARGUMENTS,
     WEIGHT_CREATION,
@@ -405,6 +415,8 @@ TABLE = (
     LAYER_ATTRIBUTES,
     *LAYER_METHODS,
     LOSSES_OF_LAYERS,
+    LAYERS_OF_SEQUENTIALS,
+    CLEARED_SEQUENTIALS,
     LOSSES_OF_MODELS,
     OWN_LOSSES,
     METRICS_OF_LAYERS,

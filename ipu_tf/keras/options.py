@@ -236,6 +236,15 @@ class OutfeedOptions:
         return cls(**arguments)
 
 
+def chosen(options: InfeedOptions | OutfeedOptions) -> dict[str, Any]:
+    """Returns the arguments of options that are not the default."""
+    fields = dataclasses.fields(options)
+    values = {field.name: getattr(options, field.name) for field in fields}
+    return {
+        field.name: values[field.name] for field in fields if values[field.name] != field.default
+    }
+
+
 def refuse(given: Mapping[str, Any], reasons: Mapping[str, str], *, argument: str) -> None:
     """Refuses arguments that belong to another place.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +15,10 @@ from ipu_tf.internals.keras import (
     KerasFunctional,
     add_to_graph,
     adopt_metric,
+    clear_losses,
+    graph_in,
+    history_of,
+    layers_beside,
     operations_after,
 )
 from ipu_tf.internals.patches import Wrap
@@ -64,6 +68,47 @@ class AddMetric(keras.Layer):
         return super().get_config() | {"metric_name": self.mean.name}
 
 
+@keras.saving.register_keras_serializable("ipu_tf")
+class MetricOf(keras.Layer):
+    """Updates a metric with tensors of a functional model.
+
+    Args:
+        metric: The metric.
+        **kwargs: Arguments of `keras.Layer`.
+    """
+
+    def __init__(self, metric: keras.Metric, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.metric = metric
+
+    def call(self, *args: tf.Tensor, **kwargs: tf.Tensor) -> tf.Tensor:
+        """Updates the metric; returns its result."""
+        self.metric.update_state(*args, **kwargs)
+        return tf.convert_to_tensor(self.metric.result())
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> keras.KerasTensor:
+        """Returns the result, a symbolic number."""
+        return keras.KerasTensor((), dtype=self.metric.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make this layer."""
+        return super().get_config() | {"metric": keras.metrics.serialize(self.metric)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> MetricOf:
+        """Returns the layer of a configuration."""
+        return cls(**config | {"metric": keras.metrics.deserialize(config["metric"])})
+
+
+_TERMS = (AddLoss, AddMetric, MetricOf)
+
+
+def _is_of_metric(value: Any) -> bool:
+    """Returns whether a value is the symbolic result of a metric."""
+    is_symbolic = isinstance(value, keras.KerasTensor)
+    return is_symbolic and isinstance(history_of(value)[0], MetricOf)
+
+
 def _add_losses(notify: Notify) -> Wrap:
     """Returns the factory of `add_loss`, which also takes functions and symbolic tensors."""
 
@@ -75,8 +120,9 @@ def _add_losses(notify: Notify) -> Wrap:
             if functions or symbolic or inputs is not None:
                 notify()
             vars(layer).setdefault(_FUNCTIONS, []).extend(functions)
-            if isinstance(layer, KerasFunctional):
-                _compute_too(layer, [AddLoss()(loss) for loss in symbolic])
+            graph = graph_in(layer)
+            if graph is not None:
+                _compute_too(graph, [AddLoss()(loss) for loss in symbolic])
                 flat = [loss for loss in flat if not isinstance(loss, keras.KerasTensor)]
             rest = [loss for loss in flat if not callable(loss)]
             if rest:
@@ -85,6 +131,41 @@ def _add_losses(notify: Notify) -> Wrap:
         return add_loss
 
     return wrap
+
+
+def _layers_of_sequentials(notify: Notify) -> Wrap:
+    """Returns the factory of the walk over the layers of a Sequential, with those of its terms."""
+    del notify  # Given by `add_loss` and `add_metric`.
+
+    def wrap(stock: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        def flatten_layers(model: keras.Sequential, *args: Any, **kwargs: Any) -> Iterator[Any]:
+            yield from stock(model, *args, **kwargs)
+            yield from _beside(model)
+
+        return flatten_layers
+
+    return wrap
+
+
+def _clearing_sequentials(notify: Notify) -> Wrap:
+    """Returns the factory of the method that forgets the losses of a call of a Sequential."""
+    del notify  # Given by `add_loss`.
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def clear(model: keras.Sequential) -> None:
+            stock(model)
+            for layer in _beside(model):
+                clear_losses(layer)
+
+        return clear
+
+    return wrap
+
+
+def _beside(model: keras.Sequential) -> list[keras.Layer]:
+    """Returns the layers that compute the terms of a Sequential."""
+    graph = graph_in(model)
+    return [] if graph is None else layers_beside(graph)
 
 
 def _tensor(loss: Any) -> Any:
@@ -120,9 +201,13 @@ def _add_metrics(notify: Notify) -> Wrap:
             if metric is not None:
                 adopt_metric(layer, metric)
                 return
+            graph = graph_in(layer)
+            if graph is not None and _is_of_metric(value):
+                _compute_too(graph, [value])
+                return
             _check_metric(layer, value, name, aggregation)
-            if isinstance(value, keras.KerasTensor):
-                _compute_too(layer, [AddMetric(str(name))(value)])
+            if graph is not None and isinstance(value, keras.KerasTensor):
+                _compute_too(graph, [AddMetric(str(name))(value)])
                 return
             _mean_named(layer, str(name)).update_state(value)
 
@@ -148,7 +233,7 @@ def _check_metric(layer: keras.Layer, value: Any, name: str | None, aggregation:
             f'`add_metric` of \'{layer.name}\': the aggregation of "{name}" is None or "mean". '
             f"Received: {aggregation!r}. Give a metric's result for any other."
         )
-    if isinstance(value, keras.KerasTensor) and not isinstance(layer, KerasFunctional):
+    if isinstance(value, keras.KerasTensor) and graph_in(layer) is None:
         raise ValueError(
             f"`add_metric` of '{layer.name}': \"{name}\" is a symbolic tensor, which only a "
             "functional model can compute. Call `add_metric` in `call`, or of the model "
@@ -177,6 +262,8 @@ def _results_of_metrics(notify: Notify) -> Wrap:
 
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
         def call(metric: keras.Metric, *args: Any, **kwargs: Any) -> Any:
+            if any(isinstance(x, keras.KerasTensor) for x in keras.tree.flatten((args, kwargs))):
+                return MetricOf(metric)(*args, **kwargs)
             result = stock(metric, *args, **kwargs)
             if tf.is_tensor(result):
                 setattr(result, _METRIC, metric)
@@ -196,7 +283,7 @@ def _reading_terms(notify: Notify) -> Wrap:
             model = stock.__func__(cls, config, custom_objects=custom_objects)
             if isinstance(model, KerasFunctional):
                 after = operations_after(model)
-                added = [layer for layer in after if isinstance(layer, AddLoss | AddMetric)]
+                added = [layer for layer in after if isinstance(layer, _TERMS)]
                 _compute_too(model, [layer.output for layer in added])
             return model
 
@@ -207,22 +294,25 @@ def _reading_terms(notify: Notify) -> Wrap:
 
 SPELLINGS = (
     Spelling(
-        name="`model.add_loss(tensor)` of a functional model, `add_loss(function)`, "
-        "`add_loss(loss, inputs=)`",
+        name="`model.add_loss(tensor)` of a functional model or a Sequential, "
+        "`add_loss(function)`, `add_loss(loss, inputs=)`",
         keras_2="A term of the loss; a function was called at each step.",
-        here="A functional model computes the tensor beside its outputs, as a layer that is saved "
-        "with it, and a function is called at each step.",
+        here="The model computes the tensor beside its outputs, as a layer that is saved with a "
+        "functional model, and a function is called at each step.",
         wraps=MappingProxyType(
             {
                 patches.LOSSES_OF_LAYERS: _add_losses,
                 patches.LOSSES_OF_MODELS: _add_losses,
+                patches.LAYERS_OF_SEQUENTIALS: _layers_of_sequentials,
+                patches.CLEARED_SEQUENTIALS: _clearing_sequentials,
                 patches.OWN_LOSSES: _losses_of_functions,
                 patches.FUNCTIONAL_CONFIGS: _reading_terms,
             }
         ),
     ),
     Spelling(
-        name="`layer.add_metric(tensor, name=)`, `model.add_metric(tensor, name=)`",
+        name="`layer.add_metric(tensor, name=)`, `model.add_metric(tensor, name=)`, "
+        "`add_metric(metric(tensor))`",
         keras_2="The logs had the mean of the tensor, or the result of a metric, over an epoch.",
         here="The layer, or one that the functional model computes beside its outputs, has a "
         "`keras.metrics.Mean`; the result of a metric makes it a metric of the layer.",

@@ -13,22 +13,26 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2.deferred_weights import is_saved_model, restore_weights, weights_file
 from ipu_tf.compat.keras2.metadata_file import metadata_of
-from ipu_tf.compat.keras2.object_graphs import ObjectGraph
 from ipu_tf.compat.keras2.optimizer_slots import get_slot, get_slot_names
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import (
     decode_keras_2_config,
     keras_h5_models,
-    layers_within,
+    learning_rate_in,
     model_of_keras_2,
+    product_of_momenta_in,
     variables_trained_by,
 )
 from ipu_tf.internals.patches import Wrap
 
 _OF_KERAS_3 = "config.json"
 _WRAPPED = frozenset({"layer", "backward_layer", "cell"})
+_OF_KERAS_2_11 = "iteration:0"
+_REGISTERED = "Custom>"
+_ONLY_KERAS_2 = frozenset({"is_legacy_optimizer", "jit_compile"})
 _ENDS = frozenset({"input_layers", "output_layers"})
 _OF_EVERY_MODEL = frozenset({"name", "trainable", "dtype"})
 _GRAPHS = ("Functional", "Model", "Sequential")
@@ -55,7 +59,7 @@ def load_model(
     """
     del options
     path, objects = os.fspath(filepath), dict(custom_objects or {})
-    if _is_saved_model(path) and not os.path.exists(os.path.join(path, _OF_KERAS_3)):
+    if is_saved_model(path) and not os.path.exists(os.path.join(path, _OF_KERAS_3)):
         return _load_saved_model(path, objects, is_compiled=compile)
     if os.path.isfile(path) and _is_h5(path):
         return _load_h5(path, objects, is_compiled=compile, safe_mode=safe_mode)
@@ -63,15 +67,6 @@ def load_model(
 
 
 _STOCK: Callable[..., Any] = keras.saving.load_model
-
-
-def weights_file(path: str) -> str:
-    """Returns the checkpoint of a path: of the directory of a SavedModel, the one in it."""
-    return os.path.join(path, "variables", "variables") if _is_saved_model(path) else path
-
-
-def _is_saved_model(path: str) -> bool:
-    return os.path.exists(os.path.join(path, "saved_model.pb"))
 
 
 def _is_h5(path: str) -> bool:
@@ -103,7 +98,8 @@ def _load_h5(
         group = file.get("optimizer_weights")
         if group is not None:
             names = [_text(name) for name in group.attrs["weight_names"]]
-            _set_state(model.optimizer, [group[name][()] for name in names])
+            values = [group[name][()] for name in names]
+            _set_state(model.optimizer, values, by_variables=names[:1] == [_OF_KERAS_2_11])
     return model
 
 
@@ -119,10 +115,28 @@ def _compile(model: keras.Model, training: dict[str, Any], objects: dict[str, An
         "weighted_metrics": _metrics(training.get("weighted_metrics"), objects),
     }
     config = {**training, "loss": own["loss"], "metrics": None, "weighted_metrics": None}
+    config["optimizer_config"] = _optimizer(training["optimizer_config"])
     arguments = keras_h5_models.compile_args_from_training_config(config, objects)
     metrics = {name: own[name] for name in ("metrics", "weighted_metrics")}
     model.compile(**{**arguments, **metrics})
     model.optimizer.build(model.trainable_variables)
+
+
+def _optimizer(config: Any) -> Any:
+    """Returns the configuration of an optimizer as that of the same one of Keras 3.
+
+    Keras 2.11 registered its own optimizers, and Keras 3 would take one without its arguments.
+    """
+    if not isinstance(config, dict):
+        return config
+    found = {key: _optimizer(part) for key, part in config.items() if key not in _ONLY_KERAS_2}
+    if found.get("name", "") is None:
+        del found["name"]
+    if "class_name" in found:
+        found["class_name"] = found["class_name"].removeprefix(_REGISTERED)
+        if hasattr(keras.optimizers.schedules, found["class_name"]):
+            found |= {"module": "keras.optimizers.schedules", "registered_name": None}
+    return found
 
 
 def _losses(config: Any, objects: Mapping[str, Any]) -> Any:
@@ -152,9 +166,19 @@ def _metrics(config: Any, objects: Mapping[str, Any]) -> Any:
         return keras.metrics.deserialize(config)
 
 
-def _set_state(optimizer: Any, values: list[Any]) -> None:
-    """Sets the variables of an optimizer from those of an `.h5` file of Keras 2 or Keras 3."""
+def _set_state(optimizer: Any, values: list[Any], *, by_variables: bool) -> None:
+    """Sets the variables of an optimizer from those of an `.h5` file of Keras 2 or Keras 3.
+
+    Args:
+        optimizer: The optimizer.
+        values: The values.
+        by_variables: Whether they are in the order of Keras 3's, as Keras 2.11 wrote them.
+    """
     own = optimizer.variables
+    if by_variables:
+        # Keras 2.11 kept neither the rate, which is an argument, nor a product of schedules.
+        lacking = (learning_rate_in(optimizer), product_of_momenta_in(optimizer))
+        own = [part for part in own if not any(part is one for one in lacking)]
     if [value.shape for value in values] == [tuple(variable.shape) for variable in own]:
         for variable, value in zip(own, values, strict=True):
             variable.assign(value)
@@ -235,29 +259,6 @@ def _with_module(layer: Any) -> Any:
     is_stock = hasattr(keras.layers, layer["class_name"])
     module = "keras.layers" if is_stock else None
     return {**layer, "module": module, "registered_name": None if is_stock else layer["class_name"]}
-
-
-def restore_weights(model: keras.Model, path: str) -> None:
-    """Sets the weights of a model from a checkpoint that Keras 2 wrote.
-
-    Raises:
-        ValueError: It lacks some of them.
-    """
-    unbuilt = [layer.name for layer in layers_within(model) if not layer.built]
-    if unbuilt:
-        raise ValueError(
-            f"Layers of model '{model.name}' have no weights yet: {', '.join(unbuilt[:5])}. Call "
-            "the model with a batch before its weights are loaded."
-        )
-    found = ObjectGraph(path).restore(model)
-    missing = [weight.path for weight in model.weights if id(weight) not in found]
-    if missing:
-        raise ValueError(
-            f"The checkpoint {path!r} has no values of {len(missing)} of the "
-            f"{len(model.weights)} weights of model '{model.name}': {', '.join(missing[:5])}. It "
-            "has to be of a model with the same layers under the same names; otherwise save the "
-            "weights as `.h5` there."
-        )
 
 
 def _without_foreign_arguments(notify: Notify) -> Wrap:

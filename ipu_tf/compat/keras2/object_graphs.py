@@ -13,7 +13,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.optimizer_slots import get_slot, get_slot_names
+from ipu_tf.compat.keras2.optimizer_slots import get_slot_names, slot_in
+from ipu_tf.internals.keras import set_variable
 from ipu_tf.internals.tensorflow import TrackableObjectGraph
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -26,6 +27,9 @@ _LISTS_OF_ALL = frozenset(
     {"keras_api", "layers", "non_trainable_variables", "trainable_variables", "variables"}
 )
 """Edges of SavedModels to what other edges lead to, too."""
+
+_LISTS_OF_STATE = frozenset({"_trainable_variables", "_variables"})
+"""Edges of optimizers to what other edges lead to, too."""
 
 _RENAMED: Mapping[type, Mapping[str, str]] = MappingProxyType(
     {keras.layers.Normalization: {"mean": "adapt_mean", "variance": "adapt_variance"}}
@@ -50,27 +54,31 @@ class ObjectGraph:
                 "weights as `.h5` there."
             )
         self._nodes = TrackableObjectGraph.FromString(self._reader.get_tensor(_GRAPH)).nodes
+        self._set: dict[int, keras.Variable] = {}
 
-    def restore(self, model: keras.Model) -> set[int]:
-        """Sets the variables of a model, and the state of its optimizer if it is built.
+    def set_weights(self, model: keras.Model) -> list[keras.Variable]:
+        """Sets the weights of a model that exist and were not set yet; returns all that are set.
 
-        Args:
-            model: A built model.
-
-        Returns:
-            The identities of the weights that were set.
+        Raises:
+            ValueError: A value does not fit its weight.
         """
-        root = self._root()
-        found = dict(self._variables_below(root, model, set()))
+        found = self._weights_of(model)
         for node, variable in found.items():
-            value = self._value_of(node)
-            _check_shape(value, variable)
-            variable.assign(value)
-        optimizer = self._child(root, _OF_OPTIMIZERS) or self._child(0, _OF_OPTIMIZERS)
-        own = getattr(model, "optimizer", None)
-        if optimizer and own is not None and own.built:
-            self._restore_optimizer(own, optimizer, found)
-        return {id(variable) for variable in found.values()}
+            if id(variable) not in self._set:
+                self._set_fitting(variable, node)
+                self._set[id(variable)] = variable
+        return list(found.values())
+
+    def set_optimizer(self, optimizer: Any, model: keras.Model) -> None:
+        """Sets the state of the built optimizer of a model if the checkpoint has one."""
+        root = self._root()
+        node = self._child(root, _OF_OPTIMIZERS) or self._child(0, _OF_OPTIMIZERS)
+        if node:
+            self._restore_optimizer(optimizer, node, self._weights_of(model))
+
+    def _weights_of(self, model: keras.Model) -> dict[int, keras.Variable]:
+        """Returns the weights of a model by their nodes."""
+        return dict(self._variables_below(self._root(), model, set()))
 
     def _root(self) -> int:
         """Returns the node of the model: the root, or the `model` of a `tf.train.Checkpoint`."""
@@ -113,7 +121,7 @@ class ObjectGraph:
             if found and self._key_of(found) is not None:
                 value = self._value_of(found)
                 if own is not None:
-                    own.assign(value)
+                    set_variable(own, value)
                 else:
                     optimizer.learning_rate = float(value)
         names = get_slot_names(optimizer)
@@ -121,7 +129,31 @@ class ObjectGraph:
             variable = variables.get(slot.original_variable_node_id)
             if variable is not None and slot.slot_name in names:
                 value = self._value_of(slot.slot_variable_node_id)
-                get_slot(optimizer, variable, slot.slot_name).assign(value)
+                set_variable(slot_in(optimizer, variable, slot.slot_name), value)
+        self._restore_attributes(optimizer, node)
+
+    def _restore_attributes(self, optimizer: Any, node: int) -> None:
+        """Sets the variables that an optimizer of Keras 2.11 or later kept in its attributes.
+
+        They have the names of Keras 3, which took these optimizers over. A list has a variable for
+        each that is trained, in their order.
+        """
+        for child in self._nodes[node].children:
+            own = getattr(optimizer, child.local_name, None)
+            if child.local_name in _LISTS_OF_STATE:
+                continue
+            if isinstance(own, keras.Variable) and self._key_of(child.node_id) is not None:
+                self._set_fitting(own, child.node_id)
+            for position, variable in enumerate(own if isinstance(own, list) else ()):
+                part = self._child(child.node_id, str(position))
+                if part is not None and self._key_of(part) is not None:
+                    self._set_fitting(variable, part)
+
+    def _set_fitting(self, variable: keras.Variable, node: int) -> None:
+        """Sets a variable to the value of a node; checks that it fits."""
+        value = self._value_of(node)
+        _check_shape(value, variable)
+        set_variable(variable, value)
 
 
 def _check_shape(value: Any, variable: keras.Variable) -> None:

@@ -53,14 +53,20 @@ def add_slot(
 
 
 def get_slot(optimizer: Any, var: Any, slot_name: str) -> tf.Variable:
+    """Returns a slot of a variable, as the variable of TensorFlow; see `slot_in`."""
+    return slot_in(optimizer, var, slot_name).value
+
+
+def slot_in(optimizer: Any, var: Any, slot_name: str) -> keras.Variable:
     """Returns a slot of a variable.
 
     Raises:
         KeyError: The optimizer has no such slot for the variable.
     """
+    own: keras.Variable | None
     own = vars(optimizer).get(_SLOTS, {}).get((key_in(optimizer, var), slot_name))
     if own is not None:
-        return own.value
+        return own
     attribute = _stock_slots(optimizer).get(slot_name)
     variables = getattr(optimizer, attribute or "", None)
     if not variables:
@@ -68,7 +74,8 @@ def get_slot(optimizer: Any, var: Any, slot_name: str) -> tf.Variable:
             f"Optimizer '{optimizer.name}' has no slot '{slot_name}' of variable '{var.name}'. Its "
             f"slots are {get_slot_names(optimizer)}, made when it is built with its variables."
         )
-    return variables[position_in(optimizer, var)].value
+    found: keras.Variable = variables[position_in(optimizer, var)]
+    return found
 
 
 def get_slot_names(optimizer: Any) -> list[str]:

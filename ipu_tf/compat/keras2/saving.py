@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.model_loading import restore_weights, weights_file
+from ipu_tf.compat.keras2.own_checkpoints import OWN_STATE, OWN_WEIGHTS
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import keeping_compile_config, write_weights_as_h5
@@ -25,7 +25,6 @@ _H5 = (".h5", ".hdf5")
 _ONE_FILE = (*_H5, ".keras")
 _OWN_WEIGHTS = (".weights.h5", ".weights.json")
 _OF_SAVED_MODELS = ("signatures", "options", "save_traces")
-_WEIGHTS, _STATE = "weights", "optimizer"
 _WITHOUT_EFFECT = frozenset({"options", "include_optimizer", "load_weights_on_restart"})
 """Arguments of `ModelCheckpoint` that Keras 2.6 ignored, or that choose a file system."""
 
@@ -134,22 +133,6 @@ def _saving_weights(notify: Notify) -> Wrap:
     return wrap
 
 
-def _loading_weights(notify: Notify) -> Wrap:
-    """Returns the factory of `Model.load_weights`, which also reads checkpoints."""
-
-    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
-        def load_weights(model: keras.Model, filepath: Any, *args: Any, **kwargs: Any) -> Any:
-            path = weights_file(os.fspath(filepath))
-            if not os.path.exists(f"{path}.index"):
-                return stock(model, filepath, *args, **kwargs)
-            notify()
-            return _restore(model, path)
-
-        return load_weights
-
-    return wrap
-
-
 def _checkpoint(model: keras.Model) -> tf.train.Checkpoint:
     """Returns a checkpoint of the weights of a model, and of the state of its optimizer.
 
@@ -159,46 +142,13 @@ def _checkpoint(model: keras.Model) -> tf.train.Checkpoint:
     if not model.built:
         raise ValueError(
             f"The weights of model '{model.name}' do not exist yet: Keras 3 makes them when the "
-            "model is built. Call the model, or `build`, before its weights are saved or loaded."
+            "model is built. Call the model, or `build`, before its weights are saved."
         )
-    parts: dict[str, list[tf.Variable]] = {_WEIGHTS: _variables(model.weights)}
+    parts: dict[str, list[tf.Variable]] = {OWN_WEIGHTS: _variables(model.weights)}
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and optimizer.built:
-        parts[_STATE] = _variables(optimizer.variables)
+        parts[OWN_STATE] = _variables(optimizer.variables)
     return tf.train.Checkpoint(**parts)
-
-
-def _restore(model: keras.Model, path: str) -> Any:
-    """Sets the variables of a model from a checkpoint; returns a status as TensorFlow's.
-
-    Raises:
-        ValueError: The checkpoint is not of this model's weights.
-    """
-    shapes: Mapping[str, list[int]] = tf.train.load_checkpoint(path).get_variable_to_shape_map()
-    found = [
-        shapes.get(f"{_WEIGHTS}/{number}/.ATTRIBUTES/VARIABLE_VALUE")
-        for number in range(len(model.weights))
-    ]
-    checkpoint = _checkpoint(model)
-    if found == [list(weight.shape) for weight in model.weights]:
-        return checkpoint.read(path).expect_partial()
-    if found[:1] != [None]:
-        raise ValueError(
-            f"The checkpoint {path!r} does not hold the weights of model '{model.name}', of shapes "
-            f"{[list(weight.shape) for weight in model.weights]}. Received: {sorted(shapes)[:5]}..."
-        )
-    restore_weights(model, path)
-    return Restored()
-
-
-class Restored:
-    """The status of weights that were all restored; see `tf.train.Checkpoint.restore`."""
-
-    def assert_consumed(self) -> Restored:
-        """Returns itself: all weights were set."""
-        return self
-
-    assert_existing_objects_matched = assert_nontrivial_match = expect_partial = assert_consumed
 
 
 def _variables(variables: list[Any]) -> list[tf.Variable]:
@@ -258,14 +208,6 @@ SPELLINGS = (
         "programs of Keras 2 itself do not read it.",
         is_kept=False,
         wraps=_wraps(patches.WEIGHT_SAVING, _saving_weights),
-    ),
-    Spelling(
-        name="`model.load_weights(path)` of a checkpoint",
-        keras_2="It set the weights, also those that a later call made.",
-        here="It sets the weights of a built model, and the state of its optimizer, from a "
-        "checkpoint, also of Keras 2 itself or in the directory of a SavedModel.",
-        is_kept=False,
-        wraps=_wraps(patches.WEIGHT_LOADING, _loading_weights),
     ),
     Spelling(
         name="`ModelCheckpoint(path)` of any path",

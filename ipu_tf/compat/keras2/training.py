@@ -92,6 +92,12 @@ def _jitted(call: Call) -> bool:
     return True
 
 
+def _lacking_classes(call: Call) -> bool:
+    """Returns whether the weights of classes lack one below the largest."""
+    weights = call.kwargs.get("class_weight")
+    return isinstance(weights, Mapping) and sorted(weights) != list(range(len(weights)))
+
+
 def _without_enqueuers(call: Call) -> bool:
     found = [name for name in _OF_ENQUEUERS if name in call.kwargs]
     for name in found:
@@ -244,6 +250,13 @@ SPELLINGS = (
         keras_2="A tensor was a number.",
         here="The tensor's value is taken.",
         rewrites=MappingProxyType(dict.fromkeys(_LOOP, _whole_steps)),
+    ),
+    Spelling(
+        name="`fit(class_weight=)` without the weights of some classes",
+        keras_2="It was refused.",
+        here="A class without a weight has weight 1.",
+        is_kept=False,
+        rewrites=MappingProxyType(dict.fromkeys(_LOOP, _lacking_classes)),
     ),
     Spelling(
         name="`fit_generator`, `evaluate_generator`, `predict_generator`",

@@ -15,6 +15,7 @@ from ipu_tf.keras.options import (
     RecomputationOptions,
     ReplicatedMetricReductionMethod,
     ReplicationOptions,
+    chosen,
 )
 from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline import summary
@@ -303,6 +304,16 @@ class IPUExtensions(StatefulModel):
         """
         pipeline = pipeline_of_model(self)
         return {} if pipeline is None else pipeline.stage_of_layers
+
+    @property
+    def _infeed_kwargs(self) -> dict[str, Any]:
+        """The arguments of `set_infeed_queue_options` that are not the default."""
+        return chosen(self.ipu_training_state.infeed)
+
+    @property
+    def _outfeed_kwargs(self) -> dict[str, Any]:
+        """The arguments of `set_outfeed_queue_options` that are not the default."""
+        return chosen(self.ipu_training_state.outfeed)
 
     def _replace_in_state(self, **options: Any) -> None:
         """Replaces the training state by one with other options."""

@@ -104,3 +104,37 @@ def test_metrics_need_a_name_and_a_model(keras_2):
         layer.add_metric(tf.constant(1.0), "b", "sum")
     with pytest.raises(ValueError, match='"b" is a symbolic tensor'):
         layer.add_metric(keras.Input((4,)), "b")
+
+
+@pytest.mark.parametrize("on_ipu", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_sequential_computes_losses_and_metrics(keras_2, on_ipu):
+    strategy = IPUStrategy() if on_ipu else tf.distribute.get_strategy()
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((4,)), dense(name="first"), dense()])
+        between = model.layers[0].output
+        model.add_loss(tf.reduce_sum(between))
+        model.add_metric(tf.reduce_sum(between), name="sum")
+        model.compile("sgd", "mse")
+        results = model.evaluate(X, Y, batch_size=4, verbose=0, return_dict=True)
+        again = model.evaluate(X, Y, batch_size=4, verbose=0, return_dict=True)
+        history = model.fit(X, Y, batch_size=8, verbose=0).history
+    sums, outputs = 0.5 * X.sum(1, keepdims=True), 0.25 * X.sum(1, keepdims=True)
+    error = np.mean(np.square(outputs - Y))
+    assert results == again
+    np.testing.assert_allclose(results["sum"], sums.sum() / 2, rtol=1e-5)
+    np.testing.assert_allclose(results["loss"], sums.sum() / 2 + error, rtol=1e-5)
+    np.testing.assert_allclose(history["loss"], [sums.sum() + error], rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
+def test_a_metric_takes_tensors_of_a_functional_model(keras_2, tmp_path):
+    inputs, targets = keras.Input((4,)), keras.Input((1,))
+    outputs = dense()(inputs)
+    model = keras.Model([inputs, targets], outputs)
+    model.add_metric(keras.metrics.MeanAbsoluteError(name="error")(targets, outputs))
+    model.compile("sgd", "mse")
+    model.save(tmp_path / "model.keras")
+    for one in (model, keras.models.load_model(tmp_path / "model.keras")):
+        results = one.evaluate([X, Y], Y, batch_size=4, verbose=0, return_dict=True)
+        expected = np.mean(np.abs(0.5 * X.sum(1, keepdims=True) - Y))
+        np.testing.assert_allclose(results["error"], expected, rtol=1e-5)

@@ -286,6 +286,16 @@ def test_models_on_the_ipu_take_arguments_of_keras_2(keras_2, notices, replicas)
 
 
 @pytest.mark.slow
+def test_a_class_without_a_weight_has_weight_1(keras_2, notices):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile(keras.optimizers.SGD(0.0), "sparse_categorical_crossentropy")
+    x, y = np.ones((3, 4), np.float32), np.arange(3)
+    weights = [{0: 2.0, 2: 3.0}, {0: 2.0, 1: 1.0, 2: 3.0}]
+    losses = [model.fit(x, y, class_weight=w, verbose=0).history["loss"] for w in weights]
+    assert losses[0] == losses[1]
+    notices.once("without the weights of some classes")
+
+
 def test_generator_methods_run_the_loop(keras_2, notices):
     def batches():
         while True:

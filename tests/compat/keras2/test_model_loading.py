@@ -2,7 +2,8 @@
 
 `files_of_keras_2.zip` was written by Keras 2: the models of `graph` and `Own` below, trained for
 two epochs by its Adam, with their outputs before and after one more epoch of one batch. The graphs
-of TensorFlow, `saved_model.pb`, are empty: nothing here reads them.
+of TensorFlow, `saved_model.pb`, are empty: nothing here reads them. `files_of_keras_2_11.zip` was
+written with the optimizers that Keras 2.11 brought.
 """
 
 import shutil
@@ -17,6 +18,7 @@ from ipu_tf.compat.keras2.metadata_file import metadata_of
 from ipu_tf.internals.tensorflow import SavedModelProto
 
 FILES = Path(__file__).with_name("files_of_keras_2.zip")
+FILES_OF_2_11 = FILES.with_stem("files_of_keras_2_11")
 layers = keras.layers
 
 
@@ -40,6 +42,10 @@ class Own(keras.Model):
         return cls()
 
 
+def slow(name):
+    return pytest.param(name, marks=pytest.mark.slow)
+
+
 def graph():
     x = keras.Input((4,), name="x")
     h = layers.Bidirectional(layers.LSTM(3))(layers.Reshape((4, 1))(x))
@@ -51,8 +57,9 @@ def graph():
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keras2")
-    with zipfile.ZipFile(FILES) as archive:
-        archive.extractall(folder)
+    for path in (FILES, FILES_OF_2_11):
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
     return folder
 
 
@@ -72,6 +79,21 @@ def test_models_of_keras_2_go_on_where_they_ended(keras_2, files, name):
     history = model.fit(data["x"], data["y"], batch_size=8, verbose=0).history
     assert set(history) == {"loss", "mae"}
     np.testing.assert_allclose(model(data["x"], training=False), data["after"], atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rmsprop.h5",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("rmsprop", "adam", "adam.h5")),
+    ],
+)
+def test_optimizers_of_keras_2_11_go_on_where_they_ended(keras_2, files, name):
+    model = keras.models.load_model(str(files / name))
+    data = expected(files, name.partition(".")[0])
+    model.fit(data["x"], data["y"], batch_size=4, shuffle=False, verbose=0)
+    np.testing.assert_allclose(model(data["x"]), data["after"], atol=1e-6)
 
 
 @pytest.mark.slow

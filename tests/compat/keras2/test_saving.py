@@ -116,7 +116,7 @@ def test_a_checkpoint_of_another_model_is_refused(trained, tmp_path):
     with pytest.raises(ValueError, match="does not hold the weights of model"):
         keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]).load_weights(path)
     with pytest.raises(ValueError, match="do not exist yet.*Call the model, or `build`"):
-        keras.Sequential([keras.layers.Dense(1)]).load_weights(path)
+        keras.Sequential([keras.layers.Dense(1)]).save_weights(path)
     with pytest.raises(FileExistsError, match="`overwrite` is False"):
         trained.save_weights(path, overwrite=False)
 

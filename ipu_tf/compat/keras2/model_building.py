@@ -1,0 +1,81 @@
+"""`Model.build` as Keras 2 had it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import keras
+
+from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import layers_within
+from ipu_tf.internals.patches import Wrap
+
+
+def _building(notify: Notify) -> Wrap:
+    """Returns the factory of the `build` that layers inherit, which builds the layers of models."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def build(layer: keras.Layer, input_shape: Any = None) -> None:
+            is_model = isinstance(layer, keras.Model) and input_shape is not None
+            if is_model and not all(part.built for part in layers_within(layer)):
+                notify()
+                _build_by_call(layer, input_shape)
+            stock(layer, input_shape)
+
+        return build
+
+    return wrap
+
+
+def _build_by_call(model: keras.Model, shapes: Any) -> None:
+    """Makes the weights of a model by a symbolic call.
+
+    Args:
+        model: The model.
+        shapes: A structure of shapes and of symbolic tensors.
+
+    Raises:
+        ValueError: The call fails.
+    """
+    try:
+        model.compute_output_spec(_symbolic(shapes), **_training_of(model))
+    except Exception as error:
+        raise ValueError(
+            f"`build` of model '{model.name}': its `call` fails on float inputs of shape {shapes}: "
+            f"{error} Call the model with a batch, or with a keras.Input of the right dtype, in "
+            "place of `build`."
+        ) from error
+
+
+def _symbolic(shapes: Any) -> Any:
+    """Returns a structure of symbolic tensors."""
+    if isinstance(shapes, keras.KerasTensor):
+        return shapes
+    if isinstance(shapes, dict):
+        return {name: _symbolic(part) for name, part in shapes.items()}
+    if hasattr(shapes, "as_list"):
+        shapes = shapes.as_list()
+    if all(size is None or isinstance(size, int) for size in shapes):
+        return keras.KerasTensor(tuple(shapes))
+    return type(shapes)(_symbolic(part) for part in shapes)
+
+
+def _training_of(model: keras.Model) -> dict[str, bool]:
+    """Returns the argument `training` if the `call` of a model has no default of it."""
+    parameter = inspect.signature(model.call).parameters.get("training")
+    needs_it = parameter is not None and parameter.default is inspect.Parameter.empty
+    return {"training": False} if needs_it else {}
+
+
+SPELLINGS = (
+    Spelling(
+        name="`model.build(input_shape)` of a class of models without a `build`",
+        keras_2="It made the weights of the model's layers.",
+        here="It makes them; Keras 3 alone marks the model as built, without weights.",
+        wraps=MappingProxyType({patches.LAYER_BUILDS: _building}),
+    ),
+)

@@ -1,0 +1,97 @@
+"""Weights, and states of optimizers, that a checkpoint sets when they are made."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import IPUStrategy
+
+X = np.random.default_rng(1).random((8, 4), dtype=np.float32)
+Y = X.sum(axis=1, keepdims=True)
+
+
+class Own(keras.Model):
+    def __init__(self, units=3):
+        super().__init__()
+        self.first = keras.layers.Dense(units)
+        self.rest = [keras.layers.Dense(1)]
+
+    def call(self, x):
+        return self.rest[0](self.first(x))
+
+
+def fit(model):
+    model.fit(X, Y, batch_size=4, shuffle=False, verbose=0)
+    return model.get_weights()
+
+
+@pytest.fixture
+def path(keras_2, tmp_path):
+    """A checkpoint of a model that was not trained."""
+    model = Own()
+    model(X)
+    model.save_weights(tmp_path / "weights")
+    np.save(tmp_path / "outputs.npy", model(X))
+    return tmp_path / "weights"
+
+
+def outputs_of(path):
+    return np.load(path.with_name("outputs.npy"))
+
+
+def test_weights_are_set_when_they_are_made(path, notices):
+    model = Own()
+    status = model.load_weights(path)
+    with pytest.raises(AssertionError, match="no weights yet: .*call the model with a batch"):
+        status.assert_consumed()
+    np.testing.assert_array_equal(model(X), outputs_of(path))
+    status.assert_consumed()
+
+
+@pytest.mark.filterwarnings("ignore:Layer 'own.*looks like it has unbuilt state")
+def test_weights_that_do_not_fit_are_refused_when_they_are_made(path):
+    model = Own(units=5)
+    model.load_weights(path)
+    with pytest.raises(ValueError, match=r"does not hold the weights of model 'own.*\[4, 5\]"):
+        model(X)
+
+
+@pytest.mark.parametrize("compile_first", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_training_on_the_ipu_goes_on_from_a_checkpoint(keras_2, tmp_path, compile_first):
+    with IPUStrategy().scope():
+        trained, model = Own(), Own()
+        trained.compile(keras.optimizers.Adam(0.1), "mse")
+        fit(trained)
+        trained.save_weights(tmp_path / "weights")
+        steps = [
+            lambda: model.compile(keras.optimizers.Adam(0.1), "mse"),
+            lambda: model.load_weights(tmp_path / "weights"),
+        ]
+        for step in steps if compile_first else reversed(steps):
+            step()
+        for own, other in zip(fit(model), fit(trained), strict=True):
+            np.testing.assert_array_equal(own, other)
+    assert int(model.optimizer.iterations) == 4
+
+
+def test_a_model_without_a_build_makes_the_weights_of_its_layers(keras_2, notices):
+    model = Own()
+    model.build(tf.TensorShape([None, 4]))
+    assert [weight.shape for weight in model.weights] == [(4, 3), (3,), (3, 1), (1,)]
+    notices.once("`model.build(input_shape)`")
+
+
+def test_a_build_whose_call_fails_says_so(keras_2):
+    class Lookup(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.layer = keras.layers.Dense(1)
+
+        def call(self, x):
+            return self.layer(tf.gather(tf.eye(3), x))
+
+    with pytest.raises(
+        ValueError, match="(?s)its `call` fails on float inputs.*Call the model with"
+    ):
+        Lookup().build((None, 4))
