@@ -271,6 +271,13 @@ CONSTANTS = (
         how="the size of an instruction pair; how many a codelet has is not published",
     ),
     Constant(
+        name="first tile of a product's result",
+        value="that of the emptiest tiles when its plan first runs; equal plans begin on one tile",
+        status="modelled",
+        how="poplibs begins every plan on tile 0, or with its option enableConvDithering on a tile "
+        "by a hash of the convolution",
+    ),
+    Constant(
         name="calls of shared code",
         value="copies of operands and results that lie elsewhere, at the rate of on-tile copies; "
         f"taken up to {COPY_SHARES[0]:.0%} of a step's cycles, up to "

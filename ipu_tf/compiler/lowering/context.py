@@ -11,6 +11,8 @@ import numpy as np
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Computation, Instruction
 from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
+from ipu_tf.compiler.layouts.layout import Layout
+from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.machine.target import Target
 
@@ -24,6 +26,7 @@ class TileBalance:
 
     def __init__(self, tiles: int) -> None:
         self._tile_bytes = np.zeros(tiles, np.int64)
+        self._first_tiles: dict[Layout, int] = {}
 
     def add(self, footprint: Footprint) -> None:
         """Counts a tensor. Those on all tiles do not change where the next one fits."""
@@ -38,6 +41,11 @@ class TileBalance:
         around = np.concatenate([self._tile_bytes, self._tile_bytes[:tiles]])
         before = np.concatenate([[0], np.cumsum(around)])
         return int(np.argmin(before[tiles : tiles + everywhere] - before[:everywhere]))
+
+    def aligned(self, placement: Placement) -> Placement:
+        """Returns a placement from the tile on where the first one of its layout begins."""
+        first = self._first_tiles.setdefault(placement.layout, placement.first_tile)
+        return dataclasses.replace(placement, first_tile=first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +78,15 @@ class LoweringContext:
     def first_tile(self, tiles: int) -> int:
         """Returns the first tile of a tensor on `tiles` tiles that keeps memory balanced."""
         return self.balance.first_tile(tiles)
+
+    def aligned(self, result: Placement) -> Placement:
+        """Returns the placement of a contraction's result: equal plans begin on the same tile.
+
+        So their results meet without an exchange, as in a residual sum. As in poplibs, where the
+        first tile of a plan is 0, or with enableConvDithering a hash of the convolution
+        (ConvPlan.cpp, getStartTile).
+        """
+        return self.balance.aligned(result)
 
     def inside(self, computation: Computation) -> LoweringContext:
         """Returns the context of another computation.

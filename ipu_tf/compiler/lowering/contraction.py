@@ -53,7 +53,7 @@ def contraction(
     shape, plan = planned(instruction, context)
     array = array_of(instruction)
     layout = plan_layout(instruction, array, "result", shape, plan)
-    result = on_tiles(array, plan.tiles, context, layout=layout)
+    result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
     traffic, fetched = NOTHING, _partial_messages(shape, plan)
     for number, operand in enumerate(operands):
         wanted = operand_array(instruction, number, context)

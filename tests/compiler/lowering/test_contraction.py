@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ipu_tf.compiler.hlo import parse
-from ipu_tf.compiler.lowering import preferred_placement
+from ipu_tf.compiler.lowering import lower, preferred_placement
 from ipu_tf.compiler.lowering.contraction import planned
 from ipu_tf.compiler.planner.plan import ConvPlan, MatMulPlan, PlanDoesNotFit
 from ipu_tf.compiler.planner.plan_steps import plan_supersteps
@@ -40,6 +40,17 @@ def test_a_dot_is_a_matmul():
     assert made.plan == plan
     assert made.code
     assert program.placements["r"][0].tiles <= plan.tiles
+
+
+def test_results_of_equal_plans_meet_without_an_exchange():
+    program = run(DOT, tiles=24)
+    (first,), context = program.placements["r"], program.context
+    assert first.tiles < 24
+    context.balance.add(first.footprint)
+    operands = [program.placements[name][0] for name in ("x", "w")]
+    again = lower(context.instructions["r"], operands, context).results[0]
+    assert again.aligned(first)
+    assert context.first_tile(first.tiles) != first.first_tile
 
 
 def test_a_batched_dot():
