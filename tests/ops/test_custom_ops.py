@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops.custom_ops import codelet_expression_op, cpu_user_operation
 
 SOURCE = """
@@ -54,16 +53,6 @@ def library(tmp_path_factory):
         ["g++", "-shared", "-fPIC", "-o", "libhost.so", "host.cc"], cwd=folder, check=True
     )
     return str(folder / "libhost.so")
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = 1
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    yield IPUStrategy(enable_keras_extensions=False)
-    config.reset_ipu_configuration()
 
 
 def test_a_program_calls_the_function_and_its_gradient(library, strategy):

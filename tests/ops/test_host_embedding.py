@@ -4,22 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops import embedding_ops
 
 ROWS, COLUMNS = 5, 3
 TABLE = np.random.default_rng(6).normal(size=(ROWS, COLUMNS)).astype("float32")
 IDS = np.array([[4, 0], [4, 2]], "int32")
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = 1
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    yield IPUStrategy(enable_keras_extensions=False)
-    config.reset_ipu_configuration()
 
 
 def embedding(optimizer_spec=None, dtype=tf.float32):

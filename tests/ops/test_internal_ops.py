@@ -4,18 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops import internal_ops
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = 1
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    yield IPUStrategy(enable_keras_extensions=False)
-    config.reset_ipu_configuration()
 
 
 def test_a_tensor_is_printed_by_the_host(strategy, capfd):

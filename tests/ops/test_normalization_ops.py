@@ -6,22 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops import normalization_ops
 
 RANDOM = np.random.default_rng(3)
 X = RANDOM.normal(size=(2, 3, 3, 4)).astype("float32")
 EPSILON = 1.53e-5
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = 1
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    yield IPUStrategy(enable_keras_extensions=False)
-    config.reset_ipu_configuration()
 
 
 def normalized(x, groups, strided, axis=-1, epsilon=EPSILON):

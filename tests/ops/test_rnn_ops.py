@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.ops import rnn_ops
 
 STEPS, BATCH, FEATURES, UNITS = 4, 3, 5, 2
@@ -13,16 +12,6 @@ RANDOM = np.random.default_rng(12)
 X = RANDOM.normal(size=(STEPS, BATCH, FEATURES)).astype("float32")
 STATE = RANDOM.normal(size=(2, BATCH, UNITS)).astype("float32")
 LENGTHS = np.array([4, 1, 2])
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = 1
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    yield IPUStrategy(enable_keras_extensions=False)
-    config.reset_ipu_configuration()
 
 
 def keras_twin(layer):
