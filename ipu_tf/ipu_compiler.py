@@ -189,7 +189,7 @@ class _Compilation:
         _keep_with(tf.compat.v1.get_default_graph(), run)
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, use_resource=True):
-            results: list[tf.Tensor] = strategy_of_graphs().run(run, args=(tensors,))
+            results: list[tf.Tensor] = _strategy_in_force().run(run, args=(tensors,))
         return results
 
     def _run(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -214,6 +214,12 @@ class _Compilation:
 def _keep_with(graph: tf.Graph, value: Any) -> None:
     """Keeps a value as long as a graph. Savers would write a collection to the meta graph."""
     setattr(graph, _COMPILED, [*getattr(graph, _COMPILED, ()), value])
+
+
+def _strategy_in_force() -> IPUStrategy:
+    """Returns the strategy whose scope is open, or else that of graphs."""
+    strategy = tf.distribute.get_strategy()
+    return strategy if isinstance(strategy, IPUStrategy) else strategy_of_graphs()
 
 
 def strategy_of_graphs() -> IPUStrategy:

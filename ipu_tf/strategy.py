@@ -195,7 +195,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
         kwargs = kwargs or {}
         if tf.inside_function():
             if hooks.active() is not None:
-                return fn(*args, **kwargs)
+                # The programs of sessions are outside of the strategy until their code calls this.
+                is_inside = tf.distribute.get_strategy() is self
+                return fn(*args, **kwargs) if is_inside else super().run(fn, args, kwargs)
             inner = python_function(fn)
             note_run(_program_name(inner, getattr(inner, "__self__", None)))
             return self._trace(fn, tuple(args), kwargs)

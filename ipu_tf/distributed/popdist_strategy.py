@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategyV1
 
@@ -40,6 +43,12 @@ class PopDistStrategy(IPUStrategyV1):
             enable_dataset_iterators=enable_dataset_iterators,
             enable_keras_extensions=enable_keras_extensions,
         )
+
+    def experimental_run_v2(
+        self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Returns what `run` returns; its name in TensorFlow 2.1."""
+        return self.run(fn, args, kwargs)
 
     def update_ipu_config(self, config: IPUConfig) -> None:
         """Sets the options of a configuration that number the processes: there is only this one."""

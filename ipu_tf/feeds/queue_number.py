@@ -82,7 +82,6 @@ class QueueNumber:
 
 
 _OPENED_BY = {"Infeed": "its `initializer`", "Outfeed": "a program that enqueues it"}
-_users: weakref.WeakKeyDictionary[Any, set[QueueNumber]] = weakref.WeakKeyDictionary()
 _Use = tuple[QueueNumber, int | None]
 _users: weakref.WeakKeyDictionary[Any, set[_Use]] = weakref.WeakKeyDictionary()
 _open: weakref.WeakSet[QueueNumber] = weakref.WeakSet()

@@ -134,6 +134,7 @@ LAYER_ARGUMENTS = Patch(keras.Layer, "__init__", "layers take the arguments of K
 WEIGHT_CREATION = Patch(keras.Layer, "add_weight", "its arguments may come in Keras 2's order")
 VARIABLE_CREATION = Patch(keras.Layer, "add_variable", "it takes the arguments of `add_weight`")
 VARIABLE_NAMES = Patch(keras.Variable, "name", "scripts find the layer in it")
+VARIABLE_SHAPES = Patch(keras.Variable, "shape", "shapes have whole numbers in TensorFlow 1, too")
 VARIABLE_VALUES = Patch(
     keras.Variable, "_initialize", "the variable of TensorFlow is named after its layer"
 )
@@ -380,6 +381,7 @@ TABLE = (
     WEIGHT_CREATION,
     VARIABLE_CREATION,
     VARIABLE_NAMES,
+    VARIABLE_SHAPES,
     VARIABLE_VALUES,
     METRIC_VARIABLES,
     EMBEDDING_ARGUMENTS,

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUStrategy, distributed, scopes
+from ipu_tf import IPUStrategy, distributed, ipu_compiler, loops, scopes
 from ipu_tf.config import IPUConfig
 from ipu_tf.distributed.popdist_strategy import PopDistStrategy
+from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 
 
 def test_collectives_of_one_process_give_its_value():
@@ -48,3 +49,33 @@ def test_the_strategy_trains_as_the_one_of_a_single_process():
 def test_replicas_that_train_apart_are_refused():
     with pytest.raises(NotImplementedError, match="gradients are always added up"):
         PopDistStrategy(add_ipu_cross_replica_reductions=False)
+
+
+def test_optimizers_in_a_graph_sum_the_gradients_of_replicas():
+    """Replica r reads x = r + 1: the loss 2 w x has gradients 2 and 4."""
+    configuration = IPUConfig()
+    configuration.auto_select_ipus = 2
+    configuration.configure_ipu_system()
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        strategy = PopDistStrategy()
+        with strategy.scope():
+            infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices([1.0, 2.0]).repeat())
+
+            def step(total, x):
+                weight = tf.compat.v1.get_variable("w", [], initializer=tf.zeros_initializer())
+                loss = 2.0 * weight * x
+                optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+                return total + loss, optimizer.minimize(loss)
+
+            def model():
+                total = strategy.experimental_run_v2(lambda: loops.repeat(2, step, [0.0], infeed))
+                return strategy.reduce(tf.distribute.ReduceOp.SUM, total)
+
+            with scopes.ipu_scope("/device:IPU:0"):
+                run = ipu_compiler.compile(model)
+        session.run(infeed.initializer)
+        session.run(tf.compat.v1.global_variables_initializer())
+        # The second steps see the weight -6.
+        assert session.run(run) == [2 * -6 * (1 + 2)]
+        (weight,) = tf.compat.v1.global_variables()
+        assert session.run(weight) == -12.0

@@ -18,12 +18,14 @@ from ipu_tf.compat.keras2.spelling import Notify, Spelling
 
 _PARENT = "tensorflow.python"
 _OLD = f"{_PARENT}.keras"
+# Attributes of TensorFlow lead from here to `tf.keras`; imports do not.
+_PLACES = (_OLD, "tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras")
 _KERAS = "tensorflow.keras"
 _LIBRARY = "tensorflow"
 
 
 class _OldPlace(ModuleType):
-    """The module of `tensorflow.keras` for one below `tensorflow.python.keras`.
+    """The module of `tensorflow.keras` for one in another of its places.
 
     Args:
         name: Its name in the old place.
@@ -55,8 +57,8 @@ class _OldPlace(ModuleType):
 
 
 def _of_keras(name: str) -> ModuleType | None:
-    """Returns the module of `tensorflow.keras` for one below `tensorflow.python.keras`."""
-    wanted = _KERAS + name.removeprefix(_OLD)
+    """Returns the module of `tensorflow.keras` for one in another of its places."""
+    wanted = _KERAS + name.removeprefix(next(filter(name.startswith, _PLACES)))
     try:
         return importlib.import_module(wanted)
     except ModuleNotFoundError as error:
@@ -79,7 +81,8 @@ def _as_keras(notify: Notify) -> Iterator[None]:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        if f"{name}.".startswith(f"{_OLD}.") and not level and not _is_library(globals):
+        is_keras = f"{name}.".startswith(tuple(f"{place}." for place in _PLACES))
+        if is_keras and not level and not _is_library(globals):
             module = _of_keras(name)
             if module is not None:
                 notify()
@@ -102,7 +105,7 @@ def _is_library(importer: Mapping[str, object] | None) -> bool:
 
 SPELLINGS = (
     Spelling(
-        name="`tensorflow.python.keras`",
+        name="`tensorflow.python.keras`, `from tensorflow.compat.v1.keras`",
         keras_2="The modules of `tf.keras`, where they were written.",
         here="Each module is that of `tf.keras`. Modules that `tf.keras` lacks are those of "
         "TensorFlow; their layers and models are no layers and models of Keras.",

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
-from ipu_tf.compat.keras2.tensorflow_ops import KerasDtype, of_tensorflow
+from ipu_tf.compat.keras2.tensorflow_ops import KerasDtype, KerasShape, of_tensorflow
 from ipu_tf.internals import patches
 from ipu_tf.internals.patches import Wrap
 
@@ -67,6 +67,25 @@ def _names_with_layers(notify: Notify) -> Wrap:
     return wrap
 
 
+def _with_whole_sizes(notify: Notify) -> Wrap:
+    """Returns the factory of the property `shape`, whose sizes Keras 3 reckons with."""
+
+    def wrap(stock: property) -> property:
+        assert stock.fget is not None
+        own_shape = stock.fget
+
+        def shape(variable: keras.Variable) -> Any:
+            found = own_shape(variable)
+            if not any(isinstance(size, tf.compat.v1.Dimension) for size in found):
+                return found
+            notify()
+            return KerasShape(found.as_list())
+
+        return property(shape)
+
+    return wrap
+
+
 SPELLINGS = (
     Spelling(
         name="`layer.kernel.name`",
@@ -91,5 +110,12 @@ SPELLINGS = (
         keras_2="The dtype of a weight was a `tf.DType`.",
         here="It is a string with the attributes of the `tf.DType`.",
         wraps=MappingProxyType({patches.VARIABLE_DTYPES: of_tensorflow(KerasDtype)}),
+    ),
+    Spelling(
+        name="`model.summary()` after `tf.disable_v2_behavior()`, and what else takes the shape "
+        "of a weight",
+        keras_2="Keras knew the `Dimension`s in the shapes of TensorFlow 1.",
+        here="The shape of a weight has whole numbers.",
+        wraps=MappingProxyType({patches.VARIABLE_SHAPES: _with_whole_sizes}),
     ),
 )

@@ -225,3 +225,18 @@ def test_an_epoch_keeps_the_logs_of_its_last_batch_though_a_callback_resets_metr
     assert resets.last["loss"] > 0
     assert {name: values[-1] for name, values in history.history.items()} == resets.last
     notices.once("a `train_step` or `test_step` that returns")
+
+
+def test_a_model_is_summarized_after_shapes_are_those_of_tensorflow_1(keras_2, notices):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    shape = model.weights[0].shape
+    lines = []
+    tf.compat.v1.disable_v2_tensorshape()
+    try:
+        model.summary(print_fn=lines.append)
+        assert list(model.weights[0].shape) == model.weights[0].shape.as_list() == [3, 2]
+    finally:
+        tf.compat.v1.enable_v2_tensorshape()
+    assert "Total params: 8 " in "".join(lines)
+    assert isinstance(shape, tf.TensorShape)
+    notices.once("`model.summary()` after")

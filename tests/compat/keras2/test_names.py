@@ -275,6 +275,15 @@ def test_keras_in_its_old_place_is_that_of_tensorflow(notices):
     assert layers is stock
 
 
+def test_keras_is_imported_from_the_interfaces_of_both_versions(keras_2):
+    import tensorflow.compat.v1.keras.layers as imported
+    from tensorflow.compat.v1.keras.layers import UpSampling2D
+    from tensorflow.compat.v2.keras import Model
+
+    assert (Model, UpSampling2D) == (keras.Model, keras.layers.UpSampling2D)
+    assert imported.UpSampling2D is UpSampling2D
+
+
 def test_modules_that_keras_lacks_in_its_old_place_are_those_of_tensorflow(keras_2):
     from tensorflow.python.keras.legacy_tf_layers import core
 
