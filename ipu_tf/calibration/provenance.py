@@ -158,6 +158,13 @@ CONSTANTS = (
         "IPU-Links is modelled",
     ),
     Constant(
+        name="an IPU's connection to the gateway of its machine",
+        value=f"{POD_LINKS.gateway_ipu_bytes_per_second / 1e9:g} GB/s a direction",
+        status="stated",
+        how="PCIe Gen4 x8, from the block diagram of an IPU-M2000; a ring of replicas of one IPU "
+        "takes one of them to the next rack",
+    ),
+    Constant(
         name="exchange latencies of GC200, Bow and C600",
         value="as on the GC2, in cycles; 23 islands a column",
         status="modelled",
@@ -167,13 +174,16 @@ CONSTANTS = (
         name="host of a Pod",
         value=f"{POD_HOST.group_bytes_per_second / 1e9:g} GB/s a machine",
         status="bound",
-        how="100 GbE; replicas on one machine make their transfers at the same time",
+        how="100 GbE; replicas on one machine make their transfers at the same time. Feeds wait "
+        "in the memory of the machine's gateway, so that a micro-batch takes the longer of this "
+        "and of its own work: modelled, after the vendor's patents on gateways (US 11,119,952 and "
+        "US 11,886,362)",
     ),
     Constant(
         name="streaming memory",
         value=f"{POD_STREAMING.ipu_bytes_per_second / 1e9:g} GB/s an IPU",
         status="bound",
-        how="PCIe Gen4 x8; nothing is published",
+        how="an IPU's connection to the gateway; the rate of the memory is not published",
     ),
     Constant(
         name="plans of what was measured on the GC2",

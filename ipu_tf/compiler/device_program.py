@@ -12,7 +12,14 @@ from itertools import chain
 from typing import Literal, TypeAlias
 
 from ipu_tf.compiler.hlo import Phase
-from ipu_tf.compiler.moves import NO_MOVES, Moves, overlapped_cycles, step_cycles, waits
+from ipu_tf.compiler.moves import (
+    NO_MOVES,
+    Moves,
+    ahead_cycles,
+    overlapped_cycles,
+    step_cycles,
+    waits,
+)
 from ipu_tf.compiler.tile_program import Step, Tensor, TileMemory, TileProgram
 from ipu_tf.machine.target import Target
 
@@ -63,7 +70,8 @@ class StageProgram:
         streaming_bytes: Its bytes in streaming memory, FIFOs included.
         overlapped: Cycles of transfers that I/O tiles make beside its passes, host included; not
             among those above.
-        waiting: Cycles, of those above, in which its tiles wait for these transfers.
+        waiting: Cycles, of those above, in which its tiles wait for these transfers, or for the
+            host's connection to the gateway.
     """
 
     index: int
@@ -296,7 +304,7 @@ def on_one_ipu(
         checkpoints: Layers after which it keeps activations then.
     """
     busy, overlapped = step_cycles(program), overlapped_cycles(program)
-    waiting = waits(busy, overlapped)
+    waiting = waits(busy, overlapped + ahead_cycles(program))
     cycles = busy + waiting
     stage = StageProgram(
         index=0,

@@ -56,6 +56,11 @@ def overlapped_cycles(program: TileProgram) -> Moves:
     return sum((Moves.of(step.phase, step.overlapped_cycles) for step in program.steps), NO_MOVES)
 
 
+def ahead_cycles(program: TileProgram) -> Moves:
+    """Returns the cycles of the host's connection to the gateway beside the steps of a program."""
+    return sum((Moves.of(step.phase, step.ahead_cycles) for step in program.steps), NO_MOVES)
+
+
 def waits(busy: Moves, overlapped: Moves) -> Moves:
     """Returns the cycles in which tiles wait for transfers that run beside their work.
 

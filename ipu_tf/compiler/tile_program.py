@@ -72,6 +72,11 @@ class Step:
         """Cycles of its transfers that I/O tiles make beside the work of the others."""
         return self.repeats * sum(superstep.overlapped_cycles for superstep in self.supersteps)
 
+    @property
+    def ahead_cycles(self) -> int:
+        """Cycles in which the host's connection moves its data beside the work of all tiles."""
+        return self.repeats * sum(superstep.ahead_cycles for superstep in self.supersteps)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:

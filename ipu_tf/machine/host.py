@@ -1,7 +1,8 @@
 """Seconds of transfers between host memory and tiles.
 
-Models a latency and the narrower of an IPU's own rate and that of the connection it shares. Does
-not model the host's own work on the data.
+Models a latency and the narrower of an IPU's own rate and that of the connection it shares; of data
+that is known ahead, the way between an IPU and the gateway of its machine, and the host's way to
+the gateway beside the work of the IPU. Does not model the host's own work on the data.
 """
 
 from __future__ import annotations
@@ -28,6 +29,28 @@ def sharing_replicas(system: System, replicas: int, replica_ipus: int) -> int:
 def transfer_seconds(system: System, transfer_bytes: float, ipus: int = 1) -> float:
     """Returns the time of a transfer to or from the first `ipus` IPUs, spread evenly."""
     return system.host.latency_seconds + transfer_bytes / bytes_per_second(system, ipus)
+
+
+def feed_cycles(system: System, transfer_bytes: float, ipus: int = 1) -> tuple[int, int]:
+    """Returns the cycles of a transfer that is known ahead: of tiles, and of the host beside them.
+
+    The memory of a gateway has the data before the tiles ask for it, and takes their results. So
+    the tiles wait for the way to the gateway alone; the host's connection is busy beside their
+    work. Without a gateway, tiles wait for the whole transfer, and the second number is 0.
+
+    Args:
+        system: The system.
+        transfer_bytes: Bytes of one IPU.
+        ipus: IPUs that make such transfers at the same time, over one connection to the host.
+    """
+    port = system.host.gateway_ipu_bytes_per_second
+    if not port:
+        return transfer_cycles(system, ipus * transfer_bytes, ipus), 0
+    clock = system.target.clock_hz
+    waited = system.host.latency_seconds + transfer_bytes / port
+    return round(waited * clock), round(
+        ipus * transfer_bytes / bytes_per_second(system, ipus) * clock
+    )
 
 
 def transfer_cycles(system: System, transfer_bytes: float, ipus: int = 1) -> int:

@@ -1,7 +1,9 @@
 """Rates and latencies of IPU-Links, gateways, hosts and streaming memory.
 
 Sources: CIT (Jia et al., arXiv 1912.03413, measured on a server of eight C2 cards), PL (poplibs'
-test model of multi-IPU targets), DECK (vendor presentations of M2000, Bow-2000 and Pods).
+test model of multi-IPU targets), DECK (vendor presentations of M2000, Bow-2000 and Pods), BLOCK
+(block diagram of an IPU-M2000 in the vendor's BMC user guide), PATENT (the vendor's US 11,119,952
+and US 11,886,362, of gateways).
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipu_tf.machine.timing_check import check_figures
+
+_GATEWAY_PORT_BYTES_PER_SECOND = 15.75e9
+"""Between an IPU and the gateway of its machine: PCIe Gen4 x8, one direction (BLOCK)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,8 @@ class LinkTiming:
         message_seconds: Time that a link spends on a message, however short.
         gateway_bytes_per_second: Rate of all links of a machine to another rack, in one direction;
             0 for none.
+        gateway_ipu_bytes_per_second: Rate between an IPU and the gateway of its machine, in one
+            direction.
         gateway_hop_seconds: Latency of such links.
     """
 
@@ -40,6 +47,7 @@ class LinkTiming:
     turn_seconds: float = 0.255e-6  # CIT table 4.1: 0.779 us less 0.524 us
     message_seconds: float = 1.554e-9  # fitted: CIT table 4.3, 1,216 messages in 2.521 us
     gateway_bytes_per_second: float = 0.0
+    gateway_ipu_bytes_per_second: float = _GATEWAY_PORT_BYTES_PER_SECOND
     gateway_hop_seconds: float = 2e-6  # modelled: nothing published
 
     def __post_init__(self) -> None:
@@ -58,6 +66,8 @@ class HostTiming:
         ipu_bytes_per_second: Rate into one IPU.
         group_bytes_per_second: Rate into the IPUs that share a connection.
         group_ipus: IPUs that share a connection.
+        gateway_ipu_bytes_per_second: Rate between an IPU and the gateway of its machine, whose
+            memory the host fills ahead; 0 if IPUs reach the host's memory themselves.
         latency_seconds: From the start of a transfer to its first byte, both synchronisations
             included.
     """
@@ -65,10 +75,11 @@ class HostTiming:
     ipu_bytes_per_second: float
     group_bytes_per_second: float
     group_ipus: int
+    gateway_ipu_bytes_per_second: float = 0.0
     latency_seconds: float = 8.81e-6  # CIT table 4.19
 
     def __post_init__(self) -> None:
-        check_figures(self)
+        check_figures(self, may_be_zero=("gateway_ipu_bytes_per_second",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +122,7 @@ POD_HOST = HostTiming(
     ipu_bytes_per_second=12.5e9,  # bound: the machine's 100 GbE (DECK)
     group_bytes_per_second=12.5e9,  # the same line for all four
     group_ipus=4,
+    gateway_ipu_bytes_per_second=_GATEWAY_PORT_BYTES_PER_SECOND,  # filled ahead: PATENT
 )
 C600_HOST = HostTiming(
     ipu_bytes_per_second=31.5e9,  # bound: PCIe Gen4 x16, one direction
@@ -120,6 +132,6 @@ C600_HOST = HostTiming(
 NO_STREAMING = StreamingTiming(machine_bytes=0, ipu_bytes_per_second=1.0, latency_seconds=1.0)
 POD_STREAMING = StreamingTiming(
     machine_bytes=256 * 10**9,  # DECK: up to 256 GB a machine
-    ipu_bytes_per_second=15.75e9,  # bound: PCIe Gen4 x8 between IPU and gateway; none published
+    ipu_bytes_per_second=_GATEWAY_PORT_BYTES_PER_SECOND,  # bound: no rate of the memory published
     latency_seconds=2e-6,  # modelled: nothing published
 )

@@ -64,8 +64,14 @@ def latency_seconds(system: System, way: Route) -> float:
     return seconds + (links.board_hop_seconds if way.crosses_board else 0.0)
 
 
-def bytes_per_second(system: System, way: Route) -> float:
-    """Returns the rate of a route in one direction: that of its narrowest part."""
+def bytes_per_second(system: System, way: Route, senders: int = 1) -> float:
+    """Returns the rate of a route in one direction: that of its narrowest part.
+
+    Args:
+        system: The system.
+        way: The route.
+        senders: IPUs of a machine that send at once, each over its own connection to the gateway.
+    """
     links = _links(system)
     if way.gateway_hops and not links.gateway_bytes_per_second:
         raise ValueError(
@@ -73,7 +79,10 @@ def bytes_per_second(system: System, way: Route) -> float:
             f"Received: {way!r}."
         )
     one_link = links.link_bytes_per_second * links.efficiency
-    rates = [links.gateway_bytes_per_second * links.efficiency] if way.gateway_hops else []
+    rates = []
+    if way.gateway_hops:
+        ports = senders * links.gateway_ipu_bytes_per_second
+        rates.append(min(links.gateway_bytes_per_second, ports) * links.efficiency)
     if way.rail_hops:
         rates.append(links.rail_links * one_link)
     elif way.crosses_board:
@@ -87,7 +96,9 @@ def tile_bytes_per_second(system: System) -> float:
     return chip.exchange_bytes_per_cycle * chip.clock_hz * _links(system).efficiency
 
 
-def transfer_seconds(system: System, way: Route, transfer_bytes: float, messages: int = 1) -> float:
+def transfer_seconds(
+    system: System, way: Route, transfer_bytes: float, messages: int = 1, senders: int = 1
+) -> float:
     """Returns the time of messages that take one route at once.
 
     Every IPU between the ends both receives and sends each message.
@@ -97,9 +108,10 @@ def transfer_seconds(system: System, way: Route, transfer_bytes: float, messages
         way: The route.
         transfer_bytes: Bytes of all messages together.
         messages: Number of messages, one for every pair of tiles that talk.
+        senders: IPUs of a machine that send at once, each over its own connection to the gateway.
     """
     handled = messages * max(2 * way.hops - 1, 0) * _links(system).message_seconds
-    streamed = transfer_bytes / bytes_per_second(system, way)
+    streamed = transfer_bytes / bytes_per_second(system, way, senders)
     return latency_seconds(system, way) + max(handled, streamed)
 
 
@@ -156,8 +168,9 @@ def all_gather_seconds(
         return 0.0
     share_bytes = result_bytes / ipus
     slowest = max(
-        transfer_seconds(system, way, share_bytes * _rings_on(way, replica_ipus))
+        transfer_seconds(system, way, share_bytes * rings, senders=rings)
         for way in _ring_ways(system, ipus, replica_ipus)
+        for rings in (_rings_on(system, way, replica_ipus),)
     )
     sync_seconds = system.target.seconds(sync.cross_ipu_cycles(system, everyone))
     return (ipus - 1) * (slowest + sync_seconds)
@@ -196,12 +209,14 @@ def _ring_ways(system: System, ipus: int, replica_ipus: int) -> set[Route]:
     }
 
 
-def _rings_on(way: Route, replica_ipus: int) -> int:
-    """Returns how many rings of replicas share a link of a way: those of one rail, or of both.
+def _rings_on(system: System, way: Route, replica_ipus: int) -> int:
+    """Returns how many rings of replicas share a link of a way: those of a rail, or of a machine.
 
-    The links of both rails of a ladder lead to one gateway.
+    The IPUs of a machine share its gateway, those of both rails; other machines have their own.
     """
-    return replica_ipus if way.gateway_hops else max(1, replica_ipus // IPUS_PER_BOARD)
+    if way.gateway_hops:
+        return min(replica_ipus, system.ipus_per_machine)
+    return max(1, replica_ipus // IPUS_PER_BOARD)
 
 
 def _links(system: System) -> LinkTiming:

@@ -31,6 +31,8 @@ class Superstep:
         host_cycles: Cycles that the tiles wait for the host.
         overlapped_cycles: Cycles of a transfer that I/O tiles make beside the work of the others;
             not part of the total.
+        ahead_cycles: Cycles in which the host's connection brings its data to the gateway, or takes
+            it from there, beside the work of all tiles; not part of the total.
         busy_tile_cycles: Compute cycles summed over the tiles; balance is this over
             `compute_cycles` times the tiles of the chip.
         exchange_bytes: Bytes received, summed over the tiles; of a transfer between tiles and host,
@@ -46,6 +48,7 @@ class Superstep:
     compute_cycles: int = 0
     host_cycles: int = 0
     overlapped_cycles: int = 0
+    ahead_cycles: int = 0
     busy_tile_cycles: int = 0
     exchange_bytes: int = 0
     tiles: TileFigures | None = field(default=None, compare=False, repr=False)

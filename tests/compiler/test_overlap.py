@@ -8,7 +8,7 @@ from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.moves import Moves, waits
 from ipu_tf.compiler.pipeline.deployment import Offload
-from ipu_tf.machine import host, io_tiles, target
+from ipu_tf.machine import SYSTEMS, host, io_tiles, target
 from tests.compiler import modules
 from tests.compiler.pipeline.cifar10_pipeline import OPTIONS, compiled
 
@@ -45,6 +45,11 @@ def host_cycles(replicas):
     return sum(s.host_cycles for step in stage.program.steps for s in step.supersteps)
 
 
+def ahead(program):
+    """Cycles of the host's connection to the gateway beside the steps of a program."""
+    return sum(step.ahead_cycles for step in program.stages[0].program.steps)
+
+
 def own_cycles(program):
     """Cycles of the steps of a program with one stage, without transfers beside them."""
     return sum(step.cycles for step in program.stages[0].program.steps)
@@ -63,16 +68,31 @@ class TestTheHost:
         assert program.cycles == own_cycles(program)
 
     def test_replicas_of_a_machine_share_its_connection(self):
-        one, *others = (host_cycles(replicas) for replicas in (1, 2, 4, 16))
-        latency = 2 * host.transfer_cycles(OPTIONS.system_of(4), 0)
-        expected = [latency + shared * (one - latency) for shared in (2, 4, 4)]
-        assert others == pytest.approx(expected, rel=1e-3)
+        one, *others = (ahead(compiled(replicas=replicas)) for replicas in (1, 2, 4, 16))
+        assert others == pytest.approx([2 * one, 4 * one, 4 * one], rel=1e-3)
+        # Each has a way of its own to the gateway.
+        assert len({host_cycles(replicas) for replicas in (1, 2, 4, 16)}) == 1
+
+    def test_tiles_wait_for_a_connection_that_is_slower_than_their_work(self):
+        fast, slow = on_one_ipu(OPTIONS), on_one_ipu(slow_host(OPTIONS, 1000))
+        assert fast.stages[0].waiting == Moves()
+        assert own_cycles(slow) == own_cycles(fast)
+        (stage,) = slow.stages
+        assert (
+            stage.micro_batch_cycles == ahead(slow) == pytest.approx(1000 * ahead(fast), rel=0.01)
+        )
+
+    def test_without_a_gateway_tiles_wait_for_the_whole_transfer(self):
+        c600 = dataclasses.replace(OPTIONS, target=target("c600"), system=SYSTEMS["c600"])
+        size = 1_000_000
+        assert host.feed_cycles(c600.system, size) == (host.transfer_cycles(c600.system, size), 0)
+        assert ahead(on_one_ipu(c600)) == 0
 
     def test_with_io_tiles_a_step_hides_its_transfers(self):
         kept, beside = on_one_ipu(OPTIONS), on_one_ipu(OVERLAPPED)
-        host = sum(s.host_cycles for step in kept.steps for s in step.supersteps)
-        assert transfers(beside) == host
-        assert host < own_cycles(beside)
+        latency = 2 * host.transfer_cycles(OPTIONS.system_of(1), 0)
+        assert transfers(beside) == pytest.approx(latency + ahead(kept), abs=2)
+        assert transfers(beside) < own_cycles(beside)
         assert beside.cycles == own_cycles(beside)
         assert not any(s.host_cycles for step in beside.steps for s in step.supersteps)
 

@@ -29,17 +29,17 @@ def transfer(
     """Lowers a call of a host function or a feed: operands go to the host, results come back.
 
     Models the transfers, which replicas on one machine make at the same time over its connection;
-    the time of the function itself is the host's. A feed of a chip with I/O tiles moves between
-    those and the host beside the steps of the program.
+    the time of the function itself is the host's. A feed waits in the gateway of a machine that has
+    one. With I/O tiles it moves between those and the host beside the steps of the program.
     """
     results = tuple(spread(array, context) for array in arrays(instruction.type))
     system, target = _system(instruction, context), context.target
     moved = [size for size in (_bytes(operands), _bytes(results)) if size]
     ipus = context.options.host_ipus
     cycles = sum(host.transfer_cycles(system, ipus * size, ipus) for size in moved)
+    feed, tiles = instruction.opcode in _FEEDS, context.options.io_tiles
     work = HostWork(tiles=target.tiles, operands=tuple(operands), results=results)
-    tiles = context.options.io_tiles
-    if tiles and instruction.opcode in _FEEDS:
+    if tiles and feed:
         step = Superstep(
             name=instruction.opcode,
             sync_cycles=len(moved) * target.sync_cycles,
@@ -49,10 +49,12 @@ def transfer(
             work=work,
         )
     else:
+        parts = [host.feed_cycles(system, size, ipus) for size in moved] if feed else [(cycles, 0)]
         step = Superstep(
             name=instruction.opcode,
             sync_cycles=target.sync_cycles,
-            host_cycles=cycles,
+            host_cycles=sum(waited for waited, _ in parts),
+            ahead_cycles=sum(ahead for _, ahead in parts),
             exchange_bytes=sum(moved),
             work=work,
         )

@@ -26,6 +26,8 @@ def _matmul_methods(k: int) -> tuple[str, ...]:
 def _conv_methods(shape: ConvShape) -> tuple[str, ...]:
     taps = math.prod(shape.extents[name] for name in _taps(shape))
     methods = ["amp_1x1"] if taps == 1 else ["amp_nx1", "amp_expanded"]
+    if shape.pass_ == "forward" and min(shape.kernel_rows, shape.kernel_columns) > 1:
+        methods.append("amp_nx1_expanded")
     if shape.groups > 1:
         methods.append("vertical_mac")
     if _fits_slic(shape):

@@ -54,10 +54,9 @@ def plan_blocks(shape: OpShape, plans: Candidates, target: Target) -> PlanBlocks
     method = METHODS[plans.method]
     padded = _padded(shape, plans, block, target) if method.padded else operands
     left = padded.left
-    if method.expanded:
-        work = block_work(shape, plans, block)
-        channels = ceil_div(work.in_channels * work.taps, plans.grain) * plans.grain
-        left = left + work.groups * work.positions * channels
+    if method.expanded != "none":
+        positions, channels = expanded_image(shape, plans, block)
+        left = left + positions * ceil_div(channels, plans.grain) * plans.grain
     partial = partial_dtype(shape.dtype, plans.partials)
     return PlanBlocks(
         block=block,
@@ -106,6 +105,9 @@ def scratch_parts(shape: OpShape, plans: Candidates, target: Target) -> dict[str
 def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWork:
     """Returns the work of a tile for a block, as the method sees it."""
     work = shape.work(block, plans.partials)
+    if METHODS[plans.method].expanded == "row":
+        columns = ceil_div(work.taps, work.tap_rows)
+        return dataclasses.replace(work, in_channels=work.in_channels * columns, taps=work.tap_rows)
     if not METHODS[plans.method].swapped:
         return work
     return dataclasses.replace(
@@ -114,6 +116,20 @@ def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWo
         row_positions=work.out_channels,
         out_channels=work.positions,
     )
+
+
+def expanded_image(shape: OpShape, plans: Candidates, block: Block) -> tuple[Count, Count]:
+    """Returns the positions of a block's expanded image, and the channels at each of them.
+
+    If all filter positions become channels, each output position has a copy of its window. If
+    those of a row do, a row of the image has the windows of the outputs above it, and neighbouring
+    rows of outputs share it.
+    """
+    work = block_work(shape, plans, block)
+    if METHODS[plans.method].expanded == "all":
+        return work.groups * work.positions, work.taps * work.in_channels
+    rows = shape.operands({**block, "field_columns": 1, "kernel_columns": 1, "in_channels": 1}).left
+    return rows * block["field_columns"], work.in_channels
 
 
 def turned(shape: OpShape, method: str) -> bool:

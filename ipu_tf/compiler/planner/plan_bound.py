@@ -30,8 +30,8 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     work = block_work(shape, plans, block)
     channels, outputs = work.in_channels * work.taps, work.out_channels
     if METHODS[plans.method].padded:
-        inner = work.in_channels if not METHODS[plans.method].expanded else channels
-        taps = 1 if METHODS[plans.method].expanded else work.taps
+        is_1x1 = METHODS[plans.method].expanded == "all"
+        inner, taps = (channels, 1) if is_1x1 else (work.in_channels, work.taps)
         channels = ceil_div(inner, plans.grain) * plans.grain * taps
         columns = pass_columns(shape.dtype, plans.partials, target)
         outputs = ceil_div(outputs, columns) * columns

@@ -18,6 +18,7 @@ from ipu_tf.compiler.planner.plan_blocks import (
     ACCUMULATOR_BYTES,
     PlanBlocks,
     block_work,
+    expanded_image,
     home_elements,
     plan_blocks,
     turn_cycles,
@@ -282,9 +283,10 @@ def _prepare_cycles(shape: OpShape, plans: Candidates, blocks: PlanBlocks, targe
     method = METHODS[plans.method]
     work = block_work(shape, plans, blocks.block)
     dtype = _XLA_NAMES[shape.dtype]
-    if method.expanded:
-        expanded = work.groups * work.positions * work.taps * work.in_channels
-        return copy(expanded, dtype, target, piece_elements=shape.channels).cycles
+    if method.expanded != "none":
+        positions, channels = expanded_image(shape, plans, blocks.block)
+        piece = channels if method.expanded == "row" else shape.channels
+        return copy(positions * channels, dtype, target, piece_elements=piece).cycles
     if not method.padded or shape.rearranged[0]:
         return 0
     padding = copy(blocks.operands.left, dtype, target, piece_elements=shape.channels).cycles

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
 
 from ipu_tf.machine.contractions.amp import amp_1x1_cycles, amp_nx1_cycles, pass_columns
 from ipu_tf.machine.contractions.mac import (
@@ -26,7 +27,8 @@ class Method:
         cycles: From a tile's work to the cycles of its vertices.
         dtypes: Types of inputs that it takes.
         padded: Whether channels are padded to whole AMP passes in memory.
-        expanded: Whether the image is expanded so that filter positions become input channels.
+        expanded: The filter positions for which the image is expanded, so that they become input
+            channels: all, those of a row, or none.
         swapped: Whether the left input's rows take the place of columns: `a b` as `(b' a')'`.
         macs_per_cycle: Upper limit of its rate, by the type of the inputs; empty for the AMP
             units, whose rate is the target's.
@@ -36,7 +38,7 @@ class Method:
     cycles: Callable[[ContractionWork, Target], Count]
     dtypes: tuple[str, ...]
     padded: bool = False
-    expanded: bool = False
+    expanded: Literal["all", "row", "none"] = "none"
     swapped: bool = False
     macs_per_cycle: Mapping[str, int] = field(default_factory=dict)
     code_bytes: int
@@ -62,8 +64,15 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             cycles=amp_1x1_cycles,
             dtypes=_AMP_DTYPES,
             padded=True,
-            expanded=True,
+            expanded="all",
             code_bytes=900,
+        ),
+        "amp_nx1_expanded": Method(
+            cycles=amp_nx1_cycles,
+            dtypes=_AMP_DTYPES,
+            padded=True,
+            expanded="row",
+            code_bytes=1500,
         ),
         "slic": Method(
             cycles=slic_cycles, dtypes=("float16",), macs_per_cycle={"float16": 32}, code_bytes=1800

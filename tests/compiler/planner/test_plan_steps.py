@@ -151,3 +151,12 @@ def test_expanded_images_take_their_place():
     )
     # 4 images x one row of 30 x 9 taps x 32 channels of two bytes.
     assert expanded.operand_bytes - plain.operand_bytes == 4 * 30 * 9 * 32 * 2
+
+
+def test_an_image_expanded_by_rows_of_the_filter_shares_its_rows():
+    plain, expanded = (
+        plan_memory(CONV, ConvPlan(field_rows=15, method=method), BOW)
+        for method in ("amp_nx1", "amp_nx1_expanded")
+    )
+    # 4 images x the four rows under two rows of outputs x 30 columns x 3 taps x 32 channels.
+    assert expanded.operand_bytes - plain.operand_bytes == 4 * 4 * 30 * 3 * 32 * 2

@@ -141,10 +141,9 @@ def test_one_replica_has_nothing_to_reduce(of_one_replica):
     alone, four = step_of(of_one_replica[1]), step_of(fitted(4, 4)[1])
     assert alone.all_reduce_cycles == 0
     assert four.all_reduce_cycles > 0
-    # Replicas share the connection to the host; the rest of a micro-batch takes as long.
-    waits = [host_cycles(step) for step in (alone, four)]
-    assert waits[0] < waits[1]
-    assert four.timeline.cycles - alone.timeline.cycles == 4 * (waits[1] - waits[0])
+    # Replicas share the connection of the host to the gateway, but not their own.
+    assert host_cycles(alone) == host_cycles(four) > 0
+    assert four.timeline.cycles == alone.timeline.cycles
     np.testing.assert_array_equal(
         alone.ipus[0].memory.peak_tile_bytes, four.ipus[0].memory.peak_tile_bytes
     )
