@@ -235,6 +235,21 @@ CONSTANTS = (
         "pieces as our layouts have them",
     ),
     Constant(
+        name="operands of products that lie in another layout",
+        value="fetched word by word from where they lie if at most 7 tiles read each element, "
+        "otherwise and in filter gradients copied first",
+        status="stated",
+        how="a rule of poplibs (Convolution.cpp, inViewMaxBroadcastDests); that exchanges leave "
+        "whole words where they belong is modelled",
+    ),
+    Constant(
+        name="images expanded for filter positions",
+        value="for all of them, for those of a row, or not, as is cheapest",
+        status="stated",
+        how="poplibs' planner expands spatial dimensions one by one; that neighbouring rows of "
+        "outputs share the rows of an image is modelled",
+    ),
+    Constant(
         name="features of a result",
         value="in groups of 16, one after the other; tiles that share a block share them so, and a "
         "tile's workers share them out",

@@ -21,13 +21,14 @@ from ipu_tf.compiler.lowering.contraction_shape import conv_shape, dot_shape
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import on_tiles
-from ipu_tf.compiler.lowering.messages import unknown_met
+from ipu_tf.compiler.lowering.messages import common_run, unknown_met
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
 from ipu_tf.compiler.lowering.steps import exchange_cycles, supersteps
 from ipu_tf.compiler.lowering.tile_work import PlanWork
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, met_by, move
 from ipu_tf.compiler.lowering.turned_operands import transpositions
 from ipu_tf.compiler.option_plans import plan_of
+from ipu_tf.compiler.planner.candidates import Candidates
 from ipu_tf.compiler.planner.plan import Plan, largest_block
 from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.compiler.planner.plan_memory import PlanMemory, plan_memory
@@ -39,6 +40,8 @@ from ipu_tf.machine.target import Target
 _FLOPS_PER_PRODUCT = 2
 _CACHED_PLANS = 1 << 12
 _SIDES = ("left", "right")
+_MOST_READERS_OF_A_VIEW = 7
+_WORD_BYTES = 4
 
 
 def contraction(
@@ -59,7 +62,12 @@ def contraction(
         wanted = operand_array(instruction, number, context)
         layout = plan_layout(instruction, wanted, _SIDES[number], shape, plan)
         home = _home(operand, layout, min(plan.tiles, context.target.tiles))
-        traffic += move(operand, home)
+        moved = move(operand, home)
+        if moved.rearranged_cycles and _is_viewed(number, shape, plan):
+            moved = dataclasses.replace(
+                moved, rearranged_cycles=_viewed_cycles(operand, home, moved)
+            )
+        traffic += moved
         fetched += _operand_messages(operand, home, number, shape, plan)
     memory = _memory(shape, plan, context.target)
     turning = supersteps(transpositions(instruction, operands, context), context.target)
@@ -154,6 +162,27 @@ def _home(operand: Placement, layout: Layout, tiles: int) -> Placement:
         else max(1, min(tiles, operand.elements)),
         layout=layout,
     )
+
+
+def _is_viewed(number: int, shape: OpShape, plan: Plan) -> bool:
+    """Returns whether tiles fetch an operand of another layout piece by piece from where it lies.
+
+    poplibs rearranges an operand first only if more tiles than these read each element, or in a
+    filter gradient (Convolution.cpp, inViewMaxBroadcastDests and inputRearrangementIsExpensive).
+    """
+    if isinstance(shape, ConvShape) and shape.pass_ == "filter_gradient":
+        return False
+    shared_by = shape.right_shared_by if number else shape.left_shared_by
+    return Candidates.of(plan).tile_parts(shared_by) <= _MOST_READERS_OF_A_VIEW
+
+
+def _viewed_cycles(operand: Placement, home: Placement, moved: Traffic) -> int:
+    """Returns the cycles in which tiles put together what they fetched: halves of words alone.
+
+    An exchange leaves whole words where they belong.
+    """
+    piece_bytes = common_run(operand, home) * operand.element_bytes
+    return moved.rearranged_cycles if piece_bytes % _WORD_BYTES else 0
 
 
 def _operand_messages(

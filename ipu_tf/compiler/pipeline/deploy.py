@@ -10,8 +10,6 @@ from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.device_program import Crossing, DeviceProgram, StageProgram
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import Module, Parameter
-from ipu_tf.compiler.memory import CATEGORIES
-from ipu_tf.compiler.moves import ahead_cycles, overlapped_cycles, step_cycles, waits
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
 from ipu_tf.compiler.pipeline.conditionals import split_conditionals
@@ -207,72 +205,6 @@ def _compiled(
         error.ipu = deployment.ipus[stage]
         error.args = (f"IPU {error.ipu}, stage {stage}: {error}",)
         raise
-    away = off_chip(
-        update.module,
-        program,
-        deployment.offload,
-        wiring,
-        fifos=waiting,
-        shared=update.variables,
-    )
-    busy = step_cycles(program) + away.streamed + away.gathered
-    overlapped = overlapped_cycles(program) + away.overlapped
-    idle = waits(busy, overlapped + ahead_cycles(program))
-    cycles = busy + idle
-    return StageProgram(
-        index=stage,
-        ipu=deployment.ipus[stage],
-        program=away.program,
-        forward_cycles=cycles.forward,
-        backward_cycles=cycles.backward,
-        recomputed_cycles=program.recomputed_cycles,
-        update_cycles=cycles.update,
-        fifo_bytes=sum(fifo.bytes for fifo in waiting),
-        fifo_depth=max((fifo.depth for fifo in waiting), default=0),
-        streamed=away.streamed,
-        gathered=away.gathered,
-        streaming_bytes=away.streaming_bytes,
-        overlapped=overlapped,
-        waiting=idle,
-    )
-
-
-def _ipus(stages: Sequence[StageProgram]) -> tuple[IpuMemory, ...]:
-    """Returns the IPUs of a replica with the memory of their stages."""
-    numbers = sorted({stage.ipu for stage in stages})
-    return tuple(
-        IpuMemory(
-            ipu=ipu,
-            stages=tuple(stage.index for stage in stages if stage.ipu == ipu),
-            memory=_together([s.program.memory for s in stages if s.ipu == ipu]),
-            streaming_bytes=sum(s.streaming_bytes for s in stages if s.ipu == ipu),
-        )
-        for ipu in numbers
-    )
-
-
-def _together(memories: Sequence[TileMemory]) -> TileMemory:
-    """Returns the memory of an IPU that runs several stages, one after the other.
-
-    Always-live bytes add up, except for stacks; of all others, one stage's are live at a time.
-    """
-    if len(memories) == 1:
-        return memories[0]
-    fullest = max(memories, key=lambda memory: int(memory.peak_tile_bytes.max()))
-    always_live = {
-        category: (np.max if category == "stack" else np.sum)(
-            [memory.always_live[category] for memory in memories], axis=0
-        )
-        for category in CATEGORIES
-    }
-    kept = np.sum(list(always_live.values()), axis=0)
-    more = kept - np.sum(list(fullest.always_live.values()), axis=0)
-    return dataclasses.replace(
-        fullest,
-        always_live=always_live,
-        live_bytes=fullest.live_bytes + int(more.sum()),
-        max_tile_bytes=fullest.max_tile_bytes + int(more.max()),
-    )
 
 
 def _update_cycles(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu_tf.compiler.device_program import IpuMemory, StageProgram
 from ipu_tf.compiler.memory import CATEGORIES
-from ipu_tf.compiler.moves import overlapped_cycles, step_cycles, waits
+from ipu_tf.compiler.moves import ahead_cycles, overlapped_cycles, step_cycles, waits
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.compiler.pipeline.fifo import Fifo
 from ipu_tf.compiler.pipeline.off_chip import off_chip
@@ -82,7 +82,7 @@ def _stage(
     )
     busy = step_cycles(program) + away.streamed + away.gathered
     overlapped = overlapped_cycles(program) + away.overlapped
-    idle = waits(busy, overlapped)
+    idle = waits(busy, overlapped + ahead_cycles(program))
     cycles = busy + idle
     return StageProgram(
         index=stage,

@@ -6,6 +6,7 @@ from ipu_tf.compiler.layouts.layout import Axis, BlockLayout
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.messages import common_run
 from ipu_tf.compiler.lowering.traffic import NOTHING, move
+from ipu_tf.compiler.planner.plan import MatMulPlan, MatMulShape
 from tests.compiler.lowering.programs import run
 
 
@@ -54,3 +55,31 @@ def test_a_gradient_behind_a_gate_lies_like_the_activation():
     )
     assert program.placements["r"] == (BY_ROWS,)
     assert program.exchange_bytes("r") == other.bytes
+
+
+def exchanged(columns, operand):
+    """Cycles of the exchanges of a product whose left operand lies so."""
+    text = (
+        "x = f16[64,64] parameter(0)\nw = f16[64,64] parameter(1)\nr = f16[64,64] dot(x, w), "
+        'dot_dimension_numbers={lhs_contracting={1} rhs_contracting={0}}, op_name="product"'
+    )
+    shape = MatMulShape(m=64, k=64, n=64, dtype="float16")
+    plan = MatMulPlan(rows=2, columns=columns, grain=16, partials="float16")
+    product = run(text, tiles=16, plans={"product": (shape, plan)}, placed={"x": (operand,)})
+    assert product.lowered["r"].plan == plan
+    return sum(step.exchange_cycles for step in product.lowered["r"].supersteps)
+
+
+@pytest.mark.parametrize(("columns", "rate"), [(4, 0), (8, 0.44)])
+def test_a_few_tiles_fetch_an_operand_from_where_it_lies(columns, rate):
+    by_columns = lying(Axis(extent=64), Axis(extent=64, parts=4))
+    one_piece = lying(Axis(extent=64, parts=4), Axis(extent=64))
+    more = exchanged(columns, by_columns) - exchanged(columns, one_piece)
+    share_bytes = 64 * 64 * 2 / (2 * columns)
+    assert more == pytest.approx(rate * share_bytes, abs=2)
+
+
+def test_a_few_tiles_put_halves_of_words_together():
+    halves = lying(Axis(extent=64), Axis(extent=64, parts=64))
+    words = lying(Axis(extent=64), Axis(extent=64, parts=32))
+    assert exchanged(4, halves) > exchanged(4, words) + 1000
