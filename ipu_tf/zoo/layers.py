@@ -7,6 +7,9 @@ from typing import Any
 import keras
 from keras import layers
 
+_HIDDEN_SCORE = 10_000.0
+"""Subtracted from the scores of tokens that are not seen, as in the code of BERT's authors."""
+
 
 @keras.saving.register_keras_serializable("ipu_tf.zoo")
 class Gelu(layers.Layer):
@@ -23,6 +26,27 @@ class Gelu(layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that make an equal layer."""
         return {**super().get_config(), "approximate": self.approximate}
+
+
+@keras.saving.register_keras_serializable("ipu_tf.zoo")
+class AddedMaskAttention(layers.MultiHeadAttention):
+    """Attention that adds a large negative number to the scores of tokens that are not seen.
+
+    So do the codes of BERT and of GPT-2. Keras selects scores before the softmax and weights after
+    it, each in a pass over all of them.
+    """
+
+    def _masked_softmax(self, attention_scores: Any, attention_mask: Any = None) -> Any:
+        """Returns the weights [batch, heads, n, m]; Keras calls it with the scores.
+
+        Args:
+            attention_scores: [batch, heads, n, m].
+            attention_mask: [batch, n, m] or what broadcasts to it, 1 for tokens that are seen.
+        """
+        if attention_mask is not None:
+            seen = keras.ops.cast(attention_mask, attention_scores.dtype)
+            attention_scores += keras.ops.expand_dims((seen - 1) * _HIDDEN_SCORE, -3)
+        return keras.ops.softmax(attention_scores, axis=-1)
 
 
 @keras.saving.register_keras_serializable("ipu_tf.zoo")

@@ -12,7 +12,7 @@ from typing import Any
 
 from keras import layers
 
-from ipu_tf.zoo.layers import CausalMask, Gelu
+from ipu_tf.zoo.layers import AddedMaskAttention, CausalMask, Gelu
 from ipu_tf.zoo.stage_placement import Block
 
 _MLP_FACTOR = 4
@@ -67,12 +67,15 @@ class Transformer:
         return y if self.norm_first else norm(y)
 
     def _attended(self, x: Any, name: str, mask: Any) -> Any:
-        attention = layers.MultiHeadAttention(
-            self.heads, self.width // self.heads, dropout=self.dropout, name=f"{name}_attention"
-        )
-        if mask is not None and len(mask.shape) == 2:
+        heads, width = self.heads, self.width // self.heads
+        options: Any = {"dropout": self.dropout, "name": f"{name}_attention"}
+        if mask is None:
+            return layers.MultiHeadAttention(heads, width, **options)(x, x)
+        if len(mask.shape) == 2:
             mask = layers.Reshape((1, -1), name=f"{name}_mask")(mask)
-        return attention(x, x, attention_mask=mask)
+        attention = AddedMaskAttention(heads, width, **options)
+        # With the weights asked for, Keras leaves the softmax to the layer.
+        return attention(x, x, attention_mask=mask, return_attention_scores=True)[0]
 
     def _perceptron(self, x: Any, name: str) -> Any:
         hidden = layers.Dense(_MLP_FACTOR * self.width, name=f"{name}_mlp_1")(x)

@@ -3,10 +3,11 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import ipu_tf
 from ipu_tf.zoo import language
-from ipu_tf.zoo.layers import CausalMask
+from ipu_tf.zoo.layers import AddedMaskAttention, CausalMask
 from tests.zoo import tiny
 
 
@@ -46,6 +47,36 @@ def test_tokens_are_those_at_the_positions_of_their_sequence():
     positions = np.array([[3, 0], [1, 1]], "int32")
     picked = language.TokensAt()([tokens, positions])
     np.testing.assert_array_equal(picked, np.take_along_axis(tokens, positions[..., None], axis=1))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_masks_are_added_with_the_weights_of_keras(dropout):
+    tokens = np.random.default_rng(4).normal(size=(2, 5, 8)).astype("float32")
+    mask = np.array([[[1, 1, 1, 0, 0]], [[1, 1, 1, 1, 1]]], "int32")
+    layer = AddedMaskAttention(2, 4, dropout=dropout)
+    stock = keras.layers.MultiHeadAttention(2, 4, dropout=dropout)
+    for one in (layer, stock):
+        one.build(tokens.shape, tokens.shape)
+    stock.set_weights(layer.get_weights())
+
+    @tf.function
+    def attended(tokens):
+        return layer(tokens, tokens, attention_mask=mask, return_attention_scores=True)[0]
+
+    np.testing.assert_allclose(
+        attended(tokens), stock(tokens, tokens, attention_mask=mask), rtol=1e-5, atol=1e-6
+    )
+    kinds = {op.type for op in attended.get_concrete_function(tokens).graph.get_operations()}
+    assert "SelectV2" not in kinds
+
+
+def test_networks_with_masks_add_them():
+    made = [
+        language.gpt2(sequence_length=6, **tiny.LANGUAGE),
+        language.bert_base_squad(sequence_length=6, **tiny.LANGUAGE),
+    ]
+    for model in made:
+        assert isinstance(model.get_layer("0_attention"), AddedMaskAttention)
 
 
 @pytest.mark.parametrize("length", [1, 5])
