@@ -322,8 +322,8 @@ def _rows(table: tf.Variable, indices: tf.Tensor, name: str) -> tf.Tensor:
             ) from error
 
     found = _on_host(gather, [table], [indices], table.dtype, name)
-    found.set_shape([*indices.shape, table.shape[1]])
-    return found
+    # Loops and conditions keep the shape of an op, but not one that `set_shape` gives.
+    return tf.ensure_shape(found, [*indices.shape, table.shape[1]])
 
 
 def _on_host(

@@ -344,11 +344,42 @@ class _Body:
         attributes["has_side_effect"].b = True
         attributes["operand_dtypes"].list.type[:] = [dtype for _, dtype in operands]
         attributes["result_dtypes"].list.type[:] = [outputs[index][1] for index in results]
-        attributes["result_shapes"].list.shape.extend(_static_shapes(node, results))
+        shapes = [self._static_shape(node, index, outputs[index][0]) for index in results]
+        attributes["result_shapes"].list.shape.extend(shapes)
         for name in ("operand_dtypes", "result_dtypes", "result_shapes"):
             attributes[name].list.SetInParent()
         for position, index in enumerate(results):
             self.renamed[outputs[index][0]] = f"{node.name}:results:{position}"
+
+    def _static_shape(self, node: Any, index: int, name: str) -> Any:
+        """Returns the shape of an output of a host op, its own or that of an EnsureShape after it.
+
+        The nodes of loops and conditions have no shapes of their own: those that `set_shape` gives
+        stay in Python.
+
+        Args:
+            node: The host op.
+            index: Position of the output.
+            name: Its name in the function.
+
+        Raises:
+            UnknownShape: The shape is not known.
+        """
+        known = [node.attr[key].list.shape for key in _SHAPE_LISTS if key in node.attr]
+        shapes = [each[index] for each in known[:1] if index < len(each)]
+        shapes += [
+            reader.attr["shape"].shape
+            for reader in self._nodes.values()
+            if reader.op == "EnsureShape" and reader.input[0] == name
+        ]
+        for shape in shapes:
+            if tf.TensorShape(shape).is_fully_defined():
+                return shape
+        raise UnknownShape(
+            f"'{node.name}' ({node.op}) brings tensors of unknown shape from the host. Shapes are "
+            "static on the IPU: batch data with `drop_remainder=True`, and set the shapes of the "
+            "results of Python functions with `tf.ensure_shape`."
+        )
 
     def _copy(self, node: Any) -> Any:
         new = self.function.node_def.add()
@@ -371,20 +402,3 @@ def _is_text(node: Any) -> bool:
 def _retype(attribute: Any, positions: frozenset[int]) -> None:
     for index in positions:
         attribute.list.type[index] = _INT32
-
-
-def _static_shapes(node: Any, results: list[int]) -> list[Any]:
-    """Returns the shapes of some outputs of a host op.
-
-    Raises:
-        UnknownShape: The shapes are not known.
-    """
-    known = [node.attr[key].list.shape for key in _SHAPE_LISTS if key in node.attr]
-    shapes = [known[0][index] for index in results] if known else []
-    if len(shapes) < len(results) or not all(tf.TensorShape(s).is_fully_defined() for s in shapes):
-        raise UnknownShape(
-            f"'{node.name}' ({node.op}) brings tensors of unknown shape from the host. Shapes are "
-            "static on the IPU: batch data with `drop_remainder=True`, and set the shapes of the "
-            "results of Python functions with `set_shape`, outside of loops and conditions."
-        )
-    return shapes

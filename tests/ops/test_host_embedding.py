@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_tf import loops
 from ipu_tf.ops import embedding_ops
 
 ROWS, COLUMNS = 5, 3
@@ -73,6 +74,25 @@ def test_gradients_update_the_table(strategy):
     np.testing.assert_allclose(
         weights, [1, 2, 3] - 0.1 * np.sum(TABLE[IDS] ** 2, axis=(0, 1)), rtol=1e-5
     )
+
+
+def test_loops_look_up_and_update_rows(strategy):
+    table, ones = embedding(embedding_ops.HostEmbeddingOptimizerSpec(0.5)), np.ones(3)
+
+    @tf.function
+    def train(ids):
+        def step(total):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(table.lookup(ids))
+            tape.gradient(loss, [])
+            return total + loss
+
+        return loops.repeat(2, step, [0.0])
+
+    total = strategy.run(train, args=(tf.constant(IDS),))
+    once = TABLE - 0.5 * np.bincount(IDS.ravel(), minlength=ROWS)[:, None] * ones
+    np.testing.assert_allclose(total, TABLE[IDS].sum() + once[IDS].sum(), rtol=1e-5)
+    np.testing.assert_allclose(table.get_embedding_tensor(), 2 * once - TABLE, rtol=1e-5)
 
 
 def test_a_table_without_an_optimizer_keeps_its_values():

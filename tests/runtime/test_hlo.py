@@ -255,8 +255,20 @@ class TestHost:
         def fn(x):
             return tf.reduce_sum(tf.py_function(lambda v: v + 1, [x], tf.float32))
 
-        with pytest.raises(UncompilableProgram, match="of unknown shape from the host"):
+        message = "of unknown shape from the host.*set the shapes .* with `tf.ensure_shape`"
+        with pytest.raises(UncompilableProgram, match=message):
             traced(fn, X)
+
+    def test_python_functions_in_loops_have_the_shapes_that_are_ensured(self):
+        def fn(x):
+            def body(i, y):
+                result = tf.py_function(lambda v: v + 1, [y], tf.float32)
+                return i + 1, tf.ensure_shape(result, [4, 8])
+
+            return tf.while_loop(lambda i, y: i < 5, body, (0, x))[1]
+
+        (call,) = of_opcode(traced(fn, X).module, "host-call")
+        assert str(call.type) in ("(f32[4,8])", "f32[4,8]")
 
     def test_in_loops_and_branches(self):
         def fn(x):
