@@ -44,6 +44,12 @@ from keras.src.legacy.saving.legacy_h5_format import save_weights_to_hdf5_group
 # The graph between symbolic tensors, which functional models find when they are made.
 from keras.src.ops.function import map_graph
 
+# Layers of Keras 2 take shapes and numbers beside tensors, in one argument.
+from keras.src.layers.layer import CallSpec as KerasCallSpec
+
+# Scripts of Keras 2 look for the operation of a slice by its class.
+from keras.src.ops.numpy import GetItem as KerasGetItem
+
 # Scripts of Keras 2 walk the graph of a functional model by their attributes.
 from keras.src.ops.node import KerasHistory as KerasHistory
 from keras.src.ops.node import Node as KerasNode

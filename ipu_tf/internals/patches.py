@@ -26,7 +26,7 @@ from ipu_tf.internals.keras import (
     keras_regularizers,
 )
 from ipu_tf.internals.keras import KerasFunctional
-from ipu_tf.internals.keras import KerasHistory, KerasNode, KerasTrainer
+from ipu_tf.internals.keras import KerasCallSpec, KerasHistory, KerasNode, KerasTrainer
 from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     CondGradientGraph,
@@ -330,11 +330,14 @@ STATE_RESETS = tuple(
 COMPILATION = Patch(KerasTrainer, "compile", "models take the arguments of Keras 2")
 LOSS_COMPUTATION = Patch(KerasTrainer, "compute_loss", "models are evaluated without a loss")
 CALLBACK_MODELS = Patch(keras.callbacks.Callback, "model", "scripts set the model of a callback")
+CALL_ARGUMENTS = Patch(KerasCallSpec, "__init__", "layers may take shapes beside tensors")
+SYMBOLIC_CALLS = Patch(KerasNode, "__init__", "layers may return shapes and numbers")
 LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its meaning of Keras 2')
 METRIC_ARGUMENTS = Patch(keras.Metric, "__init__", "control flow over tensors is converted")
 LAMBDA_CONFIGS = Patch(keras.layers.Lambda, "get_config", "lambdas keep their globals")
 LAMBDA_COPIES = Patch(keras.layers.Lambda, "from_config", "layers of lambdas can be copied")
 LAMBDA_CALLS = Patch(keras.layers.Lambda, "call", "control flow over tensors is converted")
+LOSS_DTYPES = Patch(keras.Loss, "dtype", "a script's own losses may set it")
 LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension")
 METRIC_CALLS = Patch(
     keras.metrics.MeanMetricWrapper, "update_state", "targets may lack the last dimension"
@@ -438,11 +441,14 @@ TABLE = (
     COMPILATION,
     LOSS_COMPUTATION,
     CALLBACK_MODELS,
+    CALL_ARGUMENTS,
+    SYMBOLIC_CALLS,
     LOSS_ARGUMENTS,
     METRIC_ARGUMENTS,
     LAMBDA_CONFIGS,
     LAMBDA_COPIES,
     LAMBDA_CALLS,
+    LOSS_DTYPES,
     LOSS_CALLS,
     METRIC_CALLS,
     STEP_LOGS,

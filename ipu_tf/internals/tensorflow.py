@@ -82,10 +82,6 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
     Function as PolymorphicFunction,
 )
 
-# Optimizers of scripts import the operations that update variables from where they were.
-from tensorflow.python import training as training_package
-from tensorflow.python.ops import gen_training_ops as gen_training_ops
-
 # The module in which TensorFlow's batch norms find their kernel, of single precision.
 from tensorflow.python.ops import gen_nn_ops as nn_kernels
 

@@ -99,6 +99,76 @@ def _input_of_inputs(notify: Notify) -> Wrap:
     return wrap
 
 
+def _of_tensors(notify: Notify) -> Wrap:
+    """Returns the factory of `Node.__init__`, which takes outputs that are no tensors."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def init(
+            node: Any,
+            operation: Any,
+            call_args: Any = None,
+            call_kwargs: Any = None,
+            outputs: Any = None,
+        ) -> None:
+            leaves = keras.tree.flatten(outputs)
+            kinds = {isinstance(leaf, keras.KerasTensor) for leaf in leaves}
+            if kinds == {True, False}:
+                notify()
+                # Keras finds a tensor among the results of a call by its position.
+                outputs = [
+                    leaf if isinstance(leaf, keras.KerasTensor) else _unread() for leaf in leaves
+                ]
+            stock(node, operation, call_args, call_kwargs, outputs)
+
+        return init
+
+    return wrap
+
+
+def _beside_tensors(notify: Notify) -> Wrap:
+    """Returns the factory of `CallSpec.__init__`, which reads arguments that hold tensors."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def init(
+            spec: Any,
+            signature: Any,
+            context_arguments: Any,
+            args: Any,
+            kwargs: Any,
+            **options: Any,
+        ) -> None:
+            read = {name: _tensors_of(value) for name, value in kwargs.items()}
+            args = tuple(_tensors_of(value) for value in args)
+            stock(spec, signature, context_arguments, args, read, **options)
+            # Keras takes out the arguments that `call` does not have.
+            for name in kwargs.keys() - read.keys():
+                del kwargs[name]
+
+        return init
+
+    del notify  # The call is what it was: Keras only looks for the tensors among its arguments.
+    return wrap
+
+
+def _tensors_of(value: Any) -> Any:
+    """Returns an argument; one of tensors and other values with None for the others."""
+    if not keras.tree.is_nested(value):
+        return value
+    kinds = {_is_tensor(leaf) for leaf in keras.tree.flatten(value) if leaf is not None}
+    if kinds != {True, False}:
+        return value
+    return keras.tree.map_structure(lambda leaf: leaf if _is_tensor(leaf) else None, value)
+
+
+def _is_tensor(leaf: Any) -> bool:
+    return isinstance(leaf, keras.KerasTensor) or keras.ops.is_tensor(leaf)
+
+
+def _unread() -> keras.KerasTensor:
+    """Returns a symbolic tensor in the place of an output that the graph does not have."""
+    return keras.KerasTensor((), "int32")
+
+
 SPELLINGS = (
     Spelling(
         name="`tensor.ref()`, `tensor._keras_history.layer`, `layer._name`, `layer.inbound_nodes`, "
@@ -112,6 +182,14 @@ SPELLINGS = (
                 patches.INPUTS_OF_INPUTS: _input_of_inputs,
                 **{patch: _property(patch.name) for patch in patches.GRAPH_OF_LAYERS},
             }
+        ),
+    ),
+    Spelling(
+        name="a layer of a functional model that returns shapes or numbers beside tensors",
+        keras_2="They became tensors.",
+        here="The layers after it get them as they are.",
+        wraps=MappingProxyType(
+            {patches.SYMBOLIC_CALLS: _of_tensors, patches.CALL_ARGUMENTS: _beside_tensors}
         ),
     ),
 )

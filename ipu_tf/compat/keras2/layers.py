@@ -210,7 +210,7 @@ def _optional_call_arguments(notify: Notify, stock: Callable[..., None]) -> Call
                 # Before the initializer of Keras runs: it reads the signature.
                 vars(layer)["call"] = _call_with_defaults(layer.call, missing)
         stock(layer, *args, **kwargs)
-        if is_of_script:
+        if is_of_script or isinstance(layer, keras.layers.Lambda):
             allow_positional_arguments(layer)
 
     return init

@@ -9,12 +9,19 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_script
+from ipu_tf.compat.keras2.spelling import (
+    Call,
+    Notify,
+    Spelling,
+    called_by_library,
+    called_by_script,
+)
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import function_of
 from ipu_tf.internals.patches import Wrap
 
 _ARGUMENTS = ("y_true", "y_pred")
+_DTYPE = "dtype"
 _SMALL = (tf.float16, tf.bfloat16, "float16", "bfloat16")
 _SPARSE = ("sparse_categorical_crossentropy", "sparse_categorical_accuracy")
 
@@ -69,6 +76,24 @@ def _in_dtype_of_outputs(notify: Notify) -> Wrap:
     return wrap
 
 
+def _settable_dtype(notify: Notify) -> Wrap:
+    """Returns the factory of `Loss.dtype`, an attribute that scripts may set for themselves."""
+
+    def wrap(stock: property) -> property:
+        of_keras: Any = stock.fget
+
+        def get(loss: Any) -> Any:
+            return of_keras(loss) if called_by_library() else vars(loss).get(_DTYPE, of_keras(loss))
+
+        def set_(loss: Any, value: Any) -> None:
+            notify()
+            vars(loss)[_DTYPE] = value
+
+        return property(get, set_)
+
+    return wrap
+
+
 SPELLINGS = (
     Spelling(
         name='`reduction="auto"`, `losses.Reduction.AUTO` of a loss',
@@ -90,5 +115,12 @@ SPELLINGS = (
         keras_2="The loss had the dtype of the outputs.",
         here="The value has that dtype; Keras computes it in float32.",
         wraps=MappingProxyType({patches.LOSS_CALLS: _in_dtype_of_outputs}),
+    ),
+    Spelling(
+        name="`self.dtype = ...` in a subclass of a loss",
+        keras_2="An attribute of the script's own: losses had no dtype.",
+        here="The script reads what it set. Keras converts targets and outputs to the dtype that "
+        "the loss got when it was made.",
+        wraps=MappingProxyType({patches.LOSS_DTYPES: _settable_dtype}),
     ),
 )

@@ -13,6 +13,8 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.names import absent, moved, of_both, of_module
 from ipu_tf.compat.keras2.spelling import Provider, Spelling
+from ipu_tf.compat.keras2.tensorflow_ops import TensorFlowOp
+from ipu_tf.internals.keras import KerasGetItem
 
 _PREPROCESSING = (
     "CategoryEncoding",
@@ -56,6 +58,17 @@ _NO_WRAPPER = (
 )
 _NO_LAYER = "Keras 3 has no such layer, and no other that computes the same"
 _STOCK_ROWS = keras.utils.to_categorical
+
+
+class _IsSparse(type):
+    """The type of a class whose instances are the sparse symbolic tensors."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, keras.KerasTensor) and instance.sparse
+
+
+class SparseKerasTensor(metaclass=_IsSparse):
+    """The class of sparse symbolic tensors, which are tensors with an attribute in Keras 3."""
 
 
 def _policy(name: str, loss_scale: Any = "auto") -> keras.DTypePolicy:
@@ -105,6 +118,12 @@ _OF_PREPROCESSING = {
         "layers.experimental.preprocessing", ("CategoryCrossing",), "Use layers.HashedCrossing"
     ),
 }
+
+_OPERATIONS = {
+    "TFOpLambda": _given(TensorFlowOp),
+    "SlicingOpLambda": _given(KerasGetItem),
+}
+"""The classes of operations between the layers of a functional model."""
 
 SPELLINGS = (
     Spelling(
@@ -156,6 +175,8 @@ SPELLINGS = (
         names=_in_each(
             {f"layers.{module}": of_both("layers") for module in _LAYER_MODULES}
             | {
+                "layers.core": of_both("layers") | _OPERATIONS,
+                "layers.core.tf_op_layer": _OPERATIONS,
                 "engine": moved(Input="Input", InputSpec="InputSpec", Layer="Layer", Model="Model"),
                 "engine.base_layer": moved(
                     InputSpec="InputSpec", Layer="Layer", BaseRandomLayer="Layer"
@@ -163,7 +184,10 @@ SPELLINGS = (
                 "engine.functional": moved(Functional="Model"),
                 "engine.input_layer": moved(Input="Input", InputLayer="layers.InputLayer"),
                 "engine.input_spec": moved(InputSpec="InputSpec"),
-                "engine.keras_tensor": moved(KerasTensor="KerasTensor"),
+                "engine.keras_tensor": {
+                    **moved(KerasTensor="KerasTensor"),
+                    "SparseKerasTensor": _given(SparseKerasTensor),
+                },
                 "engine.sequential": moved(Sequential="Sequential"),
                 "engine.topology": moved(
                     Input="Input",

@@ -3,37 +3,91 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from types import MappingProxyType, ModuleType
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals.tensorflow import gen_training_ops, training_package
 
-_TRAINING_OPS = "training_ops"
+_PYTHON = "tensorflow.python"
+_PLACES: Mapping[str, str] = MappingProxyType(
+    {
+        "distribute.distribution_strategy_context": "distribute.distribute_lib",
+        "dtypes": "framework.dtypes",
+        "training.saving.functional_saver": "checkpoint.functional_saver",
+        "training.tracking": "trackable",
+        "training.tracking.graph_view": "checkpoint.graph_view",
+        "training.tracking.tracking": "trackable.autotrackable",
+        "training.tracking.util": "checkpoint.checkpoint",
+        "training.training_ops": "ops.gen_training_ops",
+    }
+)
+"""The places of today, by the old ones, both below `tensorflow.python`. Modules of a package that
+moved are in the package of today, unless they have places of their own."""
+
+
+class _MovedModules:
+    """Finds modules in their places of today."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Returns the spec of a module that moved, None for any other."""
+        del path, target
+        if _place(name) is None:
+            return None
+        # No base class of the loader: `create_module` and `exec_module` are all it needs.
+        return ModuleSpec(name, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Leaves the module to the import system."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Puts the module of today in the place of an old one."""
+        place = _place(module.__name__)
+        if place is not None:
+            sys.modules[module.__name__] = importlib.import_module(place)
+
+
+def _place(name: str) -> str | None:
+    """Returns the name of today of a module that moved, None for any other module."""
+    old = name.removeprefix(f"{_PYTHON}.")
+    if old == name:
+        return None
+    if old in _PLACES:
+        return f"{_PYTHON}.{_PLACES[old]}"
+    package, _, module = old.rpartition(".")
+    return f"{_PYTHON}.{_PLACES[package]}.{module}" if package in _PLACES else None
 
 
 @contextlib.contextmanager
-def _training_ops(notify: Notify) -> Iterator[None]:
-    """Makes the updates of variables a module of `tensorflow.python.training`."""
-    del notify  # The functions are TensorFlow's own.
-    name = f"{training_package.__name__}.{_TRAINING_OPS}"
-    if name in sys.modules or hasattr(training_package, _TRAINING_OPS):
-        yield
-        return
-    sys.modules[name] = gen_training_ops
-    setattr(training_package, _TRAINING_OPS, gen_training_ops)
+def _in_their_old_places(notify: Notify) -> Iterator[None]:
+    """Makes modules that moved importable by their old names."""
+    del notify  # The modules are TensorFlow's own.
+    finder = _MovedModules()
+    # First: a package of today would load its modules once more by their old names.
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        del sys.modules[name]
-        delattr(training_package, _TRAINING_OPS)
+        sys.meta_path.remove(finder)
+        for name in sorted(filter(_place, sys.modules), reverse=True):
+            module = sys.modules.pop(name)
+            package, _, last = name.rpartition(".")
+            parent = sys.modules[package]
+            if _place(package) is None and vars(parent).get(last) is module:
+                delattr(parent, last)
 
 
 SPELLINGS = (
     Spelling(
-        name="`tensorflow.python.training.training_ops`",
-        keras_2="The operations that update variables, for optimizers of scripts.",
-        here="It is `tensorflow.python.ops.gen_training_ops`, which has the same functions.",
-        context=_training_ops,
+        name="`tensorflow.python.training.training_ops`, `tensorflow.python.training.tracking`, "
+        "`tensorflow.python.distribute.distribution_strategy_context`, `tensorflow.python.dtypes`",
+        keras_2="Modules of TensorFlow that moved since, which scripts import.",
+        here="Each is the module of today, such as `tensorflow.python.ops.gen_training_ops`.",
+        context=_in_their_old_places,
     ),
 )

@@ -365,3 +365,20 @@ def test_a_function_of_learning_rates_may_return_a_tensor(keras_2, notices):
     logs = model.fit(data, data, epochs=3, verbose=0, callbacks=[scheduler]).history
     assert logs["learning_rate"] == [1.0, 0.5, 0.25]
     notices.once("`LearningRateScheduler(function)`")
+
+
+def test_a_loss_of_a_script_may_set_its_dtype(keras_2, notices):
+    class Halved(keras.losses.MeanSquaredError):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.dtype = tf.float16
+
+        def call(self, y_true, y_pred):
+            dtypes.append((self.dtype, y_pred.dtype))
+            return super().call(y_true, y_pred) / 2
+
+    dtypes = []
+    loss = Halved()
+    notices.once("`self.dtype = ...`")
+    assert float(loss(tf.constant([[1.0]]), tf.constant([[3.0]]))) == 2.0
+    assert dtypes == [(tf.float16, "float32")]

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 X = np.random.default_rng(1).random((2, 3), dtype=np.float32)
 
@@ -71,3 +72,30 @@ def test_files_with_lambdas_are_refused(keras_2, tmp_path):
     keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda x: x + 1)]).save(path)
     with pytest.raises(ValueError, match="safe_mode=False"):
         keras.models.load_model(path)
+
+
+class Edges(keras.layers.Layer):
+    """Returns a number of rows before the tensor, and its shape after it."""
+
+    def call(self, inputs):
+        return 5, inputs * 2.0, tf.TensorShape((5, 3))
+
+
+class Scattered(keras.layers.Layer):
+    """Adds up rows by the numbers in `rows`."""
+
+    def call(self, inputs, edges, rows=(0, 3)):
+        count, values, shape = edges
+        assert (count, shape) == (5, tf.TensorShape((5, 3)))
+        add_up = keras.layers.Lambda(
+            lambda given: tf.math.unsorted_segment_sum(given[0], rows, given[1][0])
+        )
+        return inputs + add_up((values, shape))[:1]
+
+
+def test_layers_pass_shapes_and_numbers_beside_tensors(keras_2, notices):
+    inputs = keras.Input((3,), batch_size=2)
+    edges = Edges()(inputs)
+    model = keras.Model(inputs, Scattered()(inputs, edges))
+    np.testing.assert_allclose(model(X), X + X[:1] * 2, rtol=1e-6)
+    notices.once("shapes or numbers beside tensors")

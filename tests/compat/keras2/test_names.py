@@ -313,17 +313,39 @@ def test_layers_and_cells_of_graphs_are_there(notices):
         tf.compat.v1.layers.dense  # noqa: B018
 
 
-def test_operations_that_update_variables_are_in_their_old_place():
-    old = "tensorflow.python.training.training_ops"
+@pytest.mark.parametrize(
+    ("old", "place"),
+    [
+        ("training.training_ops", "ops.gen_training_ops"),
+        ("distribute.distribution_strategy_context", "distribute.distribute_lib"),
+        ("training.tracking.data_structures", "trackable.data_structures"),
+        ("training.tracking.tracking", "trackable.autotrackable"),
+        ("dtypes", "framework.dtypes"),
+    ],
+)
+def test_modules_that_moved_are_in_their_old_places(old, place):
+    python = "tensorflow.python"
+    package, _, name = f"{python}.{old}".rpartition(".")
+    loaded = set(sys.modules)
     with keras_2_spellings():
-        from tensorflow.python.training import training_ops
+        module = importlib.import_module(f"{python}.{place}")
+        assert importlib.import_module(f"{python}.{old}") is module
+        assert getattr(importlib.import_module(package), name) is module
+    assert not [name for name in set(sys.modules) - loaded if name.startswith(f"{python}.{old}")]
+    assert module.__name__ == f"{python}.{place}"
+    with pytest.raises(ModuleNotFoundError, match="tensorflow.python"):
+        importlib.import_module(f"{python}.{old}")
 
-        assert importlib.import_module(old) is training_ops
-        variable = tf.Variable(3.0)
-        training_ops.resource_apply_gradient_descent(variable.handle, 0.5, 2.0)
-        assert float(variable) == 2.0
-    with pytest.raises(ModuleNotFoundError, match="training_ops"):
-        importlib.import_module(old)
+
+def test_classes_of_the_graph_are_in_their_old_places(keras_2):
+    from keras.engine.keras_tensor import KerasTensor, SparseKerasTensor
+    from keras.layers.core import SlicingOpLambda, TFOpLambda
+
+    dense, sparse = keras.Input((4,)), keras.Input((4,), sparse=True)
+    assert [isinstance(x, SparseKerasTensor) for x in (dense, sparse, X)] == [False, True, False]
+    assert isinstance(dense, KerasTensor)
+    model = keras.Model(dense, tf.square(dense)[:, :2])
+    assert [type(one) for one in model.operations[1:]] == [TFOpLambda, SlicingOpLambda]
 
 
 def test_classes_become_rows_of_a_dtype(keras_2):
