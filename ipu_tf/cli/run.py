@@ -146,11 +146,11 @@ def _run_script(script: str, arguments: Sequence[str], is_module: bool) -> tuple
 
 def _add_advice(error: BaseException) -> None:
     # Loaded only where a script fails.
-    from ipu_tf.compat import offline, tensorflow_names
+    from ipu_tf.compat import advice, offline
 
-    advice = offline.way_out(error) or tensorflow_names.way_out(error)
-    if advice is not None:
-        error.add_note(advice)
+    way_out = offline.way_out(error) or advice.way_out(error)
+    if way_out is not None:
+        error.add_note(way_out)
 
 
 def _code(end: SystemExit) -> int:

@@ -1,7 +1,8 @@
-"""Advice for scripts that use names of TensorFlow that this TensorFlow no longer has."""
+"""Advice for scripts that rely on what this TensorFlow no longer has."""
 
 from __future__ import annotations
 
+import re
 import sys
 from types import ModuleType
 
@@ -13,10 +14,25 @@ _CONTRIB = (
     "TensorFlow 2 has no `tf.contrib`: the script is written for TensorFlow 1. "
     "ipu_compiler.compile takes the place of `xla.compile`."
 )
+_EAGER = (
+    "TensorFlow 2 runs operations at once. Call `tf.compat.v1.disable_v2_behavior()` before the "
+    "script builds its graph."
+)
+_PLACED_ON_IPU = (
+    "A session knows no IPU. Let ipu_compiler.compile make the program of the operations that are "
+    "placed there, or take them out of `tf.device`; an `ipu_scope` leaves them on the host."
+)
+_NO_IPU = re.compile(
+    "Cannot assign a device for operation.*explicitly assigned to .*IPU", re.DOTALL
+)
 
 
 def way_out(error: BaseException) -> str | None:
-    """Returns advice if a script lacks a name that TensorFlow once had."""
+    """Returns advice on a name, a mode or a device that a script wants, None if there is none."""
+    if isinstance(error, RuntimeError) and "not compatible with eager execution" in str(error):
+        return _EAGER
+    if _NO_IPU.search(str(getattr(error, "message", ""))):
+        return _PLACED_ON_IPU
     if isinstance(error, ModuleNotFoundError):
         name = error.name or ""
         return _CONTRIB if f"{name}.".startswith("tensorflow.contrib.") else None

@@ -1,11 +1,11 @@
-"""Scripts that use names that TensorFlow no longer has get advice."""
+"""Scripts that rely on what TensorFlow no longer has get advice."""
 
 import re
 
 import pytest
 import tensorflow as tf
 
-from ipu_tf.compat.tensorflow_names import way_out
+from ipu_tf.compat.advice import way_out
 
 
 def error_of(source):
@@ -43,3 +43,18 @@ def test_other_names_have_none(source):
 def test_errors_of_another_kind_have_none():
     assert way_out(ValueError("tf.placeholder")) is None
     assert way_out(AttributeError("raised by a script")) is None
+
+
+def test_placeholders_in_eager_mode_have_a_way_out():
+    with pytest.raises(RuntimeError) as caught:
+        tf.compat.v1.placeholder(tf.float32)
+    assert re.search("disable_v2_behavior", way_out(caught.value))
+
+
+def test_operations_that_a_session_places_on_an_ipu_have_a_way_out():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with tf.device("/device:IPU:0"):
+            total = tf.add(tf.compat.v1.placeholder_with_default(1.0, []), 2.0)
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+            session.run(total)
+    assert re.search("ipu_compiler.compile", way_out(caught.value))
