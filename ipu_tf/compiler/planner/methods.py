@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ipu_tf.compiler.planner.shapes import ConvShape, OpShape
+from ipu_tf.compiler.planner.shapes import AMP_GRAINS, ConvShape, OpShape
 from ipu_tf.machine.contractions import METHODS
 from ipu_tf.machine.contractions.slic import SLIC_CHANNELS
 
@@ -26,7 +26,7 @@ def _matmul_methods(k: int) -> tuple[str, ...]:
 def _conv_methods(shape: ConvShape) -> tuple[str, ...]:
     taps = math.prod(shape.extents[name] for name in _taps(shape))
     methods = ["amp_1x1"] if taps == 1 else ["amp_nx1", "amp_expanded"]
-    if shape.pass_ == "forward" and min(shape.kernel_rows, shape.kernel_columns) > 1:
+    if _fills_passes(shape):
         methods.append("amp_nx1_expanded")
     if shape.groups > 1:
         methods.append("vertical_mac")
@@ -42,6 +42,13 @@ def _taps(shape: ConvShape) -> tuple[str, str]:
     if shape.pass_ == "filter_gradient":
         return ("batch", "field_rows")
     return ("kernel_rows", "kernel_columns")
+
+
+def _fills_passes(shape: ConvShape) -> bool:
+    """Whether a row of a filter fills AMP passes that the channels alone leave empty."""
+    has_rows = min(shape.kernel_rows, shape.kernel_columns) > 1
+    is_partial = shape.in_channels % AMP_GRAINS[shape.dtype] > 0
+    return shape.pass_ == "forward" and has_rows and is_partial
 
 
 def _fits_slic(shape: ConvShape) -> bool:
