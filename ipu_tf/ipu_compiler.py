@@ -15,6 +15,7 @@ from ipu_tf.internals.graphs import (
     call_flat,
     device_of_new_ops,
     graph_of_session,
+    is_ipu,
     replace_input,
     trace,
     without_strategy,
@@ -24,6 +25,9 @@ from ipu_tf.runtime import device_programs, hooks
 from ipu_tf.runtime.made_variables import MadeVariables
 
 _COMPILED = "ipu_tf_compiled_functions"
+
+_NO_WORK = frozenset({"NoOp", "Placeholder", "IpuReplicaIndex"})
+"""Types of ops that need no device."""
 
 _strategies: list[IPUStrategy] = []
 """The strategy that runs the programs of graphs; reports of `ipu-tf run` know it."""
@@ -49,7 +53,7 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
         returns operations or nothing, else its structure.
 
     Raises:
-        Exception: Nothing is placed on an IPU: `ipu_scope` is missing.
+        Exception: Nothing is placed on an IPU: `ipu_scope` is missing, around it and in it.
         RuntimeError: It is called eagerly.
         ValueError: The computation returns the specification of an estimator.
 
@@ -73,7 +77,6 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
             "as_default()` or after tf.compat.v1.disable_eager_execution(); in eager mode, "
             "decorate the computation with tf.function and call `strategy.run`."
         )
-    _check_placement()
     return _Compilation(computation, [tf.convert_to_tensor(one) for one in inputs or ()]).results()
 
 
@@ -95,6 +98,7 @@ class _Compilation:
         self._results: Any = None
         self._was_called = False
         self._is_bound = False
+        self._is_placed = scopes.is_on_ipu() or is_ipu(device_of_new_ops())
 
     def results(self) -> Any:
         """Returns the results; those of a program without a system are bound to it later."""
@@ -200,12 +204,9 @@ class _Compilation:
         scope = tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=reuse)
         with scope, without_strategy():  # A graph of TensorFlow 1 has no strategy.
             results = self._computation(*tensors)
-        if type(results).__name__.endswith("EstimatorSpec"):
-            raise ValueError(
-                "ipu_compiler.compile takes no estimator's specification: TensorFlow has had no "
-                "estimators since version 2.16. Return tensors and operations. "
-                f"Received: {type(results).__name__}."
-            )
+        _check_results(results)
+        if not self._is_placed:
+            _check_placement()
         self._results = results
         flat = tf.nest.flatten(results)
         return [tf.convert_to_tensor(leaf) for leaf in flat if _is_data(leaf)]
@@ -257,13 +258,33 @@ def _is_data(result: Any) -> bool:
     return result is not None and not isinstance(result, tf.Operation)
 
 
-def _check_placement() -> None:
-    """Checks that the graph that is being built places operations on an IPU.
+def _check_results(results: Any) -> None:
+    """Checks that no specification of an estimator is among the results.
 
     Raises:
-        Exception: It does not.
+        ValueError: One is.
     """
-    if scopes.is_on_ipu() or "IPU" in device_of_new_ops().upper():
+    if type(results).__name__.endswith("EstimatorSpec"):
+        raise ValueError(
+            "The result of an ipu_compiler.compile computation contains an EstimatorSpec. "
+            "TensorFlow has had no estimators since version 2.16: return tensors and operations. "
+            f"Received: {type(results).__name__}."
+        )
+    if isinstance(results, list | tuple | dict):
+        for part in results.values() if isinstance(results, dict) else results:
+            _check_results(part)
+
+
+def _check_placement() -> None:
+    """Checks that the computation, which was called outside of every IPU's scope, opened one.
+
+    Raises:
+        Exception: It did not, and computes something.
+    """
+    tracer = hooks.active()
+    graph = tf.compat.v1.get_default_graph()
+    computes = any(op.type not in _NO_WORK for op in graph.get_operations())
+    if tracer is None or tracer.names_an_ipu or not computes:
         return
     raise Exception(  # As the machine's own library does.
         "ipu_compiler.compile: the computation is not placed on an IPU. Call it in "

@@ -158,8 +158,9 @@ class EstimatorSpec:
 @pytest.mark.parametrize(
     ("error", "message", "computation", "scope"),
     [
-        (Exception, "is not placed on an IPU", tf.no_op, tf.device("cpu")),
-        (ValueError, "takes no estimator's spec", EstimatorSpec, scopes.ipu_scope(IPU)),
+        (Exception, "is not placed on an IPU", lambda: tf.constant(1), tf.device("cpu")),
+        (ValueError, "contains an EstimatorSpec", EstimatorSpec, scopes.ipu_scope(IPU)),
+        (ValueError, "contains an EstimatorSpec", lambda: [[EstimatorSpec()]], tf.device(IPU)),
         (TypeError, "must be a function of the inputs", 3, scopes.ipu_scope(IPU)),
     ],
 )
@@ -167,6 +168,28 @@ def test_refuses_what_is_no_program(error, message, computation, scope):
     configure(1)
     with tf.Graph().as_default(), scope, pytest.raises(error, match=message):
         ipu_compiler.compile(computation)
+
+
+@pytest.mark.parametrize("ipus", [1, 2])
+def test_a_computation_without_work_needs_no_ipu(ipus):
+    configure(ipus)
+    with tf.Graph().as_default(), v1.Session() as session:
+        session.run(ipu_compiler.compile(tf.no_op))
+
+
+@pytest.mark.parametrize("scope", [scopes.ipu_scope, tf.device])
+def test_a_computation_may_open_the_scope_of_the_ipu_itself(scope):
+    configure(2)
+
+    def computation(x):
+        with scope(IPU):
+            weight = v1.get_variable("weight", initializer=3.0, use_resource=True)
+            return [cross_replica_ops.cross_replica_sum(weight * x)]
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        (result,) = ipu_compiler.compile(computation, [tf.constant(2.0)])
+        session.run(v1.global_variables_initializer())
+        assert session.run(result) == 12.0
 
 
 def test_refuses_to_run_eagerly():

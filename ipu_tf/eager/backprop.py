@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.ops.grad_util_ops import take_captured_gradients
-
-_OPEN: ContextVar[int] = ContextVar("ipu_tf.gradient_capture_contexts", default=0)
+from ipu_tf.ops.grad_util_ops import open_contexts, take_captured_gradients
 
 
 def num_gradient_collection_tapes() -> int:
     """Returns the number of open contexts that keep captured gradients."""
-    return _OPEN.get()
+    return open_contexts.get()
 
 
 class GradientCaptureContext:
@@ -26,7 +23,7 @@ class GradientCaptureContext:
 
     def __enter__(self) -> Any:
         take_captured_gradients()  # Those of before belong to nobody.
-        _OPEN.set(_OPEN.get() + 1)
+        open_contexts.set(open_contexts.get() + 1)
         return self
 
     def __exit__(
@@ -36,7 +33,7 @@ class GradientCaptureContext:
         traceback: TracebackType | None,
     ) -> None:
         self._collect()
-        _OPEN.set(_OPEN.get() - 1)
+        open_contexts.set(open_contexts.get() - 1)
 
     @property
     def captured_gradients(self) -> dict[str, list[tf.Tensor]]:

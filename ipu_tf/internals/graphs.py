@@ -79,13 +79,25 @@ def has_effects(operation: tf.Operation) -> bool:
 def device_of_new_ops() -> str:
     """Returns the name of the device that the graph being built gives to new ops, "" for none.
 
-    Only an op has it. Relies on `Operation._set_device`, which leaves that op without one: a
-    session refuses devices that it does not have.
+    Only an op has it.
     """
     op = tf.no_op(name="device_of_new_ops")
     device = str(op.device)
-    op._set_device("")
+    clear_device(op)
     return device
+
+
+def clear_device(op: tf.Operation) -> None:
+    """Leaves an op without a device: a session refuses devices that it does not have.
+
+    Relies on `Operation._set_device`; there is no public way.
+    """
+    op._set_device("")
+
+
+def is_ipu(device: str) -> bool:
+    """Returns whether the name of a device is that of an IPU."""
+    return "IPU:" in device.upper()
 
 
 def is_eager(tensor: Any) -> bool:

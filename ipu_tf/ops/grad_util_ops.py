@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 import tensorflow as tf
+
+from ipu_tf import scopes
+from ipu_tf.internals.keras import keras_layer_path
+
+open_contexts: ContextVar[int] = ContextVar("ipu_tf.gradient_capture_contexts", default=0)
+"""The number of open contexts that keep captured gradients."""
 
 # Captured gradients wait on the graph of their program until its optimizer takes them; so they
 # end with that graph and never reach another one.
@@ -15,7 +22,8 @@ _COLLECTION = "ipu_tf.captured_gradients"
 def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     """Returns `args` unchanged, and captures the gradients that flow into them.
 
-    Eager mode captures nothing: there is no program to capture from.
+    Eager mode captures nothing: there is no program to capture from. In a Keras model the optimizer
+    takes what is captured.
 
     Args:
         args: A tensor, or a structure of tensors.
@@ -23,7 +31,16 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
 
     Returns:
         Tensors of the structure, shapes and dtypes of `args`.
+
+    Raises:
+        RuntimeError: It is in a program without Keras, and no context keeps captured gradients.
     """
+    if scopes.runs_on_ipu() and not open_contexts.get() and not keras_layer_path():
+        raise RuntimeError(
+            "capture_upstream_gradients may only be used within the context of a "
+            "GradientCaptureTape or a GradientCaptureContext, which keeps the gradients: open one "
+            f"of `ipu_tf.eager.backprop` around it. Received: tag={tag!r}."
+        )
 
     @tf.custom_gradient
     def identity(*tensors: tf.Tensor) -> tuple[Any, Any]:

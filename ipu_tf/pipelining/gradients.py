@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.eager.backprop import GradientCaptureTape
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.ops import grad_util_ops
 from ipu_tf.pipelining import accumulation
@@ -167,7 +168,7 @@ def _captures(output: OptimizerFunctionOutput) -> bool:
     """Returns whether gradients are captured beside those of the variables."""
     return (
         output.gradient_capture_context is not None
-        or hasattr(output.tape, "captured_gradients")
+        or isinstance(output.tape, GradientCaptureTape)
         or _takes_captured(output.opt)
     )
 

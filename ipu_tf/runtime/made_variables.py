@@ -35,6 +35,7 @@ class MadeVariables:
         known = self._left.get(key)
         if known:
             return known.popleft()
-        variable = next_creator(**kwargs)
+        with tf.device(None):  # The host initialises it; TensorFlow has no device of an IPU's name.
+            variable = next_creator(**kwargs)
         self._made.append((key, variable))
         return variable

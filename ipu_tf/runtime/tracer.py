@@ -22,6 +22,7 @@ from ipu_tf import replica_context, scopes
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.graphs import set_op_attribute
+from ipu_tf.internals.graphs import clear_device, is_ipu
 from ipu_tf.internals.keras import callers_of_open_scopes, keras_layer_path
 from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph, is_recording
 from ipu_tf.ops.numerics import numerics_for
@@ -77,6 +78,7 @@ class Tracer:
         parts: Programs of their own that the program calls, such as pipelines.
         moves_feeds: Whether the program reads an infeed or writes an outfeed so far.
         shards: Name scopes of `ipu_shard` with the numbers of their IPUs, in their order.
+        names_an_ipu: Whether the program places ops on an IPU by its name.
     """
 
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
@@ -92,6 +94,7 @@ class Tracer:
         self.parts: list[Program] = []
         self.moves_feeds = False
         self.shards: list[tuple[str, int]] = []
+        self.names_an_ipu = False
         self._trainable: list[weakref.ref[tf.Variable]] = []
         self._slots: list[tuple[tf.Tensor, tf.Tensor]] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
@@ -135,6 +138,7 @@ class Tracer:
         if op_type.startswith("Ipu"):
             kwargs["op_def"] = None  # The caller's belongs to the stock op.
         op = create(op_type, inputs, attrs=attrs, **kwargs)
+        self._take_device(op)
         shard = scopes.current().shard
         if shard is not None:
             set_op_attribute(op, attributes.SHARD, tf.compat.v1.AttrValue(i=shard))
@@ -258,6 +262,13 @@ class Tracer:
             if _is_within(graph, body)
             for op in graph.get_operations()
         )
+
+    def _take_device(self, op: tf.Operation) -> None:
+        """Notes the IPU that the program names for an op: TensorFlow has no device of this name."""
+        is_named = is_ipu(op.device)
+        if is_named:
+            clear_device(op)
+        self.names_an_ipu = self.names_an_ipu or is_named or scopes.is_on_ipu()
 
     def next_stream(self) -> int:
         """Returns the number of the next stream of random bits."""
