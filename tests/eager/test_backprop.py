@@ -1,8 +1,10 @@
 """Tapes that keep captured gradients."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from ipu_tf import IPUStrategy
 from ipu_tf.eager import backprop
 from ipu_tf.ops.grad_util_ops import capture_upstream_gradients
 
@@ -40,3 +42,13 @@ def test_a_context_keeps_those_of_other_tapes():
         return context.captured_gradients
 
     assert [float(one) for one in step(tf.constant(1.0))["x"]] == [2, 3]
+
+
+def test_a_program_captures_only_for_a_context():
+    @tf.function
+    def program(x):
+        with tf.GradientTape():
+            return capture_upstream_gradients(x, tag="lost")
+
+    with pytest.raises(RuntimeError, match="may only be used within the context of .*tag='lost'"):
+        IPUStrategy().run(program, args=(tf.constant(1.0),))

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy
 from ipu_tf.config import reset_ipu_configuration
-from ipu_tf.eager.backprop import GradientCaptureContext
+from ipu_tf.eager.backprop import GradientCaptureContext, GradientCaptureTape
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
@@ -440,6 +440,26 @@ def test_the_optimizer_gets_captured_gradients(sums, expected):
     )
     np.testing.assert_array_equal(Captures.kept.numpy(), expected)
     np.testing.assert_array_equal(captured.dequeue()["x"][0][0], expected)
+
+
+def test_an_outfeed_gets_what_a_tape_captures():
+    weight, optimizer, captured = tf.Variable(3.0), keras.optimizers.SGD(0.5), IPUOutfeedQueue()
+
+    @tf.function
+    def train():
+        with GradientCaptureTape() as tape:
+            pipeline(
+                [lambda: capture_upstream_gradients(2.0 * weight, tag="x"), tf.square],
+                4,
+                outfeed_queue=IPUOutfeedQueue(),
+                optimizer_function=lambda loss: OptimizerFunctionOutput(
+                    optimizer, loss, tape=tape, captured_gradient_outfeed=captured
+                ),
+            )
+
+    IPUStrategy().run(train)
+    np.testing.assert_array_equal(captured.dequeue()["x"][0], [4 * 2 * 6.0])
+    assert weight.numpy() == 3.0 - 0.5 * 4 * 2 * 2 * 6.0
 
 
 def test_stages_know_the_number_of_the_micro_batch(model):

@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import MappingProxyType, ModuleType
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals.moved_names import MOVED
 
 _PYTHON = "tensorflow.python"
 _PLACES: Mapping[str, str] = MappingProxyType(
@@ -82,7 +83,27 @@ def _in_their_old_places(notify: Notify) -> Iterator[None]:
                 delattr(parent, last)
 
 
+@contextlib.contextmanager
+def _moved_names(notify: Notify) -> Iterator[None]:
+    """Makes names of TensorFlow's own modules known where they were."""
+    del notify  # The functions are TensorFlow's own.
+    with contextlib.ExitStack() as added:
+        for former, module, names in MOVED:
+            for name in names:
+                if not hasattr(former, name):
+                    setattr(former, name, getattr(module, name))
+                    added.callback(delattr, former, name)
+        yield
+
+
 SPELLINGS = (
+    Spelling(
+        name="`control_flow_ops.cond`, `control_flow_ops.while_loop`, `array_ops.stack`, "
+        "`ops.Tensor` and other names of TensorFlow's modules",
+        keras_2="Names in `tensorflow.python`, before they moved to modules of their own.",
+        here="The modules have them as before.",
+        context=_moved_names,
+    ),
     Spelling(
         name="`tensorflow.python.training.training_ops`, `tensorflow.python.training.tracking`, "
         "`tensorflow.python.distribute.distribution_strategy_context`, `tensorflow.python.dtypes`",
