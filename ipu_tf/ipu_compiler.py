@@ -96,7 +96,6 @@ class _Compilation:
         self._scope = tf.compat.v1.get_variable_scope()
         self._variables = MadeVariables()
         self._results: Any = None
-        self._was_called = False
         self._is_bound = False
         self._is_placed = scopes.is_on_ipu() or is_ipu(device_of_new_ops())
 
@@ -198,11 +197,8 @@ class _Compilation:
 
     def _run(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
         # A trace that finds shards or stages begins once more, for more IPUs. Its variables stay.
-        reuse = tf.compat.v1.AUTO_REUSE if self._was_called else None
-        self._was_called = True
         self._variables.begin_trace()
-        scope = tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=reuse)
-        with scope, without_strategy():  # A graph of TensorFlow 1 has no strategy.
+        with without_strategy():  # A graph of TensorFlow 1 has no strategy.
             results = self._computation(*tensors)
         _check_results(results)
         if not self._is_placed:

@@ -259,6 +259,22 @@ def replica_as_float():
     return tf.cast(replication_ops.replication_index(), tf.float32)
 
 
+def test_a_variable_has_the_type_of_its_initializer_when_the_configuration_comes_later():
+    def computation(x):
+        with v1.variable_scope("scope", use_resource=True):
+            v1.get_variable("weight", initializer=np.float16(2))
+        with v1.variable_scope("scope", use_resource=True, reuse=True):
+            return x * v1.get_variable("weight", dtype=tf.float16)
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        with scopes.ipu_scope(IPU):
+            (result,) = ipu_compiler.compile(computation, [tf.constant(np.float16(3))])
+        configure(1)
+        assert len(v1.global_variables()) == 1
+        session.run(v1.global_variables_initializer())
+        assert session.run(result) == 6.0
+
+
 def test_refuses_a_configuration_that_comes_too_late():
     reset_ipu_configuration()
     with tf.Graph().as_default() as graph, scopes.ipu_scope(IPU), v1.Session() as session:

@@ -17,7 +17,7 @@ from tensorflow.python.eager.polymorphic_function.atomic_function import (
 )
 
 # Branches and loops know their graphs and the contexts in which they were built.
-from tensorflow.python.ops import cond_v2, control_flow_util
+from tensorflow.python.ops import cond_v2, control_flow_util, variable_scope
 from tensorflow.python.ops.control_flow_v2_func_graphs import WhileBodyFuncGraph
 
 from ipu_tf.internals.tensorflow import (
@@ -98,6 +98,18 @@ def clear_device(op: tf.Operation) -> None:
 def is_ipu(device: str) -> bool:
     """Returns whether the name of a device is that of an IPU."""
     return "IPU:" in device.upper()
+
+
+def forget_variables(variables: Sequence[tf.Variable]) -> None:
+    """Makes `get_variable` in the present graph call creators again for variables that exist.
+
+    Relies on `_VariableStore._vars`, which is what `get_variable` knows; publicly a name is either
+    new or reused, and one that is reused has to come with the type of its variable.
+    """
+    known = variable_scope._get_default_variable_store()._vars
+    made = {id(variable) for variable in variables}
+    for name in [name for name, variable in known.items() if id(variable) in made]:
+        del known[name]
 
 
 def is_eager(tensor: Any) -> bool:

@@ -6,11 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_tf.internals.graphs import is_in_loop_body
 from ipu_tf.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from ipu_tf.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
 from ipu_tf.runtime import hooks
+from ipu_tf.runtime.accumulated_sums import as_applied
 
 _V1 = tf.compat.v1.train
 
@@ -46,7 +47,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
         dtype: Any = None,
-        reduction_method: Any = Method.SUM,
+        reduction_method: Any = GradientAccumulationReductionMethod.SUM,
         name: str = "GradientAccumulationOptimizerV2",
     ) -> None:
         super().__init__(opt, name)
@@ -60,7 +61,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
             )
         self._count = num_mini_batches
         self._dtype = dtype
-        self._method = Method.parse(reduction_method)
+        self._method = GradientAccumulationReductionMethod.parse(reduction_method)
         self._step: tf.Variable | None = None
         self._sums: dict[Any, tf.Variable] = {}
 
@@ -91,7 +92,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
 
         def update() -> tf.Tensor:
             gradients = [(total.read_value(), var) for total, var in sums]
-            cast = [(tf.cast(total, var.dtype), var) for total, var in gradients]
+            cast = [(as_applied(total, var, self.wrapped), var) for total, var in gradients]
             applied = super(GradientAccumulationOptimizerV2, self).apply_gradients(
                 cast, global_step, name
             )
@@ -138,9 +139,9 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         """Adds a gradient to its sum, which it returns."""
         total = self._sums[variable.ref()]
         gradient = tf.cast(tf.convert_to_tensor(gradient), total.dtype)
-        if self._method is Method.MEAN:
+        if self._method is GradientAccumulationReductionMethod.MEAN:
             gradient *= tf.constant(1 / self._count, total.dtype)
-        elif self._method is Method.RUNNING_MEAN:
+        elif self._method is GradientAccumulationReductionMethod.RUNNING_MEAN:
             count = tf.cast(number, tf.float32)
             weight = 1.0 / (count + 1.0)
             total.assign(total * tf.cast(count * weight, total.dtype))
@@ -203,7 +204,7 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
         dtype: Any = None,
-        reduction_method: Any = Method.SUM,
+        reduction_method: Any = GradientAccumulationReductionMethod.SUM,
         name: str = "CrossReplicaGradientAccumulationOptimizerV2",
     ) -> None:
         super().__init__(

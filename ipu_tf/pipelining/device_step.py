@@ -87,6 +87,9 @@ def _deployment(
         recompute=mode is not RecomputationMode.Auto or tracer.configuration.allow_recompute,
         keeps_checkpoints=mode is not RecomputationMode.RecomputeThenBackpropagate,
         replicas=replica_context.num_replicas(),
+        # The trace has refused stages that share a weight. The compiler may multiply a stage's
+        # constant factor of a weight into another stage, which then reads the weight itself.
+        copies_weights=True,
         offload=Offload(
             optimizer_state=bool(arguments.offload_weight_update_variables),
             shard_optimizer_state=arguments.replicated_optimizer_state_sharding,

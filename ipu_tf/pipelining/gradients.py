@@ -16,6 +16,7 @@ from ipu_tf.ops import grad_util_ops
 from ipu_tf.pipelining import accumulation
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.optimizer_output import OptimizerFunctionOutput
+from ipu_tf.runtime.accumulated_sums import as_applied
 
 _CAPTURED = "captured_grads"
 
@@ -56,7 +57,7 @@ class Gradients:
             captured: Captured gradients by tag.
         """
         pairs = [
-            (tf.cast(total, variable.dtype), variable)
+            (as_applied(total, variable, self.output.opt), variable)
             for total, variable in zip(sums, self.variables, strict=True)
         ]
         arguments = dict(self.output.apply_gradients_kwargs or {})

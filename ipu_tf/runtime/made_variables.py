@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.graphs import forget_variables
+
 _NUMBERED = re.compile(r"_\d+(?=/|:|$)")
 
 
@@ -24,7 +26,8 @@ class MadeVariables:
         self._left: dict[str, deque[tf.Variable]] = {}
 
     def begin_trace(self) -> None:
-        """Offers all variables made so far to the trace that begins."""
+        """Offers all variables made so far to the trace that begins, which makes them anew."""
+        forget_variables([variable for _, variable in self._made])
         self._left = {}
         for key, variable in self._made:
             self._left.setdefault(key, deque()).append(variable)

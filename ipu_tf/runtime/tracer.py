@@ -21,8 +21,7 @@ import tensorflow as tf
 from ipu_tf import replica_context, scopes
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
-from ipu_tf.internals.graphs import set_op_attribute
-from ipu_tf.internals.graphs import clear_device, is_ipu
+from ipu_tf.internals.graphs import clear_device, is_ipu, set_op_attribute
 from ipu_tf.internals.keras import callers_of_open_scopes, keras_layer_path
 from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph, is_recording
 from ipu_tf.ops.numerics import numerics_for

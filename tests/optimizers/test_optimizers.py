@@ -186,6 +186,25 @@ def test_the_type_of_the_sums(strategy, data, dtype):
     np.testing.assert_allclose(found, 0.5 - 0.1 * total, rtol=1e-3)
 
 
+def test_an_optimizer_that_applies_gradients_itself_gets_the_type_of_the_sums(strategy):
+    weight, found = tf.Variable(np.float16(1)), tf.Variable(0.0)
+
+    class Keeps(V1.GradientDescentOptimizer):
+        def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+            ((gradient, _),) = grads_and_vars
+            return found.assign(gradient)
+
+    optimizer = optimizers.GradientAccumulationOptimizerV2(Keeps(1.0), 4, dtype=tf.float32)
+    large = tf.constant(np.finfo(np.float16).max)
+
+    @tf.function
+    def program():
+        loops.repeat(4, lambda: optimizer.minimize(weight * large, var_list=[weight]))
+
+    strategy.run(program)
+    assert found == 4 * 65504.0  # It exceeds float16.
+
+
 def test_slots_and_names_are_those_of_the_wrapped_optimizer(strategy, data):
     momentum = V1.MomentumOptimizer(0.1, 0.9)
     wrapped = optimizers.GradientAccumulationOptimizer(momentum, 2, name="mine")

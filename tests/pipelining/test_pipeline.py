@@ -443,7 +443,9 @@ def test_the_optimizer_gets_captured_gradients(sums, expected):
 
 
 def test_an_outfeed_gets_what_a_tape_captures():
-    weight, optimizer, captured = tf.Variable(3.0), keras.optimizers.SGD(0.5), IPUOutfeedQueue()
+    strategy, captured = IPUStrategy(), IPUOutfeedQueue()
+    with strategy.scope():
+        weight, optimizer = tf.Variable(3.0), keras.optimizers.SGD(0.5)
 
     @tf.function
     def train():
@@ -457,8 +459,8 @@ def test_an_outfeed_gets_what_a_tape_captures():
                 ),
             )
 
-    IPUStrategy().run(train)
-    np.testing.assert_array_equal(captured.dequeue()["x"][0], [4 * 2 * 6.0])
+    strategy.run(train)
+    np.testing.assert_array_equal(captured.dequeue()["x"], [[4 * 2 * 6.0]])
     assert weight.numpy() == 3.0 - 0.5 * 4 * 2 * 2 * 6.0
 
 
