@@ -154,3 +154,26 @@ def test_loops_are_short_while_a_script_is_tried_out(strategy, caplog):
         assert run(strategy, lambda n: loops.repeat(n, lambda v: v + 1, 0), tf.constant(9)) == 3
         assert run(strategy, lambda n: loops.repeat(n, lambda v: v + 1, 0), tf.constant(2)) == 2
     assert "A loop runs 3 of 9 iterations (--max-steps 3)." in caplog.text
+
+
+def test_plain_loops_over_steps_are_short_while_a_script_is_tried_out(strategy, caplog):
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0).repeat())
+    steps = tf.Variable(0)
+
+    def count(length):
+        total = 0.0
+        for _ in tf.range(length):  # Reads an infeed, in a loop within.
+            for _ in tf.range(2):
+                total += infeed.dequeue()
+        for _ in tf.range(9):  # Updates a variable.
+            steps.assign_add(1)
+        power = 1.0
+        for _ in tf.range(9):  # A part of the model.
+            power *= 2.0
+        return total, power, tf.map_fn(lambda _: infeed.dequeue(), tf.zeros(9))
+
+    with trial.steps_limited_to(3):
+        total, power, mapped = run(strategy, count, tf.constant(9))
+    assert (total, power, int(steps), mapped.shape[0]) == (6.0, 512.0, 3, 9)
+    assert "A loop runs at most 3 of 9 iterations (--max-steps 3)." in caplog.text
+    assert "A loop runs at most 3 of its iterations" in caplog.text

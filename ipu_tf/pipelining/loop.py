@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf import trial
 from ipu_tf.internals.graphs import call_flat, set_op_attribute, trace
 from ipu_tf.pipelining import accumulation
 from ipu_tf.pipelining.arguments import PipelineArguments
@@ -92,12 +93,13 @@ class _Loop:
                 self._feeds.enqueue(results.fed)
             return index + 1, self._carried(carry, results, index, count)
 
-        _, carry = tf.while_loop(
-            lambda index, _: index < count,
-            body,
-            (tf.constant(0), self._empty()),
-            parallel_iterations=1,
-        )
+        with trial.steps_limited_to(None):  # An update takes all of its micro-batches.
+            _, carry = tf.while_loop(
+                lambda index, _: index < count,
+                body,
+                (tf.constant(0), self._empty()),
+                parallel_iterations=1,
+            )
         spec = self._micro_batch.results_spec
         captured = tf.nest.pack_sequence_as(spec.captured, carry["captured"])
         self._micro_batch.update(carry["gradients"], captured, carry["read_by_update"])

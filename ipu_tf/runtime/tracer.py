@@ -36,8 +36,16 @@ from ipu_tf.ops.twins import (
 )
 from ipu_tf.programs.op_names import LOSS, LayerScopes, scope_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
-from ipu_tf.runtime import float_checks, index_checks, list_sizes, replica_reads, slices
+from ipu_tf.runtime import (
+    float_checks,
+    index_checks,
+    list_sizes,
+    replica_reads,
+    slices,
+    tried_loops,
+)
 from ipu_tf.runtime import op_attributes as attributes
+from ipu_tf.runtime.call_ops import LOOPS
 
 Create = Callable[..., tf.Operation]
 
@@ -132,6 +140,8 @@ class Tracer:
             constant = list_sizes.constant_of(op_type, inputs, attrs)
             if constant is not None:
                 op_type, inputs, attrs, kwargs["op_def"] = "Const", [], constant, None
+        elif op_type in LOOPS:
+            inputs = tried_loops.limited(graph, op_type, inputs, attrs)
         elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
             self.add_native(op_type, name, "no tile op exists for ops of this type")
         if op_type.startswith("Ipu"):

@@ -28,5 +28,8 @@ def test_names_that_moved_are_the_functions_of_today_and_go_with_the_context():
     control_flow = importlib.import_module("tensorflow.python.ops.control_flow_ops")
     with keras_2_spellings():
         assert control_flow.cond(tf.constant(True), lambda: 1.0, lambda: 2.0) == 1.0
-        assert control_flow.while_loop(lambda i: i < 3, lambda i: i + 1, [0])[0] == 3
+        assert control_flow.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, x), [0, 1]) == (
+            3,
+            1,
+        )
     assert not hasattr(control_flow, "cond")
