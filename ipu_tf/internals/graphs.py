@@ -18,7 +18,10 @@ from tensorflow.python.eager.polymorphic_function.atomic_function import (
 
 # Branches and loops know their graphs and the contexts in which they were built.
 from tensorflow.python.ops import cond_v2, control_flow_util, variable_scope
-from tensorflow.python.ops.control_flow_v2_func_graphs import WhileBodyFuncGraph
+from tensorflow.python.ops.control_flow_v2_func_graphs import (
+    ControlFlowFuncGraph,
+    WhileBodyFuncGraph,
+)
 
 from ipu_tf.internals.tensorflow import (
     XLA_MUST_COMPILE,
@@ -286,6 +289,22 @@ def is_in_loop_body(graph: Any) -> bool:
     """
     while isinstance(graph, FuncGraph):
         if isinstance(graph, WhileBodyFuncGraph):
+            return True
+        graph = graph.outer_graph
+    return False
+
+
+def is_in_control_flow(graph: Any, program: Any) -> bool:
+    """Returns whether a graph is a branch or a part of a loop of a program, or called in one.
+
+    Relies on `ControlFlowFuncGraph`, as `is_in_loop_body` relies on its subclass.
+
+    Args:
+        graph: The graph.
+        program: The graph of the program.
+    """
+    while isinstance(graph, FuncGraph) and graph is not program:
+        if isinstance(graph, ControlFlowFuncGraph):
             return True
         graph = graph.outer_graph
     return False

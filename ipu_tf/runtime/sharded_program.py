@@ -50,16 +50,13 @@ def noted(device: DeviceProgram | None, tracer: Tracer, graph: FuncGraph) -> Dev
     """
     if device is None or all(ipu == 0 for _, ipu in tracer.shards):
         return device
-    names = [op.name for op in graph.get_operations()]
     hidden = [
-        f"'{scope}'"
-        for scope, _ in tracer.shards
-        if not any(name.startswith(f"{scope}/") for name in names)
+        f"'{scope}'" for scope, _ in tracer.shards if tracer.is_shard_in_control_flow(scope, graph)
     ]
     if not hidden:
         return device
     note = (
-        f"the shards {', '.join(hidden)} are in the body of a loop, a branch or a function: their "
+        f"the shards {', '.join(hidden)} are in a branch, or in a loop with a gradient: their "
         "work counts for the IPU of the call"
     )
     return dataclasses.replace(device, notes=(*device.notes, note))

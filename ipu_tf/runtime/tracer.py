@@ -21,7 +21,7 @@ import tensorflow as tf
 from ipu_tf import replica_context, scopes
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
-from ipu_tf.internals.graphs import clear_device, is_ipu, set_op_attribute
+from ipu_tf.internals.graphs import clear_device, is_in_control_flow, is_ipu, set_op_attribute
 from ipu_tf.internals.keras import callers_of_open_scopes, keras_layer_path
 from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph, is_recording
 from ipu_tf.ops.numerics import numerics_for
@@ -263,6 +263,20 @@ class Tracer:
     def has_shards_within(self, body: FuncGraph) -> bool:
         """Returns whether ops of `ipu_shard` are in a loop's body, or in loops inside of it."""
         return any(self._is_shard_within(scope, body) for scope, ipu in self.shards)
+
+    def is_shard_in_control_flow(self, scope: str, program: FuncGraph) -> bool:
+        """Returns whether ops of an `ipu_shard` are in a branch or a loop.
+
+        Args:
+            scope: The name scope of the shard.
+            program: The graph of the program.
+        """
+        return any(
+            op.name.startswith(f"{scope}/")
+            for graph in self._graphs
+            if is_in_control_flow(graph, program)
+            for op in graph.get_operations()
+        )
 
     def _is_shard_within(self, scope: str, body: FuncGraph) -> bool:
         return any(

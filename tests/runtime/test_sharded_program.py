@@ -323,21 +323,36 @@ def test_a_loop_that_cannot_be_compiled_is_an_error_or_a_warning(matrices):
     assert any("AsString" in found.refusal for found in strategy.report().programs)
 
 
-def test_the_report_notes_shards_in_functions_and_in_loops_with_a_gradient(matrices):
+def test_shards_in_called_functions_are_laid_over_ipus(matrices):
     called = tf.function(lambda x: halves(x, matrices))
 
     @tf.function
-    def calls(x):
+    def program(x):
         return called(x)
+
+    strategy = IPUStrategy()
+    strategy.run(program, args=(tf.eye(16),))
+    (found,) = strategy.report().programs
+    assert [ipu for ipu, _ in products(found.device)] == [0, 1]
+    assert not any("shards" in note for note in found.device.notes)
+
+
+def test_the_report_notes_shards_in_branches_and_in_loops_with_a_gradient(matrices):
+    called = tf.function(lambda x: halves(x, matrices))
+
+    @tf.function
+    def branches(x):
+        return tf.cond(x[0, 0] > 0, lambda: called(x), lambda: x), IPUStrategy().num_replicas
 
     @tf.function
     def differentiates(x):
         with tf.GradientTape() as tape:
             y = loops.repeat(2, lambda x: halves(x, matrices), [x])
-        return tape.gradient(y, matrices)
+        return tape.gradient(y, matrices), IPUStrategy().num_replicas
 
-    for program in (calls, differentiates):
+    for program in (branches, differentiates):
         strategy = IPUStrategy()
-        strategy.run(program, args=(tf.eye(16),))
+        _, replicas = strategy.run(program, args=(tf.eye(16),))
+        assert replicas == 2  # Of four IPUs each takes two, all the same.
         (found,) = strategy.report().programs
-        assert any("in the body of a loop, a branch or a function" in n for n in found.device.notes)
+        assert any("in a branch, or in a loop with a gradient" in n for n in found.device.notes)
