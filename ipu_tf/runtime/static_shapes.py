@@ -66,7 +66,7 @@ def advice(shape: tf.TensorShape, dataset: tf.data.Dataset | None = None) -> str
     batch_varies = shape.rank is None or shape[0] is None
     others_vary = shape.rank is None or not shape[1:].is_fully_defined()
     drops = None if dataset is None else drops_remainder(dataset)
-    sentences = ["Shapes are static on the IPU."]
+    sentences = []
     if batch_varies and not drops:
         sentences.append("If using tf.Dataset.batch, set `drop_remainder=True`.")
     if others_vary or drops is not False:
@@ -74,7 +74,7 @@ def advice(shape: tf.TensorShape, dataset: tf.data.Dataset | None = None) -> str
             "Give what a function or a layer makes, such as TextVectorization, its shape with "
             "`tf.ensure_shape`; in a dataset, in `Dataset.map`."
         )
-    return " ".join(sentences)
+    return " ".join([*sentences, "Shapes are static on the IPU."])
 
 
 def drops_remainder(dataset: tf.data.Dataset) -> bool | None:

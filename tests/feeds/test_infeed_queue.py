@@ -233,7 +233,10 @@ class TestErrors:
     """What `IPUInfeedQueue` refuses."""
 
     def test_a_shape_that_is_not_static(self):
-        with pytest.raises(ValueError, match=r"is not fully defined.*`drop_remainder=True`"):
+        with pytest.raises(
+            ValueError,
+            match=r"Output shape .* is not fully defined. If using tf.Dataset.batch, set `drop_remainder=True`",
+        ):
             IPUInfeedQueue(numbers(5).batch(2))
 
     @pytest.mark.parametrize("depth", [-1, 256, 1.5, True])
