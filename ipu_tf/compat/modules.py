@@ -95,8 +95,17 @@ _OF_IPU = (
     "utils",
 )
 
+_OF_EXTENSIONS = (
+    "extensions.functional_extensions",
+    "extensions.model_extensions",
+    "extensions.pipeline_stage_assignment",
+    "extensions.sequential_extensions",
+)
+"""Modules whose names lie in two rooms here."""
+
 _OF_KERAS = (
     "extensions",
+    *_OF_EXTENSIONS,
     "extensions.data_adapter",
     "extensions.extensions_base",
     "layers",
@@ -178,6 +187,11 @@ _HOMES = (
     ("ipu_tensorflow_addons.layers", "ipu_tf.ops.rnn_ops"),
     ("ipu_tensorflow_addons.layers.rnn_ops", "ipu_tf.ops.rnn_ops"),
     ("ipu_tensorflow_addons.v1.layers", "ipu_tf.ops.rnn_ops"),
+    *(
+        (f"keras.ipu.{name}", home)
+        for name in ("extensions", *_OF_EXTENSIONS)
+        for home in ("ipu_tf.keras.extensions", "ipu_tf.keras.pipeline")
+    ),
     ("keras.ipu", "ipu_tf.keras"),
     ("keras.ipu", "ipu_tf.compat.earlier_models"),
     ("ipu_tensorflow_addons.keras", "ipu_tf.keras"),

@@ -21,6 +21,9 @@ from keras.src.models.model import functional_init_arguments as is_functional_ca
 # The function behind `keras.remat` and `keras.RematScope`, which find it in this module.
 from keras.src.backend.tensorflow import core as keras_backend_core
 
+# Its `add` adds a column as if it were a row, which spellings of Keras 2 replace.
+from keras.src.backend.tensorflow import numpy as keras_backend_numpy
+
 # Keras' training loop is a base class of its models that it does not export.
 from keras.src.trainers.trainer import Trainer as KerasTrainer
 
@@ -367,6 +370,12 @@ def objects_by_name(module: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = importlib.import_module(f"keras.src.{module}").ALL_OBJECTS_DICT
     return found
+
+
+def was_called(layer: keras.Layer) -> bool:
+    """Returns whether a layer was called. Relies on `Layer._called`."""
+    called: bool = layer._called
+    return called
 
 
 def set_variable(variable: keras.Variable, value: Any) -> None:

@@ -20,6 +20,7 @@ import tensorflow as tf
 from ipu_tf.internals.keras import (
     keras_activations,
     keras_backend_core,
+    keras_backend_numpy,
     keras_constraints,
     keras_losses,
     keras_metrics,
@@ -126,6 +127,7 @@ CHECKPOINT_FILES = tuple(
         (tf.train.CheckpointManager, "save"),
     )
 )
+ADDITION = Patch(keras_backend_numpy, "add", "tensors broadcast along their own axes")
 LAYER_BUILDS = Patch(keras.Layer, "build", "models make the weights of their layers")
 LAYERS_BUILT = Patch(keras.Layer, "_post_build", "new weights get the values of a checkpoint")
 INPUT_LAYERS = Patch(keras.layers.InputLayer, "__init__", "a shape may be a whole number")
@@ -377,6 +379,7 @@ TABLE = (
     FUNCTION_CALLS,
     *CHECKPOINT_FILES,
     INPUT_LAYERS,
+    ADDITION,
     LAYER_BUILDS,
     LAYERS_BUILT,
     SEQUENTIAL_LAYERS,

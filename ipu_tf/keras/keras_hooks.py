@@ -199,7 +199,7 @@ class KerasHooks(IPUExtensions):
         given = self._build_shapes_dict or {}
         if len(given) == 1 and symbolic.has_tensors(given):
             (self.ipu_layer_calls.seen_inputs,) = given.values()
-            self._build_shapes_dict = symbolic.shapes_of(given)
+        self._build_shapes_dict = symbolic.shapes_of(given) if given else None
         by_user = not keras_layer_path()  # Otherwise a call builds it, or a model around it.
         is_subclass = not isinstance(self, keras.Sequential | KerasFunctional)
         if by_user and is_subclass and self.ipu_training_state.assigned_stages is None:

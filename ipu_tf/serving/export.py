@@ -184,7 +184,7 @@ def export_keras(
     """
     if not hasattr(model, "export_for_ipu_serving"):
         raise ValueError(
-            "`export_keras` takes a Keras model that was made in the scope of an IPUStrategy. "
+            "`export_keras` takes a Keras model that was made in the scope of an IPU strategy. "
             f"Received: {model!r}."
         )
     return model.export_for_ipu_serving(

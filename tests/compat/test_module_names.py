@@ -232,3 +232,11 @@ def test_an_optimizer_of_keras_is_its_own_cross_replica_optimizer():
     assert FromItsModule is CrossReplicaOptimizer
     with pytest.raises(TypeError, match=r"`opt` must be a Keras optimizer; .* Received: 'sgd'"):
         CrossReplicaOptimizer("sgd")
+
+
+def test_modules_of_extensions_are_attributes():
+    from keras.ipu import extensions
+
+    assert extensions.functional_extensions.PipelineStage is keras.ipu.PipelineStage
+    assert extensions.model_extensions.ModelExtension is extensions.ModelExtension
+    assert extensions.pipeline_stage_assignment.ModelLayerPipelineStageAssignment

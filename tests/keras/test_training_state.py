@@ -95,7 +95,13 @@ def test_removed_stages_override_those_of_scopes(strategy):
 
 def test_a_model_inherits_the_state_its_setters_and_the_hooks_of_keras_alone():
     names = {cls.__name__ for cls in classes_of_models()} - {"Functional", "Sequential", "Model"}
-    assert names == {"KerasIdentity", "KerasHooks", "IPUExtensions", "StatefulModel"}
+    assert names == {
+        "KerasIdentity",
+        "KerasHooks",
+        "IPUExtensions",
+        "StatefulModel",
+        "VendorAttributes",
+    }
     assert issubclass(Model, keras.Model)
 
 
@@ -104,3 +110,24 @@ def test_classes_of_models_do_not_use_private_attributes_of_each_other():
     for cls, (used, own) in attributes.items():
         others = [defined for other, (_, defined) in attributes.items() if other is not cls]
         assert used & set().union(*others) <= own, f"{cls.__name__} uses attributes of others"
+
+
+def test_options_have_the_names_of_the_vendors_private_attributes(strategy):
+    with strategy.scope():
+        model = compile_model(sequential())
+        assert not model._is_pipelined()
+        model.set_gradient_accumulation_options(4, "mean")
+        model.set_pipelining_options(8, [0, 0], True)
+        model.set_replication_options("sum")
+        model.set_infeed_queue_options(prefetch_depth=7)
+        model.set_asynchronous_callbacks(True)
+        model.set_pipeline_stage_assignment([0] * len(model.layers))
+    assert model._is_pipelined()
+    assert (model._infeed_kwargs, model._outfeed_kwargs) == ({"prefetch_depth": 7}, {})
+    assert model._gradient_accumulation_steps_per_replica == 4
+    assert model._gradient_accumulation_reduction_method.name == "MEAN"
+    assert model._pipelining_gradient_accumulation_steps_per_replica == 8
+    assert model._pipelining_device_mapping == [0, 0]
+    assert model._pipelining_accumulate_outfeed
+    assert model._replicated_metric_reduction_method is ReplicatedMetricReductionMethod.SUM
+    assert model._asynchronous_callbacks

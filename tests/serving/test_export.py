@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config, ops, serving
 from ipu_tf.internals.tensorflow import SavedModelProto
+from ipu_tf.keras.pipeline import PipelineStage
+from tests.keras.equivalence import strategy_of
 from tests.keras.small_models import FEATURES, functional, sequential
 
 X = np.random.default_rng(5).normal(size=(4, FEATURES)).astype("float32")
@@ -380,6 +382,28 @@ def test_a_model_without_a_batch_size_or_of_another_strategy_is_refused(strategy
         model.export_for_ipu_serving(tmp_path, batch_size=0)
     with pytest.raises(ValueError, match="takes a Keras model that was made in the scope"):
         serving.export_keras(functional(), tmp_path, batch_size=4)
+
+
+def test_a_class_of_models_opens_its_stages_while_it_is_exported(tmp_path):
+    class Staged(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = keras.layers.Dense(3), keras.layers.Dense(1)
+
+        def call(self, x):
+            with PipelineStage(0):
+                x = self.first(x)
+            with PipelineStage(1):
+                return self.last(x)
+
+    strategy = strategy_of(ipus=2)
+    with strategy.scope():
+        model = Staged()
+        expected = model(X)
+        model.compile(steps_per_execution=4)
+    serving.export_keras(model, tmp_path, batch_size=4)
+    (loaded,) = only_signature(tmp_path)(tf.constant(X)).values()
+    np.testing.assert_allclose(loaded, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_table_that_the_file_would_not_hold_is_refused(tmp_path):

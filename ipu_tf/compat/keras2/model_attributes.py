@@ -17,6 +17,18 @@ from ipu_tf.internals.keras import (
     result_names_of,
 )
 from ipu_tf.internals.patches import Patch, Wrap
+from ipu_tf.keras.optimizers.als_gradient_accumulation_optimizer import (
+    ALSGradientAccumulationOptimizer,
+)
+from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import (
+    GradientAccumulationOptimizer,
+)
+
+_OF_WRAPPERS = tuple(
+    Patch(owner, "variables", patches.OPTIMIZER_VARIABLES[0].reason)
+    for owner in (GradientAccumulationOptimizer, ALSGradientAccumulationOptimizer)
+)
+"""Optimizers here that have variables of their own, too."""
 
 _RESETTING = "keras_2_is_resetting"
 
@@ -184,6 +196,8 @@ SPELLINGS = (
         name="`optimizer.variables()`",
         keras_2="A method that returned the variables.",
         here="The list `optimizer.variables` may be called.",
-        wraps=MappingProxyType(dict.fromkeys(patches.OPTIMIZER_VARIABLES, _callable_variables)),
+        wraps=MappingProxyType(
+            dict.fromkeys((*patches.OPTIMIZER_VARIABLES, *_OF_WRAPPERS), _callable_variables)
+        ),
     ),
 )

@@ -42,7 +42,7 @@ def _build_by_call(model: keras.Model, shapes: Any) -> None:
         ValueError: The call fails.
     """
     try:
-        model.compute_output_spec(_symbolic(shapes), **_training_of(model))
+        model.compute_output_spec(symbolic_inputs(shapes), **_training_of(model))
     except Exception as error:
         raise ValueError(
             f"`build` of model '{model.name}': its `call` fails on float inputs of shape {shapes}: "
@@ -51,17 +51,17 @@ def _build_by_call(model: keras.Model, shapes: Any) -> None:
         ) from error
 
 
-def _symbolic(shapes: Any) -> Any:
+def symbolic_inputs(shapes: Any) -> Any:
     """Returns a structure of symbolic tensors."""
     if isinstance(shapes, keras.KerasTensor):
         return shapes
     if isinstance(shapes, dict):
-        return {name: _symbolic(part) for name, part in shapes.items()}
+        return {name: symbolic_inputs(part) for name, part in shapes.items()}
     if hasattr(shapes, "as_list"):
         shapes = shapes.as_list()
-    if all(size is None or isinstance(size, int) for size in shapes):
-        return keras.KerasTensor(tuple(shapes))
-    return type(shapes)(_symbolic(part) for part in shapes)
+    if not any(map(keras.tree.is_nested, shapes)):
+        return keras.KerasTensor(tuple(None if size is None else int(size) for size in shapes))
+    return type(shapes)(symbolic_inputs(part) for part in shapes)
 
 
 def _training_of(model: keras.Model) -> dict[str, bool]:

@@ -227,7 +227,7 @@ SPELLINGS = (
         name="`compile(optimizer=tf.compat.v1.train.AdamOptimizer())`, an optimizer of TensorFlow",
         keras_2="It updated the weights.",
         here="It updates the weights; a class that overrides `compute_gradients` computes the "
-        "gradients, too. It cannot be saved with the model, as in Keras 2.",
+        "gradients, too. A directory of the model is written without it, as in Keras 2.",
         rewrites=MappingProxyType({patches.COMPILATION: _tensorflow_optimizer}),
     ),
 )

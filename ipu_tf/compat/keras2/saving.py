@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -15,10 +15,17 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2.model_building import symbolic_inputs
+from ipu_tf.compat.keras2.optimizer_classes import TensorFlowOptimizer
 from ipu_tf.compat.keras2.own_checkpoints import OWN_STATE, OWN_WEIGHTS
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import keeping_compile_config, write_weights_as_h5
+from ipu_tf.internals.keras import (
+    KerasFunctional,
+    keeping_compile_config,
+    was_called,
+    write_weights_as_h5,
+)
 from ipu_tf.internals.patches import Wrap
 
 _H5 = (".h5", ".hdf5")
@@ -56,6 +63,7 @@ def _saving(notify: Notify) -> Wrap:
                 return
             notify()
             is_whole = include_optimizer is None or include_optimizer
+            is_whole &= not isinstance(getattr(model, "optimizer", None), TensorFlowOptimizer)
             for name in _OF_SAVED_MODELS:
                 kwargs.pop(name, None)
             if is_h5:
@@ -94,13 +102,29 @@ def _save_directory(
     """Writes a SavedModel, and beside its files those of an unzipped model of Keras 3."""
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder) / "model"
-        stock(model, str(own), zipped=False)
-        if not include_optimizer:
-            config = json.loads((own / "config.json").read_text())
-            config.pop("compile_config", None)
-            (own / "config.json").write_text(json.dumps(config))
+        with contextlib.nullcontext() if include_optimizer else _uncompiled(model):
+            stock(model, str(own), zipped=False)
+        _call_once(model)
         model.export(path, format="tf_saved_model", verbose=False)
         shutil.copytree(own, path, dirs_exist_ok=True)
+
+
+@contextlib.contextmanager
+def _uncompiled(model: keras.Model) -> Iterator[None]:
+    """Makes Keras write a model as one that was never compiled."""
+    compiled, model.compiled = model.compiled, False
+    try:
+        yield
+    finally:
+        model.compiled = compiled
+
+
+def _call_once(model: keras.Model) -> None:
+    """Calls a model of a class that was built but never called; Keras exports no other."""
+    is_graph = isinstance(model, KerasFunctional | keras.Sequential)
+    config = None if is_graph or was_called(model) else model.get_build_config()
+    if config and config.get("input_shape"):
+        model(symbolic_inputs(config["input_shape"]))
 
 
 def _saving_weights(notify: Notify) -> Wrap:
@@ -193,7 +217,7 @@ SPELLINGS = (
         here="The directory is a SavedModel for TensorFlow, and holds the files of Keras 3's own "
         "format, which `load_model` reads: training goes on where it ended. Models of classes "
         "without `get_config` need it to be loaded. `signatures`, `options` and `save_traces` are "
-        "left out.",
+        "left out, and an optimizer of TensorFlow, as in Keras 2.",
         wraps=_wraps(patches.MODEL_SAVING, _saving),
         names=MappingProxyType(
             {module: {"save_model": lambda: _save_model} for module in ("models", "saving")}

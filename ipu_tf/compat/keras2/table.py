@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipu_tf.compat.keras2 import (
     added_terms,
+    addition,
     application_builders,
     backend,
     callbacks,
@@ -57,6 +58,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     *control_flow.SPELLINGS,
     *methods.SPELLINGS,
     *added_terms.SPELLINGS,
+    *addition.SPELLINGS,
     *model_attributes.SPELLINGS,
     *callbacks.SPELLINGS,
     *model_building.SPELLINGS,

@@ -15,7 +15,6 @@ from ipu_tf.keras.options import (
     RecomputationOptions,
     ReplicatedMetricReductionMethod,
     ReplicationOptions,
-    chosen,
 )
 from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline import summary
@@ -28,12 +27,12 @@ from ipu_tf.keras.pipeline.model_pipeline import (
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.recomputation_layers import checked_checkpoints
 from ipu_tf.keras.saving import serving_export
-from ipu_tf.keras.training_state import StatefulModel
+from ipu_tf.keras.vendor_attributes import VendorAttributes
 
 __all__ = ["IPUExtensions", "KerasExtensionBase", "ReplicatedMetricReductionMethod"]
 
 
-class IPUExtensions(StatefulModel):
+class IPUExtensions(VendorAttributes):
     """Sets the options of a model's training loop, and assigns its layers to pipeline stages.
 
     Stages come from `PipelineStage` scopes until they are set or reset here.
@@ -304,16 +303,6 @@ class IPUExtensions(StatefulModel):
         """
         pipeline = pipeline_of_model(self)
         return {} if pipeline is None else pipeline.stage_of_layers
-
-    @property
-    def _infeed_kwargs(self) -> dict[str, Any]:
-        """The arguments of `set_infeed_queue_options` that are not the default."""
-        return chosen(self.ipu_training_state.infeed)
-
-    @property
-    def _outfeed_kwargs(self) -> dict[str, Any]:
-        """The arguments of `set_outfeed_queue_options` that are not the default."""
-        return chosen(self.ipu_training_state.outfeed)
 
     def _replace_in_state(self, **options: Any) -> None:
         """Replaces the training state by one with other options."""

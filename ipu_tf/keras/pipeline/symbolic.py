@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ipu_tf.internals.keras import inbound_nodes
 from ipu_tf.keras.pipeline.inner_calls import fresh, fresh_tensor, inputs_of
@@ -69,10 +70,14 @@ def has_tensors(structure: Any) -> bool:
 
 
 def shapes_of(structure: Any) -> Any:
-    """Returns a structure with the shapes of symbolic tensors in their places."""
-    return keras.tree.map_structure(
-        lambda leaf: tuple(leaf.shape) if isinstance(leaf, keras.KerasTensor) else leaf, structure
-    )
+    """Returns a structure with the shapes of symbolic tensors, and the values of others."""
+
+    def shape_of(leaf: Any) -> Any:
+        if isinstance(leaf, keras.KerasTensor):
+            return tuple(leaf.shape)
+        return int(leaf) if tf.is_tensor(leaf) else leaf
+
+    return keras.tree.map_structure(shape_of, structure)
 
 
 def _symbolic_inputs(model: keras.Model, seen: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

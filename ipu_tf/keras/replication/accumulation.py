@@ -109,8 +109,19 @@ class CapturedGradientCounts:
         self._counts.assign(tf.zeros_like(self._counts))
 
     def add(self) -> None:
-        """Counts the gradients that were captured in the program being traced."""
+        """Counts the gradients that were captured in the program being traced.
+
+        Raises:
+            NotImplementedError: The optimizer takes the gradients themselves.
+        """
         captured = grad_util_ops.take_captured_gradients()
+        if captured and not hasattr(self._optimizer, "count_captured"):
+            raise NotImplementedError(
+                f"Optimizer '{self._optimizer.name}' takes captured gradients, which do not "
+                "outlive the program of their micro-batch. Train without gradient accumulation, "
+                "replicas and stages, or with an ALSOptimizer, which counts them. Received: "
+                f"gradients captured as {', '.join(captured)}."
+            )
         if captured:
             self._present = True
             self._counts.assign_add(self._optimizer.count_captured(captured))

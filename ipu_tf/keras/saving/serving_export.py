@@ -57,7 +57,8 @@ def export_model(
         tracked=(model,),
     )
     strategy = model.distribute_strategy
-    return export_step(served, export_dir, strategy=strategy, **steps_and_names)
+    with strategy.scope():  # The `call` of a model may open pipeline stages.
+        return export_step(served, export_dir, strategy=strategy, **steps_and_names)
 
 
 def _specs(model: StatefulModel, batch_size: int | None) -> Any:

@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals.keras import compute_loss, loss_tracker_of, takes_training
+from ipu_tf.ops import grad_util_ops
 from ipu_tf.programs.op_names import LOSS, METRICS
 
 
@@ -95,7 +96,17 @@ def update(
     with keras.name_scope(model.optimizer.name, caller=model.optimizer):
         if own is not None and own(tape, loss, weights):
             return
-    apply_gradients(model, zip(gradients_of(model, tape, loss, weights), weights, strict=True))
+    pairs = zip(gradients_of(model, tape, loss, weights), weights, strict=True)
+    apply_gradients(model, pairs, **_captured_for(model.optimizer))
+
+
+def _captured_for(optimizer: Any) -> dict[str, Any]:
+    """Returns the captured gradients for an optimizer of a script that says that it takes them."""
+    takes = getattr(optimizer, "supports_captured_grads", False)
+    if not takes or hasattr(optimizer, "count_captured"):  # It takes them itself.
+        return {}
+    captured = grad_util_ops.take_captured_gradients()
+    return {"captured_grads": captured} if captured else {}
 
 
 def in_own_scope(operation: Any, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import backend as K
 
 from ipu_tf import IPUStrategy
+from ipu_tf.keras.optimizers import GradientAccumulationOptimizer
 
 layers = keras.layers
 X = np.random.default_rng(1).random((8, 4), dtype=np.float32)
@@ -89,6 +90,12 @@ def test_variables_of_optimizers_are_called_or_listed(keras_2):
     assert len(optimizer.variables) == 6
     assert [v.path for v in optimizer.variables()] == [v.path for v in optimizer.weights]
     assert len(optimizer.variables()) == 5
+
+
+def test_variables_of_wrapped_optimizers_are_called(keras_2):
+    optimizer = GradientAccumulationOptimizer(keras.optimizers.SGD(), 2)
+    paths = [variable.path for variable in optimizer.variables]
+    assert {variable.path for variable in optimizer.variables()} < {*paths}
 
 
 def test_checkpoints_and_saved_models_hold_optimizers(keras_2, tmp_path):

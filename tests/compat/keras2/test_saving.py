@@ -157,3 +157,29 @@ def test_models_of_the_ipu_are_written_to_directories(keras_2, tmp_path):
 def test_directories_are_refused_afterwards(tmp_path):
     with pytest.raises(ValueError, match="Invalid filepath extension"):
         made().save(tmp_path / "model")
+
+
+def test_a_directory_lacks_an_optimizer_of_tensorflow(keras_2, tmp_path):
+    model = made(tf.compat.v1.train.GradientDescentOptimizer(0.1))
+    model.save(tmp_path / "model")
+    loaded = keras.models.load_model(tmp_path / "model")
+    assert_equal_weights(loaded, model)
+    assert model.compiled
+    assert not loaded.compiled
+
+
+def test_a_model_that_was_built_and_never_called_is_written(keras_2, tmp_path):
+    class Own(keras.Model):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.layer = keras.layers.Dense(1)
+
+        def call(self, inputs):
+            return self.layer(inputs[0]) + self.layer(inputs[1])
+
+    with IPUStrategy().scope():
+        model = Own()
+    model.build([(tf.constant(2), 4), (2, 4)])
+    model.save(tmp_path / "model")
+    loaded = keras.models.load_model(tmp_path / "model", custom_objects={"Own": Own})
+    assert_equal_weights(loaded, model)

@@ -215,3 +215,29 @@ def test_accumulation_in_the_optimizer_and_in_the_loop(strategy):
     model.fit(np.ones((20, 3), "float32"), np.ones((20, 1), "float32"), batch_size=5, verbose=0)
     assert float(tf.reduce_sum(optimizer.histogram)) == 20 * 4
     assert int(optimizer.iterations) == 1
+
+
+class Observing(keras.optimizers.SGD):
+    """A script's own optimizer that takes captured gradients."""
+
+    supports_captured_grads = True
+
+    def apply_gradients(self, grads_and_vars, captured_grads=None):
+        self.captured = captured_grads
+        return super().apply_gradients(grads_and_vars)
+
+
+def test_an_optimizer_of_a_script_takes_captured_gradients(strategy):
+    with strategy.scope():
+        model = mixed_model(Observing())
+    model.fit(np.ones((4, 3)), np.ones((4, 1)), batch_size=4, verbose=0)
+    ((gradient,),) = model.optimizer.captured.values()
+    assert gradient.shape == (4, 4)
+
+
+def test_captured_gradients_of_several_micro_batches_are_refused_where_they_are_not_kept(strategy):
+    with strategy.scope():
+        model = mixed_model(Observing(), steps_per_execution=2)
+    model.set_gradient_accumulation_options(2)
+    with pytest.raises(NotImplementedError, match="do not outlive .* micro-batch. Train without"):
+        model.fit(np.ones((4, 3)), np.ones((4, 1)), batch_size=2, verbose=0)

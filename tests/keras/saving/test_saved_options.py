@@ -60,7 +60,6 @@ def configured(model):
     model.set_replication_options("list")
     model.set_asynchronous_callbacks(True)
     model.set_infeed_queue_options(prefetch_depth=7)
-    assert (model._infeed_kwargs, model._outfeed_kwargs) == ({"prefetch_depth": 7}, {})
     model.set_outfeed_queue_options(buffer_depth=5)
     return compiled(model)
 
