@@ -7,6 +7,7 @@ calls, too, and takes no bound methods.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -61,4 +62,6 @@ def with_autograph(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return (function if tf.executing_eagerly() else converted)(*args, **kwargs)
 
+    # A decorated method may state the signature of its function, which has the object in it.
+    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return call

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
+import optree
 import tensorflow as tf
 
 # Keras exports no name for the class of functional models, nor its test for their arguments.
@@ -24,11 +25,11 @@ from keras.src.backend.tensorflow import core as keras_backend_core
 # Its `add` adds a column as if it were a row, which spellings of Keras 2 replace.
 from keras.src.backend.tensorflow import numpy as keras_backend_numpy
 
+# Every symbolic call of a layer goes through a function of Keras' backend, found in this module.
+from keras.src import backend as keras_backend
+
 # Keras' training loop is a base class of its models that it does not export.
 from keras.src.trainers.trainer import Trainer as KerasTrainer
-
-# The path of the layer that is being called; TensorFlow's name scopes number layers anew.
-from keras.src.backend.common.name_scope import current_path as keras_layer_path
 
 # Keras takes a data adapter of one's own in place of data, but exports neither its base class nor
 # the function that finds the stock adapter of some data.
@@ -53,6 +54,9 @@ from keras.src.layers.layer import CallSpec as KerasCallSpec
 # Scripts of Keras 2 look for the operation of a slice by its class.
 from keras.src.ops.numpy import GetItem as KerasGetItem
 
+# Scripts of Keras 2 subclass the base of the losses that are functions.
+from keras.src.losses.losses import LossFunctionWrapper as KerasFunctionLoss
+
 # Scripts of Keras 2 walk the graph of a functional model by their attributes.
 from keras.src.ops.node import KerasHistory as KerasHistory
 from keras.src.ops.node import Node as KerasNode
@@ -70,8 +74,8 @@ from keras.src import metrics as keras_metrics
 from keras.src import regularizers as keras_regularizers
 
 # Names of operations that no user named, and the function that begins them anew.
-from keras.src.utils.naming import auto_name as unique_name
 from keras.src.utils.naming import reset_uids as reset_names
+from keras.src.utils.naming import uniquify as unique_name_like
 
 
 def application_builder(module: str, name: str) -> Callable[..., keras.Model]:
@@ -102,6 +106,26 @@ def callers_of_open_scopes() -> list[Any]:
     Keras' global attributes, and on `name_scope.caller`.
     """
     return [scope.caller for scope in keras_global_attribute("name_scope_stack") or ()]
+
+
+def keras_layer_path() -> str:
+    """Returns the path of the layer that is being called, "" outside of layers.
+
+    A layer in another one is below it, wherever it was built: for Keras, a layer that was built on
+    its own stays outside. TensorFlow's name scopes number layers anew. Relies on the
+    `name_scope_stack` among Keras' global attributes, and on `name_scope.caller` and
+    `name_scope.override_parent`, the path where the caller was built.
+    """
+    parts: list[str] = []
+    in_layer = False
+    for scope in keras_global_attribute("name_scope_stack") or ():
+        if scope.override_parent is not None and not in_layer:
+            parts = [part for part in scope.override_parent.split("/") if part]
+        parts.append(scope.name)
+        if scope.caller is not None:
+            in_layer = isinstance(scope.caller, keras.Layer)
+            in_layer = in_layer and not isinstance(scope.caller, keras.Model)
+    return "/".join(parts)
 
 
 def inbound_nodes(operation: Any) -> list[Any]:
@@ -528,3 +552,46 @@ def allow_positional_arguments(layer: keras.Layer) -> None:
     Relies on `Layer._allow_non_tensor_positional_args`.
     """
     layer._allow_non_tensor_positional_args = True
+
+
+def keep_training_from(layer: keras.Layer) -> None:
+    """Calls a layer in functional models with its own arguments alone, without `training`.
+
+    Relies on `Layer._call_context_args`.
+    """
+    layer._call_context_args = set()
+
+
+def new_without_config(kind: type) -> Any:
+    """Returns a new layer, not yet initialized, for which Keras keeps no arguments.
+
+    Relies on `Operation._auto_config` and `Operation._lock`.
+    """
+    layer: Any = object.__new__(kind)
+    vars(layer).update(_auto_config=None, _lock=True)
+    return layer
+
+
+def register_mapping(kind: type) -> None:
+    """Makes Keras' structures of the objects of a subclass of `dict`, for good.
+
+    The children are in the order of their sorted keys. Keras' own registration takes classes with
+    methods for it. Relies on the namespace "keras", in which Keras looks for structures.
+    """
+
+    def flattened(mapping: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return [mapping[key] for key in sorted(mapping)], tuple(mapping)
+
+    def unflattened(keys: Any, children: Any) -> Any:
+        values = dict(zip(sorted(keys), children, strict=True))
+        return kind((key, values[key]) for key in keys)
+
+    optree.register_pytree_node(kind, flattened, unflattened, namespace="keras")
+
+
+def tracks_attributes(layer: keras.Layer) -> bool:
+    """Returns whether what is assigned to attributes of a layer becomes a part of it.
+
+    Relies on `_self_setattr_tracking`, by which TensorFlow and scripts of Keras 2 switch it off.
+    """
+    return bool(getattr(layer, "_self_setattr_tracking", True))

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.keras import (
     keras_activations,
+    keras_backend,
     keras_backend_core,
     keras_backend_numpy,
     keras_constraints,
@@ -132,6 +133,7 @@ LAYER_BUILDS = Patch(keras.Layer, "build", "models make the weights of their lay
 LAYERS_BUILT = Patch(keras.Layer, "_post_build", "new weights get the values of a checkpoint")
 INPUT_LAYERS = Patch(keras.layers.InputLayer, "__init__", "a shape may be a whole number")
 SEQUENTIAL_LAYERS = Patch(keras.Sequential, "add", "the first layer may tell the batch size")
+OPERATION_CREATION = Patch(keras.Operation, "__new__", "initializers of layers may be decorated")
 LAYER_ARGUMENTS = Patch(keras.Layer, "__init__", "layers take the arguments of Keras 2")
 WEIGHT_CREATION = Patch(keras.Layer, "add_weight", "its arguments may come in Keras 2's order")
 VARIABLE_CREATION = Patch(keras.Layer, "add_variable", "it takes the arguments of `add_weight`")
@@ -201,6 +203,12 @@ GRADIENT_AGGREGATION = Patch(
     "functions of Keras 2 aggregate and transform gradients",
 )
 TRAIN_STEPS = Patch(keras.Model, "train_step", "subclasses of Keras 2 compute their gradients")
+INFERRED_RESULTS = Patch(
+    keras_backend, "compute_output_spec", "layers may return mappings of a script's own"
+)
+FUNCTIONAL_MODELS = Patch(
+    KerasFunctional, "__init__", "models may return mappings of a script's own"
+)
 SYMBOLIC_SHAPES = Patch(keras.KerasTensor, "shape", "shapes have the methods of a `TensorShape`")
 SYMBOLIC_DTYPES = Patch(keras.KerasTensor, "dtype", "dtypes have the attributes of a `DType`")
 SYMBOLIC_GET_SHAPE = Patch(
@@ -261,6 +269,8 @@ DISCRETIZATION_ARGUMENTS = Patch(
     keras.layers.Discretization, "__init__", "its arguments have their names of Keras 2"
 )
 LAYER_ATTRIBUTES = Patch(keras.Layer, "__setattr__", "variables of TensorFlow become weights")
+NORM_BUILDS = Patch(keras.layers.LayerNormalization, "build", "the axes are counted from the first")
+LAYER_LOCKS = Patch(keras.Layer, "_lock_state", "built layers may get further layers and weights")
 LAYER_METHODS = tuple(
     Patch(keras.Layer, name, "layers have the methods of Keras 2", is_new=True)
     for name in ("add_update", "input_shape", "output_shape")
@@ -383,6 +393,7 @@ TABLE = (
     LAYER_BUILDS,
     LAYERS_BUILT,
     SEQUENTIAL_LAYERS,
+    OPERATION_CREATION,
     LAYER_ARGUMENTS,
     WEIGHT_CREATION,
     VARIABLE_CREATION,
@@ -401,6 +412,8 @@ TABLE = (
     OPTIMIZER_UPDATES,
     GRADIENT_AGGREGATION,
     TRAIN_STEPS,
+    INFERRED_RESULTS,
+    FUNCTIONAL_MODELS,
     SYMBOLIC_SHAPES,
     SYMBOLIC_DTYPES,
     SYMBOLIC_REFERENCES,
@@ -421,6 +434,8 @@ TABLE = (
     ENCODING_ARGUMENTS,
     DISCRETIZATION_ARGUMENTS,
     LAYER_ATTRIBUTES,
+    NORM_BUILDS,
+    LAYER_LOCKS,
     *LAYER_METHODS,
     LOSSES_OF_LAYERS,
     LAYERS_OF_SEQUENTIALS,

@@ -45,6 +45,9 @@ from tensorflow.python.eager.polymorphic_function.tf_method_target import (
 # tf.function wraps its Python function in decorators; the cache needs the function itself.
 from tensorflow.python.util.tf_decorator import unwrap as unwrap_decorators
 
+# Keras 2 had this module among its own, for scripts that read the signatures of layers.
+from tensorflow.python.util import tf_inspect as tf_inspect
+
 # `tf.compat.v1` is several module objects once a package has imported `tensorflow.compat.v1`. The
 # `reset_default_graph` of each of them resets the one stack of graphs.
 from tensorflow.python.framework.ops import _DefaultGraphStack as DefaultGraphStack
@@ -68,6 +71,8 @@ from tensorflow.python.data.ops.iterator_ops import OwnedIterator as OwnedIterat
 # The public tf.distribute.Strategy has no public way to say that a replica context is of ours.
 from tensorflow.python.distribute.distribute_lib import UpdateContext as UpdateContext
 
+# Scripts of Keras 2 import this module by its old name.
+from tensorflow.python.distribute import distribute_lib as distribute_lib
 
 # The shape of a variable travels with its handle; copying a graph has to copy it, too.
 from tensorflow.python.ops.handle_data_util import copy_handle_data as copy_handle_data

@@ -132,7 +132,10 @@ def _with_carried(module: Module, region: TracedRegion, results: Mapping[int, tf
 
 
 def _places(region: TracedRegion, scopes: LayerScopes) -> list[FirstRead]:
-    reads = {id(op.inputs[0]): op.name for op in region.operations if op.type == "ReadVariableOp"}
+    reads: dict[int, str] = {}
+    for op in region.operations:
+        if op.type == "ReadVariableOp":
+            reads.setdefault(id(op.inputs[0]), op.name)
     # In the body of a loop, the name of the handle lacks the loop.
     names = [reads.get(id(tensor), tensor.op.name) for tensor in region.variables]
     readers = [_READ.sub("", name) for name in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,18 +74,40 @@ def variable_parameters(places: Sequence[FirstRead], known: VariableRoles) -> li
     places_of = {id(place.handle): place for place in places}
     layers = _Layers(paths[id(_tf_variable(v).handle)] for v in known.weights if hasattr(v, "path"))
     metrics = {id(_tf_variable(variable).handle) for variable in known.metrics}
+    called = _with_parents(place.layer for place in places)
     parameters = []
     for place in places:
         key = id(place.handle)
         path = paths.get(key) or _path_at(place, names.get(key))
         role = roles.get(key, "state")
-        layer = layers.of_slot(path) if role == "optimizer_state" else _layer_of(path)
+        layer = layers.of_slot(path) if role == "optimizer_state" else _owner(path, place, called)
         layer = METRICS if key in metrics else layer
         weight = weights.get(key)
         if weight in places_of:
-            layer = _layer_of(paths.get(weight) or _path_at(places_of[weight], names.get(weight)))
+            first = places_of[weight]
+            layer = _owner(paths.get(weight) or _path_at(first, names.get(weight)), first, called)
         parameters.append(Parameter(name=path, role=role, layer=layer))
     return parameters
+
+
+def _owner(path: str, place: FirstRead, called: Set[str]) -> str:
+    """Returns the path of the layer that has a variable.
+
+    That in the variable's path, unless no layer of the program is called so: of a layer that was
+    built on its own, before another layer contained it, the path is that of the first read.
+    """
+    layer = _layer_of(path)
+    return layer if layer in called or not place.layer else place.layer
+
+
+def _with_parents(layers: Iterable[str]) -> Set[str]:
+    """Returns paths of layers, and of all layers around them."""
+    found: set[str] = set()
+    for layer in layers:
+        while layer and layer not in found:
+            found.add(layer)
+            layer = _layer_of(layer)
+    return found
 
 
 def _path_at(place: FirstRead, name: str | None) -> str:

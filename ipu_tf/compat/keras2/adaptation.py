@@ -72,14 +72,16 @@ def _rewriting(rewrites: Sequence[tuple[Rewrite, Notify]]) -> Wrap:
 def _like_stock(wrap: Wrap) -> Wrap:
     """Returns a factory whose methods have the names and signatures of the stock ones.
 
-    Keras reads the signatures of initializers for the configurations of layers.
+    Keras reads the signatures of initializers, without those of the functions that they wrap, for
+    the configurations of layers.
     """
 
     def wrap_and_name(stock: Any) -> Any:
         method = wrap(stock)
         if inspect.isfunction(stock):
             functools.update_wrapper(method, stock)
-            method.__signature__ = inspect.signature(stock)
+            if stock.__name__ == "__init__":
+                method.__signature__ = inspect.signature(stock)
         return method
 
     return wrap_and_name

@@ -37,7 +37,7 @@ def converting(*names: str) -> Callable[[Notify], Wrap]:
             def init(owner: Any, /, *args: Any, **kwargs: Any) -> None:
                 for name in names:
                     # Keras reads the signatures of methods in its initializer.
-                    if name not in vars(owner) and _is_of_script(type(owner), name):
+                    if name not in vars(owner) and is_of_script(type(owner), name):
                         vars(owner)[name] = with_autograph(getattr(owner, name))
                 stock(owner, *args, **kwargs)
 
@@ -48,13 +48,14 @@ def converting(*names: str) -> Callable[[Notify], Wrap]:
     return of_notify
 
 
-def _is_of_script(kind: type, name: str) -> bool:
+def is_of_script(kind: type, name: str) -> bool:
     """Returns whether a class of a script defines a method."""
     owner = next((base for base in kind.__mro__ if name in vars(base)), None)
-    return owner is not None and not _is_of_library(owner)
+    return owner is not None and not is_of_library(owner)
 
 
-def _is_of_library(thing: Any) -> bool:
+def is_of_library(thing: Any) -> bool:
+    """Returns whether Keras, TensorFlow or this package defines a class or a function."""
     return str(getattr(thing, "__module__", "")).partition(".")[0] in _LIBRARIES
 
 
@@ -85,7 +86,7 @@ def _converted_function(owner: Any, attribute: str | None) -> Iterator[None]:
     """Converts the function of an object for a while: its configuration has the function itself."""
     function = function_of(owner) if attribute is None else vars(owner).get(attribute)
     places = [name for name, value in vars(owner).items() if value is function]
-    if function is None or not places or _is_of_library(function):
+    if function is None or not places or is_of_library(function):
         yield
         return
     vars(owner)[places[0]] = with_autograph(function)

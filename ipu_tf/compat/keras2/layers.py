@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import allow_positional_arguments
+from ipu_tf.internals.keras import allow_positional_arguments, new_without_config
+from ipu_tf.internals.patches import Wrap
 
 _LAYER_ARGUMENTS = ("trainable", "name", "dtype", "dynamic")
 _WEIGHT_ARGUMENTS = (
@@ -238,6 +239,32 @@ def _call_with_defaults(call: Callable[..., Any], names: Sequence[str]) -> Calla
     return call_with_defaults
 
 
+def _decorated_initializers(notify: Notify) -> Wrap:
+    """Returns the factory of `__new__`, which reads the arguments of the initializer.
+
+    It fails where the signature of a decorated initializer is that of the function inside.
+    """
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def new(kind: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if not _states_another_signature(kind.__init__):
+                return stock(kind, *args, **kwargs)
+            notify()
+            return new_without_config(kind)
+
+        return new
+
+    return wrap
+
+
+def _states_another_signature(initializer: Callable[..., None]) -> bool:
+    """Returns whether the signature of a function is that of one that it wraps."""
+    own = inspect.getfullargspec(initializer)
+    stated = inspect.signature(initializer).parameters
+    names = [*own.args, *filter(None, (own.varargs, own.varkw))]
+    return any(name not in stated for name in names)
+
+
 def _build_with(layer: keras.Layer, weights: Sequence[Any]) -> Callable[..., None]:
     build = layer.build
 
@@ -247,6 +274,20 @@ def _build_with(layer: keras.Layer, weights: Sequence[Any]) -> Callable[..., Non
         layer.set_weights(weights)
 
     return build_and_set
+
+
+def _axes_from_first(notify: Notify) -> Wrap:
+    """Returns the factory of the `build` of layer norms, which counts axes from the first."""
+    del notify  # The axes are the same.
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def build(norm: keras.layers.LayerNormalization, input_shape: Any) -> None:
+            stock(norm, input_shape)
+            norm.axis = [axis % len(input_shape) for axis in norm.axis]
+
+        return build
+
+    return wrap
 
 
 SPELLINGS = (
@@ -299,6 +340,19 @@ SPELLINGS = (
                 ),
             }
         ),
+    ),
+    Spelling(
+        name="`LayerNormalization().axis` of a built layer",
+        keras_2="A list of axes, counted from the first one.",
+        here="It is that list.",
+        wraps=MappingProxyType({patches.NORM_BUILDS: _axes_from_first}),
+    ),
+    Spelling(
+        name="a decorator around `Layer.__init__`",
+        keras_2="It was a function like any other.",
+        here="It is; the layer is saved by its own `get_config`, as in Keras 2. Keras 3 alone "
+        "fails where the decorator has `functools.wraps`.",
+        wraps=MappingProxyType({patches.OPERATION_CREATION: _decorated_initializers}),
     ),
     Spelling(
         name="`AveragePooling2D()` without a size",

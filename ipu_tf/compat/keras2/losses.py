@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2.control_flow import is_of_library, is_of_script
 from ipu_tf.compat.keras2.spelling import (
     Call,
     Notify,
@@ -94,6 +96,48 @@ def _settable_dtype(notify: Notify) -> Wrap:
     return wrap
 
 
+def _with_integers(notify: Notify) -> Wrap:
+    """Returns the factory of `Loss.__call__`, which gives losses of scripts targets as they are."""
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def call(loss: Any, y_true: Any, y_pred: Any, *args: Any, **kwargs: Any) -> Any:
+            if not _is_of_script(loss) or not any(map(_is_integer, keras.tree.flatten(y_true))):
+                return stock(loss, y_true, y_pred, *args, **kwargs)
+            notify()
+            with _calling_with(loss, y_true):
+                return stock(loss, y_true, y_pred, *args, **kwargs)
+
+        return call
+
+    return wrap
+
+
+def _is_of_script(loss: Any) -> bool:
+    """Returns whether a script defines how a loss is computed."""
+    function = function_of(loss)
+    if function is None:
+        return is_of_script(type(loss), "call")
+    return not is_of_library(function)
+
+
+def _is_integer(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and tf.as_dtype(leaf.dtype).is_integer
+
+
+@contextlib.contextmanager
+def _calling_with(loss: Any, y_true: Any) -> Iterator[None]:
+    """Calls the function of a loss with targets that Keras has not cast, for a while."""
+    own, known = loss.call, vars(loss).get("call")
+    targets = keras.tree.map_structure(tf.convert_to_tensor, y_true)
+    vars(loss)["call"] = lambda _, y_pred: own(targets, y_pred)
+    try:
+        yield
+    finally:
+        del vars(loss)["call"]
+        if known is not None:
+            vars(loss)["call"] = known
+
+
 SPELLINGS = (
     Spelling(
         name='`reduction="auto"`, `losses.Reduction.AUTO` of a loss',
@@ -109,6 +153,12 @@ SPELLINGS = (
         rewrites=MappingProxyType(
             {patches.LOSS_CALLS: _last_dimension, patches.METRIC_CALLS: _last_dimension}
         ),
+    ),
+    Spelling(
+        name="integer targets of a script's loss",
+        keras_2="The loss got them as they were.",
+        here="It gets them as they are; Keras 3 alone casts them to the dtype of the loss.",
+        wraps=MappingProxyType({patches.LOSS_CALLS: _with_integers}),
     ),
     Spelling(
         name="`loss(y_true, y_pred)`, called by a script with float16 outputs",

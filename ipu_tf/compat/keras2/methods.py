@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import adopt_variable
+from ipu_tf.internals.keras import adopt_variable, inbound_nodes, tracks_attributes
 from ipu_tf.internals.patches import Patch, Wrap
 
 
@@ -31,13 +31,24 @@ class LayerMethods:
 
     @property
     def input_shape(self) -> Any:
-        """The shapes of the inputs of the one symbolic call."""
-        return keras.tree.map_structure(lambda tensor: tuple(tensor.shape), self.input)
+        """The shapes of the first argument of the one symbolic call."""
+        return keras.tree.map_structure(lambda tensor: tuple(tensor.shape), _first_input(self))
 
     @property
     def output_shape(self) -> Any:
         """The shapes of the outputs of the one symbolic call."""
         return keras.tree.map_structure(lambda tensor: tuple(tensor.shape), self.output)
+
+
+def _first_input(layer: Any) -> Any:
+    """Returns the first argument of the one symbolic call; of a model, its inputs."""
+    nodes = inbound_nodes(layer)
+    if len(nodes) != 1 or isinstance(layer, keras.Model | keras.layers.InputLayer):
+        return layer.input
+    arguments = nodes[0].arguments
+    if arguments.args:
+        return arguments.args[0]
+    return arguments.kwargs[layer.call_signature_parameters[0]]
 
 
 class ModelMethods:
@@ -128,12 +139,19 @@ def _property(name: str, member: property, notify: Notify) -> property:
 
 
 def _tracking(notify: Notify) -> Wrap:
-    """Returns the factory of `Layer.__setattr__`, which makes variables weights of the layer."""
+    """Returns the factory of `Layer.__setattr__`, which makes variables weights of the layer.
+
+    It makes nothing a part of a layer whose tracking a script has switched off.
+    """
 
     def wrap(stock: Callable[..., None]) -> Callable[..., None]:
         def set_attribute(layer: keras.Layer, name: str, value: Any) -> None:
+            is_of_library = called_by_library()
+            if not is_of_library and not tracks_attributes(layer):
+                object.__setattr__(layer, name, value)
+                return
             stock(layer, name, value)
-            if called_by_library():
+            if is_of_library:
                 return  # Layers of libraries make their weights as Keras 3 has it.
             values = value if isinstance(value, list | tuple) else (value,)
             for variable in values:
@@ -146,12 +164,26 @@ def _tracking(notify: Notify) -> Wrap:
     return wrap
 
 
+def _unlocked(notify: Notify) -> Wrap:
+    """Returns the factory of the method that refuses new parts of a layer once it is built."""
+    del notify  # A layer that gets no further parts is as it was.
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def lock_state(layer: keras.Layer) -> None:
+            if type(layer).__module__.startswith("keras."):
+                stock(layer)
+
+        return lock_state
+
+    return wrap
+
+
 SPELLINGS = (
     Spelling(
         name="`layer.add_update`, `layer.input_shape`, `layer.output_shape`",
         keras_2="Updates that ran after a step, and shapes of a layer of a functional model.",
         here="Updates that are functions run at once; assignments have run. The shapes are those "
-        "of the one symbolic call.",
+        "of the one symbolic call: of its first argument, and of its results.",
         wraps=MappingProxyType({patch: _added(patch) for patch in patches.LAYER_METHODS}),
     ),
     Spelling(
@@ -166,6 +198,12 @@ SPELLINGS = (
         keras_2="They reset the state.",
         here="They call `reset_state`.",
         wraps=MappingProxyType({patch: _added(patch) for patch in patches.STATE_RESETS}),
+    ),
+    Spelling(
+        name="`layer.dense = Dense(2)` on a built layer",
+        keras_2="Layers of scripts got further layers and weights at any time.",
+        here="They do; Keras 3 alone refuses them once the layer is built.",
+        wraps=MappingProxyType({patches.LAYER_LOCKS: _unlocked}),
     ),
     Spelling(
         name="`layer.kernel = tf.Variable(...)`",

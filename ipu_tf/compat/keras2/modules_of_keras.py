@@ -11,10 +11,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.names import absent, moved, of_both, of_module
+from ipu_tf.compat.keras2.names import absent, moved, of_both, of_module, of_python_module
 from ipu_tf.compat.keras2.spelling import Provider, Spelling
-from ipu_tf.compat.keras2.tensorflow_ops import TensorFlowOp
-from ipu_tf.internals.keras import KerasGetItem
+from ipu_tf.compat.keras2.tensorflow_ops import TFOpLambda
+from ipu_tf.internals.keras import KerasFunctionLoss, KerasGetItem
+from ipu_tf.internals.tensorflow import tf_inspect
 
 _PREPROCESSING = (
     "CategoryEncoding",
@@ -120,7 +121,7 @@ _OF_PREPROCESSING = {
 }
 
 _OPERATIONS = {
-    "TFOpLambda": _given(TensorFlowOp),
+    "TFOpLambda": _given(TFOpLambda),
     "SlicingOpLambda": _given(KerasGetItem),
 }
 """The classes of operations between the layers of a functional model."""
@@ -345,6 +346,18 @@ SPELLINGS = (
                 for module in ("losses.losses_utils", "utils.losses_utils")
             }
         ),
+    ),
+    Spelling(
+        name="`keras.losses.LossFunctionWrapper`",
+        keras_2="The base class of losses that are functions.",
+        here="It is the base class of Keras 3's.",
+        names=_in_each({"losses": {"LossFunctionWrapper": _given(KerasFunctionLoss)}}),
+    ),
+    Spelling(
+        name="`keras.utils.tf_inspect`",
+        keras_2="TensorFlow's functions that inspect signatures.",
+        here="It has TensorFlow's functions.",
+        names=_in_each({"utils.tf_inspect": of_python_module(tf_inspect)}),
     ),
     Spelling(
         name="`keras.objectives`",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial, reduce
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -27,6 +28,11 @@ def of_both(module: str) -> dict[str, Provider]:
         names = (name for name in dir(of_host) if not name.startswith("_"))
         found |= {name: partial(getattr, of_host, name) for name in names}
     return found
+
+
+def of_python_module(module: ModuleType) -> dict[str, Provider]:
+    """Returns the public names of a module."""
+    return {name: partial(getattr, module, name) for name in dir(module) if name[0] != "_"}
 
 
 def moved(**names: str) -> dict[str, Provider]:

@@ -13,18 +13,18 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import history_of, unique_name
+from ipu_tf.internals.keras import history_of, keep_training_from, unique_name_like
 from ipu_tf.internals.patches import Wrap
 from ipu_tf.internals.tensorflow import dispatching, public_name_of
 
 
-@keras.saving.register_keras_serializable("ipu_tf")
-class TensorFlowOp(keras.Operation):
-    """A function of TensorFlow as an operation of a functional model.
+@keras.saving.register_keras_serializable("ipu_tf", name="TensorFlowOp")
+class TFOpLambda(keras.Layer):
+    """A function of TensorFlow as a layer of a functional model.
 
     Args:
         function: The function, or its name in `tf`, such as "math.reduce_sum".
-        name: Name of the operation.
+        name: Name of the layer; by default that of the function, such as "tf.math.reduce_sum".
 
     Raises:
         ValueError: There is no such function.
@@ -33,16 +33,28 @@ class TensorFlowOp(keras.Operation):
     def __init__(self, function: Any, name: str | None = None) -> None:
         if isinstance(function, str):
             self._function_name: str | None = function
-            self._function = _named(function)
+            function = _named(function)
         else:
             self._function_name = public_name_of(function)
-            self._function = function
-        short = (self._function_name or function.__name__).rpartition(".")[2]
-        super().__init__(name=name or unique_name(short))
+        prefix = f"tf.{self._function_name}" if self._function_name else function.__name__
+        super().__init__(name=name or unique_name_like(prefix), autocast=False)
+        self.built = True
+        keep_training_from(self)
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the result of the function; lists may mix tensors and numbers."""
+        # That of layers refuses such lists, and casts floats to the dtype of the layer.
+        with keras.name_scope(self.name, caller=self):
+            return keras.Operation.__call__(self, *args, **kwargs)
+
+    def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the symbolic result, and records the call."""
+        return keras.Operation.symbolic_call(self, *args, **kwargs)
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the result of the function."""
-        return self._function(*args, **kwargs)
+        return self.function(*args, **kwargs)
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the shapes and dtypes of the results."""
@@ -50,14 +62,14 @@ class TensorFlowOp(keras.Operation):
         return super().compute_output_spec(*args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that make this operation.
+        """Returns the arguments that make this layer.
 
         Raises:
             ValueError: The function has no public name.
         """
         if self._function_name is None:
             raise ValueError(
-                f"Operation '{self.name}' calls a function of TensorFlow without a public name, so "
+                f"Layer '{self.name}' calls a function of TensorFlow without a public name, so "
                 "its model cannot be saved. Use a function of `tf` or of `keras.ops`."
             )
         return {"function": self._function_name, "name": self.name}
@@ -111,14 +123,14 @@ class KerasDtype(str):
 
 @contextlib.contextmanager
 def _symbolic_calls(notify: Notify) -> Iterator[None]:
-    """Makes functions of TensorFlow operations where they are called with symbolic tensors."""
+    """Makes functions of TensorFlow layers where they are called with symbolic tensors."""
 
     def handle(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         leaves = keras.tree.flatten((args, dict(kwargs)))
         if not any(isinstance(leaf, keras.KerasTensor) for leaf in leaves):
             return NotImplemented
         notify()
-        return TensorFlowOp(function)(*args, **kwargs)
+        return TFOpLambda(function)(*args, **kwargs)
 
     with dispatching(handle):
         yield
@@ -158,9 +170,9 @@ SPELLINGS = (
     Spelling(
         name="functions of `tf` on the tensors of a functional model",
         keras_2="Each became a layer.",
-        here="Each becomes an operation of the model, which can be saved where the function has a "
-        "public name, and loaded under `ipu-tf run`. Variables that the function reads are not "
-        "weights of the model, as in Keras 2.",
+        here="Each becomes a layer of the model, a `TFOpLambda`, which can be saved where the "
+        "function has a public name, and loaded under `ipu-tf run`. Variables that the function "
+        "reads are not weights of the model, as in Keras 2.",
         context=_symbolic_calls,
     ),
     Spelling(

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy
-from ipu_tf.compat.keras2.tensorflow_ops import TensorFlowOp
+from ipu_tf.compat.keras2.tensorflow_ops import TFOpLambda
 
 X = np.random.default_rng(1).random((4, 6), dtype=np.float32)
 
@@ -45,9 +45,22 @@ def test_a_function_is_an_operation_of_the_model(keras_2, notices, name):
 def test_operations_have_the_names_of_their_functions(keras_2, notices):
     inputs = keras.Input((6,))
     model = keras.Model(inputs, tf.nn.relu(tf.reduce_sum(inputs, axis=1)))
-    names = [operation.name.rstrip("_0123456789") for operation in model.operations[1:]]
-    assert names == ["reduce_sum", "relu"]
+    names = [layer.name.rstrip("_0123456789") for layer in model.layers[1:]]
+    assert names == ["tf.math.reduce_sum", "tf.nn.relu"]
     notices.once("functions of `tf`")
+
+
+def test_functions_are_layers_between_layers(keras_2):
+    inputs = keras.Input((6,), batch_size=4, name="x")
+    scaled = tf.multiply(keras.layers.Dense(6)(inputs), 2.0)
+    model = keras.Model(inputs, keras.layers.Dense(2)(tf.stack([scaled[:, 0], scaled[:, 1]], 1)))
+    found = [type(layer).__name__ for layer in model.layers]
+    assert found == ["InputLayer", "Dense", "TFOpLambda", "TFOpLambda", "Dense"]
+    product = model.layers[2]
+    assert product.name.startswith("tf.math.multiply")
+    assert product.built
+    assert product.function(3.0, 2.0) == 6.0
+    assert product.inbound_nodes[0].call_args[1] == 2.0
 
 
 def test_a_model_with_functions_is_saved_and_loaded(keras_2, tmp_path):
@@ -60,12 +73,12 @@ def test_a_model_with_functions_is_saved_and_loaded(keras_2, tmp_path):
 
 def test_an_unknown_function_is_refused():
     with pytest.raises(ValueError, match="TensorFlow has no function 'tf.math.nonsense'"):
-        TensorFlowOp("math.nonsense")
+        TFOpLambda("math.nonsense")
 
 
 def test_a_function_without_a_public_name_cannot_be_saved():
     with pytest.raises(ValueError, match="calls a function of TensorFlow without a public name"):
-        TensorFlowOp(lambda x: x).get_config()
+        TFOpLambda(lambda x: x).get_config()
 
 
 @pytest.mark.slow

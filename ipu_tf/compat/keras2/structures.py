@@ -1,0 +1,60 @@
+"""Results of layers in mappings of a script's own, such as those of Hugging Face's models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.keras import register_mapping
+from ipu_tf.internals.patches import Wrap
+
+
+def _own_mappings(notify: Notify) -> Wrap:
+    """Returns the factory of the function that infers the results of a layer's symbolic call."""
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def compute_output_spec(call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            def register_result(*inner_args: Any, **inner_kwargs: Any) -> Any:
+                result = call(*inner_args, **inner_kwargs)
+                if _register_in(result):
+                    notify()
+                return result
+
+            return stock(register_result, *args, **kwargs)
+
+        return compute_output_spec
+
+    return wrap
+
+
+def _model_of_mappings(call: Call) -> bool:
+    """Registers the mappings among the tensors at the ends of a functional model."""
+    return _register_in((call.args, call.kwargs))
+
+
+def _register_in(structure: Any) -> bool:
+    """Registers the mappings in a structure that Keras takes for leaves; returns whether any is."""
+    found = False
+    for leaf in keras.tree.flatten(structure):
+        if isinstance(leaf, Mapping) and not tf.is_tensor(leaf):
+            register_mapping(type(leaf))
+            found = True
+            _register_in(leaf)
+    return found
+
+
+SPELLINGS = (
+    Spelling(
+        name="a subclass of `dict` that a layer or a model returns",
+        keras_2="Its tensors, in the order of their sorted keys.",
+        here="It is the same; the class takes an iterable of its items, as `dict` does.",
+        wraps=MappingProxyType({patches.INFERRED_RESULTS: _own_mappings}),
+        rewrites=MappingProxyType({patches.FUNCTIONAL_MODELS: _model_of_mappings}),
+    ),
+)
