@@ -233,10 +233,11 @@ class TestErrors:
     """What `IPUInfeedQueue` refuses."""
 
     def test_a_shape_that_is_not_static(self):
-        with pytest.raises(
-            ValueError,
-            match=r"Output shape .* is not fully defined. If using tf.Dataset.batch, set `drop_remainder=True`",
-        ):
+        message = (
+            r"Output shape .* is not fully defined. If using tf.Dataset.batch, set "
+            r"`drop_remainder=True`"
+        )
+        with pytest.raises(ValueError, match=message):
             IPUInfeedQueue(numbers(5).batch(2))
 
     @pytest.mark.parametrize("depth", [-1, 256, 1.5, True])
