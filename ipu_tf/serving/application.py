@@ -30,7 +30,8 @@ _POLL_SECONDS = 0.0005
 class Application:
     """A program of a file; a call gives it an element of its infeed, and takes one of its outfeed.
 
-    The program runs on a thread from its start on, again and again, until this object ends.
+    The program runs on a thread from its start on, again and again, until this object ends. One
+    without feeds runs once, at its start.
 
     Args:
         archive: The file.
@@ -45,9 +46,8 @@ class Application:
             with zipfile.ZipFile(archive) as opened:
                 opened.extractall(folder)
             feeds = application_graph.feeds_of(folder)
-            numbers = {feeds.outfeed: self._outfeed.number}
-            if feeds.infeed is not None:
-                numbers[feeds.infeed] = self._infeed.number
+            pairs = (feeds.outfeed, self._outfeed.number), (feeds.infeed, self._infeed.number)
+            numbers = {old: number for old, number in pairs if old is not None}
             application_graph.replace_numbers(folder, numbers)
             self._loaded = tf.saved_model.load(str(folder))
         self.start_inputs = tuple(InputDescription.of(**one) for one in description["start_inputs"])
@@ -66,11 +66,14 @@ class Application:
         weakref.finalize(self, self._source.put, None)  # Ends the thread that waits for inputs.
         self._lock = threading.Lock()
 
-    def start(self, inputs: Sequence[tf.Tensor]) -> None:
+    def start(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor] | None:
         """Gives the inputs of the start, and starts the thread.
 
         Args:
             inputs: The arguments of the program, then the values of its variables.
+
+        Returns:
+            The results of a program without feeds.
         """
         parameters = list(self._loaded.parameters)
         arguments = list(inputs[: len(inputs) - len(parameters)])
@@ -92,7 +95,10 @@ class Application:
         if self.inputs:
             specs = [tf.TensorSpec(one.shape, one.dtype) for one in self.inputs]
             reading.start_pass(self._infeed.number, _dataset_of(self._source, tuple(specs)))
+        if not self.outputs:
+            return list(tf.nest.flatten(concrete(*arguments)))
         self._engine = _Engine(lambda: concrete(*arguments))
+        return None
 
     def call(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Gives an element to the program; returns the next one that it writes.
@@ -100,6 +106,8 @@ class Application:
         Raises:
             RuntimeError: The program failed.
         """
+        if not self.outputs:
+            return []
         if tf.executing_eagerly():
             return self._call(*inputs)
         return host_call(self._call, inputs, self.outputs)

@@ -35,7 +35,8 @@ def experimental_application_compile_op(
     """Compiles a program, and writes it to a file that `embedded_runtime_start` runs.
 
     The program reads an `IPUInfeedQueue`, or none, and writes an `IPUOutfeedQueue`. When it runs
-    from the file, each call gives it an element for the infeed and takes one from the outfeed.
+    from the file, each call gives it an element for the infeed and takes one from the outfeed. A
+    program without feeds runs at its start, and `RuntimeContext.start_output` has its results.
     In a graph of TensorFlow 1 it is compiled at once, too, and has no variables of the graph.
 
     Args:
@@ -50,7 +51,8 @@ def experimental_application_compile_op(
         The path of the file, a scalar string.
 
     Raises:
-        ValueError: The program does not write one outfeed, or reads several infeeds.
+        ValueError: The program writes several outfeeds, or reads several infeeds, or one for no
+            outfeed.
         IPUOutOfMemoryError: The program does not fit on a tile.
     """
     values = [tf.convert_to_tensor(value) for value in inputs or ()]

@@ -21,13 +21,13 @@ class ProgramFeeds:
 
     Attributes:
         infeed: Number of its infeed when it was written, None for none.
-        outfeed: Number of its outfeed when it was written.
+        outfeed: Number of its outfeed when it was written, None for none.
         inputs: Shape and dtype of each tensor that it reads at once.
         outputs: Dtype of each tensor that it writes at once.
     """
 
     infeed: int | None
-    outfeed: int
+    outfeed: int | None
     inputs: tuple[tf.TensorSpec, ...]
     outputs: tuple[tf.DType, ...]
 
@@ -36,19 +36,18 @@ def feeds_of(folder: Path) -> ProgramFeeds:
     """Returns the feeds of the program in a folder.
 
     Raises:
-        ValueError: It does not write one outfeed, or reads several infeeds.
+        ValueError: It writes several outfeeds, or reads several infeeds, or one for no outfeed.
     """
     found: dict[str, dict[int, Any]] = {_DEQUEUE: {}, _ENQUEUE: {}}
     for node, number in _feed_nodes(_read(folder)):
         found[node.op][number.attr["value"].tensor.int_val[0]] = node
     infeeds, outfeeds = found[_DEQUEUE], found[_ENQUEUE]
-    if len(outfeeds) != 1 or len(infeeds) > 1:
+    if max(len(outfeeds), len(infeeds)) > 1 or len(infeeds) > len(outfeeds):
         raise ValueError(
-            "A compiled application writes one IPUOutfeedQueue, and reads at most one "
-            f"IPUInfeedQueue. Received: a program with {len(outfeeds)} outfeeds and "
-            f"{len(infeeds)} infeeds."
+            "A compiled application writes one IPUOutfeedQueue and reads at most one "
+            "IPUInfeedQueue, or has neither of them. Received: a program with "
+            f"{len(outfeeds)} outfeeds and {len(infeeds)} infeeds."
         )
-    ((outfeed, enqueue),) = outfeeds.items()
     inputs: tuple[tf.TensorSpec, ...] = ()
     for dequeue in infeeds.values():
         shapes = dequeue.attr["output_shapes"].list.shape
@@ -57,11 +56,12 @@ def feeds_of(folder: Path) -> ProgramFeeds:
             tf.TensorSpec(tf.TensorShape(shape), tf.as_dtype(dtype))
             for shape, dtype in zip(shapes, types, strict=True)
         )
+    written = [enqueue.attr["T"].list.type for enqueue in outfeeds.values()]
     return ProgramFeeds(
         infeed=next(iter(infeeds), None),
-        outfeed=outfeed,
+        outfeed=next(iter(outfeeds), None),
         inputs=inputs,
-        outputs=tuple(map(tf.as_dtype, enqueue.attr["T"].list.type)),
+        outputs=tuple(tf.as_dtype(dtype) for dtypes in written for dtype in dtypes),
     )
 
 

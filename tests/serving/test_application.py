@@ -157,10 +157,22 @@ def test_a_program_that_fails_says_so():
         embedded_runtime.embedded_runtime_call([7], context)
 
 
-def test_a_program_without_an_outfeed_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="Received: a program with 0 outfeeds and 0 infeeds"):
-        experimental_application_compile_op(lambda: tf.constant(1.0), output_path=tmp_path / "a")
+def test_a_program_that_reads_feeds_and_writes_none_is_refused(tmp_path):
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0))
+    with pytest.raises(ValueError, match="Received: a program with 0 outfeeds and 1 infeeds"):
+        experimental_application_compile_op(infeed.dequeue, output_path=tmp_path / "a")
     assert not (tmp_path / "a").exists()
+
+
+def test_a_program_without_feeds_runs_at_its_start():
+    kernel = tf.Variable(KERNEL, name="kernel")
+    path = experimental_application_compile_op(lambda x: (tf.matmul(x, kernel), x[0, 0]), [X])
+    context = embedded_runtime.embedded_runtime_start(path, [2 * X, KERNEL], "once")
+    scores, first = context.start_output()
+    np.testing.assert_allclose(scores, 2 * X @ KERNEL, rtol=1e-5)
+    assert first == 2 * X[0, 0]
+    assert context.signature().streamed_outputs == ()
+    assert embedded_runtime.embedded_runtime_call([], context) == []
 
 
 def test_threads_share_a_pipeline_from_its_file(tmp_path):
@@ -168,10 +180,11 @@ def test_threads_share_a_pipeline_from_its_file(tmp_path):
     infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(X).repeat())
     outfeed = IPUOutfeedQueue()
 
+    @tf.function
     def application():
         stages = [lambda x: tf.matmul(x, kernel), tf.reduce_sum]
         mapping = [0, 0]
-        return pipelining.pipeline(
+        pipelining.pipeline(
             stages, 4, infeed_queue=infeed, outfeed_queue=outfeed, device_mapping=mapping
         )
 
