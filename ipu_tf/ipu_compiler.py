@@ -20,6 +20,7 @@ from ipu_tf.internals.graphs import (
     trace,
     without_strategy,
 )
+from ipu_tf.internals.variable_scopes import number_scopes, numbers_of_scopes
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.runtime import device_programs, hooks
 from ipu_tf.runtime.made_variables import MadeVariables
@@ -94,6 +95,7 @@ class _Compilation:
         self._inputs = inputs
         self._graph = tf.compat.v1.get_default_graph()
         self._scope = tf.compat.v1.get_variable_scope()
+        self._numbers_before = self._numbers_after = numbers_of_scopes()
         self._variables = MadeVariables()
         self._results: Any = None
         self._is_bound = False
@@ -155,6 +157,7 @@ class _Compilation:
 
     def _call_again(self) -> tuple[list[tf.Tensor], tf.Operation]:
         with self._graph.as_default(), tf.compat.v1.variable_scope(self._scope):
+            number_scopes(self._numbers_before)
             return self._call()
 
     def _call(self) -> tuple[list[tf.Tensor], tf.Operation]:
@@ -165,6 +168,7 @@ class _Compilation:
             stack.enter_context(tf.device(None))
             stack.enter_context(tf.variable_creator_scope(self._variables.create))
             function = trace(self._traced, (specs,), name=self._name)
+            number_scopes(self._numbers_after)
             tensors = call_flat(function, [*self._inputs, *function.captured_inputs])
             return list(tensors or ()), tf.compat.v1.get_default_graph().get_operations()[-1]
 
@@ -200,6 +204,7 @@ class _Compilation:
         self._variables.begin_trace()
         with without_strategy():  # A graph of TensorFlow 1 has no strategy.
             results = self._computation(*tensors)
+            self._numbers_after = numbers_of_scopes()
         _check_results(results)
         if not self._is_placed:
             _check_placement()

@@ -109,8 +109,10 @@ def ipu_scope(device: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_overriding(on_ipu=True))
         if not tf.executing_eagerly():
+            # A scope that is entered by its object gives the names inside once more after it.
             scope = tf.compat.v1.get_variable_scope()
-            stack.enter_context(tf.compat.v1.variable_scope(scope, use_resource=True))
+            named = scope if scope.name else ""
+            stack.enter_context(tf.compat.v1.variable_scope(named, use_resource=True))
         yield
 
 

@@ -11,7 +11,7 @@ from ipu_tf import IPUConfig, ipu_compiler, scopes
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
-from ipu_tf.ops import all_to_all_op, cross_replica_ops, replication_ops
+from ipu_tf.ops import all_to_all_op, cross_replica_ops, normalization_ops, replication_ops
 from ipu_tf.optimizers import CrossReplicaOptimizer, ShardedOptimizer
 from ipu_tf.pipelining import OptimizerFunctionOutput, pipeline
 from ipu_tf.utils import move_variable_initialization_to_cpu
@@ -359,3 +359,39 @@ def test_savers_of_graphs_with_programs_warn_of_nothing(tmp_path, caplog):
         with caplog.at_level(logging.WARNING, "tensorflow"):
             saver.save(session, str(tmp_path / "model"))
     assert not caplog.records
+
+
+def test_operations_of_several_computations_have_variables_of_their_own():
+    configure(1)
+
+    def normalized(x):
+        return normalization_ops.group_norm(x)
+
+    def twice(x):
+        return normalization_ops.group_norm(2 * x), normalization_ops.group_norm(x)
+
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [2, 4])
+        for computation in (normalized, twice):
+            with scopes.ipu_scope(IPU):
+                ipu_compiler.compile(computation, [x])
+        for _ in range(2):
+            with v1.variable_scope("shared", reuse=v1.AUTO_REUSE), scopes.ipu_scope(IPU):
+                ipu_compiler.compile(normalized, [x])
+        names = {variable.op.name for variable in graph.get_collection("variables")}
+    groups = ("GroupNorm", "GroupNorm_1", "GroupNorm_2", "shared/GroupNorm")
+    assert names == {f"{group}/{name}" for group in groups for name in ("beta", "gamma")}
+
+
+def test_a_computation_before_the_configuration_keeps_its_variables():
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [2, 4])
+        with scopes.ipu_scope(IPU):
+            ipu_compiler.compile(normalization_ops.group_norm, [x])
+        configure(1)
+        with scopes.ipu_scope(IPU):
+            ipu_compiler.compile(normalization_ops.group_norm, [x])
+        names = [variable.op.name for variable in graph.get_collection("trainable_variables")]
+    assert sorted(names) == sorted(
+        f"{group}/{name}" for group in ("GroupNorm", "GroupNorm_1") for name in ("beta", "gamma")
+    )
