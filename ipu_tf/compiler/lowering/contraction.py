@@ -28,7 +28,6 @@ from ipu_tf.compiler.lowering.tile_work import PlanWork
 from ipu_tf.compiler.lowering.traffic import NOTHING, Traffic, met_by, move
 from ipu_tf.compiler.lowering.turned_operands import transpositions
 from ipu_tf.compiler.option_plans import plan_of
-from ipu_tf.compiler.planner.candidates import Candidates
 from ipu_tf.compiler.planner.plan import Plan, largest_block
 from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.compiler.planner.plan_memory import PlanMemory, plan_memory
@@ -173,7 +172,7 @@ def _is_viewed(number: int, shape: OpShape, plan: Plan) -> bool:
     if isinstance(shape, ConvShape) and shape.pass_ == "filter_gradient":
         return False
     shared_by = shape.right_shared_by if number else shape.left_shared_by
-    return Candidates.of(plan).tile_parts(shared_by) <= _MOST_READERS_OF_A_VIEW
+    return _tile_parts(plan, shared_by) <= _MOST_READERS_OF_A_VIEW
 
 
 def _viewed_cycles(operand: Placement, home: Placement, moved: Traffic) -> int:
@@ -207,10 +206,15 @@ def _operand_messages(
 
 def _partial_messages(shape: OpShape, plan: Plan) -> Traffic:
     """Returns the messages that add up partials, in stages if there are many."""
-    depth = math.prod(plan.splits[n] // plan.serial.get(n, 1) for n in shape.reduction_splits)
+    depth = _tile_parts(plan, shape.reduction_splits)
     stages = 1 + sum(depth >= least for least in STAGED_DEPTHS)
     met = stages * math.ceil(depth ** (1 / stages)) if depth > 1 else 0
     return Traffic(received=met, sent=met)
+
+
+def _tile_parts(plan: Plan, names: Sequence[str]) -> int:
+    """Returns the number of tiles that share the named extents."""
+    return math.prod(plan.splits[name] // plan.serial.get(name, 1) for name in names)
 
 
 def _supersteps(
