@@ -78,7 +78,9 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
             "as_default()` or after tf.compat.v1.disable_eager_execution(); in eager mode, "
             "decorate the computation with tf.function and call `strategy.run`."
         )
-    return _Compilation(computation, [tf.convert_to_tensor(one) for one in inputs or ()]).results()
+    with tf.device(None):  # A session has no device of an IPU's name for the numbers among them.
+        tensors = [tf.convert_to_tensor(one) for one in inputs or ()]
+    return _Compilation(computation, tensors).results()
 
 
 class _Compilation:

@@ -192,6 +192,14 @@ def test_a_computation_may_open_the_scope_of_the_ipu_itself(scope):
         assert session.run(result) == 12.0
 
 
+@pytest.mark.parametrize("scope", [scopes.ipu_scope, tf.device])
+def test_numbers_may_be_inputs(scope):
+    configure(1)
+    with tf.Graph().as_default(), v1.Session() as session, scope(IPU):
+        (result,) = ipu_compiler.compile(lambda x, y: x * y, [2.0, np.float32(3)])
+        assert session.run(result) == 6.0
+
+
 def test_refuses_to_run_eagerly():
     with pytest.raises(RuntimeError, match="builds a graph of TensorFlow 1"):
         ipu_compiler.compile(tf.no_op)
