@@ -73,6 +73,9 @@ from keras.src import losses as keras_losses
 from keras.src import metrics as keras_metrics
 from keras.src import regularizers as keras_regularizers
 
+# The base class of callbacks that watch a metric, which finds out whether more of it is better.
+from keras.src.callbacks.monitor_callback import MonitorCallback as MonitorCallback
+
 # Names of operations that no user named, and the function that begins them anew.
 from keras.src.utils.naming import reset_uids as reset_names
 from keras.src.utils.naming import uniquify as unique_name_like

@@ -29,6 +29,7 @@ from ipu_tf.internals.keras import (
 )
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras import KerasCallSpec, KerasHistory, KerasNode, KerasTrainer
+from ipu_tf.internals.keras import MonitorCallback
 from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     CondGradientGraph,
@@ -341,6 +342,9 @@ STATE_RESETS = tuple(
 # Keras looks whether a model overrides the method of this class.
 COMPILATION = Patch(KerasTrainer, "compile", "models take the arguments of Keras 2")
 LOSS_COMPUTATION = Patch(KerasTrainer, "compute_loss", "models are evaluated without a loss")
+MONITOR_DIRECTIONS = Patch(
+    MonitorCallback, "_set_monitor_op", "names tell whether more of a value is better"
+)
 CALLBACK_MODELS = Patch(keras.callbacks.Callback, "model", "scripts set the model of a callback")
 CALL_ARGUMENTS = Patch(KerasCallSpec, "__init__", "layers may take shapes beside tensors")
 SYMBOLIC_CALLS = Patch(KerasNode, "__init__", "layers may return shapes and numbers")
@@ -458,6 +462,7 @@ TABLE = (
     *STATE_RESETS,
     COMPILATION,
     LOSS_COMPUTATION,
+    MONITOR_DIRECTIONS,
     CALLBACK_MODELS,
     CALL_ARGUMENTS,
     SYMBOLIC_CALLS,

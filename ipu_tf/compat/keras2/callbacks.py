@@ -94,6 +94,30 @@ def _scheduling_tensors(notify: Notify) -> Wrap:
     return wrap
 
 
+def _directed_by_name(notify: Notify) -> Wrap:
+    """Returns the factory of the choice of a direction, by names where Keras 3 makes none."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def choose(callback: Any) -> None:
+            try:
+                stock(callback)
+            except ValueError:
+                notify()
+                callback.mode = "max" if _grows(callback) else "min"
+                stock(callback)
+
+        return choose
+
+    return wrap
+
+
+def _grows(callback: Any) -> bool:
+    """Returns whether more of the value that a callback watches was better in Keras 2."""
+    if isinstance(callback, keras.callbacks.EarlyStopping):
+        return str(callback.monitor).endswith(("acc", "accuracy", "auc"))
+    return "acc" in callback.monitor or callback.monitor.startswith("fmeasure")
+
+
 def _setting_model(notify: Notify) -> Wrap:
     """Returns the factory of the property `model`, which can be set."""
 
@@ -106,6 +130,13 @@ def _setting_model(notify: Notify) -> Wrap:
 
 
 SPELLINGS = (
+    Spelling(
+        name="`ModelCheckpoint(monitor=)`, `EarlyStopping(monitor=)`, "
+        "`ReduceLROnPlateau(monitor=)` of a function, without a `mode`",
+        keras_2="Less was better, more where the name told of an accuracy.",
+        here="It is so; Keras 3 alone refuses what is no metric of its own.",
+        wraps=MappingProxyType({patches.MONITOR_DIRECTIONS: _directed_by_name}),
+    ),
     Spelling(
         name="`callback.model = model`",
         keras_2="It set the model, as `set_model` did.",

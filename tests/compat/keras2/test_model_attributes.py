@@ -151,3 +151,27 @@ def test_arguments_of_callbacks_and_layers(keras_2, notices):
 
 def test_modules_are_attributes_of_keras(keras_2):
     assert keras.experimental.CosineDecay is keras.optimizers.schedules.CosineDecay
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
+@pytest.mark.parametrize(
+    ("kind", "monitor", "direction"),
+    [
+        (keras.callbacks.ModelCheckpoint, "val_my_accuracy_of_two", "max"),
+        (keras.callbacks.ModelCheckpoint, "distance", "min"),
+        (keras.callbacks.EarlyStopping, "val_my_auc", "max"),
+        (keras.callbacks.EarlyStopping, "my_accuracy_of_two", "min"),
+        (keras.callbacks.ReduceLROnPlateau, "my_accuracy_of_two", "max"),
+    ],
+)
+def test_names_tell_whether_more_is_better(keras_2, notices, tmp_path, kind, monitor, direction):
+    is_checkpoint = kind is keras.callbacks.ModelCheckpoint
+    options = {"filepath": str(tmp_path / "a.keras")} if is_checkpoint else {}
+    callback = kind(monitor=monitor, **options)
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd")
+    callback.set_model(model)
+    callback.on_train_begin()
+    callback.on_epoch_end(0, {monitor: 0.5})
+    assert callback.mode == direction
+    notices.once("`ModelCheckpoint(monitor=)`")
