@@ -549,6 +549,16 @@ def keeping_compile_config(model: keras.Model) -> Iterator[None]:
             compiled.config = config
 
 
+def stored_weight(layer: keras.Layer, name: str) -> str | None:
+    """Returns the attribute whose value a property without a setter returns, None for another.
+
+    Relies on `_kernel` of `Dense` and `Conv`, `_embeddings` of `Embedding`, and others like them.
+    """
+    of_class, stored = getattr(type(layer), name, None), f"_{name}"
+    is_read_only = isinstance(of_class, property) and of_class.fset is None
+    return stored if is_read_only and stored in vars(layer) else None
+
+
 def allow_positional_arguments(layer: keras.Layer) -> None:
     """Lets a layer take arguments that are no tensors by their position.
 

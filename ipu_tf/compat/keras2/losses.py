@@ -54,6 +54,19 @@ def _last_dimension(call: Call) -> bool:
     return True
 
 
+def _lists_of_arrays(call: Call) -> bool:
+    """Makes a list of arrays, given beside a tensor, the tensor of them all."""
+    given = [*call.args[:2]] + [call.kwargs[name] for name in _ARGUMENTS if name in call.kwargs]
+    lists = [value for value in given if isinstance(value, list | tuple)]
+    if len(given) != 2 or len(lists) != 1 or not any(tf.is_tensor(value) for value in given):
+        return False
+    (listed,) = lists
+    stacked = tf.convert_to_tensor(listed)
+    call.args = tuple(stacked if value is listed else value for value in call.args)
+    call.kwargs |= {name: stacked for name, value in call.kwargs.items() if value is listed}
+    return True
+
+
 def _takes_classes(loss: Any) -> bool:
     """Returns whether a loss or a metric of Keras takes numbers of classes as its targets."""
     name = getattr(function_of(loss), "__name__", "")
@@ -144,6 +157,14 @@ SPELLINGS = (
         keras_2="The sum over the batch, divided by its size.",
         here='It is read as `reduction="sum_over_batch_size"`.',
         rewrites=MappingProxyType({patches.LOSS_ARGUMENTS: _auto_reduction}),
+    ),
+    Spelling(
+        name="`loss([array, array], tensor)`, also of metrics",
+        keras_2="A list of arrays was a tensor.",
+        here="It is made one.",
+        rewrites=MappingProxyType(
+            {patches.LOSS_CALLS: _lists_of_arrays, patches.METRIC_CALLS: _lists_of_arrays}
+        ),
     ),
     Spelling(
         name="targets `[batch]` for outputs `[batch, n]` or `[batch, m, n]`",

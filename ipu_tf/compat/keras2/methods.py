@@ -12,7 +12,12 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import adopt_variable, inbound_nodes, tracks_attributes
+from ipu_tf.internals.keras import (
+    adopt_variable,
+    inbound_nodes,
+    stored_weight,
+    tracks_attributes,
+)
 from ipu_tf.internals.patches import Patch, Wrap
 
 
@@ -150,7 +155,10 @@ def _tracking(notify: Notify) -> Wrap:
             if not is_of_library and not tracks_attributes(layer):
                 object.__setattr__(layer, name, value)
                 return
-            stock(layer, name, value)
+            stored = stored_weight(layer, name) if tf.is_tensor(value) else None
+            if stored is not None:
+                notify()
+            stock(layer, stored or name, value)
             if is_of_library:
                 return  # Layers of libraries make their weights as Keras 3 has it.
             values = value if isinstance(value, list | tuple) else (value,)
@@ -206,9 +214,10 @@ SPELLINGS = (
         wraps=MappingProxyType({patches.LAYER_LOCKS: _unlocked}),
     ),
     Spelling(
-        name="`layer.kernel = tf.Variable(...)`",
-        keras_2="The variable was a weight of the layer.",
-        here="It is a weight of the layer; Keras 3 alone would not train it.",
+        name="`layer.kernel = tf.Variable(...)`, `layer.kernel = tensor`",
+        keras_2="The variable was a weight of the layer; the layer computed with the tensor.",
+        here="It is a weight of the layer; Keras 3 alone would not train it. The layer computes "
+        "with the tensor, and keeps the weight that it was made with.",
         wraps=MappingProxyType({patches.LAYER_ATTRIBUTES: _tracking}),
     ),
 )

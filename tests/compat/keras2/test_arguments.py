@@ -382,3 +382,13 @@ def test_a_loss_of_a_script_may_set_its_dtype(keras_2, notices):
     notices.once("`self.dtype = ...`")
     assert float(loss(tf.constant([[1.0]]), tf.constant([[3.0]]))) == 2.0
     assert dtypes == [(tf.float16, "float32")]
+
+
+def test_a_list_of_arrays_is_a_target(keras_2, notices):
+    targets = [np.array([0.0, 1.0]), np.array([2.0, 3.0])]
+    outputs = tf.constant([[1.0, 1.0], [4.0, 3.0]])
+    loss, metric = keras.losses.MeanSquaredError(), keras.metrics.MeanSquaredError()
+    assert float(loss(targets, outputs)) == float(loss(y_true=targets, y_pred=outputs)) == 1.25
+    metric.update_state(targets, outputs)
+    assert float(metric.result()) == 1.25
+    notices.once("`loss([array, array], tensor)`")

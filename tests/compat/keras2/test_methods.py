@@ -240,3 +240,30 @@ def test_a_model_is_summarized_after_shapes_are_those_of_tensorflow_1(keras_2, n
     assert "Total params: 8 " in "".join(lines)
     assert isinstance(shape, tf.TensorShape)
     notices.once("`model.summary()` after")
+
+
+class Normalized(layers.Wrapper):
+    """Gives a layer a kernel of length one an output."""
+
+    def build(self, shape):
+        self.layer.build(shape)
+        self.direction = self.layer.kernel
+        self.built = True
+
+    def call(self, x):
+        axes = list(range(len(self.direction.shape) - 1))
+        self.layer.kernel = tf.nn.l2_normalize(self.direction, axes)
+        return self.layer(x)
+
+
+def test_a_wrapper_replaces_the_kernel_of_a_layer(keras_2, notices):
+    layer = layers.Dense(3, use_bias=False)
+    model = keras.Sequential([keras.Input((4,)), Normalized(layer)])
+    notices.once("`layer.kernel = tf.Variable(...)`, `layer.kernel = tensor`")
+    (kernel,) = model.get_weights()
+    np.testing.assert_allclose(model(X), X @ (kernel / np.linalg.norm(kernel, axis=0)), rtol=1e-5)
+    model.compile("sgd", "mse")
+    model.fit(X, Y, epochs=1, verbose=0)
+    (trained,) = model.get_weights()
+    assert trained.shape == kernel.shape
+    assert not np.array_equal(trained, kernel)
