@@ -116,6 +116,12 @@ UNUSED_ARGUMENTS = (
         ),
     ),
     UnusedArguments(
+        ("options",),
+        "They are checked. The convolutions run, and are charged, one after the other on all "
+        "tiles, each with the plan of the device's options.",
+        ("ipu.ops.nn_ops.multi_conv",),
+    ),
+    UnusedArguments(
         ("inplace",),
         "The compiler shares memory where it can.",
         ("ipu.ops.cross_replica_ops.assume_equal_across_replicas",),
@@ -195,7 +201,7 @@ UNUSED_ARGUMENTS = (
         (f"{_LAYERS}.rnn.PopnnLSTM", f"{_LAYERS}.rnn.PopnnGRU"),
     ),
     UnusedArguments(
-        ("ipus_per_replica",), "The IPUs of this process begin with 0.", ("popdist.getDeviceId",)
+        ("ipusPerReplica",), "The IPUs of this process begin with 0.", ("popdist.getDeviceId",)
     ),
     UnusedArguments(
         ("slot_name",),

@@ -143,7 +143,7 @@ def embedded_runtime_call(inputs: Sequence[Any], context: RuntimeContext) -> lis
         TypeError: The dtype of an input does not fit.
     """
     expected = context.executable_proto.inputs
-    values = list(inputs)
+    values = _as_list(inputs, context.name(), "a call")
     _check_count(values, expected, context.name(), "a call")
     tensors = [
         _checked(value, description, context.name(), TypeError)
@@ -196,7 +196,7 @@ def _path(given: Any) -> str | os.PathLike[str]:
 
 def _listed(inputs: Any, expected: Sequence[InputDescription], program: str) -> list[Any]:
     if not isinstance(inputs, Mapping):
-        return list(inputs)
+        return _as_list(inputs, program, "its start")
     names = [description.name for description in expected]
     inputs = {name.removeprefix(_ARGUMENTS): value for name, value in inputs.items()}
     if set(inputs) != set(names):
@@ -204,6 +204,19 @@ def _listed(inputs: Any, expected: Sequence[InputDescription], program: str) -> 
             f"Program '{program}' takes the inputs {names} at its start. Received: {list(inputs)}."
         )
     return [inputs[name] for name in names]
+
+
+def _as_list(inputs: Any, program: str, when: str) -> list[Any]:
+    """Returns the inputs as a list.
+
+    Raises:
+        EmbeddedRuntimeError: They are something else, such as a single tensor.
+    """
+    if not isinstance(inputs, list | tuple):
+        raise EmbeddedRuntimeError(
+            f"Program '{program}' takes a list of inputs at {when}. Received: {inputs!r}."
+        )
+    return list(inputs)
 
 
 def _check_count(

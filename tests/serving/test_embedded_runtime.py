@@ -66,6 +66,7 @@ def test_a_context_describes_its_program(context):
 @pytest.mark.parametrize(
     ("inputs", "error", "message"),
     [
+        (A, Exception, r"'application' takes a list of inputs at a call\. Received: array"),
         ([A], Exception, "'application' takes 2 inputs at a call: a .*, b .*Received: 1 inputs"),
         ([A, A], Exception, r"Input 'b' of program 'application' has shape \(2, 1\). Received"),
         ([A, B.astype("float16")], TypeError, "has dtype float32: tf.cast it. Received: float16"),
@@ -79,6 +80,8 @@ def test_inputs_that_do_not_fit_are_refused(context, inputs, error, message):
 def test_inputs_of_the_start_that_do_not_fit_are_refused(folder):
     with pytest.raises(Exception, match="takes 0 inputs at its start: none. Received: 1"):
         embedded_runtime.embedded_runtime_start(folder, [A], "application")
+    with pytest.raises(Exception, match=r"takes a list of inputs at its start\. Received: 4\."):
+        embedded_runtime.embedded_runtime_start(folder, 4, "application")
     with pytest.raises(Exception, match=r"takes the inputs \[\] at its start. Received: \['w'\]"):
         embedded_runtime.embedded_runtime_start(folder, {"w": A}, "application")
 
