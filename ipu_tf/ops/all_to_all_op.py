@@ -60,23 +60,31 @@ def all_to_all(
 
 
 @tf.autograph.experimental.do_not_convert
-def all_gather(x: Any, replication_factor: int, name: str | None = None) -> tf.Tensor:
+def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
     """Returns the tensors of all replicas, stacked on a new first axis in the order of replicas.
 
     The gradient of a replica's tensor is the sum of what all replicas pass back for it.
 
     Args:
-        x: A tensor.
+        x: A tensor, or a list of tensors.
         replication_factor: Number of consecutive replicas that form a group; it divides the number
             of replicas.
         name: Name of the operation.
+
+    Returns:
+        A tensor of shape [replication_factor, *shape], or a list of them for a list.
 
     Raises:
         ValueError: The number of replicas is not divisible.
     """
     size = group_size(replication_factor, op="all_gather", argument="replication_factor")
-    x = tf.convert_to_tensor(x)
     name = name or "all_gather"
+    if isinstance(x, list | tuple) and any(tf.is_tensor(one) for one in x):
+        return [_gathered(tf.convert_to_tensor(one), size, name) for one in x]
+    return _gathered(tf.convert_to_tensor(x), size, name)
+
+
+def _gathered(x: tf.Tensor, size: int, name: str) -> tf.Tensor:
     if size == 1:
         return tf.expand_dims(x, 0, name=name)
     return collective(x, kind="all-gather", size=size, shape=[size, *x.shape], name=name)

@@ -102,6 +102,17 @@ REDUCTIONS = {
 }
 
 
+def test_all_gather_takes_several_tensors(strategy):
+    x = values(3)
+
+    def program(x):
+        whole, half = all_to_all_op.all_gather([x, tf.cast(x, tf.float16)], REPLICAS)
+        assert half.dtype == tf.float16
+        return tf.stack([whole, tf.cast(half, tf.float32)])
+
+    np.testing.assert_array_equal(run(strategy, program, x), np.tile(x, (4, 2, 1, 1)))
+
+
 def test_reductions(strategy):
     x = values(REPLICAS)
     bits = values(REPLICAS) > 0
