@@ -296,6 +296,13 @@ CONSTANTS = (
         how="the size of an instruction pair; how many a codelet has is not published",
     ),
     Constant(
+        name="norms of predictions",
+        value="folded into filters and biases, which are computed when the variables are loaded, "
+        "not in every call",
+        status="modelled",
+        how="PopART folds the norms of a graph for inference when it compiles it",
+    ),
+    Constant(
         name="first tile of a product's result",
         value="that of the emptiest tiles when its plan first runs; equal plans begin on one tile",
         status="modelled",

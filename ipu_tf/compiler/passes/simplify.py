@@ -13,6 +13,7 @@ from ipu_tf.compiler.passes import (
     error_functions,
     flat_loops,
     folded_norms,
+    folded_statistics,
     fusion,
     gates,
     gelus,
@@ -71,6 +72,7 @@ _PASSES = (
     recomputation.run,
     small_sources.run,
     fusion.run,
+    folded_statistics.run,
     # Lets equal fusions share a computation.
     common_subexpressions.run,
     dead_code.run,

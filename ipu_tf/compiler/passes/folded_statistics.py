@@ -1,0 +1,92 @@
+"""Computes what a prediction makes of moving statistics and weights alone when they are loaded.
+
+The scaled filters and the biases of folded norms are the same in every call, as the variables are.
+They take the place of the variables in memory, as where a graph is frozen for inference: PopART
+folds the norms of such a graph when it compiles it. A step that updates a variable keeps computing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ipu_tf.compiler.hlo import Instruction, Module, Parameter
+from ipu_tf.compiler.passes.rewrite import (
+    has_side_effect,
+    users,
+    with_instructions,
+    with_side_effects,
+)
+
+_LOADED = frozenset({"state", "weight"})
+_NO_WORK = frozenset({"bitcast", "broadcast", "constant", "parameter", "reshape"})
+
+
+def run(module: Module) -> Module:
+    """Returns the module whose parameters are the results that depend on variables alone."""
+    if any(parameter.updated_by is not None for parameter in module.parameters):
+        return module
+    entry = module.entry_computation
+    read_by, known = users(entry), _known(module)
+    made = {
+        instruction.name
+        for instruction in entry
+        if "state" in known.get(instruction.name, ())
+        and instruction.opcode not in _NO_WORK
+        and instruction.name != entry.root
+        and any(reader.name not in known for reader in read_by[instruction.name])
+    }
+    if not made:
+        return module
+    kept, parameters = _needed(module, made), list(module.parameters)
+    instructions, numbered = [], []
+    for instruction in kept:
+        if instruction.name in made:
+            layer = instruction.layer
+            parameters.append(Parameter(name=instruction.name, role="weight", layer=layer))
+            number = len(parameters) - 1
+            instruction = instruction.replace(
+                opcode="parameter",
+                operands=(),
+                computations=(),
+                attributes={"parameter_number": number},
+            )
+        if instruction.opcode == "parameter":
+            numbered.append(parameters[instruction.attributes["parameter_number"]])
+            place = {"parameter_number": len(numbered) - 1}
+            instruction = instruction.replace(attributes={**instruction.attributes, **place})
+        instructions.append(instruction)
+    computations = {**module.computations, entry.name: with_instructions(entry, instructions)}
+    return module.replace(computations=computations, parameters=tuple(numbered))
+
+
+def _known(module: Module) -> Mapping[str, frozenset[str]]:
+    """Returns the roles of the variables that results depend on, of those that depend on no other
+    parameter, by the name of their instruction."""
+    found: dict[str, frozenset[str]] = {}
+    for instruction in module.entry_computation:
+        if instruction.opcode == "parameter":
+            role = module.parameters[instruction.attributes["parameter_number"]].role
+            if role in _LOADED:
+                found[instruction.name] = frozenset({role})
+        elif instruction.opcode == "constant":
+            found[instruction.name] = frozenset()
+        elif instruction.operands and all(name in found for name in instruction.operands):
+            found[instruction.name] = frozenset().union(*(found[n] for n in instruction.operands))
+    return found
+
+
+def _needed(module: Module, made: set[str]) -> list[Instruction]:
+    """Returns the instructions that are left, in order, without variables that only made are of."""
+    entry = module.entry_computation
+    effects = with_side_effects(module)
+    kept: list[Instruction] = []
+    alive = {entry.root}
+    for instruction in reversed(entry.instructions):
+        is_input = instruction.opcode == "parameter" and (
+            module.parameters[instruction.attributes["parameter_number"]].role not in _LOADED
+        )
+        if instruction.name in alive or is_input or has_side_effect(instruction, effects):
+            kept.append(instruction)
+            if instruction.name not in made:
+                alive.update(instruction.operands)
+    return kept[::-1]
