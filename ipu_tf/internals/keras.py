@@ -22,6 +22,10 @@ from keras.src.models.model import functional_init_arguments as is_functional_ca
 # The function behind `keras.remat` and `keras.RematScope`, which find it in this module.
 from keras.src.backend.tensorflow import core as keras_backend_core
 
+# Their `pythonify_logs` sorts the logs, which spellings of Keras 2 undo.
+from keras.src.backend.tensorflow import trainer as keras_backend_trainer
+from keras.src.utils import python_utils as keras_python_utils
+
 # Its `add` adds a column as if it were a row, which spellings of Keras 2 replace.
 from keras.src.backend.tensorflow import numpy as keras_backend_numpy
 

@@ -22,6 +22,8 @@ from ipu_tf.internals.keras import (
     keras_backend,
     keras_backend_core,
     keras_backend_numpy,
+    keras_backend_trainer,
+    keras_python_utils,
     keras_constraints,
     keras_losses,
     keras_metrics,
@@ -316,6 +318,7 @@ MODEL_METHODS = tuple(
         "reset_states",
         "state_updates",
         "_get_distribution_strategy",
+        "_is_graph_network",
     )
 )
 MODEL_ENDS = tuple(
@@ -358,6 +361,11 @@ LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension"
 METRIC_CALLS = Patch(
     keras.metrics.MeanMetricWrapper, "update_state", "targets may lack the last dimension"
 )
+SORTED_LOGS = tuple(
+    Patch(owner, "pythonify_logs", "logs keep their order")
+    for owner in (keras_backend_trainer, keras_python_utils)
+)
+BUILT_SEQUENTIALS = Patch(keras.Sequential, "build", "a Sequential with an Input may be built")
 STEP_LOGS = Patch(
     KerasTrainer, "_get_metrics_result_or_logs", "an epoch's logs are what its last step returned"
 )
@@ -474,6 +482,8 @@ TABLE = (
     LOSS_DTYPES,
     LOSS_CALLS,
     METRIC_CALLS,
+    *SORTED_LOGS,
+    BUILT_SEQUENTIALS,
     STEP_LOGS,
     WATCHED_VARIABLES,
     FUSED_BATCH_NORMS,

@@ -63,8 +63,9 @@ def test_models_that_are_not_compiled_are_refused(strategy, method, built):
     with strategy.scope():
         model = sequential() if built else keras.Sequential([keras.layers.Dense(CLASSES)])
     message = f"`{method}` of model '{model.name}': You must call `compile\\(\\)` before using"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(RuntimeError, match=message) as error:
         getattr(model, method)(*samples(32))
+    assert isinstance(error.value, ValueError)
 
 
 def test_losses_of_float16_layers_are_added_to_that_of_the_model(strategy):

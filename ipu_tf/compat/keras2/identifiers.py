@@ -72,7 +72,7 @@ def _named_after_class(call: Call) -> bool:
     def made(metric: Any) -> Any:
         nonlocal found
         kind = known.get(metric) if isinstance(metric, str) else None
-        if kind is None or kind.__name__ != metric:
+        if not isinstance(kind, type) or kind.__name__ != metric:
             return metric
         found = True
         return kind()

@@ -14,6 +14,7 @@ from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import (
     adopt_variable,
+    graph_in,
     inbound_nodes,
     stored_weight,
     tracks_attributes,
@@ -83,6 +84,11 @@ class ModelMethods:
     def _get_distribution_strategy(self) -> tf.distribute.Strategy:
         """Returns the strategy of the model."""
         return self.distribute_strategy
+
+    @property
+    def _is_graph_network(self) -> bool:
+        """Whether the model is a graph of layers."""
+        return graph_in(self) is not None
 
     @property
     def state_updates(self) -> list[Any]:
@@ -196,9 +202,10 @@ SPELLINGS = (
     ),
     Spelling(
         name="`model.predict_classes`, `predict_proba`, `reset_states`, `state_updates`, "
-        "`_get_distribution_strategy`",
-        keras_2="Classes and outputs, and the state and strategy of a model.",
-        here="They are computed from `predict`, `reset_state` and `distribute_strategy`.",
+        "`_get_distribution_strategy`, `_is_graph_network`",
+        keras_2="Classes and outputs, and the state, the strategy and the kind of a model.",
+        here="They are computed from `predict`, `reset_state`, `distribute_strategy` and the "
+        "layers.",
         wraps=MappingProxyType({patch: _added(patch) for patch in patches.MODEL_METHODS}),
     ),
     Spelling(

@@ -9,9 +9,9 @@ from typing import Any
 
 import keras
 
-from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import layers_within
+from ipu_tf.internals.keras import all_layers_of, layers_within
 from ipu_tf.internals.patches import Wrap
 
 
@@ -71,11 +71,31 @@ def _training_of(model: keras.Model) -> dict[str, bool]:
     return {"training": False} if needs_it else {}
 
 
+def _of_its_input(call: Call) -> bool:
+    """Builds a Sequential that has an input with the shape of that if the given one fits."""
+    layers = all_layers_of(call.owner)
+    if not layers or not isinstance(layers[0], keras.layers.InputLayer) or not call.args:
+        return False
+    own, given = layers[0].batch_shape, call.args[0]
+    if given is None or len(given) != len(own) or tuple(given) == tuple(own):
+        return False
+    if any(None not in pair and pair[0] != pair[1] for pair in zip(own, given, strict=True)):
+        return False
+    call.args = (own, *call.args[1:])
+    return True
+
+
 SPELLINGS = (
     Spelling(
         name="`model.build(input_shape)` of a class of models without a `build`",
         keras_2="It made the weights of the model's layers.",
         here="It makes them; Keras 3 alone marks the model as built, without weights.",
         wraps=MappingProxyType({patches.LAYER_BUILDS: _building}),
+    ),
+    Spelling(
+        name="`model.build((8, 4))` of a Sequential with an `Input((4,))`",
+        keras_2="It did nothing: the Sequential was built.",
+        here="It is built with the shape of its input; Keras 3 alone refuses another batch size.",
+        rewrites=MappingProxyType({patches.BUILT_SEQUENTIALS: _of_its_input}),
     ),
 )

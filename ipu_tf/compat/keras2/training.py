@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
+from ipu_tf.internals.keras import result_names_of
 from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.keras.keras_hooks import KerasHooks
 
@@ -56,6 +57,7 @@ _GENERATOR_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _OF_IPU_MODELS = tuple(
     Patch(KerasHooks, patch.name, patch.reason) for patch in patches.LOOP_ARGUMENTS
 )
+_LOGS_OF_IPU = Patch(KerasHooks, patches.STEP_LOGS.name, patches.STEP_LOGS.reason)
 _LOOP = (*patches.LOOP_ARGUMENTS, *_OF_IPU_MODELS)
 
 
@@ -227,6 +229,41 @@ def _logs_of_steps(notify: Notify) -> Wrap:
     return wrap
 
 
+def _loss_first(notify: Notify) -> Wrap:
+    """Returns the factory of the logs of an epoch, in the order of the results of `evaluate`."""
+    del notify  # Nothing that a script says asks for it.
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def logs_of_epoch(model: keras.Model, logs: Any) -> Any:
+            found = stock(model, logs)
+            if not isinstance(found, Mapping) or len(found) < 2:
+                return found
+            names = [name for name in ("loss", *result_names_of(model)) if name in found]
+            return {name: found[name] for name in dict.fromkeys((*names, *found))}
+
+        return logs_of_epoch
+
+    return wrap
+
+
+def _in_given_order(notify: Notify) -> Wrap:
+    """Returns the factory of the conversion of logs for callbacks, which sorts them."""
+    del notify  # Nothing that a script says asks for it.
+
+    def wrap(stock: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def convert(logs: Any) -> Any:
+            found = stock(logs)
+            return {
+                name: found[name]
+                for name in dict.fromkeys((*(logs or ()), *found))
+                if name in found
+            }
+
+        return convert
+
+    return wrap
+
+
 def _has_own_step(model: keras.Model) -> bool:
     own = (c for c in type(model).__mro__ if not c.__module__.startswith(("keras.", "ipu_tf.")))
     return any({"train_step", "test_step"} & vars(c).keys() for c in own)
@@ -318,5 +355,17 @@ SPELLINGS = (
         here="They are; Keras 3 alone takes the results of the metrics, which the step may not "
         "have updated, or the callback reset.",
         wraps=MappingProxyType({patches.STEP_LOGS: _logs_of_steps}),
+    ),
+    Spelling(
+        name="the order of `history.history`",
+        keras_2="The loss, the losses of outputs, then the metrics as they were given.",
+        here="It is so; Keras 3 alone sorts the names.",
+        wraps=MappingProxyType(
+            {
+                patches.STEP_LOGS: _loss_first,
+                _LOGS_OF_IPU: _loss_first,
+                **dict.fromkeys(patches.SORTED_LOGS, _in_given_order),
+            }
+        ),
     ),
 )

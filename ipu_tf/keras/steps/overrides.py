@@ -75,6 +75,10 @@ def check_call(model: keras.Model) -> None:
         )
 
 
+class NotCompiledError(RuntimeError, ValueError):
+    """A model is used before `compile`: Keras 2 raises a RuntimeError, Keras 3 a ValueError."""
+
+
 def check_compiled(model: keras.Model, method: str) -> None:
     """Checks that a model has a loss and an optimizer.
 
@@ -83,10 +87,10 @@ def check_compiled(model: keras.Model, method: str) -> None:
         method: The method that is about to use them.
 
     Raises:
-        ValueError: The model has not been compiled.
+        NotCompiledError: The model has not been compiled.
     """
     if not model.compiled:
-        raise ValueError(
+        raise NotCompiledError(
             f"`{method}` of model '{model.name}': You must call `compile()` before using the "
             'model, for example model.compile(optimizer="adam", loss="mse").'
         )

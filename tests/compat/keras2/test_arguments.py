@@ -286,6 +286,18 @@ def test_models_on_the_ipu_take_arguments_of_keras_2(keras_2, notices, replicas)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("on_ipu", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_the_loss_comes_first_in_the_history(keras_2, on_ipu):
+    strategy = IPUStrategy() if on_ipu else tf.distribute.get_strategy()
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse", metrics=["mse", "accuracy"])
+        x, y = np.ones((4, 4), np.float32), np.ones((4, 1), np.float32)
+        history = model.fit(x, y, batch_size=4, validation_data=(x, y), verbose=0).history
+    names = ["loss", "mse", "accuracy"]
+    assert [*history] == [*names, *(f"val_{name}" for name in names)]
+
+
 def test_a_class_without_a_weight_has_weight_1(keras_2, notices):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     model.compile(keras.optimizers.SGD(0.0), "sparse_categorical_crossentropy")

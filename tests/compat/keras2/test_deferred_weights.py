@@ -95,3 +95,13 @@ def test_a_build_whose_call_fails_says_so(keras_2):
         ValueError, match="(?s)its `call` fails on float inputs.*Call the model with"
     ):
         Lookup().build((None, 4))
+
+
+def test_a_sequential_with_an_input_is_built_once_more(keras_2, notices):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    weights = model.get_weights()
+    model.build((8, 4))
+    np.testing.assert_array_equal(model.get_weights()[0], weights[0])
+    assert model._is_graph_network
+    with pytest.raises(ValueError, match="cannot build it with input_shape"):
+        model.build((8, 5))
