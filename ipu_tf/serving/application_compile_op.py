@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
@@ -51,6 +52,7 @@ def experimental_application_compile_op(
         The path of the file, a scalar string.
 
     Raises:
+        NotImplementedError: The program uses variables of a graph of TensorFlow 1.
         ValueError: The program writes several outfeeds, or reads several infeeds, or one for no
             outfeed.
         IPUOutOfMemoryError: The program does not fit on a tile.
@@ -61,7 +63,8 @@ def experimental_application_compile_op(
         for value, input_name in zip(values, _input_names(func, len(values)), strict=True)
     ]
     path = Path(os.fspath(output_path)) if output_path is not None else _temporary_path()
-    _compile_to(path, func, specs, freeze_variables, name)
+    in_graph = not tf.executing_eagerly()
+    _compile_to(path, _without_variables(func) if in_graph else func, specs, freeze_variables, name)
     return tf.constant(str(path))
 
 
@@ -101,6 +104,26 @@ def _compile_to(
         with zipfile.ZipFile(path, "w") as archive:
             for file in sorted(folder.rglob("*")):
                 archive.write(file, file.relative_to(folder))
+
+
+def _without_variables(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a program of a graph of TensorFlow 1 that refuses to make variables."""
+
+    def refuse(next_creator: Any, **options: Any) -> NoReturn:
+        del next_creator
+        raise NotImplementedError(
+            "experimental_application_compile_op: a program of a graph of TensorFlow 1 is compiled "
+            "before a session gives its variables their values, so it cannot use them. Pass them "
+            "to the program as `inputs`, or make tf.Variables in eager mode. "
+            f"Received: a program with the variable {options.get('name')!r}."
+        )
+
+    @functools.wraps(func)
+    def program(*args: Any) -> Any:
+        with tf.variable_creator_scope(refuse):
+            return func(*args)
+
+    return program
 
 
 def _traced(predictor: Predictor) -> Callable[..., Any]:

@@ -206,3 +206,14 @@ def test_threads_share_a_pipeline_from_its_file(tmp_path):
     for factor, found in answers.items():
         np.testing.assert_allclose(found, [factor * np.sum(X @ KERNEL)] * 5, rtol=1e-6)
     assert len(answers) == 3
+
+
+def test_variables_of_a_graph_are_refused(tmp_path):
+    with tf.Graph().as_default():
+        outfeed = IPUOutfeedQueue()
+
+        def application():
+            outfeed.enqueue(2 * tf.compat.v1.get_variable("weight", [2]))
+
+        with pytest.raises(NotImplementedError, match="cannot use them.*variable 'weight'"):
+            experimental_application_compile_op(application, output_path=tmp_path / "a")
