@@ -349,6 +349,7 @@ MONITOR_DIRECTIONS = Patch(
     MonitorCallback, "_set_monitor_op", "names tell whether more of a value is better"
 )
 CALLBACK_MODELS = Patch(keras.callbacks.Callback, "model", "scripts set the model of a callback")
+RNN_ARGUMENTS = Patch(keras.layers.RNN, "__init__", "cells may tell their sizes as shapes")
 CALL_ARGUMENTS = Patch(KerasCallSpec, "__init__", "layers may take shapes beside tensors")
 SYMBOLIC_CALLS = Patch(KerasNode, "__init__", "layers may return shapes and numbers")
 LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its meaning of Keras 2')
@@ -472,6 +473,7 @@ TABLE = (
     LOSS_COMPUTATION,
     MONITOR_DIRECTIONS,
     CALLBACK_MODELS,
+    RNN_ARGUMENTS,
     CALL_ARGUMENTS,
     SYMBOLIC_CALLS,
     LOSS_ARGUMENTS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -44,6 +45,7 @@ _WITHOUT_EFFECT: Mapping[str, tuple[Any, ...]] = MappingProxyType(
 _CALL_DEFAULTS: Mapping[str, Any] = MappingProxyType({"training": False, "mask": None})
 """Arguments of `call` that Keras 2 gave to layers that were called without them."""
 
+_CELL_SIZES = ("state_size", "output_size")
 _AUTOCAST = "experimental_autocast"
 
 _OF_GRAPHS = (
@@ -290,6 +292,29 @@ def _axes_from_first(notify: Notify) -> Wrap:
     return wrap
 
 
+def _sizes_of_cells(call: Call) -> bool:
+    """Makes the sizes of a recurrent cell numbers where they are shapes of one dimension."""
+    cell = call.kwargs.get("cell", call.args[0] if call.args else None)
+    found = False
+    for name in _CELL_SIZES:
+        value = getattr(cell, name, None)
+        number = _as_numbers(value)
+        if number is not value:
+            setattr(cell, name, number)
+            found = True
+    return found
+
+
+def _as_numbers(sizes: Any) -> Any:
+    """Returns a size, or sizes, with shapes of one dimension as numbers; itself without any."""
+    if isinstance(sizes, tf.TensorShape):
+        return sizes[0] if sizes.rank == 1 else sizes
+    if not isinstance(sizes, list | tuple):
+        return sizes
+    numbers = [_as_numbers(size) for size in sizes]
+    return sizes if all(map(operator.is_, numbers, sizes)) else numbers
+
+
 SPELLINGS = (
     Spelling(
         name="`super().__init__(self)`, positional arguments of `Layer.__init__`",
@@ -370,5 +395,11 @@ SPELLINGS = (
                 patches.DISCRETIZATION_ARGUMENTS: _bin_boundaries,
             }
         ),
+    ),
+    Spelling(
+        name="`cell.state_size = tf.TensorShape(8)`, `cell.output_size = tf.TensorShape(8)`",
+        keras_2="The sizes of a recurrent cell, as shapes of one dimension.",
+        here="They become numbers. Keras 3 has no states of several dimensions in an `RNN`.",
+        rewrites=MappingProxyType({patches.RNN_ARGUMENTS: _sizes_of_cells}),
     ),
 )

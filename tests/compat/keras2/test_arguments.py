@@ -404,3 +404,29 @@ def test_a_list_of_arrays_is_a_target(keras_2, notices):
     metric.update_state(targets, outputs)
     assert float(metric.result()) == 1.25
     notices.once("`loss([array, array], tensor)`")
+
+
+class Decay(keras.layers.Layer):
+    """A recurrent cell of two states, with shapes as sizes."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.state_size = [tf.TensorShape(size), tf.TensorShape([size])]
+        self.output_size = tf.TensorShape(size)
+
+    def call(self, inputs, states):
+        total, steps = states
+        total = total / 2 + inputs
+        return total, [total, steps + 1.0]
+
+
+def test_sizes_of_a_cell_may_be_shapes(keras_2, notices):
+    sequence = np.array([[[4.0, 8.0], [2.0, 0.0]]], np.float32)
+    layer = keras.layers.RNN(Decay(2), return_state=True)
+    notices.once("`cell.state_size = tf.TensorShape(8)`")
+    output, total, steps = layer(sequence)
+    np.testing.assert_array_equal(output, [[4.0, 4.0]])
+    np.testing.assert_array_equal(total, output)
+    np.testing.assert_array_equal(steps, [[2.0, 2.0]])
+    model = keras.Sequential([keras.Input((2, 2)), keras.layers.RNN(Decay(2))])
+    assert model.output_shape == (None, 2)
