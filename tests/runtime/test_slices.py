@@ -98,3 +98,13 @@ def test_slices_at_constant_places_add_no_ops():
     run = tf.function(lambda x: strategy.run(lambda x: x[:, 1:4, ..., 2], args=(x,)))
     ours = run.get_concrete_function(X).graph.get_operations()
     assert [op.type for op in ours] == [op.type for op in stock]
+
+
+def test_a_slice_may_have_no_elements():
+    @tf.function
+    def program(x):
+        return tf.concat([x[0:0] + 1.0, 2.0 * x], 0), x[8:]
+
+    joined, empty = IPUStrategy().run(program, args=(tf.ones([8]),))
+    np.testing.assert_array_equal(joined, np.full(8, 2.0))
+    assert empty.shape == (0,)

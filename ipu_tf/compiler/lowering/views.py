@@ -139,6 +139,8 @@ def slice_(
     taken = instruction.attributes["slice_dimensions"]
     if result.elements == operand.elements:
         return view(operand)
+    if not result.elements:  # On no tile, whichever is named.
+        return view(spread(result, context))
     if operand.repeats is not None:
         stored = spread(result, context)
         return view(dataclasses.replace(stored, repeats=operand.repeats))
