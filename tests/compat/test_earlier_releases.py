@@ -9,6 +9,7 @@ from ipu_tf import IPUConfig, IPUStrategy, compat
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from ipu_tf.keras.data.epoch_steps import WHOLE_EPOCH
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,7 +72,8 @@ def losses(strategy):
         return model.fit(batches(), epochs=2, verbose=0).history["loss"]
 
 
-@pytest.mark.parametrize("made", [of_stages, pytest.param(of_scopes, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [of_stages, of_scopes])
 def test_pipelined_models_train_as_those_of_today(strategy, losses, made, caplog):
     with strategy.scope():
         model = made()
@@ -90,6 +92,17 @@ def test_an_execution_runs_the_steps_of_an_argument(strategy):
         with pytest.raises(ValueError, match=r"`steps_per_execution` \(3\)"):
             model.evaluate(batches(), steps_per_run=3, verbose=0)
         assert model.predict(batches(), verbose=0).shape == (16, 1)
+
+
+def test_models_have_the_stages_and_options_of_their_arguments(strategy):
+    with strategy.scope():
+        model = of_stages()
+        model.compile("sgd", "mse")
+    stages = [one.pipeline_stage for one in model.get_pipeline_stage_assignment()]
+    assert (type(model).__name__, stages) == ("PipelineSequential", [0, 0, 1])
+    assert model.steps_per_execution == WHOLE_EPOCH
+    with strategy.scope(), pytest.raises(TypeError, match="gradient_accumulation_counts"):
+        type(model)([[dense(1)], [dense(1)]], gradient_accumulation_counts=4)
 
 
 @pytest.mark.parametrize("stages", [[], [dense(1)], "layers"])

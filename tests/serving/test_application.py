@@ -175,6 +175,7 @@ def test_a_program_without_feeds_runs_at_its_start():
     assert embedded_runtime.embedded_runtime_call([], context) == []
 
 
+@pytest.mark.slow
 def test_threads_share_a_pipeline_from_its_file(tmp_path):
     kernel = tf.Variable(KERNEL)
     infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(X).repeat())
