@@ -245,7 +245,9 @@ def create_slots(optimizer: Any, variables: list[tf.Variable]) -> None:
 
 
 @contextlib.contextmanager
-def dispatching(handle: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]) -> Iterator[None]:
+def dispatching(
+    handle: Callable[[Any, tuple[Any, ...], Mapping[str, Any], Sequence[Any]], Any],
+) -> Iterator[None]:
     """Lets a function handle calls of TensorFlow's functions that fail on their arguments.
 
     TensorFlow can register such a function, but not remove it. It asks first for the functions
@@ -253,13 +255,20 @@ def dispatching(handle: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]
     call. Relies on the `_GLOBAL_DISPATCHERS` of `dispatch`, and on the name of its wrapper.
 
     Args:
-        handle: Gets a function of TensorFlow with its arguments; returns its result, or
-            `NotImplemented`.
+        handle: Gets a function of TensorFlow with its positional and keyword arguments, and the
+            functions that it has called; returns its result, or `NotImplemented`.
     """
+
+    inner: list[Any] = []
 
     class Dispatcher(dispatch.GlobalOpDispatcher):
         def handle(self, op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-            result = NotImplemented if _is_nested_call() else handle(op, args, kwargs)
+            if _is_nested_call():
+                inner.append(op)
+                return self.NOT_SUPPORTED
+            called = tuple(inner)
+            inner.clear()
+            result = handle(op, args, kwargs, called)
             return self.NOT_SUPPORTED if result is NotImplemented else result
 
     dispatcher = Dispatcher()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from types import MappingProxyType
 from typing import Any
@@ -49,8 +49,15 @@ class TFOpLambda(keras.Layer):
             return keras.Operation.__call__(self, *args, **kwargs)
 
     def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns the symbolic result, and records the call."""
-        return keras.Operation.symbolic_call(self, *args, **kwargs)
+        """Returns the symbolic result, and records the call.
+
+        The names of the tensors are those of Keras 2, such as "tf.split/split:1".
+        """
+        outputs = keras.Operation.symbolic_call(self, *args, **kwargs)
+        own = (self._function_name or self.name).rpartition(".")[2]
+        for index, tensor in enumerate(keras.tree.flatten(outputs)):
+            tensor.name = f"{self.name}/{own}:{index}"
+        return outputs
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the result of the function."""
@@ -121,16 +128,34 @@ class KerasDtype(str):
         return getattr(tf.as_dtype(str(self)), name)
 
 
+def _name_in_keras_2(function: Any, inner: Sequence[Any]) -> str | None:
+    """Returns a new name of a layer that calls a function, None for that of the function.
+
+    Keras 2 made layers of the innermost functions: of `tf.squeeze`, which calls that of
+    TensorFlow 1, a layer `tf.compat.v1.squeeze`.
+
+    Args:
+        function: The function.
+        inner: The functions that it has called.
+    """
+    name = public_name_of(function)
+    if name is None or name not in map(public_name_of, inner):
+        return None
+    return unique_name_like(f"tf.compat.v1.{name}")
+
+
 @contextlib.contextmanager
 def _symbolic_calls(notify: Notify) -> Iterator[None]:
     """Makes functions of TensorFlow layers where they are called with symbolic tensors."""
 
-    def handle(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def handle(
+        function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], inner: Sequence[Any]
+    ) -> Any:
         leaves = keras.tree.flatten((args, dict(kwargs)))
         if not any(isinstance(leaf, keras.KerasTensor) for leaf in leaves):
             return NotImplemented
         notify()
-        return TFOpLambda(function)(*args, **kwargs)
+        return TFOpLambda(function, name=_name_in_keras_2(function, inner))(*args, **kwargs)
 
     with dispatching(handle):
         yield

@@ -23,7 +23,7 @@ class Copies:
         kept: Values among them that are kept.
         stage_of: Stage of each instruction; a stage recomputes only its own values.
         ends: Values that a stage hands to others in the forward pass, by stage: it recomputes
-            after it has made them.
+            after it has made those that come before the reader.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Copies:
         self._aliases: dict[str, str] = {}
         self._waiting: set[str] = set()
         self._instructions: list[Instruction] = []
+        self._current = ""
         self.stages: dict[str, int] = {}
 
     def instructions(self) -> list[Instruction]:
@@ -54,6 +55,7 @@ class Copies:
         return self._instructions
 
     def _add(self, instruction: Instruction) -> None:
+        self._current = instruction.name
         self._reach[instruction.name] = self._reached(instruction)
         needed = self._needed(instruction)
         late: tuple[str, ...] = ()
@@ -125,7 +127,12 @@ class Copies:
         stage = self._stage_of.get(name)
         if stage is not None:
             self.stages[again] = stage
-            after = (*after, *self._ends.get(stage, ()))
+            # A loss may be handed on after gradients that do not read it.
+            place = self._place[self._current]
+            after = (
+                *after,
+                *(end for end in self._ends.get(stage, ()) if self._place[end] < place),
+            )
         copy = rename_operands(instruction, self._aliases)
         self._aliases[name] = again
         self._instructions.append(

@@ -63,6 +63,30 @@ def test_functions_are_layers_between_layers(keras_2):
     assert product.inbound_nodes[0].call_args[1] == 2.0
 
 
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: tf.squeeze(x, axis=-1), "tf.compat.v1.squeeze"),
+        (tf.transpose, "tf.compat.v1.transpose"),
+        (lambda x: tf.gather(x, [0], axis=1), "tf.compat.v1.gather"),
+        (lambda x: tf.expand_dims(x, 1), "tf.expand_dims"),
+        (lambda x: tf.reduce_mean(x, axis=1), "tf.math.reduce_mean"),
+        (lambda x: tf.reshape(x, (6, 4)), "tf.reshape"),
+    ],
+)
+def test_layers_have_the_names_of_the_innermost_functions(keras_2, function, name):
+    keras.utils.clear_session()
+    inputs = keras.Input((6, 1), batch_size=4)
+    outputs = function(inputs)
+    assert keras.Model(inputs, outputs).layers[1].name == name
+    assert outputs.name == f"{name}/{name.rpartition('.')[2]}:0"
+
+
+def test_parts_of_a_result_have_names_of_their_own(keras_2):
+    start, end = tf.split(keras.Input((6,), batch_size=4), 2, axis=1)
+    assert [tensor.name.rpartition("/")[2] for tensor in (start, end)] == ["split:0", "split:1"]
+
+
 def test_a_model_with_functions_is_saved_and_loaded(keras_2, tmp_path):
     inputs = keras.Input((6,))
     model = keras.Model(inputs, tf.reduce_sum(tf.cast(inputs, tf.float32), axis=1))

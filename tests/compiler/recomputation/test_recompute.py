@@ -183,3 +183,38 @@ class TestStages:
             layers & {"sequential/max_pooling2d", "sequential/dropout"}
         )
         assert compiled(3, recompute=True).stages[1].recomputed_cycles == 0
+
+
+def test_a_stage_recomputes_after_what_it_hands_on_before():
+    module = parse(
+        f"""
+        parameter 0 input "x"
+        ENTRY main {{
+          x = f32[8] parameter(0)
+          a = f32[8] tanh(x), layer="a"
+          sent = f32[8] sine(a), layer="b"
+          read = f32[8] cosine(sent), layer="a"
+          first = f32[8] tanh(a), layer="b"
+          b = f32[8] tanh(first), layer="b"
+          c = f32[8] tanh(b), layer="c"
+          c_end = f32[8] opt-barrier(c), {KEEP}
+          d = f32[8] tanh(c_end), layer="d"
+          g = f32[8] sine(d), layer="d", {BACK}
+          gd = f32[8] multiply(g, d), layer="d", {BACK}
+          gc = f32[8] multiply(gd, c_end), layer="c", {BACK}
+          gb = f32[8] multiply(gc, b), layer="b", {BACK}
+          gf = f32[8] multiply(gb, first), layer="b", {BACK}
+          metric = f32[8] negate(d), layer="d"
+          shown = f32[8] add(metric, read), layer="a"
+          ROOT all = (f32[8], f32[8]) tuple(gf, shown)
+        }}
+        """
+    )
+    in_first = ("a", "read", "shown")
+    stage_of = {i.name: int(i.name not in in_first) for i in module.entry_computation.instructions}
+    for unplaced in ("x", "all"):
+        del stage_of[unplaced]
+    result = recomputed(module, recompute=True, stage_of=stage_of, stages=2).module
+    again = {one.name: set(one.after) for one in result.entry_computation if one.recomputed}
+    # The metric is handed on, too, but later than the gradients that read what is recomputed.
+    assert again == {name: {"gc", "sent"} for name in ("first.recomputed", "b.recomputed")}
