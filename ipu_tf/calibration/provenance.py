@@ -229,7 +229,8 @@ CONSTANTS = (
     ),
     Constant(
         name="change of a tensor's layout",
-        value="besides its exchange 0.44 cycles a byte in pieces of 8 bytes, 3.1 of 4, 5.1 of 2",
+        value="besides its exchange 0.44 cycles a byte in pieces of a multiple of 8 bytes, 3.1 of "
+        "4, 5.1 of 2",
         status="modelled",
         how="poplibs' regression over random transforms of convolutions, without its intercept; "
         "pieces as our layouts have them",

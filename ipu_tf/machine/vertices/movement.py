@@ -51,7 +51,7 @@ def rearranged_cycles(moved_bytes: int, piece_bytes: int) -> int:
         piece_bytes: Bytes that lie side by side both before and after.
     """
     piece = np.asarray(max(1, piece_bytes))
-    rate = np.maximum(_copy_cycles_per_byte(piece), _REARRANGED_CYCLES_PER_BYTE)
+    rate = np.maximum(_copy_cycles_per_byte(piece, moved_bytes), _REARRANGED_CYCLES_PER_BYTE)
     return int(np.ceil(moved_bytes * rate))
 
 
@@ -68,7 +68,7 @@ def copy(elements: Count, dtype: str, target: Target, *, piece_elements: Count =
     piece = np.asarray(piece_elements) * dtype_bytes(dtype)
     piece = np.asarray(np.where(piece > 0, piece, np.maximum(moving, 1)))
     pieces = ceil_div(moving, piece)
-    cycles = _COPY_START_CYCLES + pieces + moving * _copy_cycles_per_byte(piece)
+    cycles = _COPY_START_CYCLES + pieces + moving * _copy_cycles_per_byte(piece, moving)
     return vertex("copy", dtype, elements, cycles, pointers=3, bundles=30)
 
 
@@ -136,12 +136,16 @@ def multi_update(
     return _rows(name, row_elements, offsets, dtype, target, _MULTI_UPDATE_SLOTS, slots)
 
 
-def _copy_cycles_per_byte(piece: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Returns the rate for pieces of so many bytes."""
+def _copy_cycles_per_byte(piece: NDArray[np.int64], moving: Count) -> NDArray[np.float64]:
+    """Returns the rate for pieces of so many bytes: that of the widest unit that divides them.
+
+    Of pieces of an odd number of halves only the first starts at a word, however long they are. A
+    single piece starts aligned, and moves by vectors up to its last word.
+    """
     halves = np.where(piece % 2 == 0, _CYCLES_PER_BYTE_IN_HALVES, 2 * _CYCLES_PER_BYTE_IN_HALVES)
     narrow = np.where(piece % 4 == 0, _CYCLES_PER_BYTE_IN_WORDS, halves)
-    # A long run that starts aligned moves by vectors up to its last word.
-    by_vectors = (piece % VECTOR_BYTES == 0) | (piece >= 4 * VECTOR_BYTES)
+    is_single = (piece >= moving) & (piece >= 4 * VECTOR_BYTES)
+    by_vectors = (piece % VECTOR_BYTES == 0) | is_single
     return np.where(by_vectors, 1 / _COPY_BYTES_PER_CYCLE, narrow)
 
 

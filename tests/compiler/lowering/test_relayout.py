@@ -83,3 +83,12 @@ def test_a_few_tiles_put_halves_of_words_together():
     halves = lying(Axis(extent=64), Axis(extent=64, parts=64))
     words = lying(Axis(extent=64), Axis(extent=64, parts=32))
     assert exchanged(4, halves) > exchanged(4, words) + 1000
+
+
+@pytest.mark.parametrize(("row", "rate"), [(29, 5.1), (30, 3.1), (32, 0.44)])
+def test_long_pieces_move_by_what_divides_them(row, rate):
+    by_columns = lying(Axis(extent=64), Axis(extent=8 * row, parts=8))
+    by_rows = lying(Axis(extent=64, parts=8), Axis(extent=8 * row))
+    assert common_run(by_rows, by_columns) == row
+    expected = rate * by_columns.tile_elements * 2
+    assert move(by_rows, by_columns).rearranged_cycles == pytest.approx(expected, abs=1)

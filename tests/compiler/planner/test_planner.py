@@ -472,13 +472,13 @@ def test_no_matmul_plan_is_below_the_bound_of_its_method(dtype):
 
 
 def test_a_first_layer_expands_the_columns_of_its_filter():
-    images = {"batch": 8, "in_rows": 64, "in_columns": 64, "in_channels": 3, "dtype": "float16"}
+    images = {"batch": 8, "in_rows": 112, "in_columns": 112, "in_channels": 4, "dtype": "float16"}
     filters = {"kernel_rows": 7, "kernel_columns": 7, "strides": (2, 2), "padding": (2, 3, 2, 3)}
-    shape = image_conv(**images, **filters, out_rows=32, out_columns=32, out_channels=64)
+    shape = image_conv(**images, **filters, out_rows=56, out_columns=56, out_channels=64)
     plan = plan_conv(shape, BOW, partials="float16")
     assert plan.method == "amp_nx1_expanded"
     others = frozenset(METHODS) - {plan.method}
     without = plan_conv(
         shape, BOW, partials="float16", release=Release(name="without", methods=others)
     )
-    assert cycles(shape, plan) < 0.7 * cycles(shape, without)
+    assert cycles(shape, plan) < 0.9 * cycles(shape, without)
