@@ -14,6 +14,9 @@ from ipu_tf.internals import patches
 from ipu_tf.internals.keras import all_layers_of, layers_within
 from ipu_tf.internals.patches import Wrap
 
+_FRAMES = 2
+"""The frames of this module below those of Keras in which a model is built."""
+
 
 def _building(notify: Notify) -> Wrap:
     """Returns the factory of the `build` that layers inherit, which builds the layers of models."""
@@ -21,7 +24,8 @@ def _building(notify: Notify) -> Wrap:
     def wrap(stock: Callable[..., None]) -> Callable[..., None]:
         def build(layer: keras.Layer, input_shape: Any = None) -> None:
             is_model = isinstance(layer, keras.Model) and input_shape is not None
-            if is_model and not all(part.built for part in layers_within(layer)):
+            is_unbuilt = is_model and not all(part.built for part in layers_within(layer))
+            if is_unbuilt and not _is_built_by_its_call(layer):
                 notify()
                 _build_by_call(layer, input_shape)
             stock(layer, input_shape)
@@ -29,6 +33,21 @@ def _building(notify: Notify) -> Wrap:
         return build
 
     return wrap
+
+
+def _is_built_by_its_call(model: keras.Model) -> bool:
+    """Returns whether a call of a model builds it: it has made all weights that the call needs.
+
+    Layers that the call does not use stay without weights.
+    """
+    frame = inspect.currentframe()
+    for _ in range(_FRAMES):
+        frame = frame and frame.f_back
+    while frame is not None and frame.f_globals.get("__name__") == keras.Layer.__module__:
+        if frame.f_code.co_name == "_maybe_build" and frame.f_locals.get("self") is model:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _build_by_call(model: keras.Model, shapes: Any) -> None:

@@ -105,3 +105,20 @@ def test_a_sequential_with_an_input_is_built_once_more(keras_2, notices):
     assert model._is_graph_network
     with pytest.raises(ValueError, match="cannot build it with input_shape"):
         model.build((8, 5))
+
+
+def test_a_call_builds_a_model_though_it_has_layers_that_it_does_not_use(keras_2, notices):
+    class Sparse(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.table = keras.layers.Embedding(4, 2)
+            self.unused = keras.layers.Dense(1)
+
+        def call(self, number, scale):
+            return self.table(tf.bitwise.invert(tf.bitwise.invert(number))) * scale
+
+    model = Sparse()
+    with pytest.warns(UserWarning, match="unbuilt state"):
+        assert model(np.zeros((3,), np.int32), np.ones((3, 1), np.float32)).shape == (3, 2)
+    assert not model.unused.built
+    assert not any("build(input_shape)" in text for text in notices())
