@@ -13,6 +13,7 @@ from ipu_tf import trial
 from ipu_tf.feeds.element_arguments import arguments_of
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.internals.autograph import autograph_artifact, converted_like_caller
+from ipu_tf.runtime import hooks, tried_loops
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def repeat(
     """
     del use_while_v1
     body = converted_like_caller(body)
-    limit = _limited(n)
+    limit = _ended(n)
     return _loop(lambda index, *_: index < limit, body, _tensors(inputs), infeed_queue, None)
 
 
@@ -111,6 +112,16 @@ def _loop(
     if not results:
         return tf.group(index)
     return results[0] if len(results) == 1 else results
+
+
+def _ended(iterations: int | tf.Tensor) -> tf.Tensor:
+    """Returns the iterations of `repeat`; those of a program get their limit with their body."""
+    if trial.step_limit() is None or hooks.active() is None:
+        return _limited(iterations)
+    known = tf.get_static_value(tf.convert_to_tensor(iterations, tf.int32))
+    if known is None:
+        return tf.identity(iterations, name=tried_loops.ITERATIONS)
+    return tf.constant(int(known), tf.int32, name=tried_loops.ITERATIONS)
 
 
 def _limited(iterations: int | tf.Tensor) -> tf.Tensor:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUStrategy, loops, trial
+from ipu_tf import IPUStrategy, loops, optimizers, trial
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 
 
@@ -153,7 +153,7 @@ def test_loops_are_short_while_a_script_is_tried_out(strategy, caplog):
         assert [int(x) for x in found] == [6, 3, 2]
         assert run(strategy, lambda n: loops.repeat(n, lambda v: v + 1, 0), tf.constant(9)) == 3
         assert run(strategy, lambda n: loops.repeat(n, lambda v: v + 1, 0), tf.constant(2)) == 2
-    assert "A loop runs 3 of 9 iterations (--max-steps 3)." in caplog.text
+    assert "A loop runs at most 3 of 9 iterations (--max-steps 3)." in caplog.text
 
 
 def test_plain_loops_over_steps_are_short_while_a_script_is_tried_out(strategy, caplog):
@@ -177,3 +177,24 @@ def test_plain_loops_over_steps_are_short_while_a_script_is_tried_out(strategy, 
     assert (total, power, int(steps), mapped.shape[0]) == (6.0, 512.0, 3, 9)
     assert "A loop runs at most 3 of 9 iterations (--max-steps 3)." in caplog.text
     assert "A loop runs at most 3 of its iterations" in caplog.text
+
+
+def test_a_tried_loop_makes_whole_updates(strategy):
+    weight, steps = tf.Variable(0.0), tf.Variable(0)
+    optimizer = optimizers.GradientAccumulationOptimizerV2(
+        tf.compat.v1.train.GradientDescentOptimizer(1.0), 4
+    )
+
+    def train():
+        def body():
+            steps.assign_add(1)
+            return optimizer.minimize(-weight, var_list=[weight])
+
+        loops.repeat(100, body)
+
+    for limit, updates in ((3, 1), (11, 2)):
+        with trial.steps_limited_to(limit):
+            run(strategy, lambda: train())  # A trace of its own.
+        assert (int(steps), float(weight)) == (4 * updates, 4.0 * updates)
+        steps.assign(0)
+        weight.assign(0.0)

@@ -128,6 +128,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         tracer = hooks.active()
         if tracer is None:
             return
+        tracer.steps_of_update = max(tracer.steps_of_update, self._count)
         for variable in variables:
             tracer.note_slot(self._sums[variable.ref()], variable)
         with tf.init_scope():  # An optimizer tells the variables of the present graph alone.

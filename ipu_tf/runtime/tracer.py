@@ -86,6 +86,7 @@ class Tracer:
         moves_feeds: Whether the program reads an infeed or writes an outfeed so far.
         shards: Name scopes of `ipu_shard` with the numbers of their IPUs, in their order.
         names_an_ipu: Whether the program places ops on an IPU by its name.
+        steps_of_update: Iterations of a loop after which an optimizer updates the weights.
     """
 
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
@@ -102,6 +103,7 @@ class Tracer:
         self.moves_feeds = False
         self.shards: list[tuple[str, int]] = []
         self.names_an_ipu = False
+        self.steps_of_update = 1
         self._trainable: list[weakref.ref[tf.Variable]] = []
         self._slots: list[tuple[tf.Tensor, tf.Tensor]] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
@@ -141,7 +143,7 @@ class Tracer:
             if constant is not None:
                 op_type, inputs, attrs, kwargs["op_def"] = "Const", [], constant, None
         elif op_type in LOOPS:
-            inputs = tried_loops.limited(graph, op_type, inputs, attrs)
+            inputs = tried_loops.limited(graph, op_type, inputs, attrs, self.steps_of_update)
         elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
             self.add_native(op_type, name, "no tile op exists for ops of this type")
         if op_type.startswith("Ipu"):

@@ -22,8 +22,16 @@ _STEPS = (
 """How the types of ops begin that make an iteration a step: it moves data, or updates variables."""
 
 
+ITERATIONS = "tried_iterations"
+"""Name of the tensor that ends a loop of `loops.repeat`, limited whatever its body does."""
+
+
 def limited(
-    graph: FuncGraph, op_type: str, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]
+    graph: FuncGraph,
+    op_type: str,
+    inputs: Sequence[tf.Tensor],
+    attrs: Mapping[str, Any],
+    of_update: int,
 ) -> Sequence[tf.Tensor]:
     """Returns the inputs of an op; a loop that counts steps ends at the limit of a try-out.
 
@@ -35,19 +43,23 @@ def limited(
         op_type: Its type.
         inputs: Its inputs.
         attrs: Its attributes.
+        of_update: Iterations of a weight update; the limit is that of whole updates.
     """
-    most = trial.step_limit()
-    if most is None or op_type not in LOOPS or not _is_over_steps(graph, inputs, attrs):
+    limit = trial.step_limit()
+    if limit is None or op_type not in LOOPS:
         return inputs
     places = _count_of(graph, attrs)
     if places is None:
         return inputs
     first, end = (inputs[place] for place in places)
+    if ITERATIONS not in end.name and not _is_over_steps(graph, inputs, attrs):
+        return inputs
+    most = max(of_update, limit // of_update * of_update)
     known = [tf.get_static_value(one) for one in (first, end)]
     if None not in known and known[1] - known[0] <= most:
         return inputs
     count = "its" if None in known else known[1] - known[0]
-    _LOG.warning("A loop runs at most %d of %s iterations (--max-steps %d).", most, count, most)
+    _LOG.warning("A loop runs at most %d of %s iterations (--max-steps %d).", most, count, limit)
     changed = list(inputs)
     changed[places[1]] = tf.minimum(end, first + most)
     return changed
