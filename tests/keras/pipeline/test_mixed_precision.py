@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras.optimizers import ALSOptimizer
@@ -14,10 +15,25 @@ from tests.keras.small_models import CLASSES, FEATURES
 G = 4
 UPDATES = 4
 OVERFLOWING_SCALE = 2.0**20
+
+
+class Counting(keras.optimizers.schedules.LearningRateSchedule):
+    """A rate that falls with the updates, which it counts itself."""
+
+    def __init__(self):
+        self.count = tf.Variable(1.0, trainable=False)
+
+    def __call__(self, step):
+        rate = 0.05 / self.count
+        self.count.assign_add(1.0)
+        return rate
+
+
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.05),
     "clipped": lambda: keras.optimizers.Adam(0.01, global_clipnorm=1.0),
     "averaged": lambda: keras.optimizers.Adam(0.01, use_ema=True, ema_overwrite_frequency=2),
+    "counting": lambda: keras.optimizers.SGD(Counting()),
     "accumulating": lambda: keras.optimizers.SGD(0.05, gradient_accumulation_steps=2),
 }
 
