@@ -206,7 +206,7 @@ def _optional_call_arguments(notify: Notify, stock: Callable[..., None]) -> Call
         if is_of_script:
             parameters = list(inspect.signature(layer.call).parameters.values())[1:]
             given = [p for p in parameters if p.name in _CALL_DEFAULTS]
-            missing = [p.name for p in given if p.default is inspect.Parameter.empty]
+            missing = _that_may_be_left_out(parameters)
             if missing:
                 notify()
             if given:
@@ -217,6 +217,20 @@ def _optional_call_arguments(notify: Notify, stock: Callable[..., None]) -> Call
             allow_positional_arguments(layer)
 
     return init
+
+
+def _that_may_be_left_out(parameters: Sequence[inspect.Parameter]) -> list[str]:
+    """Returns the arguments with a default of Keras 2 alone; none follows them that lacks one."""
+    found: list[str] = []
+    for parameter in reversed(parameters):
+        is_positional = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if parameter.default is not inspect.Parameter.empty:
+            continue
+        if parameter.name in _CALL_DEFAULTS:
+            found.append(parameter.name)
+        elif is_positional:
+            break
+    return found
 
 
 def _call_with_defaults(call: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:

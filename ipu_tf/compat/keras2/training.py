@@ -82,6 +82,8 @@ def _whole_steps(call: Call) -> bool:
 
 def _whole_execution(call: Call) -> bool:
     old = call.kwargs.pop("experimental_steps_per_execution", None)
+    if call.kwargs.get("steps_per_execution", 1) is None:
+        del call.kwargs["steps_per_execution"]
     if old is not None:
         call.kwargs.setdefault("steps_per_execution", old)
     return _to_numbers(call, ("steps_per_execution",)) or old is not None
@@ -306,7 +308,7 @@ SPELLINGS = (
     Spelling(
         name="`compile(steps_per_execution=dataset.cardinality())`, a tensor",
         keras_2="A tensor was a number.",
-        here="The tensor's value is taken.",
+        here="The tensor's value is taken; None is 1, as in Keras 2.",
         rewrites=MappingProxyType({patches.COMPILATION: _whole_execution}),
     ),
     Spelling(

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_tf import IPUStrategy
+
 X = np.random.default_rng(1).random((2, 3), dtype=np.float32)
 
 
@@ -58,6 +60,23 @@ class Stating(keras.layers.Layer):
 
 def test_a_call_may_state_its_signature(keras_2):
     np.testing.assert_allclose(Stating()(X, training=None), 2 * X)
+
+
+class Masked(keras.layers.Layer):
+    def call(self, x, mask, scale, training):
+        return scale * (x if mask is None else x * mask)
+
+
+def test_a_required_argument_may_follow_the_mask(keras_2):
+    np.testing.assert_allclose(Masked()(X, None, 2.0), 2 * X)
+    np.testing.assert_allclose(Masked()(X, np.zeros((2, 3), np.float32), scale=2.0), 0 * X)
+
+
+def test_no_steps_per_execution_are_one(keras_2):
+    with IPUStrategy().scope():
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse", steps_per_execution=None, run_eagerly=None)
+        assert model.steps_per_execution == 1
 
 
 def test_a_built_layer_gets_further_layers(keras_2):
