@@ -348,6 +348,9 @@ LOSS_COMPUTATION = Patch(KerasTrainer, "compute_loss", "models are evaluated wit
 MONITOR_DIRECTIONS = Patch(
     MonitorCallback, "_set_monitor_op", "names tell whether more of a value is better"
 )
+CALLBACK_LISTS = Patch(
+    keras.callbacks.CallbackList, "__init__", "callbacks name their arguments as they like"
+)
 CALLBACK_MODELS = Patch(keras.callbacks.Callback, "model", "scripts set the model of a callback")
 RNN_ARGUMENTS = Patch(keras.layers.RNN, "__init__", "cells may tell their sizes as shapes")
 CALL_ARGUMENTS = Patch(KerasCallSpec, "__init__", "layers may take shapes beside tensors")
@@ -472,6 +475,7 @@ TABLE = (
     COMPILATION,
     LOSS_COMPUTATION,
     MONITOR_DIRECTIONS,
+    CALLBACK_LISTS,
     CALLBACK_MODELS,
     RNN_ARGUMENTS,
     CALL_ARGUMENTS,

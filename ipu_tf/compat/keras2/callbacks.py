@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -118,6 +119,40 @@ def _grows(callback: Any) -> bool:
     return "acc" in callback.monitor or callback.monitor.startswith("fmeasure")
 
 
+def _with_own_names(notify: Notify) -> Wrap:
+    """Returns the factory of the initializer of a list of callbacks, for methods without `logs`."""
+    names = [
+        f"on_{method}batch_{end}"
+        for method in ("", "train_", "test_", "predict_")
+        for end in ("begin", "end")
+    ]
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def init(callbacks: Any, *args: Any, **kwargs: Any) -> None:
+            stock(callbacks, *args, **kwargs)
+            for callback in callbacks.callbacks:
+                for name in names:
+                    hook = getattr(callback, name)
+                    if not _takes_logs(hook):
+                        notify()
+                        setattr(callback, name, functools.partial(_by_position, hook))
+
+        return init
+
+    return wrap
+
+
+def _takes_logs(hook: Callable[..., Any]) -> bool:
+    """Returns whether a method of a callback takes the argument `logs` by its name."""
+    parameters = inspect.signature(hook).parameters
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return takes_any or "logs" in parameters
+
+
+def _by_position(hook: Callable[..., Any], batch: int, logs: Any = None) -> None:
+    hook(batch, logs)
+
+
 def _setting_model(notify: Notify) -> Wrap:
     """Returns the factory of the property `model`, which can be set."""
 
@@ -136,6 +171,12 @@ SPELLINGS = (
         keras_2="Less was better, more where the name told of an accuracy.",
         here="It is so; Keras 3 alone refuses what is no metric of its own.",
         wraps=MappingProxyType({patches.MONITOR_DIRECTIONS: _directed_by_name}),
+    ),
+    Spelling(
+        name="`def on_train_batch_end(self, batch, _)`, a method of a callback without `logs`",
+        keras_2="It got the logs by position.",
+        here="It gets the logs by position.",
+        wraps=MappingProxyType({patches.CALLBACK_LISTS: _with_own_names}),
     ),
     Spelling(
         name="`callback.model = model`",

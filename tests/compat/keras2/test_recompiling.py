@@ -1,4 +1,4 @@
-"""Models that are compiled again, or evaluated without a loss, and the model of a callback."""
+"""Models that are compiled again, or evaluated without a loss, and callbacks."""
 
 import keras
 import numpy as np
@@ -49,3 +49,17 @@ def test_scripts_set_the_model_of_a_callback(keras_2, notices):
     model.fit(X, Y, batch_size=4, verbose=0, callbacks=[watching])
     assert watching.names == [model.name]
     notices.once("`callback.model = model`")
+
+
+def test_methods_of_callbacks_get_the_logs_by_position(keras_2, notices):
+    class Watching(keras.callbacks.Callback):
+        def __init__(self):
+            self.losses = []
+
+        def on_train_batch_end(self, _, found):
+            self.losses.append(found["loss"])
+
+    watching = Watching()
+    history = compiled().fit(X, Y, batch_size=8, verbose=0, callbacks=[watching])
+    assert watching.losses == history.history["loss"]
+    notices.once("`def on_train_batch_end(self, batch, _)`")
