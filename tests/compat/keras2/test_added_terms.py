@@ -126,6 +126,7 @@ def test_a_sequential_computes_losses_and_metrics(keras_2, on_ipu):
     np.testing.assert_allclose(history["loss"], [sums.sum() + error], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
 def test_a_metric_takes_tensors_of_a_functional_model(keras_2, tmp_path):
     inputs, targets = keras.Input((4,)), keras.Input((1,))

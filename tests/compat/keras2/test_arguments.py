@@ -298,6 +298,7 @@ def test_the_loss_comes_first_in_the_history(keras_2, on_ipu):
     assert [*history] == [*names, *(f"val_{name}" for name in names)]
 
 
+@pytest.mark.slow
 def test_a_class_without_a_weight_has_weight_1(keras_2, notices):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
     model.compile(keras.optimizers.SGD(0.0), "sparse_categorical_crossentropy")

@@ -57,7 +57,8 @@ def test_weights_that_do_not_fit_are_refused_when_they_are_made(path):
         model(X)
 
 
-@pytest.mark.parametrize("compile_first", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("compile_first", [True, False])
 def test_training_on_the_ipu_goes_on_from_a_checkpoint(keras_2, tmp_path, compile_first):
     with IPUStrategy().scope():
         trained, model = Own(), Own()

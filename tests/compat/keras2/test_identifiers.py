@@ -18,7 +18,7 @@ def results_of(loss, metrics):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("logcosh", keras.losses.log_cosh),
+        pytest.param("logcosh", keras.losses.log_cosh, marks=pytest.mark.slow),
         pytest.param("huber_loss", keras.losses.huber, marks=pytest.mark.slow),
         pytest.param(
             "kullback_leibler_divergence", keras.losses.kl_divergence, marks=pytest.mark.slow
@@ -42,6 +42,7 @@ def test_metrics_have_their_names_of_keras_2(keras_2, notices):
     notices.once("cosine_proximity")
 
 
+@pytest.mark.slow
 def test_classes_of_metrics_log_their_own_names(keras_2, notices):
     assert results_of("mse", ["AUC", "MeanSquaredError"]).keys() == {
         "loss",
