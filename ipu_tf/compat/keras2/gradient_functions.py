@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
@@ -45,14 +46,22 @@ def _calling_functions(notify: Notify) -> Wrap:
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
         def aggregate(optimizer: keras.optimizers.Optimizer, pairs: Any) -> Any:
             own = getattr(optimizer, _AGGREGATOR, None)
-            pairs = stock(optimizer, pairs) if own is None else own(pairs)
+            pairs = stock(optimizer, pairs) if own is None else own(_whole(pairs))
             for transform in getattr(optimizer, _TRANSFORMERS, ()):
-                pairs = transform(pairs)
+                pairs = transform(_whole(pairs))
             return pairs
 
         return aggregate
 
     return wrap
+
+
+def _whole(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Returns pairs whose gradients are tensors, as those of lookups are on the machine."""
+    return [
+        (tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient, v)
+        for gradient, v in pairs
+    ]
 
 
 SPELLINGS = (
@@ -61,7 +70,7 @@ SPELLINGS = (
         keras_2="Functions from pairs of gradients and variables to such pairs: the first in place "
         "of the sum over replicas, the others after it, in their order.",
         here="They are called so, once an update, with the gradients that the training loop has "
-        "accumulated and clipped.",
+        "accumulated and clipped, those of embeddings as whole tensors.",
         wraps=MappingProxyType(
             {
                 patches.OPTIMIZER_ARGUMENTS: _keeping_functions,

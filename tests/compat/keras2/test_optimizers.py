@@ -277,6 +277,19 @@ def test_functions_may_be_added_to_the_list(keras_2, tmp_path):
     tf.train.Checkpoint(optimizer=optimizer).save(tmp_path / "optimizer")  # Without the list.
 
 
+@pytest.mark.parametrize("argument", ["gradient_aggregator", "gradient_transformers"])
+def test_functions_get_gradients_of_lookups_as_tensors(keras_2, argument):
+    def halved(pairs):
+        return [(gradient / 2, variable) for gradient, variable in pairs]
+
+    table = keras.Variable(np.ones((3, 2), np.float32))
+    given = halved if argument == "gradient_aggregator" else [halved]
+    optimizer = keras.optimizers.SGD(1.0, **{argument: given})
+    rows = tf.IndexedSlices(tf.constant([[2.0, 4.0], [2.0, 0.0]]), tf.constant([1, 1]), (3, 2))
+    optimizer.apply_gradients([(rows, table)])
+    np.testing.assert_array_equal(table, [[1.0, 1.0], [-1.0, -1.0], [1.0, 1.0]])
+
+
 @pytest.mark.parametrize("is_function", [False, True])
 def test_minimize_scales_the_loss_that_the_optimizer_unscales(keras_2, is_function):
     w = keras.Variable([1.0, 2.0])
