@@ -96,6 +96,7 @@ class TestEstimates:
             PAIR.host,
             ipu_bytes_per_second=10 * PAIR.host.ipu_bytes_per_second,
             group_bytes_per_second=10 * PAIR.host.group_bytes_per_second,
+            gateway_ipu_bytes_per_second=10 * PAIR.host.gateway_ipu_bytes_per_second,
             latency_seconds=PAIR.host.latency_seconds / 10,
         )
         slow, fast = (

@@ -94,10 +94,12 @@ def _owner(path: str, place: FirstRead, called: Set[str]) -> str:
     """Returns the path of the layer that has a variable.
 
     That in the variable's path, unless no layer of the program is called so: of a layer that was
-    built on its own, before another layer contained it, the path is that of the first read.
+    built on its own, before another layer contained it, the path is that of the first read. A layer
+    around it may read it first, for a function that it calls.
     """
     layer = _layer_of(path)
-    return layer if layer in called or not place.layer else place.layer
+    is_known = layer in called or layer.startswith(f"{place.layer}/")
+    return layer if is_known or not place.layer else place.layer
 
 
 def _with_parents(layers: Iterable[str]) -> Set[str]:

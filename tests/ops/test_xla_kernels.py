@@ -126,7 +126,9 @@ def test_bits_of_dropout():
 
 
 # They move tensors between replicas, or between host and device; XLA has no such state.
-APART = re.compile(r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|host_kernel)")
+APART = re.compile(
+    r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|check_feed|host_kernel)"
+)
 
 
 def test_no_op_of_the_library_is_left_out():

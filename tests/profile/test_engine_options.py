@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.profile import automatic_reports
 from ipu_tf.profile.engine_options import report_folder
 from ipu_tf.profile.report import Report
@@ -49,6 +50,15 @@ def test_options_of_the_environment_win(monkeypatch):
     assert report_folder(configured) == Path("out")
 
 
+@pytest.fixture
+def unconfigured():
+    """Lets go of the configuration and of the strategies that are kept for their reports."""
+    yield
+    reset_ipu_configuration()
+    automatic_reports.write_now()
+
+
+@pytest.mark.usefixtures("unconfigured")
 def test_a_configuration_asks_for_the_report_of_a_strategy_made_before(tmp_path, monkeypatch):
     monkeypatch.delenv("POPLAR_ENGINE_OPTIONS", raising=False)
     monkeypatch.setenv("IPU_TF_INSIGHTS", "0")

@@ -251,8 +251,8 @@ class TestOptions:
             setattr(machine.optimizations, name, value)
 
         def model():
-            layers = [keras.layers.Dense(16, activation="relu") for _ in range(4)]
-            return keras.Sequential([keras.Input((16,)), *layers])
+            layers = [keras.layers.Dense(64, activation="relu") for _ in range(8)]
+            return keras.Sequential([keras.Input((64,)), *layers])
 
         report = ipu_tf.estimate(model, batch_size=8, training=False, config=machine)
         memory = report.programs[0].device.memory
