@@ -162,6 +162,7 @@ class TestGivenModels:
         assert not model.compiled
         assert [op.layer for op in report.tile_ops][:2] == ["mlp/hidden", "mlp/classes"]
 
+    @pytest.mark.slow
     def test_it_trains_as_if_nothing_had_been(self):
         x, y = np.ones((8, 16), "float32"), np.eye(4, dtype="float32")[[0, 1] * 4]
         losses = []

@@ -25,6 +25,7 @@ def trained_after_clearing(data):
     return model
 
 
+@pytest.mark.slow
 def test_models_made_after_clearing_train_on_the_ipu(strategy, data):
     with strategy.scope():
         ours = trained_after_clearing(data)

@@ -242,6 +242,7 @@ class TestKeras:
         assert program.device.complete
         assert "net/branching" in {step.layer for step in program.device.steps}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(*covering(1, layer=["LSTM", "GRU", "SimpleRNN"], unroll=[False, True]))
     def test_masked_recurrent_layers(self, layer, unroll):
         recurrent = getattr(keras.layers, layer)(3, unroll=unroll)

@@ -93,6 +93,7 @@ class TestSavedModels:
         model.export(tmp_path, verbose=False)
         return str(tmp_path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("endpoint", ["serve", "serving_default"])
     def test_as_layers_of_a_model(self, strategy, exported, endpoint):
         def model():

@@ -51,6 +51,7 @@ def test_every_combination_is_a_point_once():
     assert (points[0].chip, points[1].replicas) == ("bow", 2)
 
 
+@pytest.mark.slow
 def test_outcomes_are_those_of_estimates(found):
     config = IPUConfig()
     config.simulator.chip = SMALL

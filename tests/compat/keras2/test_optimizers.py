@@ -444,6 +444,7 @@ class Decaying:
         return super()._resource_apply_dense(grad, var, apply_state=apply_state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [None, 2])
 def test_an_optimizer_with_both_ways_to_update_trains(keras_2, accumulation):
     class DecayingDescent(Decaying, keras.optimizers.SGD):

@@ -52,6 +52,7 @@ def test_contractions_are_those_of_the_tile_ops(name):
     assert found == {name: shape for name, (shape, _) in ops.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["HamiltonianMonteCarlo", "NoUTurnSampler"])
 def test_a_sampler_has_a_cost(sampler):
     pytest.importorskip("tf_keras")

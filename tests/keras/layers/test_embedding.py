@@ -86,6 +86,7 @@ def strategy():
     return IPUStrategy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nested", [True, False])
 def test_first_in_an_unbuilt_sequential(strategy, nested):
     stock = first_in_a_sequential(lambda: keras.layers.Embedding(6, 4), nested)

@@ -120,6 +120,7 @@ def predict(model, samples):
     return model.predict(samples[0], batch_size=BATCH, verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), pairs(fast=TRAINED))
 @pytest.mark.fast_cells(2)
 def test_training_is_the_same_in_and_out_of_the_scope(strategy, samples, name, kind):

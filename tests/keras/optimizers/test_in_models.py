@@ -56,6 +56,7 @@ def fit(model, data, **kwargs):
     return model.fit(*data, batch_size=16, shuffle=False, verbose=0, **kwargs).history["loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ours", "stock"), PAIRS.values(), ids=PAIRS.keys())
 @pytest.mark.fast_cells(2)
 def test_fit_equals_stock(strategy, data, ours, stock):

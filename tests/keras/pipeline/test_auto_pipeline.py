@@ -301,6 +301,7 @@ class TestErrors:
         with pytest.raises(ValueError, match=message):
             auto_pipeline(model, **({"num_ipus": 4, "batch_size": 16} | arguments))
 
+    @pytest.mark.slow
     def test_a_model_that_no_pipeline_holds(self, strategy):
         with strategy.scope():
             model = compiled(mlp())

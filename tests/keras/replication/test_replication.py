@@ -217,6 +217,7 @@ def replica_losses(model, replicas, steps):
     return losses.mean(axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(*covering(1, method=list(Reduction), steps_per_execution=[2, 1]))
 @pytest.mark.fast_cells(2)
 def test_logs_of_replicas_are_reduced(method, steps_per_execution):

@@ -35,6 +35,7 @@ def check_logs(ours, stock):
         np.testing.assert_allclose(ours[name], values, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     *covering(1, steps_per_execution=[1, 3], kind={kind.__name__: kind for kind in KINDS})
 )
