@@ -75,8 +75,9 @@ def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None
     if tf.executing_eagerly() or graph_of_session() is None:
         raise RuntimeError(
             "ipu_compiler.compile builds a graph of TensorFlow 1. Call it in `with tf.Graph()."
-            "as_default()` or after tf.compat.v1.disable_eager_execution(); in eager mode, "
-            "decorate the computation with tf.function and call `strategy.run`."
+            "as_default()`, after tf.compat.v1.disable_eager_execution(), or under `ipu-tf run "
+            "--tf1`; in eager mode, decorate the computation with tf.function and call "
+            "`strategy.run`."
         )
     with tf.device(None):  # A session has no device of an IPU's name for the numbers among them.
         tensors = [tf.convert_to_tensor(one) for one in inputs or ()]

@@ -54,6 +54,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "one; loops over tf.range and models outside of a strategy run whole",
     )
     parser.add_argument(
+        "--tf1",
+        action="store_true",
+        help="run a script for TensorFlow 1 that says `import tensorflow.compat.v1 as tf`: graphs "
+        "hold the operations, and sessions run them, as after tf.disable_v2_behavior()",
+    )
+    parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module"
     )
     parser.add_argument("script", help="a Python script, or with -m a module")
@@ -88,7 +94,9 @@ def _run(options: argparse.Namespace) -> int:
         if is_reported:
             stack.enter_context(watching_strategies(watch))
             stack.enter_context(showing_progress(sys.stderr))
-        stack.enter_context(vendor_script(offline=options.offline, max_steps=options.max_steps))
+        stack.enter_context(
+            vendor_script(offline=options.offline, max_steps=options.max_steps, tf1=options.tf1)
+        )
         code, kept = _run_script(options.script, options.arguments, options.is_module)
         # With the script's configuration: its models are traced again for insights.
         if is_reported:

@@ -15,8 +15,8 @@ _CONTRIB = (
     "ipu_compiler.compile takes the place of `xla.compile`."
 )
 _EAGER = (
-    "TensorFlow 2 runs operations at once. Call `tf.compat.v1.disable_v2_behavior()` before the "
-    "script builds its graph."
+    "TensorFlow 2 runs operations at once. Give `ipu-tf run` the option --tf1, or call "
+    "`tf.compat.v1.disable_v2_behavior()` before the script builds its graph."
 )
 _PLACED_ON_IPU = (
     "A session knows no IPU. Let ipu_compiler.compile make the program of the operations that are "
@@ -51,8 +51,8 @@ def way_out(error: BaseException) -> str | None:
         return None
     return (
         f"`tf.{path}` is a name of TensorFlow 1, and so is the graph that the script builds. "
-        "Import it by `import tensorflow.compat.v1 as tf`, and call "
-        "`tf.disable_v2_behavior()` first."
+        "Import it by `import tensorflow.compat.v1 as tf`, and give `ipu-tf run` the option --tf1, "
+        "or call `tf.disable_v2_behavior()` first."
     )
 
 

@@ -33,7 +33,9 @@ def process_as_before() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def vendor_script(*, offline: bool = False, max_steps: int | None = None) -> Iterator[None]:
+def vendor_script(
+    *, offline: bool = False, max_steps: int | None = None, tf1: bool = False
+) -> Iterator[None]:
     """Runs what is inside as a script of the vendor's TensorFlow; afterwards all is as before.
 
     Keras 3 understands the spellings of Keras 2 inside.
@@ -41,6 +43,7 @@ def vendor_script(*, offline: bool = False, max_steps: int | None = None) -> Ite
     Args:
         offline: Whether generated data takes the place of downloads.
         max_steps: The most steps of a loop; None for no limit.
+        tf1: Whether TensorFlow behaves as TensorFlow 1 does.
 
     Raises:
         ValueError: `max_steps` is not positive.
@@ -51,6 +54,8 @@ def vendor_script(*, offline: bool = False, max_steps: int | None = None) -> Ite
         if not was_installed:
             stack.callback(uninstall)
         stack.enter_context(keras_2_spellings())
+        if tf1:
+            stack.enter_context(_graphs_and_sessions())
         stack.enter_context(steps_limited_to(max_steps))
         if max_steps is not None:
             from ipu_tf.compat.step_limit import limiting_stock_models
@@ -62,3 +67,16 @@ def vendor_script(*, offline: bool = False, max_steps: int | None = None) -> Ite
 
             stack.enter_context(without_downloads())
         yield
+
+
+@contextlib.contextmanager
+def _graphs_and_sessions() -> Iterator[None]:
+    """Makes operations parts of graphs that sessions run, as in TensorFlow 1."""
+    import tensorflow as tf  # Scripts with the behaviour of TensorFlow 2 load it themselves.
+
+    tf.compat.v1.disable_v2_behavior()
+    try:
+        yield
+    finally:
+        tf.compat.v1.reset_default_graph()  # Eager execution begins with an empty one.
+        tf.compat.v1.enable_v2_behavior()

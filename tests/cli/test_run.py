@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -85,6 +86,33 @@ def test_few_steps_try_a_script_out(script, capsys):
     assert "loops over tf.range" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["run", "--max-steps", "0", script]) == 2
     assert "--max-steps must be at least 1. Received: 0." in capsys.readouterr().err
+
+
+OF_TENSORFLOW_1 = """
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+
+x = tf.placeholder(tf.float32, [2])
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.configure_ipu_system()
+with ipu.scopes.ipu_scope("/device:IPU:0"):
+    (doubled,) = ipu.ipu_compiler.compile(lambda x: 2 * x, [x])
+with tf.Session() as session:
+    print("doubled", session.run(doubled, {x: [1.0, 2.0]}))
+"""
+
+
+@pytest.mark.slow
+def test_a_script_of_tensorflow_1_has_graphs_and_sessions(tmp_path):
+    (tmp_path / "v1.py").write_text(OF_TENSORFLOW_1)
+    run = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-m", "ipu_tf", "run"]
+    failed = run([*command, "v1.py"])
+    assert failed.returncode == 1
+    assert "Give `ipu-tf run` the option --tf1" in failed.stderr
+    done = run([*command, "--tf1", "v1.py"])
+    assert (done.returncode, done.stdout) == (0, "doubled [2. 4.]\n")
 
 
 CONFIGURES = """
