@@ -137,7 +137,7 @@ def test_weights_are_equal_to_the_bit_with_dropout(stages):
     assert "dropout" in opcodes
 
 
-SMALL_BYTES = 26_000
+SMALL_BYTES = 23_500
 """Memory of a tile with which the chain fits if it recomputes."""
 
 

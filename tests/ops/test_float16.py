@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_tf.eager import backprop
 from ipu_tf.ops import (
     all_to_all_op,
     control_flow_ops,
@@ -175,7 +176,7 @@ def results(strategy):
     def program(inputs):
         found = {}
         for name, (function, _) in CASES.items():
-            with tf.GradientTape() as tape:
+            with backprop.GradientCaptureTape() as tape:
                 tape.watch(inputs[name])
                 value = function(inputs[name])
                 # Not a sum of squares: that of normalized values does not change.
