@@ -394,15 +394,6 @@ def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
         layer._tracker.lock()
 
 
-def objects_by_name(module: str) -> dict[str, Any]:
-    """Returns the dictionary in which the `get` of a module of Keras looks a string up.
-
-    Relies on `ALL_OBJECTS_DICT` of these modules.
-    """
-    found: dict[str, Any] = importlib.import_module(f"keras.src.{module}").ALL_OBJECTS_DICT
-    return found
-
-
 def was_called(layer: keras.Layer) -> bool:
     """Returns whether a layer was called. Relies on `Layer._called`."""
     called: bool = layer._called

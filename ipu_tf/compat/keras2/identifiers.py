@@ -1,9 +1,8 @@
-"""Names of losses and metrics as strings that Keras 3 does not know, or reads differently."""
+"""Names of objects as strings that Keras 3 does not know, or reads differently."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +10,8 @@ import keras
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import objects_by_name
+from ipu_tf.internals.keras import keras_metrics
+from ipu_tf.internals.patches import Wrap
 
 _LOSSES: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -39,17 +39,24 @@ _ALL = MappingProxyType({"losses": _LOSSES, "metrics": _METRICS, "constraints": 
 """The names, by the module of Keras whose `get` takes them."""
 
 
-@contextlib.contextmanager
-def _known(notify: Notify) -> Iterator[None]:
-    """Adds the names to those that Keras knows."""
-    del notify  # Given by `compile`.
-    with contextlib.ExitStack() as stack:
-        for module, objects in _ALL.items():
-            known = objects_by_name(module)
-            for name in objects.keys() - known.keys():
-                stack.callback(known.pop, name)
-                known[name] = objects[name]
-        yield
+class _Table(dict[str, Any]):
+    """A table of Keras' own objects that looks a name up among the custom ones first."""
+
+    def __init__(self, objects: Mapping[str, Any], notify: Notify) -> None:
+        super().__init__(objects)
+        self._notify = notify
+
+    def get(self, key: str, default: Any = None) -> Any:
+        custom = keras.saving.get_registered_object(key)
+        if custom is None:
+            return super().get(key, default)
+        self._notify()
+        return custom
+
+
+def _with_names(module: str) -> Callable[[Notify], Wrap]:
+    """Returns the factory of a module's table, with its names of Keras 2 and custom objects."""
+    return lambda notify: lambda stock: _Table({**_ALL.get(module, {}), **stock}, notify)
 
 
 def _uses_names(call: Call) -> bool:
@@ -67,11 +74,10 @@ def _has_any(structure: Any, names: Mapping[str, Any]) -> bool:
 def _named_after_class(call: Call) -> bool:
     """Makes metrics that are given by the names of classes, such as "AUC", objects."""
     found = False
-    known = objects_by_name("metrics")
 
     def made(metric: Any) -> Any:
         nonlocal found
-        kind = known.get(metric) if isinstance(metric, str) else None
+        kind = keras_metrics.ALL_OBJECTS_DICT.get(metric) if isinstance(metric, str) else None
         if not isinstance(kind, type) or kind.__name__ != metric:
             return metric
         found = True
@@ -91,12 +97,23 @@ SPELLINGS = (
         here="They name those that Keras 3 has under another name; the logs have the name that the "
         "script says.",
         rewrites=MappingProxyType({patches.COMPILATION: _uses_names}),
-        context=_known,
     ),
     Spelling(
         name='`compile(metrics=["AUC", "Precision"])`, names of classes',
         keras_2="The logs had the metrics' own names, such as `auc`.",
         here="The logs have the metrics' own names; Keras 3 alone takes those of the classes.",
         rewrites=MappingProxyType({patches.COMPILATION: _named_after_class}),
+    ),
+    Spelling(
+        name='`get_custom_objects()["mine"] = function`, then `activation="mine"`, `loss="mine"`, '
+        '`metrics=["mine"]`, `kernel_regularizer="mine"`, `kernel_constraint="mine"`',
+        keras_2="The string was the custom object of that name.",
+        here="It is; Keras 3 alone looks among its own objects.",
+        wraps=MappingProxyType(
+            {
+                patch: _with_names(patch.owner.__name__.rpartition(".")[2])
+                for patch in patches.IDENTIFIERS
+            }
+        ),
     ),
 )
