@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -12,8 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.names import absent, of_both
-from ipu_tf.compat.keras2.spelling import Provider, Spelling
+from ipu_tf.compat.keras2.names import absent, given, of_both
+from ipu_tf.compat.keras2.spelling import Spelling
 from ipu_tf.internals.keras import reset_names, training_of_call
 
 _phase: list[int] = [0]
@@ -189,10 +188,6 @@ _OWN: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def _given(value: Any) -> Provider:
-    return partial(lambda given: given, value)
-
-
 SPELLINGS = (
     Spelling(
         name="functions of `keras.backend`: `K.mean`, `K.function`, `K.learning_phase`, ...",
@@ -204,7 +199,7 @@ SPELLINGS = (
             {
                 "backend": {
                     **of_both("backend"),
-                    **{name: _given(value) for name, value in _OWN.items()},
+                    **{name: given(value) for name, value in _OWN.items()},
                     **absent("keras.backend", ("local_conv1d", "local_conv2d"), _NO_LOCAL),
                 }
             }
@@ -217,9 +212,9 @@ SPELLINGS = (
         names=MappingProxyType(
             {
                 "backend": {
-                    "batch_set_value": _given(batch_set_value),
-                    "dtype": _given(dtype),
-                    "set_value": _given(set_value),
+                    "batch_set_value": given(batch_set_value),
+                    "dtype": given(dtype),
+                    "set_value": given(set_value),
                 }
             }
         ),
@@ -229,7 +224,7 @@ SPELLINGS = (
         name="`K.set_floatx` after the first layer",
         keras_2="Layers that were made later had this dtype.",
         here="They have it, unless a policy was set for them.",
-        names=MappingProxyType({"backend": {"set_floatx": _given(set_floatx)}}),
+        names=MappingProxyType({"backend": {"set_floatx": given(set_floatx)}}),
         replaces_names=True,
     ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -11,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.names import absent, moved, of_both, of_module, of_python_module
+from ipu_tf.compat.keras2.names import absent, given, moved, of_both, of_module, of_python_module
 from ipu_tf.compat.keras2.spelling import Provider, Spelling
 from ipu_tf.compat.keras2.tensorflow_ops import TFOpLambda
 from ipu_tf.internals.keras import KerasFunctionLoss, KerasGetItem
@@ -106,10 +105,6 @@ def _in_each(modules: Mapping[str, Mapping[str, Provider]]) -> Any:
     return MappingProxyType(modules)
 
 
-def _given(value: Any) -> Provider:
-    return partial(lambda given: given, value)
-
-
 _OF_PREPROCESSING = {
     **of_module("layers", _PREPROCESSING),
     **moved(PreprocessingLayer="layers.Layer"),
@@ -121,8 +116,8 @@ _OF_PREPROCESSING = {
 }
 
 _OPERATIONS = {
-    "TFOpLambda": _given(TFOpLambda),
-    "SlicingOpLambda": _given(KerasGetItem),
+    "TFOpLambda": given(TFOpLambda),
+    "SlicingOpLambda": given(KerasGetItem),
 }
 """The classes of operations between the layers of a functional model."""
 
@@ -161,7 +156,7 @@ SPELLINGS = (
             {
                 "layers.experimental": {
                     **moved(EinsumDense="layers.EinsumDense"),
-                    "SyncBatchNormalization": _given(_synchronized_norm),
+                    "SyncBatchNormalization": given(_synchronized_norm),
                     **absent("layers.experimental", ("RandomFourierFeatures",), _NO_LAYER),
                 }
             }
@@ -187,7 +182,7 @@ SPELLINGS = (
                 "engine.input_spec": moved(InputSpec="InputSpec"),
                 "engine.keras_tensor": {
                     **moved(KerasTensor="KerasTensor"),
-                    "SparseKerasTensor": _given(SparseKerasTensor),
+                    "SparseKerasTensor": given(SparseKerasTensor),
                 },
                 "engine.sequential": moved(Sequential="Sequential"),
                 "engine.topology": moved(
@@ -232,21 +227,21 @@ SPELLINGS = (
         "fixed `loss_scale` of a policy is refused.",
         names=_in_each(
             {
-                "mixed_precision": {"set_policy": _given(_set_policy)},
+                "mixed_precision": {"set_policy": given(_set_policy)},
                 "mixed_precision.loss_scale_optimizer": moved(
                     LossScaleOptimizer="mixed_precision.LossScaleOptimizer"
                 ),
                 "mixed_precision.policy": {
-                    "Policy": _given(_policy),
-                    "set_policy": _given(_set_policy),
+                    "Policy": given(_policy),
+                    "set_policy": given(_set_policy),
                     **moved(
                         global_policy="mixed_precision.global_policy",
                         set_global_policy="mixed_precision.set_global_policy",
                     ),
                 },
                 "mixed_precision.experimental": {
-                    "Policy": _given(_policy),
-                    "set_policy": _given(_set_policy),
+                    "Policy": given(_policy),
+                    "set_policy": given(_set_policy),
                     **moved(
                         LossScaleOptimizer="mixed_precision.LossScaleOptimizer",
                         global_policy="mixed_precision.global_policy",
@@ -263,7 +258,7 @@ SPELLINGS = (
             {
                 "experimental": {
                     **of_module("optimizers.schedules", _SCHEDULES),
-                    "terminate_keras_multiprocessing_pools": _given(lambda *args, **kwargs: None),
+                    "terminate_keras_multiprocessing_pools": given(lambda *args, **kwargs: None),
                     **absent(
                         "experimental",
                         ("LinearCosineDecay", "NoisyLinearCosineDecay"),
@@ -351,7 +346,7 @@ SPELLINGS = (
         name="`keras.losses.LossFunctionWrapper`",
         keras_2="The base class of losses that are functions.",
         here="It is the base class of Keras 3's.",
-        names=_in_each({"losses": {"LossFunctionWrapper": _given(KerasFunctionLoss)}}),
+        names=_in_each({"losses": {"LossFunctionWrapper": given(KerasFunctionLoss)}}),
     ),
     Spelling(
         name="`keras.utils.tf_inspect`",
@@ -371,7 +366,7 @@ SPELLINGS = (
         here="Rows of that dtype; Keras 3 alone returns float64.",
         names=_in_each(
             {
-                module: {"to_categorical": _given(_to_categorical)}
+                module: {"to_categorical": given(_to_categorical)}
                 for module in ("utils", "utils.np_utils", "utils.all_utils")
             }
         ),

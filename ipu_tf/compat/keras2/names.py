@@ -35,6 +35,11 @@ def of_python_module(module: ModuleType) -> dict[str, Provider]:
     return {name: partial(getattr, module, name) for name in dir(module) if name[0] != "_"}
 
 
+def given(value: Any) -> Provider:
+    """Returns what provides a value that is known already."""
+    return partial(lambda known: known, value)
+
+
 def moved(**names: str) -> dict[str, Provider]:
     """Returns names, each with its place in Keras 3, such as `layers.Dense`."""
     return {name: partial(_below, keras, place) for name, place in names.items()}
