@@ -2,14 +2,7 @@
 
 import pytest
 
-from ipu_tf import compat
-
-
-@pytest.fixture(autouse=True)
-def vendor_names():
-    compat.install()
-    yield
-    compat.uninstall()
+pytestmark = pytest.mark.usefixtures("vendor_names")
 
 
 def test_operations_of_libraries_say_what_they_need():

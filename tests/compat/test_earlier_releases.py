@@ -5,18 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, compat
+from ipu_tf import IPUConfig, IPUStrategy
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu_tf.keras.data.epoch_steps import WHOLE_EPOCH
 
-
-@pytest.fixture(scope="module", autouse=True)
-def vendor_names():
-    compat.install()
-    yield
-    compat.uninstall()
+pytestmark = pytest.mark.usefixtures("vendor_names")
 
 
 @pytest.fixture(scope="module")

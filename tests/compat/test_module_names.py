@@ -12,12 +12,7 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf import compat, spans
 
-
-@pytest.fixture(autouse=True)
-def vendor_names():
-    compat.install()
-    yield
-    compat.uninstall()
+pytestmark = pytest.mark.usefixtures("vendor_names")
 
 
 def test_the_names_lead_to_this_package():
@@ -185,12 +180,15 @@ def test_uninstalling_takes_every_name_away():
     import tensorflow.python.ipu.ops.nn_ops
 
     compat.uninstall()
-    assert not compat.installed()
-    assert not [name for name in sys.modules if name.startswith("tensorflow.python.ipu")]
-    assert not hasattr(keras, "ipu")
-    assert not hasattr(tf.keras, "ipu")
-    with pytest.raises(ModuleNotFoundError, match="ipu"):
-        import tensorflow.python.ipu  # noqa: F401
+    try:
+        assert not compat.installed()
+        assert not [name for name in sys.modules if name.startswith("tensorflow.python.ipu")]
+        assert not hasattr(keras, "ipu")
+        assert not hasattr(tf.keras, "ipu")
+        with pytest.raises(ModuleNotFoundError, match="ipu"):
+            import tensorflow.python.ipu  # noqa: F401
+    finally:
+        compat.install()
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import textwrap
 
 import pytest
 
-from ipu_tf import compat
 from ipu_tf.compat.arguments import unused_arguments
 from ipu_tf.compat.missing import Missing
 from ipu_tf.compat.states import WITHOUT_EFFECT, looked_up
@@ -19,12 +18,7 @@ OWN_DEFAULTS = {
     ("ipu_tensorflow_addons.keras.layers.dense.Dense", "kernel_format"),
 }
 
-
-@pytest.fixture(scope="module", autouse=True)
-def vendor_names():
-    compat.install()
-    yield
-    compat.uninstall()
+pytestmark = pytest.mark.usefixtures("vendor_names")
 
 
 @pytest.fixture(scope="module")

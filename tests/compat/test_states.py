@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from ipu_tf import compat
 from ipu_tf.compat import missing
 from ipu_tf.compat.document import document
 from ipu_tf.compat.states import State, imported_name, states
@@ -12,12 +11,7 @@ from ipu_tf.compat.vendor_api import vendor_api
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/compatibility.md"
 
-
-@pytest.fixture(autouse=True)
-def vendor_names():
-    compat.install()
-    yield
-    compat.uninstall()
+pytestmark = pytest.mark.usefixtures("vendor_names")
 
 
 def test_the_page_is_up_to_date():
