@@ -1,0 +1,13 @@
+"""Fixtures of the tests of the vendor's names."""
+
+import pytest
+
+from ipu_tf import compat
+
+
+@pytest.fixture(scope="module")
+def vendor_names():
+    """The vendor's names can be imported."""
+    compat.install()
+    yield
+    compat.uninstall()
