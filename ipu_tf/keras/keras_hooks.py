@@ -13,7 +13,8 @@ from typing import Any
 import keras
 
 from ipu_tf import spans
-from ipu_tf.internals.keras import KerasFunctional, keras_layer_path
+from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.loop.step_checks import runs_on_ipu
 from ipu_tf.keras.loop.training_loop import TrainingLoop, seen_batch

@@ -14,7 +14,8 @@ from typing import Any
 
 import keras
 
-from ipu_tf.internals.keras import KerasFunctional, all_layers_of, is_functional_call
+from ipu_tf.internals.keras import KerasFunctional, is_functional_call
+from ipu_tf.internals.keras_layers import all_layers_of
 from ipu_tf.keras.identity import KerasIdentity, add_functional_base
 from ipu_tf.keras.keras_hooks import KerasHooks
 from ipu_tf.keras.pipeline.model_pipeline import check_recorded_stages, remove_assigned_stages

@@ -9,7 +9,8 @@ from typing import Any
 
 import keras
 
-from ipu_tf.internals.keras import inbound_nodes, layers_within
+from ipu_tf.internals.keras_graphs import inbound_nodes
+from ipu_tf.internals.keras_layers import layers_within
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,

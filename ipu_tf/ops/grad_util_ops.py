@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import scopes
-from ipu_tf.internals.keras import keras_layer_path
+from ipu_tf.internals.keras_layers import keras_layer_path
 
 open_contexts: ContextVar[int] = ContextVar("ipu_tf.gradient_capture_contexts", default=0)
 """The number of open contexts that keep captured gradients."""

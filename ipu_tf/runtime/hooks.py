@@ -20,7 +20,7 @@ import tensorflow as tf
 from ipu_tf import replica_context, scopes
 from ipu_tf.internals import patches
 from ipu_tf.internals.graphs import forward_graph, resource_input_of
-from ipu_tf.internals.keras import keras_layer_path
+from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.internals.tensorflow import (
     XLA_MUST_COMPILE,
     ConcreteFunction,

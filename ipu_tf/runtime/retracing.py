@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import add_function, call_flat, create_op, function_in, knows_function
-from ipu_tf.internals.keras import keras_layer_path
+from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.internals.tensorflow import (
     XLA_MUST_COMPILE,
     ConcreteFunction,

@@ -22,7 +22,7 @@ from ipu_tf import replica_context, scopes
 from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.graphs import clear_device, is_in_control_flow, is_ipu, set_op_attribute
-from ipu_tf.internals.keras import callers_of_open_scopes, keras_layer_path
+from ipu_tf.internals.keras_layers import callers_of_open_scopes, keras_layer_path
 from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph, is_recording
 from ipu_tf.ops.numerics import numerics_for
 from ipu_tf.ops.op_shapes import OpInputs, Untileable

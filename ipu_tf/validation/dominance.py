@@ -10,7 +10,7 @@ import keras
 
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.tile_program import Step
-from ipu_tf.internals.keras import layers_within
+from ipu_tf.internals.keras_layers import layers_within
 from ipu_tf.profile import figures
 
 _KIB = 1024

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from ipu_tf.internals.keras import keras_layer_path
+from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.runtime.hlo_parameters import FirstRead, VariableRoles, variable_parameters
 
 

@@ -11,16 +11,15 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import (
-    KerasFunctional,
+from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.internals.keras_graphs import (
     add_to_graph,
-    adopt_metric,
-    clear_losses,
     graph_in,
     history_of,
     layers_beside,
     operations_after,
 )
+from ipu_tf.internals.keras_layers import adopt_metric, clear_losses
 from ipu_tf.internals.patches import Wrap
 
 _FUNCTIONS = "keras_2_loss_functions"

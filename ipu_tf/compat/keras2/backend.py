@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.names import absent, given, of_both
 from ipu_tf.compat.keras2.spelling import Spelling
-from ipu_tf.internals.keras import reset_names, training_of_call
+from ipu_tf.internals.keras import reset_names
+from ipu_tf.internals.keras_layers import training_of_call
 
 _phase: list[int] = [0]
 """The phases that were set, the innermost last."""

@@ -15,7 +15,7 @@ from ipu_tf.compat.keras2.object_graphs import ObjectGraph
 from ipu_tf.compat.keras2.own_checkpoints import OwnCheckpoint
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import layers_within
+from ipu_tf.internals.keras_layers import layers_within
 from ipu_tf.internals.patches import Wrap
 
 

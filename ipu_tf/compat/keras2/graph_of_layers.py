@@ -10,7 +10,7 @@ import keras
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import inbound_nodes, outbound_nodes
+from ipu_tf.internals.keras_graphs import inbound_nodes, outbound_nodes
 from ipu_tf.internals.patches import Wrap
 
 

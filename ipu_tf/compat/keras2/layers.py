@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import allow_positional_arguments, new_without_config
+from ipu_tf.internals.keras_layers import allow_positional_arguments, new_without_config
 from ipu_tf.internals.patches import Wrap
 
 _LAYER_ARGUMENTS = ("trainable", "name", "dtype", "dynamic")

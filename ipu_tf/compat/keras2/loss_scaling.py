@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import keeping_scale_of_gradients
+from ipu_tf.internals.keras_optimizers import keeping_scale_of_gradients
 from ipu_tf.internals.patches import Wrap
 
 _FIXED = "keras_2_fixed_scale"

@@ -19,7 +19,7 @@ from ipu_tf.compat.keras2.spelling import (
     called_by_script,
 )
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import function_of
+from ipu_tf.internals.keras_training import function_of
 from ipu_tf.internals.patches import Wrap
 
 _ARGUMENTS = ("y_true", "y_pred")

@@ -12,13 +12,8 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import (
-    adopt_variable,
-    graph_in,
-    inbound_nodes,
-    stored_weight,
-    tracks_attributes,
-)
+from ipu_tf.internals.keras_graphs import graph_in, inbound_nodes
+from ipu_tf.internals.keras_layers import adopt_variable, stored_weight, tracks_attributes
 from ipu_tf.internals.patches import Patch, Wrap
 
 

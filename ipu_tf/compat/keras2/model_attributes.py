@@ -10,12 +10,9 @@ import keras
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import (
-    history_of,
-    inbound_nodes,
-    learning_rate_in,
-    result_names_of,
-)
+from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
+from ipu_tf.internals.keras_optimizers import learning_rate_in
+from ipu_tf.internals.keras_training import result_names_of
 from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.keras.optimizers.als_gradient_accumulation_optimizer import (
     ALSGradientAccumulationOptimizer,

@@ -11,7 +11,7 @@ import keras
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import all_layers_of, layers_within
+from ipu_tf.internals.keras_layers import all_layers_of, layers_within
 from ipu_tf.internals.patches import Wrap
 
 _FRAMES = 2

@@ -18,14 +18,13 @@ from ipu_tf.compat.keras2.metadata_file import metadata_of
 from ipu_tf.compat.keras2.optimizer_slots import get_slot, get_slot_names
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import (
-    decode_keras_2_config,
-    keras_h5_models,
+from ipu_tf.internals.keras import keras_h5_models
+from ipu_tf.internals.keras_optimizers import (
     learning_rate_in,
-    model_of_keras_2,
     product_of_momenta_in,
     variables_trained_by,
 )
+from ipu_tf.internals.keras_saving import decode_keras_2_config, model_of_keras_2
 from ipu_tf.internals.patches import Wrap
 
 _OF_KERAS_3 = "config.json"

@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.optimizer_slots import get_slot_names, slot_in
-from ipu_tf.internals.keras import set_variable
+from ipu_tf.internals.keras_layers import set_variable
 from ipu_tf.internals.tensorflow import TrackableObjectGraph
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"

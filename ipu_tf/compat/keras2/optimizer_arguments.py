@@ -14,7 +14,7 @@ import tensorflow as tf
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
 from ipu_tf.internals.autograph import with_autograph
-from ipu_tf.internals.keras import learning_rate_in
+from ipu_tf.internals.keras_optimizers import learning_rate_in
 
 _RATE = "learning_rate"
 

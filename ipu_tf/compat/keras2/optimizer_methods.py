@@ -17,7 +17,7 @@ import tensorflow as tf
 from ipu_tf.compat.keras2 import optimizer_slots as slots
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import learning_rate_in
+from ipu_tf.internals.keras_optimizers import learning_rate_in
 from ipu_tf.internals.patches import Wrap
 from ipu_tf.keras.steps import scoped_steps
 

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import key_in, position_in
+from ipu_tf.internals.keras_optimizers import key_in, position_in
 
 _SLOTS = "keras_2_slots"
 

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import layers_within, set_variable
+from ipu_tf.internals.keras_layers import layers_within, set_variable
 
 OWN_WEIGHTS, OWN_STATE = "weights", "optimizer"
 """The lists in a checkpoint."""

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import forget_loss_and_metrics, has_loss
+from ipu_tf.internals.keras_training import forget_loss_and_metrics, has_loss
 from ipu_tf.internals.patches import Wrap
 
 

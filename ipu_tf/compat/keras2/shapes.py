@@ -12,7 +12,7 @@ import keras
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import all_layers_of
+from ipu_tf.internals.keras_layers import all_layers_of
 
 _BATCH_SHAPE = "keras_2_batch_shape"
 """Attribute of a layer: the `batch_input_shape` that it was made with."""

@@ -13,7 +13,9 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import history_of, keep_training_from, unique_name_like
+from ipu_tf.internals.keras import unique_name_like
+from ipu_tf.internals.keras_graphs import history_of
+from ipu_tf.internals.keras_layers import keep_training_from
 from ipu_tf.internals.patches import Wrap
 from ipu_tf.internals.tensorflow import dispatching, public_name_of
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import result_names_of
+from ipu_tf.internals.keras_training import result_names_of
 from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.keras.keras_hooks import KerasHooks
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.internals.keras import build_missing_parts, set_validation_steps
+from ipu_tf.internals.keras_training import build_missing_parts, set_validation_steps
 from ipu_tf.keras.data import feeding, lengths, preparation
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.data.lengths import DataUse

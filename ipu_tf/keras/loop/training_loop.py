@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.infeed_iterator import stock_dataset_iterators
-from ipu_tf.internals.keras import element_spec_of
+from ipu_tf.internals.keras_training import element_spec_of
 from ipu_tf.keras.data.epoch_steps import SINGLE_STEP
 from ipu_tf.keras.loop import execution
 from ipu_tf.keras.loop.device_functions import DeviceFunctions

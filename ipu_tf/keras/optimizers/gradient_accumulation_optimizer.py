@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu_tf.internals.keras import check_is_built_for, position_in, variables_trained_by
+from ipu_tf.internals.keras_optimizers import check_is_built_for, position_in, variables_trained_by
 from ipu_tf.keras.optimizers.ipu_optimizer_base import dense, dtype_name, slot_dtype_name
 
 

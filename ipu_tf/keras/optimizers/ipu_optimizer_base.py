@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import key_in
+from ipu_tf.internals.keras_optimizers import key_in
 
 
 class IpuOptimizerBase(keras.optimizers.Optimizer):

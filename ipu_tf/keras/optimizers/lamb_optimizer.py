@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import position_in, variables_trained_by
+from ipu_tf.internals.keras_optimizers import position_in, variables_trained_by
 from ipu_tf.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase, slot_dtype_name
 from ipu_tf.keras.optimizers.moments import next_moments
 

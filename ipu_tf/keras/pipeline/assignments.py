@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.internals.keras import history_of, inbound_nodes
+from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
 from ipu_tf.keras.pipeline.scope import check_stage
 
 

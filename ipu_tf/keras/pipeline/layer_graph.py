@@ -17,13 +17,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import (
-    KerasFunctional,
-    first_path_of,
-    history_of,
-    inbound_nodes,
-    layers_within,
-)
+from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
+from ipu_tf.internals.keras_layers import first_path_of, layers_within
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError, inner_call, symbolic_call
 from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
 

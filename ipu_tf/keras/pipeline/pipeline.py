@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import keras
 
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
-from ipu_tf.internals.keras import KerasFunctional, layers_within
+from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.internals.keras_layers import layers_within
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, overrides_call
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.stages import Stages, check_complete, check_no_gaps, check_order

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.internals.keras import layers_within
+from ipu_tf.internals.keras_layers import layers_within
 
 
 def checked_checkpoints(model: keras.Model, checkpoints: Any) -> tuple[str, ...]:

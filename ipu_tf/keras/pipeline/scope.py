@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras import inbound_nodes
+from ipu_tf.internals.keras_graphs import inbound_nodes
 from ipu_tf.strategy import IPUStrategyV1
 
 _STAGE: ContextVar[int | None] = ContextVar("ipu_tf.keras.pipeline.stage", default=None)

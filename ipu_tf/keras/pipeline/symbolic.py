@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import inbound_nodes
+from ipu_tf.internals.keras_graphs import inbound_nodes
 from ipu_tf.keras.pipeline.inner_calls import fresh, fresh_tensor, inputs_of
 from ipu_tf.keras.pipeline.layer_graph import LayerGraph, graph_of_call
 

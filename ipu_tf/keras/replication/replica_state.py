@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf import utils
-from ipu_tf.internals.keras import layers_within, seed_generators_of
+from ipu_tf.internals.keras_layers import layers_within, seed_generators_of
 
 _SEED_STRIDE = 0x9E3779B9  # The golden ratio of 2**32: neighbouring replicas get distant seeds.
 

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import set_strategy_of
+from ipu_tf.internals.keras_optimizers import set_strategy_of
 from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.device_function import Step
 

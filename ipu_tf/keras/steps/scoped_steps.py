@@ -15,7 +15,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras import compute_loss, loss_tracker_of, takes_training
+from ipu_tf.internals.keras_layers import takes_training
+from ipu_tf.internals.keras_training import compute_loss, loss_tracker_of
 from ipu_tf.ops import grad_util_ops
 from ipu_tf.programs.op_names import LOSS, METRICS
 

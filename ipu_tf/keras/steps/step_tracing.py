@@ -13,7 +13,7 @@ from ipu_tf import config as configuration
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
-from ipu_tf.internals.keras import build_for_training
+from ipu_tf.internals.keras_training import build_for_training
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.steps import overrides

@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.feeds import shared_programs
-from ipu_tf.internals.keras import takes_training
+from ipu_tf.internals.keras_layers import takes_training
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, GradientAccumulator
 from ipu_tf.keras.replication.replicas import Replicas

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ipu_tf.keras as ipu
-from ipu_tf.internals.keras import keras_layer_path
+from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.keras import PipelineStage
 from ipu_tf.keras.pipeline import stage_of_layers
 from tests.keras import pipelined_models

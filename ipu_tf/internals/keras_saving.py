@@ -1,0 +1,60 @@
+"""What Keras keeps private of the files and configurations of models."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+# `.h5` files of weights by layers, which `load_weights` reads and no public function writes.
+from keras.src.legacy.saving.legacy_h5_format import save_weights_to_hdf5_group
+
+from ipu_tf.internals.keras import json_utils, keras_h5_models, keras_option_scope
+
+
+def write_weights_as_h5(model: keras.Model, path: str) -> None:
+    """Writes the weights of a model by layers to a file that `load_weights` reads.
+
+    The public `save_weights` writes another format. Relies on `save_weights_to_hdf5_group`.
+    """
+    # Keras, too, loads it where it is needed.
+    import h5py  # type: ignore[import-untyped]
+
+    with h5py.File(path, "w") as file:
+        save_weights_to_hdf5_group(file, model)
+
+
+def decode_keras_2_config(text: Any) -> dict[str, Any]:
+    """Returns a configuration that Keras 2 wrote as JSON, with its tuples and shapes.
+
+    Relies on the decoder that Keras has for `.h5` files.
+    """
+    config: dict[str, Any] = json_utils.decode(text)
+    return config
+
+
+def model_of_keras_2(config: dict[str, Any], custom_objects: dict[str, Any]) -> keras.Model:
+    """Returns the model of a configuration of Keras 2, without its weights.
+
+    The public functions read configurations of Keras 3. Relies on what Keras does for `.h5` files.
+    """
+    with keras_option_scope(use_legacy_config=True):
+        return keras_h5_models.model_from_config(config, custom_objects=custom_objects)
+
+
+@contextlib.contextmanager
+def keeping_compile_config(model: keras.Model) -> Iterator[None]:
+    """Keeps what a model was compiled with while it is written to an `.h5` file.
+
+    A later file would lack the optimizer. Relies on `Trainer._compile_config`, out of which Keras
+    takes it there.
+    """
+    compiled = getattr(model, "_compile_config", None)
+    config = None if compiled is None else dict(compiled.config)
+    try:
+        yield
+    finally:
+        if compiled is not None:
+            compiled.config = config

@@ -1,0 +1,106 @@
+"""What Keras keeps private of the training of models: losses, metrics, loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+
+def compute_loss(model: keras.Model, **arguments: Any) -> Any:
+    """Returns the loss of a model, also of one whose `compute_loss` takes no `training`.
+
+    Keras' own train step calls it so. Relies on `Trainer._compute_loss`.
+    """
+    return model._compute_loss(**arguments)
+
+
+def has_loss(model: keras.Model) -> bool:
+    """Returns whether a model is compiled with a loss, or its layers add one.
+
+    Relies on `Trainer._compile_loss`.
+    """
+    return model._compile_loss is not None or bool(model.losses)
+
+
+def forget_loss_and_metrics(model: keras.Model) -> None:
+    """Removes the loss and the metrics that a model is compiled with.
+
+    `compile` keeps those that it does not get. Relies on `Trainer._compile_loss` and
+    `Trainer._compile_metrics`.
+    """
+    model.loss = model._compile_loss = model._compile_metrics = None
+
+
+def loss_tracker_of(model: keras.Model) -> keras.metrics.Mean:
+    """Returns the mean of a compiled model's loss.
+
+    The public `Model.metrics` has it among others. Relies on `Trainer._loss_tracker`.
+    """
+    return model._loss_tracker
+
+
+def build_for_training(model: keras.Model, batch: Any) -> None:
+    """Builds the layers, optimizer, loss and metrics of a model for a batch, as `fit` does.
+
+    No public method builds loss and metrics. Relies on `Trainer._symbolic_build`.
+
+    Args:
+        model: A compiled model.
+        batch: A structure of data or of its specs.
+    """
+    model._symbolic_build(data_batch=batch)
+
+
+def build_missing_parts(model: keras.Model, batch: Any) -> None:
+    """Builds what `fit` would build of a model for a batch, unless it is built already.
+
+    No public method builds loss and metrics. Relies on `Trainer._maybe_symbolic_build`.
+
+    Args:
+        model: A model.
+        batch: A structure of data or of its specs.
+    """
+    model._maybe_symbolic_build(data_batch=batch)
+
+
+def element_spec_of(epoch_iterator: Any) -> Any:
+    """Returns the specification of the batches of the iterator that `fit` reads.
+
+    Reading a batch would lose it. Relies on `EpochIterator._get_iterator`, which gives TensorFlow's
+    dataset.
+    """
+    return epoch_iterator._get_iterator().element_spec
+
+
+def set_validation_steps(model: keras.Model, steps_per_execution: int) -> None:
+    """Sets how many steps at once the validation data is read in, which `fit` reads.
+
+    `fit` takes it from the training. Relies on `Trainer._eval_epoch_iterator`.
+    """
+    model._eval_epoch_iterator.steps_per_execution = steps_per_execution
+
+
+def function_of(loss_or_metric: Any) -> Any:
+    """Returns the function that a loss or a metric wraps, None if it wraps none.
+
+    The public classes of wrapped functions do not tell the function. Relies on
+    `LossFunctionWrapper.fn` and `MeanMetricWrapper._fn`.
+    """
+    return getattr(loss_or_metric, "fn", None) or getattr(loss_or_metric, "_fn", None)
+
+
+def result_names_of(model: keras.Model) -> list[str]:
+    """Returns the names of a model's results: the loss, those of outputs, metrics.
+
+    The public `metrics_names` has one name for all metrics of `compile`. Relies on the attributes
+    of `Trainer` that hold them. Empty before the metrics are built.
+    """
+    compiled, losses = model._compile_metrics, model._compile_loss
+    if compiled is not None and not compiled.built:
+        return []
+    of_trainer = [model._loss_tracker, compiled, *(losses.metrics if losses is not None else ())]
+    others = [metric for metric in model.metrics if not any(metric is own for own in of_trainer)]
+    names = [metric.name for metric in of_trainer if metric not in (None, compiled)]
+    names += [] if compiled is None else list(compiled.result())
+    return names + [metric.name for metric in others]
