@@ -136,14 +136,13 @@ def test_type_checkers_read_the_same_homes():
     assert {name: home for name, home in homes.items() if name not in modules} == ipu_tf._HOMES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     [
         "import keras, ipu_tf",
-        pytest.param("import ipu_tf.keras", marks=pytest.mark.slow),
-        pytest.param(
-            "from ipu_tf import IPUStrategy; strategy = IPUStrategy()", marks=pytest.mark.slow
-        ),
+        "import ipu_tf.keras",
+        "from ipu_tf import IPUStrategy; strategy = IPUStrategy()",
     ],
 )
 def test_files_of_models_find_the_classes_they_name(first, model_file):

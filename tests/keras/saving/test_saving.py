@@ -77,6 +77,7 @@ def test_copies(strategy, build, data, place, duplicate):
 
 
 @pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES.keys())
+@pytest.mark.fast_cells(1)
 def test_a_copy_trains_in_the_scope(strategy, data, duplicate):
     x, y = data
     with strategy.scope():

@@ -56,6 +56,7 @@ def test_training_equals_stock_keras(strategy, kind, steps_per_execution):
 
 
 @pytest.mark.parametrize("ipus", [1, 2])
+@pytest.mark.fast_cells(1)
 def test_evaluation_and_prediction_equal_stock_keras(ipus):
     dataset = batches(data_of(VariationalAutoencoder), 6)
     stock = compiled(VariationalAutoencoder)

@@ -78,7 +78,7 @@ ACCUMULATION = {
 
 
 @pytest.mark.parametrize(*covering(1, replicas=[2, 1], accumulation=ACCUMULATION))
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 def test_an_estimate_equals_the_report_of_a_fit(replicas, accumulation):
     micro_batches, method, dtype = accumulation
     model, report = fitted(
