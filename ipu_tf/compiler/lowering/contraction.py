@@ -61,7 +61,7 @@ def contraction(
         wanted = operand_array(instruction, number, context)
         layout = plan_layout(instruction, wanted, _SIDES[number], shape, plan)
         home = _home(operand, layout, min(plan.tiles, context.target.tiles))
-        moved = move(operand, home)
+        moved = _fetched(move(operand, home), number, shape)
         if moved.rearranged_cycles and _is_viewed(number, shape, plan):
             moved = dataclasses.replace(
                 moved, rearranged_cycles=_viewed_cycles(operand, home, moved)
@@ -173,6 +173,15 @@ def _is_viewed(number: int, shape: OpShape, plan: Plan) -> bool:
         return False
     shared_by = shape.right_shared_by if number else shape.left_shared_by
     return _tile_parts(plan, shared_by) <= _MOST_READERS_OF_A_VIEW
+
+
+def _fetched(moved: Traffic, number: int, shape: OpShape) -> Traffic:
+    """Returns the traffic of an operand without the pixels that strided windows skip.
+
+    Pieces of skipped and of read pixels are the same: messages do not become fewer.
+    """
+    share = shape.left_read_share if isinstance(shape, ConvShape) and number == 0 else 1.0
+    return moved if share == 1 else moved.part(share)
 
 
 def _viewed_cycles(operand: Placement, home: Placement, moved: Traffic) -> int:

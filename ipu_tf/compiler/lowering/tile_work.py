@@ -7,6 +7,8 @@ what they hold, and arrives in proportion to what they get.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,6 +43,18 @@ class TensorRoute:
     destination: Placement | None = None
     received_bytes: int
     sent_bytes: int
+
+    def part(self, share: float) -> TensorRoute:
+        """Returns the way of a part of the tensor.
+
+        Args:
+            share: The part, above 0 and at most 1.
+        """
+        return dataclasses.replace(
+            self,
+            received_bytes=math.ceil(self.received_bytes * share),
+            sent_bytes=math.ceil(self.sent_bytes * share),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

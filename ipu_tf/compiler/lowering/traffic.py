@@ -7,6 +7,7 @@ layout is packed and unpacked on the tiles; few elements that many tiles read ar
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -56,6 +57,21 @@ class Traffic:
             sent=self.sent + other.sent,
             rearranged_cycles=self.rearranged_cycles + other.rearranged_cycles,
             routes=self.routes + other.routes,
+        )
+
+    def part(self, share: float) -> Traffic:
+        """Returns the traffic of a part of every message.
+
+        Args:
+            share: The part, above 0 and at most 1.
+        """
+        return dataclasses.replace(
+            self,
+            received_bytes=math.ceil(self.received_bytes * share),
+            sent_bytes=math.ceil(self.sent_bytes * share),
+            total_bytes=math.ceil(self.total_bytes * share),
+            rearranged_cycles=math.ceil(self.rearranged_cycles * share),
+            routes=tuple(route.part(share) for route in self.routes),
         )
 
     @property

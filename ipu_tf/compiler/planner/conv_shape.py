@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ipu_tf.compiler.planner.shape_terms import Block, Operands, check_at_least, check_dtype
-from ipu_tf.compiler.planner.windows import window_extent, window_span
+from ipu_tf.compiler.planner.windows import window_extent, window_reads, window_span
 from ipu_tf.machine.contractions import ContractionWork
 from ipu_tf.machine.cost import Count, ceil_div
 
@@ -164,7 +164,7 @@ class ConvShape:
         return ("batch", "field_rows", "field_columns")
 
     def operands(self, block: Block) -> Operands:
-        """Returns the elements that a tile holds for a block, halo included."""
+        """Returns the elements that a tile holds for a block: halo included, skipped pixels not."""
         images = block["batch"] * block["groups"]
         field = images * block["field_rows"] * block["field_columns"]
         kernel = block["groups"] * block["kernel_rows"] * block["kernel_columns"]
@@ -176,19 +176,34 @@ class ConvShape:
         return Operands(left=left, right=weights, output=field_by_channels)
 
     def _left_field(self, block: Block) -> Count:
-        """Returns the positions of the left input under the block's windows."""
-        return self._left_span(block, 0) * self._left_span(block, 1)
+        """Returns the positions of the left input that the block's windows read."""
+        return self._left_reads(block, 0) * self._left_reads(block, 1)
 
-    def _left_span(self, block: Block, axis: int) -> Count:
-        """Returns the rows (axis 0) or columns (axis 1) of the left input under the windows."""
+    def _left_reads(self, block: Block, axis: int) -> Count:
+        """Returns the rows (axis 0) or columns (axis 1) of the left input that windows read."""
         name = ("rows", "columns")[axis]
         field, kernel = block[f"field_{name}"], block[f"kernel_{name}"]
         stride, dilation = self.strides[axis], self.dilations[axis]
         if self.pass_ == "input_gradient":
-            reach = ceil_div(window_span(field, kernel, stride=1, dilation=dilation), stride)
+            reads = ceil_div(window_span(field, kernel, stride=1, dilation=dilation), stride)
+        elif self._skips(axis):
+            reads = window_reads(field, kernel, stride=stride, dilation=dilation)
         else:
-            reach = window_span(field, kernel, stride=stride, dilation=dilation)
-        return np.minimum(self._left_extents[axis], reach)
+            reads = window_span(field, kernel, stride=stride, dilation=dilation)
+        return np.minimum(self._left_extents[axis], reads)
+
+    def _skips(self, axis: int) -> bool:
+        """Whether the windows of the whole convolution skip rows or columns of the left input.
+
+        Those are dropped before the input is sent (poplibs: expansion of a spatial dimension). A
+        part of a kernel that skips none is sent everything from its first to its last tap.
+        """
+        name = ("rows", "columns")[axis]
+        windows, kernel = self.extents[f"field_{name}"], self.extents[f"kernel_{name}"]
+        geometry = {"stride": self.strides[axis], "dilation": self.dilations[axis]}
+        return bool(
+            window_reads(windows, kernel, **geometry) < window_span(windows, kernel, **geometry)
+        )
 
     @property
     def _left_extents(self) -> tuple[int, int]:
@@ -196,6 +211,11 @@ class ConvShape:
         if self.pass_ == "input_gradient":
             return self.out_rows, self.out_columns
         return self.in_rows, self.in_columns
+
+    @property
+    def left_read_share(self) -> float:
+        """The share of the left input that windows read; strided windows may skip the rest."""
+        return float(self._left_field(self.extents) / math.prod(self._left_extents))
 
     def halo(self, block: Block) -> tuple[int, float]:
         """Returns how many blocks of the left input the windows of one block read.
@@ -211,7 +231,7 @@ class ConvShape:
         field = (self.extents["field_rows"], self.extents["field_columns"])
         for axis, name in enumerate(("rows", "columns")):
             own = block[f"field_{name}"] * whole[axis] / field[axis]
-            around = max(0.0, self._left_span(block, axis) / own - 1)
+            around = max(0.0, self._left_reads(block, axis) / own - 1)
             met *= 1 + 2 * math.ceil(around / 2) if around else 1
             ratio *= 1 + around
         return met, ratio

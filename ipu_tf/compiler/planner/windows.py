@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from ipu_tf.machine.cost import Count, ceil_div
 
@@ -10,6 +13,19 @@ from ipu_tf.machine.cost import Count, ceil_div
 def window_span(windows: Count, kernel: Count, *, stride: int, dilation: int) -> Count:
     """Returns the input positions from the first to the last tap of neighbouring windows."""
     return (windows - 1) * stride + (kernel - 1) * dilation + 1
+
+
+def window_reads(windows: Count, kernel: Count, *, stride: int, dilation: int) -> Count:
+    """Returns the input positions that taps of neighbouring windows read, each once.
+
+    A tap meets the position of a tap of another window if that window is `dilation` / g windows
+    away and the taps are `stride` / g apart, g being the greatest common divisor of the two.
+    Positions between taps that no tap meets are skipped.
+    """
+    common = math.gcd(stride, dilation)
+    windows_met = np.maximum(0, windows - dilation // common)
+    taps_met = np.maximum(0, kernel - stride // common)
+    return windows * kernel - windows_met * taps_met
 
 
 def window_extent(

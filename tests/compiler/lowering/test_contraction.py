@@ -111,6 +111,15 @@ def test_forward(case):
     assert program.lowered["r"].flops == 2 * batch * rows * columns * channels * 9 * 8
 
 
+def test_pixels_that_strides_skip_do_not_move():
+    windows = "size=1x1 stride=2x2 pad=0_-1x0_-1"
+    strided = conv("4,16,16,8", "1,1,8,16", "4,8,8,16", window=windows)[1].lowered["r"]
+    dense = conv("4,8,8,8", "1,1,8,16", "4,8,8,16", window="size=1x1")[1].lowered["r"]
+    assert strided.plan == dense.plan
+    moved = [sum(s.exchange_bytes for s in each.supersteps) for each in (strided, dense)]
+    assert 0 < moved[0] <= moved[1]
+
+
 def test_input_gradient_of_strides():
     shape, program = conv(
         "4,8,8,16", "3,3,8,16", "4,15,15,8",

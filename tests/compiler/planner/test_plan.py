@@ -222,6 +222,33 @@ def test_a_conv_block_holds_its_halo():
     assert CONV.operands(block).left == 3 * 11 * 6
 
 
+@pytest.mark.parametrize(
+    ("pass_", "kernel", "left"),
+    [
+        ("forward", 1, 4 * 6 * 8),
+        ("filter_gradient", 1, 4 * 6 * 8),
+        # Windows of 3 at stride 2 leave no row out: 4 x 2 + 1 rows, all columns.
+        ("forward", 3, 9 * 12 * 8),
+    ],
+)
+def test_pixels_that_strides_skip_are_not_fetched(pass_, kernel, left):
+    shape = ConvShape(
+        pass_=pass_, batch=1, in_rows=16, in_columns=12, in_channels=8, out_channels=8,
+        kernel_rows=kernel, kernel_columns=kernel, out_rows=8, out_columns=6, strides=(2, 2),
+        padding=(0, kernel // 2, 0, kernel // 2),
+    )  # fmt: skip
+    block = largest_block(shape, ConvPlan(field_rows=2).splits, 8)
+    assert shape.operands(block).left == left
+    assert shape.left_read_share == (1 / 4 if kernel == 1 else 1)
+
+
+def test_a_part_of_a_filter_fetches_all_between_its_taps():
+    shape = dataclasses.replace(CONV, groups=1)
+    block = largest_block(shape, ConvPlan(kernel_rows=3, grain=8).splits, 8)
+    assert block["kernel_rows"] == 1
+    assert shape.operands(block).left == 4 * 9 * 11 * 6
+
+
 def test_check_accepts_what_fits():
     check(MatMulPlan(rows=4, columns=2, reduction=2, grain=8), MATMUL, TILES_16)
     check(ConvPlan(batch=4, groups=2, kernel_rows=2, grain=8), CONV, TILES_16)

@@ -1,6 +1,11 @@
 import pytest
 
-from ipu_tf.compiler.planner.windows import resolve_padding, same_padding, window_extent
+from ipu_tf.compiler.planner.windows import (
+    resolve_padding,
+    same_padding,
+    window_extent,
+    window_reads,
+)
 
 
 @pytest.mark.parametrize("size", [1, 5, 8])
@@ -16,6 +21,16 @@ def test_same_padding_gives_a_window_per_stride(size, kernel, stride, dilation):
 
 def test_windows_larger_than_the_image_do_not_fit():
     assert window_extent(size=3, kernel=5, stride=1, dilation=1, padding=(0, 0)) == 0
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("dilation", [1, 2, 3, 4])
+def test_windows_read_each_position_under_a_tap_once(stride, dilation):
+    for windows in range(1, 8):
+        for kernel in range(1, 6):
+            read = {w * stride + k * dilation for w in range(windows) for k in range(kernel)}
+            found = window_reads(windows, kernel, stride=stride, dilation=dilation)
+            assert found == len(read)
 
 
 def resolve(padding):
