@@ -192,8 +192,9 @@ _HOMES = (
         for name in ("extensions", *_OF_EXTENSIONS)
         for home in ("ipu_tf.keras.extensions", "ipu_tf.keras.pipeline")
     ),
+    # Before the models of today, which take no such arguments.
+    *((name, "ipu_tf.compat.earlier_models") for name in ("ipu.keras", "keras.ipu")),
     ("keras.ipu", "ipu_tf.keras"),
-    ("keras.ipu", "ipu_tf.compat.earlier_models"),
     ("ipu_tensorflow_addons.keras", "ipu_tf.keras"),
     ("ipu.ops", "ipu_tf.ops"),
     ("ipu.ops.pipelining_ops", "ipu_tf.pipelining"),
