@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -83,6 +84,7 @@ class IPUOutfeedQueue(Iterable[Any]):
         self._queue = queue_number.new_outfeed(keeps_last_only=mode is IPUOutfeedMode.LAST)
         self._element: Any = None
         self._thread = threading.get_ident()
+        _by_number[self._queue.number] = self
 
     @property
     def enqueued(self) -> bool:
@@ -213,6 +215,14 @@ class IPUOutfeedQueue(Iterable[Any]):
         if not tf.executing_eagerly():
             call_order.note(components[0].op)
         return tf.nest.pack_sequence_as(self._element, components)
+
+
+_by_number: weakref.WeakValueDictionary[int, IPUOutfeedQueue] = weakref.WeakValueDictionary()
+
+
+def outfeed_of(number: int) -> IPUOutfeedQueue | None:
+    """Returns the outfeed of a number in the ops of programs, None if there is none any more."""
+    return _by_number.get(number)
 
 
 class IPUOutfeedQueueIterator(Iterator[Any]):

@@ -27,6 +27,8 @@ _FEED_FUNCTIONS: Mapping[str, tuple[Any, list[Any]]] = {
         [ctypes.c_int64, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p],
     ),
     "ipu_tf_outfeed_create": (ctypes.c_int64, [ctypes.c_int32]),
+    "ipu_tf_outfeed_end": (None, [ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p]),
+    "ipu_tf_outfeed_wait": (ctypes.c_int32, [ctypes.c_int64]),
     "ipu_tf_outfeed_rows": (ctypes.c_int64, [ctypes.c_int64]),
     "ipu_tf_feed_delete": (ctypes.c_int32, [ctypes.c_int64]),
 }

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import queue
 import tempfile
 import threading
-import time
 import weakref
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf import config, replica_context
-from ipu_tf.feeds import queue_number, reading
+from ipu_tf.feeds import queue_number
 from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.ops import library
 from ipu_tf.serving import application_graph
 from ipu_tf.serving.descriptions import InputDescription
-from ipu_tf.serving.host_call import host_call
 from ipu_tf.serving.served_step import strategy_in_force
 
 _READ_AHEAD = 1
-_POLL_SECONDS = 0.0005
 
 
 class Application:
     """A program of a file; a call gives it an element of its infeed, and takes one of its outfeed.
 
-    The program runs on a thread from its start on, again and again, until this object ends. One
+    The program runs on a thread, again and again as calls wait for it, until this object ends. One
     without feeds runs once, at its start.
 
     Args:
@@ -45,7 +41,7 @@ class Application:
             folder = Path(made)
             with zipfile.ZipFile(archive) as opened:
                 opened.extractall(folder)
-            feeds = application_graph.feeds_of(folder)
+            feeds = application_graph.feeds_of(application_graph.functions_in(folder))
             pairs = (feeds.outfeed, self._outfeed.number), (feeds.infeed, self._infeed.number)
             numbers = {old: number for old, number in pairs if old is not None}
             application_graph.replace_numbers(folder, numbers)
@@ -61,10 +57,6 @@ class Application:
             for number, (shape, dtype) in enumerate(zip(shapes, feeds.outputs, strict=True))
         )
         self._strategy = strategy_in_force()
-        self._engine: _Engine | None = None
-        self._source: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
-        weakref.finalize(self, self._source.put, None)  # Ends the thread that waits for inputs.
-        self._lock = threading.Lock()
 
     def start(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor] | None:
         """Gives the inputs of the start, and starts the thread.
@@ -92,79 +84,65 @@ class Application:
 
         specs = [tf.TensorSpec(value.shape, value.dtype) for value in arguments]
         concrete = tf.function(run, autograph=False).get_concrete_function(*specs)
-        if self.inputs:
-            specs = [tf.TensorSpec(one.shape, one.dtype) for one in self.inputs]
-            reading.start_pass(self._infeed.number, _dataset_of(self._source, tuple(specs)))
         if not self.outputs:
             return list(tf.nest.flatten(concrete(*arguments)))
-        self._engine = _Engine(lambda: concrete(*arguments))
+        threading.Thread(
+            target=_run_on_demand,
+            args=(self._outfeed.number, lambda: concrete(*arguments)),
+            name="ipu_tf_application",
+            daemon=True,
+        ).start()
         return None
 
     def call(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Gives an element to the program; returns the next one that it writes.
 
         Raises:
-            RuntimeError: The program failed.
+            RuntimeError: The program failed. In a graph, the run of the graph raises an
+                `InternalError` instead.
         """
         if not self.outputs:
             return []
-        if tf.executing_eagerly():
-            return self._call(*inputs)
-        return host_call(self._call, inputs, self.outputs)
-
-    def _call(self, *inputs: tf.Tensor) -> list[tf.Tensor]:
-        assert self._engine is not None
-        functions = library.feed_functions()
-        with self._lock:
-            if inputs:
-                self._source.put(tuple(tensor.numpy() for tensor in inputs))
-            while not functions.ipu_tf_outfeed_rows(self._outfeed.number):
-                self._engine.check()
-                time.sleep(_POLL_SECONDS)
+        if not tf.executing_eagerly():
+            _keep_with_graphs(self)
+        try:
             return list(
-                library.load().ipu_outfeed_take(
-                    feed=tf.constant(self._outfeed.number, tf.int64),
-                    T=[output.dtype for output in self.outputs],
-                    shapes=[output.shape for output in self.outputs],
-                    limit=1,
-                    stacked=False,
+                library.load().ipu_call_application(
+                    inputs=inputs,
+                    infeed=self._infeed.number,
+                    outfeed=self._outfeed.number,
+                    output_types=[output.dtype for output in self.outputs],
+                    output_shapes=[output.shape for output in self.outputs],
                 )
             )
+        except tf.errors.InternalError as error:
+            raise RuntimeError(error.message) from error
 
 
-def _dataset_of(
-    source: queue.SimpleQueue[tuple[Any, ...] | None], spec: tuple[tf.TensorSpec, ...]
-) -> tf.data.Dataset:
-    """Returns a dataset that waits for the elements of a queue, up to None."""
-
-    def elements() -> Iterator[tuple[Any, ...]]:
-        while (element := source.get()) is not None:
-            yield element
-
-    return tf.data.Dataset.from_generator(elements, output_signature=spec)
+_in_graphs: weakref.WeakKeyDictionary[Any, list[Application]] = weakref.WeakKeyDictionary()
+"""The applications that the ops of a graph call; they do not end before the graph."""
 
 
-class _Engine:
-    """Runs a program again and again on a thread, until it fails: its queues end with their owner.
+def _keep_with_graphs(application: Application) -> None:
+    """Keeps an application as long as the graph that is being built, and those around it."""
+    graph = tf.compat.v1.get_default_graph()
+    while graph is not None:
+        _in_graphs.setdefault(graph, []).append(application)
+        graph = getattr(graph, "outer_graph", None)
+
+
+@eager_mode()  # Beside graphs of TensorFlow 1, a thread would build a graph.
+def _run_on_demand(outfeed: int, run: Callable[[], Any]) -> None:
+    """Runs a program whenever a call waits for its outfeed, until it fails or the outfeed ends.
 
     Args:
+        outfeed: Number of the outfeed.
         run: Runs the program once.
     """
-
-    def __init__(self, run: Callable[[], Any]) -> None:
-        self._run = run
-        self._error: Exception | None = None
-        threading.Thread(target=self._work, name="ipu_tf_application", daemon=True).start()
-
-    def check(self) -> None:
-        """Raises the error of the program, if it failed."""
-        if self._error is not None:
-            raise RuntimeError(f"The application failed: {self._error}") from self._error
-
-    @eager_mode()  # Beside graphs of TensorFlow 1, a thread would build a graph.
-    def _work(self) -> None:
-        try:
-            while True:
-                self._run()
-        except Exception as error:
-            self._error = error
+    functions = library.feed_functions()
+    try:
+        while functions.ipu_tf_outfeed_wait(outfeed):
+            run()
+    except Exception as error:
+        message = f"The application failed: {error}"
+        functions.ipu_tf_outfeed_end(outfeed, tf.errors.INTERNAL, message.encode())

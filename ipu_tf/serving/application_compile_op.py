@@ -7,15 +7,15 @@ import inspect
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import tensorflow as tf
 
 from ipu_tf import config
+from ipu_tf.feeds import outfeed_queue
 from ipu_tf.internals.tensorflow import eager_mode
-from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import hooks
 from ipu_tf.runtime.tracer import Tracer
@@ -90,16 +90,16 @@ def _compile_to(
     concrete = root.program.get_concrete_function()
     root.parameters = [] if freeze_variables else list(concrete.graph.variables)
     root.tracked = tracking.resources_of((root.program,), (func,))
+    feeds = application_graph.feeds_of(application_graph.functions_of(concrete))
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "program"
         description = {
             "format": 1,
             "application": True,
             "start_inputs": _start_inputs(specs, root.parameters),
-            "output_shapes": _output_shapes(func),
+            "output_shapes": _output_shapes(feeds.outfeed),
         }
         save_with_description(root, folder, description)
-        application_graph.feeds_of(folder)  # Checks them.
         path.parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(path, "w") as archive:
             for file in sorted(folder.rglob("*")):
@@ -163,15 +163,9 @@ def _input_names(func: Callable[..., Any], count: int) -> list[str]:
     return [names[n] if n < len(names) else f"input_{n}" for n in range(count)]
 
 
-def _output_shapes(func: Callable[..., Any]) -> list[list[int]] | None:
-    """Returns the shapes of the outfeed's tensors, None where the outfeed cannot be found."""
-    queues = [queue for queue in _queues_of(func) if queue.enqueued]
-    if len(queues) != 1:
+def _output_shapes(number: int | None) -> list[list[int]] | None:
+    """Returns the shapes of the tensors of an outfeed, None where there is no outfeed any more."""
+    outfeed = None if number is None else outfeed_queue.outfeed_of(number)
+    if outfeed is None:
         return None
-    return [spec.shape.as_list() for spec in tf.nest.flatten(queues[0].element_spec)]
-
-
-def _queues_of(func: Callable[..., Any]) -> Iterator[IPUOutfeedQueue]:
-    for value in tracking.closed_over(func):
-        if isinstance(value, IPUOutfeedQueue):
-            yield value
+    return [spec.shape.as_list() for spec in tf.nest.flatten(outfeed.element_spec)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,27 @@ class ProgramFeeds:
     outputs: tuple[tf.DType, ...]
 
 
-def feeds_of(folder: Path) -> ProgramFeeds:
-    """Returns the feeds of the program in a folder.
+def functions_of(concrete: Any) -> list[Any]:
+    """Returns the definition of a concrete function, and those of the functions that it calls."""
+    return [concrete.function_def, *concrete.graph.as_graph_def().library.function]
+
+
+def functions_in(folder: Path) -> list[Any]:
+    """Returns the definitions of the functions of the program in a folder."""
+    return list(_functions(_read(folder)))
+
+
+def feeds_of(functions: Iterable[Any]) -> ProgramFeeds:
+    """Returns the feeds of a program.
+
+    Args:
+        functions: The definitions of its functions.
 
     Raises:
         ValueError: It writes several outfeeds, or reads several infeeds, or one for no outfeed.
     """
     found: dict[str, dict[int, Any]] = {_DEQUEUE: {}, _ENQUEUE: {}}
-    for node, number in _feed_nodes(_read(folder)):
+    for node, number in _feed_nodes(functions):
         found[node.op][number.attr["value"].tensor.int_val[0]] = node
     infeeds, outfeeds = found[_DEQUEUE], found[_ENQUEUE]
     if max(len(outfeeds), len(infeeds)) > 1 or len(infeeds) > len(outfeeds):
@@ -68,7 +81,7 @@ def feeds_of(folder: Path) -> ProgramFeeds:
 def replace_numbers(folder: Path, numbers: Mapping[int, int]) -> None:
     """Replaces the numbers of feeds in a folder's program by those of this process."""
     saved = _read(folder)
-    for _, number in _feed_nodes(saved):
+    for _, number in _feed_nodes(_functions(saved)):
         value = number.attr["value"].tensor.int_val
         value[0] = numbers[value[0]]
     (folder / _GRAPH).write_bytes(saved.SerializeToString(deterministic=True))
@@ -78,11 +91,15 @@ def _read(folder: Path) -> Any:
     return SavedModelProto.FromString((folder / _GRAPH).read_bytes())
 
 
-def _feed_nodes(saved: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields each op that uses a feed, with the constant that holds the number of the feed."""
+def _functions(saved: Any) -> Iterator[Any]:
     for graph in saved.meta_graphs:
-        for function in graph.graph_def.library.function:
-            nodes = {node.name: node for node in function.node_def}
-            for node in function.node_def:
-                if node.op in (_DEQUEUE, _ENQUEUE):
-                    yield node, nodes[node.input[0].partition(":")[0]]
+        yield from graph.graph_def.library.function
+
+
+def _feed_nodes(functions: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yields each op that uses a feed, with the constant that holds the number of the feed."""
+    for function in functions:
+        nodes = {node.name: node for node in function.node_def}
+        for node in function.node_def:
+            if node.op in (_DEQUEUE, _ENQUEUE):
+                yield node, nodes[node.input[0].partition(":")[0]]

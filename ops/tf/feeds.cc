@@ -25,13 +25,23 @@ Registry& Queues() {
   return registry;
 }
 
-absl::Status Cancelled() { return absl::CancelledError("The program was cancelled while it waited for its infeed."); }
+absl::Status Cancelled() { return absl::CancelledError("The program was cancelled while it waited for a feed."); }
 
 template <typename Queue>
 std::shared_ptr<Queue> Find(std::map<int64_t, std::shared_ptr<Queue>>& queues, int64_t number) {
   std::lock_guard<std::mutex> lock(Queues().mutex);
   const auto found = queues.find(number);
   return found == queues.end() ? nullptr : found->second;
+}
+
+template <typename Queue>
+std::shared_ptr<Queue> Remove(std::map<int64_t, std::shared_ptr<Queue>>& queues, int64_t number) {
+  std::lock_guard<std::mutex> lock(Queues().mutex);
+  const auto found = queues.find(number);
+  if (found == queues.end()) return nullptr;
+  std::shared_ptr<Queue> removed = std::move(found->second);
+  queues.erase(found);
+  return removed;
 }
 
 template <typename Queue>
@@ -86,6 +96,16 @@ bool Infeed::Push(int64_t pass, Element element) {
   ServeWaiters(std::move(lock));
   std::lock_guard<std::mutex> again(mutex_);
   return pass == pass_ && Wants();
+}
+
+void Infeed::Add(Element element, const std::function<void()>& added) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (end_.ok()) {
+    elements_.push_back(std::move(element));
+    is_taken_.push_back(false);
+  }
+  added();
+  ServeWaiters(std::move(lock));
 }
 
 void Infeed::End(int64_t pass, absl::Status reason) {
@@ -187,7 +207,16 @@ void Infeed::ServeWaiters(std::unique_lock<std::mutex> lock) {
 }
 
 absl::Status Outfeed::Add(int replica, int replicas, Element element) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const absl::Status status = Store(replica, replicas, std::move(element));
+    if (!status.ok() || waiters_.empty()) return status;
+  }
+  Answer();
+  return absl::OkStatus();
+}
+
+absl::Status Outfeed::Store(int replica, int replicas, Element element) {
   if (replicas != static_cast<int>(stored_.size())) {
     const bool is_empty = std::all_of(stored_.begin(), stored_.end(), [](const auto& one) { return one.empty(); });
     if (!is_empty && !keeps_last_only_) {
@@ -221,6 +250,69 @@ std::vector<std::vector<Element>> Outfeed::Take(int64_t limit) {
     }
   }
   return taken;
+}
+
+int64_t Outfeed::NumberOfAwait() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return ++awaits_;
+}
+
+void Outfeed::Await(int64_t number, Taken taken) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  waiters_.push_back({number, std::move(taken)});
+  changed_.notify_all();
+}
+
+void Outfeed::Answer() {
+  std::vector<std::pair<Taken, absl::StatusOr<Element>>> answered;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    while (!waiters_.empty() && (Rows() > 0 || !end_.ok())) {
+      absl::StatusOr<Element> result = Cancelled();
+      if (Rows() == 0) {
+        result = end_;
+      } else {
+        result = std::move(stored_.front().front());
+        stored_.front().pop_front();
+      }
+      if (cancelled_.erase(waiters_.front().number) != 0) result = Cancelled();
+      answered.emplace_back(std::move(waiters_.front().taken), std::move(result));
+      waiters_.pop_front();
+    }
+  }
+  for (auto& [taken, result] : answered) {
+    if (taken != nullptr) taken(std::move(result));
+  }
+}
+
+void Outfeed::Cancel(int64_t number) {
+  Taken cancelled;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found =
+        std::find_if(waiters_.begin(), waiters_.end(), [&](const Waiter& waiter) { return waiter.number == number; });
+    if (found == waiters_.end()) {
+      cancelled_.insert(number);
+      return;
+    }
+    cancelled = std::exchange(found->taken, nullptr);  // It still takes the element of its input.
+  }
+  if (cancelled != nullptr) cancelled(Cancelled());
+}
+
+void Outfeed::End(absl::Status reason) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (end_.ok()) end_ = std::move(reason);
+    changed_.notify_all();
+  }
+  Answer();
+}
+
+bool Outfeed::WaitUntilAwaited() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return !end_.ok() || !waiters_.empty(); });
+  return end_.ok();
 }
 
 int64_t Outfeed::rows() {
@@ -264,20 +356,23 @@ IPU_TF_EXPORT void ipu_tf_infeed_end(int64_t number, int64_t pass, int32_t code,
 
 // Deletes a queue; returns 0 if there is none of this number.
 IPU_TF_EXPORT int32_t ipu_tf_feed_delete(int64_t number) {
-  std::shared_ptr<ipu_tf::Infeed> infeed;
-  bool is_outfeed = false;
-  {
-    ipu_tf::Registry& queues = ipu_tf::Queues();
-    std::lock_guard<std::mutex> lock(queues.mutex);
-    const auto found = queues.infeeds.find(number);
-    if (found != queues.infeeds.end()) {
-      infeed = std::move(found->second);
-      queues.infeeds.erase(found);
-    }
-    is_outfeed = queues.outfeeds.erase(number) != 0;
-  }
+  const auto infeed = ipu_tf::Remove(ipu_tf::Queues().infeeds, number);
+  const auto outfeed = ipu_tf::Remove(ipu_tf::Queues().outfeeds, number);
   if (infeed != nullptr) infeed->Close();
-  return infeed != nullptr || is_outfeed ? 1 : 0;
+  if (outfeed != nullptr) outfeed->End(absl::CancelledError("The outfeed was deleted while a call waited for it."));
+  return infeed != nullptr || outfeed != nullptr ? 1 : 0;
+}
+
+// Ends an outfeed with an error: calls that wait for its elements fail.
+IPU_TF_EXPORT void ipu_tf_outfeed_end(int64_t number, int32_t code, const char* message) {
+  const auto outfeed = ipu_tf::FindOutfeed(number);
+  if (outfeed != nullptr) outfeed->End(absl::Status(static_cast<absl::StatusCode>(code), message));
+}
+
+// Waits until a call waits for an element of an outfeed; returns 0 once it has ended.
+IPU_TF_EXPORT int32_t ipu_tf_outfeed_wait(int64_t number) {
+  const auto outfeed = ipu_tf::FindOutfeed(number);
+  return outfeed != nullptr && outfeed->WaitUntilAwaited() ? 1 : 0;
 }
 
 // Returns the elements that an outfeed holds of every replica.

@@ -38,6 +38,9 @@ class Infeed {
   // Adds an element; returns whether the pass wants another. Elements of passes that have ended are dropped.
   bool Push(int64_t pass, Element element);
 
+  // Adds an element to the present pass, and calls `added` before any other element is added.
+  void Add(Element element, const std::function<void()>& added);
+
   // Ends the data of a pass: takes of elements beyond it fail with `reason`.
   void End(int64_t pass, absl::Status reason);
 
@@ -85,6 +88,8 @@ class Infeed {
 // Elements that the replicas of a program give to the host.
 class Outfeed {
  public:
+  using Taken = std::function<void(absl::StatusOr<Element>)>;
+
   explicit Outfeed(bool keeps_last_only) : keeps_last_only_(keeps_last_only), stored_(1) {}
 
   // Adds an element of a replica. Replica -1 stands for the replicas taking turns.
@@ -93,14 +98,44 @@ class Outfeed {
   // Moves at most `limit` rows out, each with an element of every replica; all of them if it is negative.
   std::vector<std::vector<Element>> Take(int64_t limit);
 
+  // Enters a call that waits for the next element of a program of one replica; calls are answered in their order.
+  // `Answer` or `Add` calls `taken`.
+  void Await(int64_t number, Taken taken);
+
+  // Answers the calls for which there are elements, or all of them if the queue has ended.
+  void Answer();
+
+  // Returns a number for a call that waits.
+  int64_t NumberOfAwait();
+
+  // Fails a call that waits, or is yet to come. The element that would have answered it is dropped.
+  void Cancel(int64_t number);
+
+  // Fails the calls that wait, and all later ones.
+  void End(absl::Status reason);
+
+  // Waits until a call waits; false if the queue has ended.
+  bool WaitUntilAwaited();
+
   int64_t rows();
   int replicas();
 
  private:
+  struct Waiter {
+    int64_t number;
+    Taken taken;
+  };
+
+  absl::Status Store(int replica, int replicas, Element element);
   int64_t Rows() const;
 
   const bool keeps_last_only_;
   std::mutex mutex_;
+  std::condition_variable changed_;
+  absl::Status end_;
+  std::deque<Waiter> waiters_;
+  int64_t awaits_ = 0;
+  std::set<int64_t> cancelled_;  // Calls that are yet to come.
   int64_t turn_ = 0;
   std::vector<std::deque<Element>> stored_;  // For each replica.
 };

@@ -1,5 +1,9 @@
 """Programs with loops and feeds that are written to files, and run from them."""
 
+import gc
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -218,3 +222,70 @@ def test_variables_of_a_graph_are_refused(tmp_path):
 
         with pytest.raises(NotImplementedError, match="cannot use them.*variable 'weight'"):
             experimental_application_compile_op(application, output_path=tmp_path / "a")
+
+
+_ONE_THREAD = """
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf import IPUConfig
+from ipu_tf.serving import embedded_runtime
+
+cfg = IPUConfig()
+cfg.auto_select_ipus = 1
+cfg.ipu_model.tiles_per_ipu = 16
+cfg.configure_ipu_system()
+context = embedded_runtime.embedded_runtime_start({path!r}, [], "application")
+
+
+@tf.function
+def twice(x):
+    for _ in tf.range(5):
+        (x,) = embedded_runtime.embedded_runtime_call([x], context)
+    return x
+
+
+np.testing.assert_array_equal(twice(tf.ones([3])), np.full(3, 32))
+with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    (result,) = embedded_runtime.embedded_runtime_call([tf.ones([3])], context)
+    np.testing.assert_array_equal(session.run(result), np.full(3, 2))
+"""
+
+
+@pytest.mark.slow
+def test_a_call_in_a_function_needs_no_thread_of_its_own(tmp_path):
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.ones([3])).repeat())
+    outfeed = IPUOutfeedQueue()
+    path = experimental_application_compile_op(
+        lambda: loops.repeat(2, lambda x: outfeed.enqueue(2 * x), [], infeed),
+        output_path=tmp_path / "program",
+    )
+    script = tmp_path / "script.py"
+    script.write_text(_ONE_THREAD.format(path=path.numpy().decode()))
+    environment = {**os.environ, "TF_NUM_INTEROP_THREADS": "1"}
+    subprocess.run([sys.executable, script], env=environment, check=True, timeout=120)
+
+
+def test_an_application_runs_when_it_is_called():
+    outfeed, runs = IPUOutfeedQueue(), tf.Variable(0)
+
+    def application():
+        outfeed.enqueue(runs.assign_add(1))
+
+    path = experimental_application_compile_op(application)
+    context = embedded_runtime.embedded_runtime_start(path, [np.int32(0)], "counting")
+    found = [int(embedded_runtime.embedded_runtime_call([], context)[0]) for _ in range(3)]
+    assert found == [1, 2, 3]
+
+
+def test_an_application_ends_with_its_context():
+    outfeed = IPUOutfeedQueue()
+    path = experimental_application_compile_op(lambda: outfeed.enqueue(tf.constant(1.0)))
+    before = set(threading.enumerate())
+    context = embedded_runtime.embedded_runtime_start(path, [], "short")
+    (thread,) = set(threading.enumerate()) - before
+    assert embedded_runtime.embedded_runtime_call([], context)[0] == 1
+    del context
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()
