@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
+
+# What `compile` keeps: the losses and the metrics of all outputs, which Keras does not export.
+from keras.src.trainers.compile_utils import CompileLoss as KerasCompiledLoss
+from keras.src.trainers.compile_utils import CompileMetrics as KerasCompiledMetrics
 
 
 def compute_loss(model: keras.Model, **arguments: Any) -> Any:
@@ -104,3 +109,17 @@ def result_names_of(model: keras.Model) -> list[str]:
     names = [metric.name for metric in of_trainer if metric not in (None, compiled)]
     names += [] if compiled is None else list(compiled.result())
     return names + [metric.name for metric in others]
+
+
+def change_unbuilt_metrics(compiled: KerasCompiledMetrics, change: Callable[[Any], Any]) -> None:
+    """Changes the metrics that a script gave `compile`, unless Keras has made them already.
+
+    Relies on `CompileMetrics._user_metrics` and `_user_weighted_metrics`.
+
+    Args:
+        compiled: The metrics of a compiled model.
+        change: Returns the metrics to use in place of those given.
+    """
+    if not compiled.built:
+        compiled._user_metrics = change(compiled._user_metrics)
+        compiled._user_weighted_metrics = change(compiled._user_weighted_metrics)

@@ -32,6 +32,7 @@ from ipu_tf.internals.keras import (
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras import KerasCallSpec, KerasHistory, KerasNode, KerasTrainer
 from ipu_tf.internals.keras import MonitorCallback
+from ipu_tf.internals.keras_training import KerasCompiledLoss, KerasCompiledMetrics
 from ipu_tf.internals.tensorflow import (
     ConcreteFunction,
     CondGradientGraph,
@@ -137,6 +138,10 @@ LAYERS_BUILT = Patch(keras.Layer, "_post_build", "new weights get the values of 
 INPUT_LAYERS = Patch(keras.layers.InputLayer, "__init__", "a shape may be a whole number")
 SEQUENTIAL_LAYERS = Patch(keras.Sequential, "add", "the first layer may tell the batch size")
 OPERATION_CREATION = Patch(keras.Operation, "__new__", "initializers of layers may be decorated")
+LAYER_NAMES = (
+    Patch(keras.Operation, "__init__", "names of layers may have a slash"),
+    Patch(keras.Model, "get_layer", "names of layers may have a slash"),
+)
 LAYER_ARGUMENTS = Patch(keras.Layer, "__init__", "layers take the arguments of Keras 2")
 WEIGHT_CREATION = Patch(keras.Layer, "add_weight", "its arguments may come in Keras 2's order")
 VARIABLE_CREATION = Patch(keras.Layer, "add_variable", "it takes the arguments of `add_weight`")
@@ -345,6 +350,12 @@ STATE_RESETS = tuple(
 # Keras looks whether a model overrides the method of this class.
 COMPILATION = Patch(KerasTrainer, "compile", "models take the arguments of Keras 2")
 LOSS_COMPUTATION = Patch(KerasTrainer, "compute_loss", "models are evaluated without a loss")
+COMPILED_LOSS_CALLS = Patch(
+    KerasCompiledLoss, "__call__", "outputs in a dictionary may have one target"
+)
+COMPILED_METRIC_UPDATES = Patch(
+    KerasCompiledMetrics, "update_state", "outputs in a dictionary may have one target"
+)
 MONITOR_DIRECTIONS = Patch(
     MonitorCallback, "_set_monitor_op", "names tell whether more of a value is better"
 )
@@ -410,6 +421,7 @@ TABLE = (
     LAYERS_BUILT,
     SEQUENTIAL_LAYERS,
     OPERATION_CREATION,
+    *LAYER_NAMES,
     LAYER_ARGUMENTS,
     WEIGHT_CREATION,
     VARIABLE_CREATION,
@@ -474,6 +486,8 @@ TABLE = (
     *STATE_RESETS,
     COMPILATION,
     LOSS_COMPUTATION,
+    COMPILED_LOSS_CALLS,
+    COMPILED_METRIC_UPDATES,
     MONITOR_DIRECTIONS,
     CALLBACK_LISTS,
     CALLBACK_MODELS,

@@ -136,7 +136,9 @@ def _metrics_of_each_output(call: Call) -> bool:
         metrics = call.kwargs.get(name)
         is_flat = isinstance(metrics, list | tuple) and not any(map(keras.tree.is_nested, metrics))
         if count > 1 and metrics and is_flat:
-            call.kwargs[name] = [[_copy(metric) for metric in metrics] for _ in range(count)]
+            call.kwargs[name] = [
+                [copied_metric(metric) for metric in metrics] for _ in range(count)
+            ]
             found = True
     return found
 
@@ -182,7 +184,7 @@ def _are_numbers(value: Any) -> bool:
     return all(isinstance(part, int | float) or _are_numbers(part) for part in value)
 
 
-def _copy(metric: Any) -> Any:
+def copied_metric(metric: Any) -> Any:
     """Returns another metric of the same arguments; names and functions are as they are."""
     is_metric = isinstance(metric, keras.Metric)
     return type(metric).from_config(metric.get_config()) if is_metric else metric

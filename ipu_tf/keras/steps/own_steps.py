@@ -37,7 +37,7 @@ def own_step(model: keras.Model, name: str) -> Step:
     """
 
     def step(model: keras.Model, batch: Any) -> Any:
-        results = getattr(model, name)(batch)
+        results = getattr(model, name)(_copied(batch))
         if name != "predict_step" and not isinstance(results, dict):
             raise TypeError(
                 f"The `{name}` of model '{model.name}' must return a dict from names to values, "
@@ -67,10 +67,16 @@ def build_by_tracing(model: keras.Model, name: str, batch: Any) -> None:
 
     def trace(batch: Any) -> Any:
         # Optimizers update weights only in a replica context.
-        return strategy.extended.call_for_each_replica(getattr(model, name), args=(batch,))
+        step = getattr(model, name)
+        return strategy.extended.call_for_each_replica(step, args=(_copied(batch),))
 
     with strategy.scope():
         tf.function(trace, autograph=False).get_concrete_function(batch)
+
+
+def _copied(batch: Any) -> Any:
+    """Returns a batch in dictionaries and lists of its own, which a step may change."""
+    return keras.tree.map_structure(lambda leaf: leaf, batch)
 
 
 def adopt_optimizers(model: keras.Model) -> None:

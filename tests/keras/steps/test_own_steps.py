@@ -256,6 +256,19 @@ def test_results_are_a_dict_of_tensors(strategy, results, message):
             model.fit(batches(samples(8), 4), verbose=0)
 
 
+def test_a_step_may_change_the_dictionary_of_its_batch(strategy):
+    class Labelling(keras.Model):
+        def train_step(self, data):
+            data["total"] = tf.reduce_sum(data.pop("x"))
+            return {"total": data["total"]}
+
+    with strategy.scope():
+        model = Labelling()
+        model.compile()
+        logs = model.fit(tf.data.Dataset.from_tensors({"x": [1.0, 2.0]}), verbose=0)
+    assert logs.history == {"total": [3.0]}
+
+
 def test_without_an_own_step_a_model_needs_a_call(strategy):
     with strategy.scope():
         model = compiled(AdversarialPair)
