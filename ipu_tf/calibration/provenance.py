@@ -245,10 +245,18 @@ CONSTANTS = (
     ),
     Constant(
         name="images expanded for filter positions",
-        value="for all of them, for those of a row, or not, as is cheapest",
+        value="for all of them, for those of a row, or not, as is cheapest; pixels that strides "
+        "skip are left out",
         status="stated",
         how="poplibs' planner expands spatial dimensions one by one; that neighbouring rows of "
         "outputs share the rows of an image is modelled",
+    ),
+    Constant(
+        name="rows of a filter in an AMP pass",
+        value="2 or 4, with 8 or 4 input channels of halves each, where that saves passes; else 1",
+        status="stated",
+        how="poplibs: the filter heights of its nx1 vertices; that the SDK measured on the GC2 "
+        "took one is modelled, since groups of 8 channels ran no faster and fitted no better",
     ),
     Constant(
         name="features of a result",

@@ -159,6 +159,14 @@ def test_amp_nx1_by_hand():
     assert amp_nx1_cycles(work(taps=9, tap_rows=3), BOW) == 109 + 6 * 19 + group
 
 
+def test_amp_loads_several_rows_of_a_filter_at_once():
+    one, two, four = (
+        amp_nx1_cycles(work(taps=9, tap_rows=3), BOW, filter_rows=rows) for rows in (1, 2, 4)
+    )
+    # Two passes of 8 columns for each of 9 taps.
+    assert (two - one, four - one) == (2 * 9 * (46 - 15), 2 * 9 * (60 - 15))
+
+
 def test_slic_reaches_half_of_its_four_columns_in_two_passes():
     narrow = {"groups": 4, "in_channels": 1, "out_channels": 1, "taps": 4}
     longer = work(**narrow, positions=6 * 200, row_positions=200)

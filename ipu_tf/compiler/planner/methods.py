@@ -7,6 +7,7 @@ import math
 from ipu_tf.compiler.planner.shapes import AMP_GRAINS, ConvShape, OpShape
 from ipu_tf.machine.contractions import METHODS
 from ipu_tf.machine.contractions.slic import SLIC_CHANNELS
+from ipu_tf.machine.cost import ceil_div
 
 _SLIC_STRIDES = (1, 2)
 
@@ -26,6 +27,7 @@ def _matmul_methods(k: int) -> tuple[str, ...]:
 def _conv_methods(shape: ConvShape) -> tuple[str, ...]:
     taps = math.prod(shape.extents[name] for name in _taps(shape))
     methods = ["amp_1x1"] if taps == 1 else ["amp_nx1", "amp_expanded"]
+    methods += _methods_by_rows(shape)
     if _fills_passes(shape):
         methods.append("amp_nx1_expanded")
     if shape.groups > 1:
@@ -49,6 +51,26 @@ def _fills_passes(shape: ConvShape) -> bool:
     has_rows = min(shape.kernel_rows, shape.kernel_columns) > 1
     is_partial = shape.in_channels % AMP_GRAINS[shape.dtype] > 0
     return shape.pass_ == "forward" and has_rows and is_partial
+
+
+def _methods_by_rows(shape: ConvShape) -> list[str]:
+    """Returns the methods that take a filter in fewer passes because these hold several rows."""
+    if shape.pass_ == "filter_gradient":
+        return []
+    methods, fewest = [], _row_passes(shape, 1)
+    for name in ("amp_nx1_2_rows", "amp_nx1_4_rows"):
+        passes = _row_passes(shape, METHODS[name].filter_rows)
+        if passes < fewest:
+            methods.append(name)
+            fewest = passes
+    return methods
+
+
+def _row_passes(shape: ConvShape, filter_rows: int) -> int:
+    """Returns the passes over a column of the filter, for one group of output channels."""
+    channels = AMP_GRAINS[shape.dtype] // filter_rows
+    in_groups = ceil_div(shape.extents["in_channels"], channels)
+    return in_groups * ceil_div(shape.kernel_rows, filter_rows)
 
 
 def _fits_slic(shape: ConvShape) -> bool:

@@ -108,6 +108,13 @@ def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWo
     if METHODS[plans.method].expanded == "row":
         columns = ceil_div(work.taps, work.tap_rows)
         return dataclasses.replace(work, in_channels=work.in_channels * columns, taps=work.tap_rows)
+    rows = METHODS[plans.method].filter_rows
+    if rows > 1:
+        columns = ceil_div(work.taps, work.tap_rows)
+        passes = ceil_div(work.tap_rows, rows)
+        return dataclasses.replace(
+            work, in_channels=work.in_channels * rows, taps=passes * columns, tap_rows=passes
+        )
     if not METHODS[plans.method].swapped:
         return work
     return dataclasses.replace(
@@ -173,11 +180,14 @@ def _kept(shape: OpShape, plans: Candidates, shared_by: tuple[str, ...]) -> Coun
 
 def _padded(shape: OpShape, plans: Candidates, block: Block, target: Target) -> Operands:
     """Returns the elements of a block with channels filled up to whole AMP passes."""
-    swapped = METHODS[plans.method].swapped
-    columns = "rows" if swapped else shape.column_split
+    method = METHODS[plans.method]
+    columns = "rows" if method.swapped else shape.column_split
     sizes = dict(block)
     width = pass_columns(shape.dtype, plans.partials, target)
-    for name, unit in ((shape.grained_split, plans.grain), (columns, width)):
+    units = [(shape.grained_split, plans.grain // method.filter_rows), (columns, width)]
+    if method.filter_rows > 1:
+        units.append(("kernel_rows", method.filter_rows))
+    for name, unit in units:
         sizes[name] = ceil_div(block[name], unit) * unit
     exact = shape.operands(block)
     filled = shape.operands(sizes)

@@ -3,7 +3,7 @@
 Cycles after poplibs' estimators (lib/poplin/PerformanceEstimation.hpp, release 3.4). A pass holds
 `AMP_GRAINS` input channels x `pass_columns` output channels of weights. Models weights that load 64
 bits at a time, poplibs' default (option `use128BitConvUnitLoad`), and one pass for each group of
-output channels. Does not model filters four rows high, which read four input rows in one pass.
+output channels. Where input channels are few, a pass holds those of two or four filter rows.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ _RETENTION_NX1_SLOTS = 9
 _SLOTS = {"float32": 8, "float16": 4, "float8": 4}
 """Slots of a position on the chips of the estimates."""
 
+_ROW_LOAD_CYCLES = {1: 15, 2: 46, 4: 60}
+"""Cycles in which a supervisor loads the weights of so many filter rows, beside their bytes."""
+
 _FASTEST_WORKER_CYCLES = 14
 """The supervisor's own cycles if the slowest worker does not hide them."""
 
@@ -51,8 +54,14 @@ def amp_1x1_cycles(work: ContractionWork, target: Target) -> Count:
     return CALL_1X1_CYCLES + start + zero_list + groups
 
 
-def amp_nx1_cycles(work: ContractionWork, target: Target) -> Count:
-    """Returns the cycles of a tile for filters of many positions, one after the other."""
+def amp_nx1_cycles(work: ContractionWork, target: Target, *, filter_rows: int = 1) -> Count:
+    """Returns the cycles of a tile for filters of many positions, one after the other.
+
+    Args:
+        work: The tile's work, with the positions and channels of all rows of a pass as one.
+        target: The machine.
+        filter_rows: Rows of the filter in one pass: 1, 2 or 4.
+    """
     in_groups = ceil_div(work.in_channels, AMP_GRAINS[work.dtype])
     columns = pass_columns(work.dtype, work.partials, target)
     out_groups = ceil_div(work.out_channels, columns)
@@ -60,7 +69,7 @@ def amp_nx1_cycles(work: ContractionWork, target: Target) -> Count:
     start = 18 if work.partials == "float16" else 17
     worker = start + items * (3 + _item_nx1(positions, work.dtype, target)) - _RETENTION_NX1_SLOTS
     load = weight_load_cycles(work.dtype, columns, target)
-    tap = 12 + load + 15 + 3 + barrel_cycles(worker, target)
+    tap = 12 + load + _ROW_LOAD_CYCLES[filter_rows] + 3 + barrel_cycles(worker, target)
     inner = 14 * work.tap_rows + work.taps * tap
     partial_bytes = 2 if work.partials == "float16" else 4
     outputs = work.positions * columns

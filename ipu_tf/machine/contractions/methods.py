@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -29,6 +30,7 @@ class Method:
         padded: Whether channels are padded to whole AMP passes in memory.
         expanded: The filter positions for which the image is expanded, so that they become input
             channels: all, those of a row, or none.
+        filter_rows: Rows of the filter in one pass, in place of as many times the input channels.
         swapped: Whether the left input's rows take the place of columns: `a b` as `(b' a')'`.
         macs_per_cycle: Upper limit of its rate, by the type of the inputs; empty for the AMP
             units, whose rate is the target's.
@@ -39,6 +41,7 @@ class Method:
     dtypes: tuple[str, ...]
     padded: bool = False
     expanded: Literal["all", "row", "none"] = "none"
+    filter_rows: int = 1
     swapped: bool = False
     macs_per_cycle: Mapping[str, int] = field(default_factory=dict)
     code_bytes: int
@@ -60,6 +63,20 @@ METHODS: Mapping[str, Method] = MappingProxyType(
             cycles=amp_1x1_cycles, dtypes=_AMP_DTYPES, padded=True, swapped=True, code_bytes=900
         ),
         "amp_nx1": Method(cycles=amp_nx1_cycles, dtypes=_AMP_DTYPES, padded=True, code_bytes=1500),
+        "amp_nx1_2_rows": Method(
+            cycles=partial(amp_nx1_cycles, filter_rows=2),
+            dtypes=_AMP_DTYPES,
+            padded=True,
+            filter_rows=2,
+            code_bytes=1500,
+        ),
+        "amp_nx1_4_rows": Method(
+            cycles=partial(amp_nx1_cycles, filter_rows=4),
+            dtypes=_AMP_DTYPES,
+            padded=True,
+            filter_rows=4,
+            code_bytes=1500,
+        ),
         "amp_expanded": Method(
             cycles=amp_1x1_cycles,
             dtypes=_AMP_DTYPES,

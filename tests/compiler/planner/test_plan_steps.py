@@ -153,6 +153,17 @@ def test_expanded_images_take_their_place():
     assert expanded.operand_bytes - plain.operand_bytes == 4 * 30 * 9 * 32 * 2
 
 
+def test_passes_of_several_rows_fill_up_fewer_channels():
+    few = dataclasses.replace(
+        CONV, in_channels=3, padding=(1, 1, 1, 1), out_rows=32, out_columns=32
+    )
+    plans = [ConvPlan(field_rows=16, method=name) for name in ("amp_nx1", "amp_nx1_4_rows")]
+    plain, by_rows = (plan_memory(few, plan, BOW).operand_bytes for plan in plans)
+    # 4 images, filled up to 16 channels under 3 rows, or to 4 under 4 rows of the filter.
+    assert plain == 2 * (4 * 4 * 32 * 16 + 3 * 3 * 16 * 32)
+    assert by_rows == 2 * (4 * 5 * 32 * 4 + 4 * 3 * 4 * 32)
+
+
 def test_an_image_expanded_by_rows_of_the_filter_shares_its_rows():
     plain, expanded = (
         plan_memory(CONV, ConvPlan(field_rows=15, method=method), BOW)

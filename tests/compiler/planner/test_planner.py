@@ -380,7 +380,7 @@ def test_depthwise_convolutions_avoid_the_amp_units():
 
 
 def test_a_few_input_channels_are_expanded():
-    shape = image_conv(in_channels=4, dtype="float16")
+    shape = image_conv(in_channels=12, dtype="float16")
     assert plan_conv(shape, BOW).method == "amp_expanded"
 
 
@@ -471,14 +471,46 @@ def test_no_matmul_plan_is_below_the_bound_of_its_method(dtype):
             assert 0 < bound <= cycles(shape, plan)
 
 
-def test_a_first_layer_expands_the_columns_of_its_filter():
+def without(shape, *methods):
+    """Returns the plan of a planner that lacks some methods."""
+    known = frozenset(METHODS) - set(methods)
+    return plan_conv(shape, BOW, partials="float16", release=Release(name="without", methods=known))
+
+
+def test_a_first_layer_has_several_rows_of_its_filter_in_a_pass():
     images = {"batch": 8, "in_rows": 112, "in_columns": 112, "in_channels": 4, "dtype": "float16"}
     filters = {"kernel_rows": 7, "kernel_columns": 7, "strides": (2, 2), "padding": (2, 3, 2, 3)}
     shape = image_conv(**images, **filters, out_rows=56, out_columns=56, out_channels=64)
-    plan = plan_conv(shape, BOW, partials="float16")
-    assert plan.method == "amp_nx1_expanded"
-    others = frozenset(METHODS) - {plan.method}
-    without = plan_conv(
-        shape, BOW, partials="float16", release=Release(name="without", methods=others)
-    )
-    assert cycles(shape, plan) < 0.9 * cycles(shape, without)
+    by_rows = ("amp_nx1_4_rows", "amp_nx1_2_rows")
+    fastest, expanded = plan_conv(shape, BOW, partials="float16"), without(shape, *by_rows)
+    assert fastest.method == "amp_nx1_4_rows"
+    assert expanded.method == "amp_nx1_expanded"
+    plain = without(shape, *by_rows, "amp_nx1_expanded")
+    assert cycles(shape, fastest) < 0.9 * cycles(shape, expanded)
+    assert cycles(shape, expanded) < 0.9 * cycles(shape, plain)
+
+
+@pytest.mark.parametrize(
+    ("in_channels", "kernel", "dtype", "rows"),
+    [
+        (3, 7, "float16", {2, 4}),
+        # Four channels fill a quarter of a pass, and a filter of two rows half of four rows.
+        (4, 2, "float16", {2}),
+        (8, 3, "float16", {2}),
+        (24, 3, "float16", set()),
+        (16, 7, "float16", set()),
+        (2, 3, "float32", {2, 4}),
+        (8, 3, "float32", set()),
+        (4, 1, "float16", set()),
+    ],
+)
+def test_passes_hold_several_rows_of_a_filter_where_that_saves_passes(
+    in_channels, kernel, dtype, rows
+):
+    shape = image_conv(
+        in_channels=in_channels, kernel_rows=kernel, kernel_columns=kernel, dtype=dtype,
+        out_rows=33 - kernel, out_columns=33 - kernel,
+    )  # fmt: skip
+    assert {METHODS[method].filter_rows for method in methods_for(shape)} - {1} == rows
+    gradient = dataclasses.replace(shape, pass_="filter_gradient")
+    assert {METHODS[method].filter_rows for method in methods_for(gradient)} == {1}
