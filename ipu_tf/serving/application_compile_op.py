@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf.feeds import outfeed_queue
+from ipu_tf.internals.graphs import graph_of_session
 from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime import hooks
 from ipu_tf.runtime.tracer import Tracer
-from ipu_tf.serving import application_graph, tracking
+from ipu_tf.serving import application_graph, graph_program, tracking
 from ipu_tf.serving.saved_program import save_with_description
 from ipu_tf.serving.served_step import Predictor, strategy_in_force
 
@@ -38,7 +38,10 @@ def experimental_application_compile_op(
     The program reads an `IPUInfeedQueue`, or none, and writes an `IPUOutfeedQueue`. When it runs
     from the file, each call gives it an element for the infeed and takes one from the outfeed. A
     program without feeds runs at its start, and `RuntimeContext.start_output` has its results.
-    In a graph of TensorFlow 1 it is compiled at once, too, and has no variables of the graph.
+
+    In a graph of TensorFlow 1 it is compiled at once, too, except if it freezes variables: a
+    session that runs the returned path compiles it with the values that they have then. Inputs
+    that are constants of the graph become part of the program.
 
     Args:
         func: The program, such as a function that calls `loops.repeat`.
@@ -52,31 +55,80 @@ def experimental_application_compile_op(
         The path of the file, a scalar string.
 
     Raises:
-        NotImplementedError: The program uses variables of a graph of TensorFlow 1.
         ValueError: The program writes several outfeeds, or reads several infeeds, or one for no
-            outfeed.
+            outfeed; or it reads a tensor of a graph of TensorFlow 1 that is none of its inputs.
         IPUOutOfMemoryError: The program does not fit on a tile.
     """
+    path = Path(os.fspath(output_path)) if output_path is not None else _temporary_path()
     values = [tf.convert_to_tensor(value) for value in inputs or ()]
     specs = [
         tf.TensorSpec(value.shape, value.dtype, input_name)
         for value, input_name in zip(values, _input_names(func, len(values)), strict=True)
     ]
-    path = Path(os.fspath(output_path)) if output_path is not None else _temporary_path()
-    in_graph = not tf.executing_eagerly()
-    _compile_to(path, _without_variables(func) if in_graph else func, specs, freeze_variables, name)
+    if graph_of_session() is not None:
+        return _compile_in_graph(path, func, values, specs, freeze_variables, name)
+    _compile_to(path, func, specs, freeze_variables, name)
     return tf.constant(str(path))
 
 
-@eager_mode()  # In a graph of TensorFlow 1, too, the program is a function of its own.
+def _compile_in_graph(
+    path: Path,
+    func: Callable[..., Any],
+    values: Sequence[tf.Tensor],
+    specs: Sequence[tf.TensorSpec],
+    freeze_variables: bool,
+    name: str | None,
+) -> tf.Tensor:
+    """Compiles a program of a graph of TensorFlow 1; returns the path of its file."""
+    given = [
+        value if tf.get_static_value(value) is not None else spec
+        for value, spec in zip(values, specs, strict=True)
+    ]
+    streamed = [one for one in given if isinstance(one, tf.TensorSpec)]
+    program = graph_program.traced_in_graph(func, given, name or _name_of(func))
+
+    def write(*frozen: Any) -> bytes:
+        _compile_graph_program(path, program, streamed, frozen if freeze_variables else None)
+        return str(path).encode()
+
+    with tf.device(None):  # The host compiles.
+        if not (freeze_variables and program.handles):
+            return tf.constant(write())
+        written = tf.numpy_function(write, program.values(), tf.string, name="application_compile")
+        return tf.ensure_shape(written, [])
+
+
+@eager_mode()
+def _compile_graph_program(
+    path: Path,
+    program: graph_program.GraphProgram,
+    specs: list[tf.TensorSpec],
+    values: Sequence[Any] | None,
+) -> None:
+    """Compiles a traced program of a graph, with values of its variables to keep, or None."""
+    function, variables = program.eager(values)
+    _compile_to(path, function, specs, values is not None, program.name, variables)
+
+
+@eager_mode()  # Called in a function, too, the program is a function of its own.
 def _compile_to(
     path: Path,
     func: Callable[..., Any],
     specs: list[tf.TensorSpec],
     freeze_variables: bool,
     name: str | None,
+    variables: Sequence[tf.Variable] | None = None,
 ) -> None:
-    """Compiles a program for inputs, and writes it to a file."""
+    """Compiles a program for inputs, and writes it to a file.
+
+    Args:
+        path: The file.
+        func: The program.
+        specs: Its inputs.
+        freeze_variables: Whether variables keep the values of now.
+        name: Name of the program.
+        variables: Its variables in their order; None for those that its trace reads.
+    """
     predictor = Predictor(func, 1)
     if name:
         predictor.name = name
@@ -88,8 +140,11 @@ def _compile_to(
     root = tf.Module(name="ipu_tf_application")
     root.program = tf.function(_traced(predictor), input_signature=specs, autograph=False)
     concrete = root.program.get_concrete_function()
-    root.parameters = [] if freeze_variables else list(concrete.graph.variables)
-    root.tracked = tracking.resources_of((root.program,), (func,))
+    used = list(concrete.graph.variables if variables is None else variables)
+    root.parameters = [] if freeze_variables else used
+    root.tracked = (
+        used if variables is not None else tracking.resources_of((root.program,), (func,))
+    )
     feeds = application_graph.feeds_of(application_graph.functions_of(concrete))
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "program"
@@ -104,26 +159,6 @@ def _compile_to(
         with zipfile.ZipFile(path, "w") as archive:
             for file in sorted(folder.rglob("*")):
                 archive.write(file, file.relative_to(folder))
-
-
-def _without_variables(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a program of a graph of TensorFlow 1 that refuses to make variables."""
-
-    def refuse(next_creator: Any, **options: Any) -> NoReturn:
-        del next_creator
-        raise NotImplementedError(
-            "experimental_application_compile_op: a program of a graph of TensorFlow 1 is compiled "
-            "before a session gives its variables their values, so it cannot use them. Pass them "
-            "to the program as `inputs`, or make tf.Variables in eager mode. "
-            f"Received: a program with the variable {options.get('name')!r}."
-        )
-
-    @functools.wraps(func)
-    def program(*args: Any) -> Any:
-        with tf.variable_creator_scope(refuse):
-            return func(*args)
-
-    return program
 
 
 def _traced(predictor: Predictor) -> Callable[..., Any]:
@@ -147,6 +182,10 @@ def _start_inputs(
         {"name": name, "shape": value.shape.as_list(), "dtype": value.dtype.name}
         for name, value in named
     ]
+
+
+def _name_of(func: Callable[..., Any]) -> str:
+    return str(getattr(func, "__name__", "application")).strip("<>")
 
 
 def _temporary_path() -> Path:

@@ -213,15 +213,60 @@ def test_threads_share_a_pipeline_from_its_file(tmp_path):
     assert len(answers) == 3
 
 
-def test_variables_of_a_graph_are_refused(tmp_path):
+def scores_of_graph(infeed, outfeed):
+    """A program of a graph of TensorFlow 1 whose variables are the same at each call."""
+
+    def body(x):
+        with tf.compat.v1.variable_scope("dense", reuse=tf.compat.v1.AUTO_REUSE):
+            kernel = tf.compat.v1.get_variable("kernel", [2, 3])
+            count = tf.compat.v1.get_variable("count", [], initializer=tf.zeros_initializer)
+        return outfeed.enqueue({"scores": tf.matmul(x, kernel), "count": count.assign_add(1)})
+
+    return lambda: loops.repeat(3, body, [], infeed)
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_an_application_has_the_variables_of_its_graph(tmp_path, freeze):
     with tf.Graph().as_default():
+        infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(X).repeat())
         outfeed = IPUOutfeedQueue()
+        net = scores_of_graph(infeed, outfeed)
+        path = experimental_application_compile_op(
+            net, output_path=tmp_path / "a", freeze_variables=freeze
+        )
+        count, kernel = sorted(tf.compat.v1.global_variables(), key=lambda one: one.op.name)
+        with tf.compat.v1.Session() as session:
+            session.run(tf.compat.v1.global_variables_initializer())
+            session.run([kernel.assign(KERNEL), count.assign(5)])
+            assert session.run(path) == str(tmp_path / "a").encode()
+            session.run(kernel.assign(0 * KERNEL))
+        inputs = {} if freeze else {"XLA_Args/dense/kernel": KERNEL, "XLA_Args/dense/count": 5.0}
+        context = embedded_runtime.embedded_runtime_start(tmp_path / "a", inputs, "scores")
+        x = tf.compat.v1.placeholder(tf.float32, X.shape)
+        results = embedded_runtime.embedded_runtime_call([x], context)
+        with tf.compat.v1.Session() as session:
+            for number in range(1, 6):  # More than an execution of the loop.
+                found, scores = session.run(results, {x: number * X})
+                np.testing.assert_allclose(scores, number * X @ KERNEL, rtol=1e-5)
+                assert found == 5 + number
 
-        def application():
-            outfeed.enqueue(2 * tf.compat.v1.get_variable("weight", [2]))
 
-        with pytest.raises(NotImplementedError, match="cannot use them.*variable 'weight'"):
-            experimental_application_compile_op(application, output_path=tmp_path / "a")
+def test_constants_of_a_graph_are_part_of_its_application(tmp_path):
+    with tf.Graph().as_default():
+        x = tf.compat.v1.placeholder(tf.float32, [2])
+        experimental_application_compile_op(
+            lambda scale, x: scale * x, [3.0, x], output_path=tmp_path / "a"
+        )
+        context = embedded_runtime.embedded_runtime_start(tmp_path / "a", [[1.0, 2.0]], "scaled")
+        np.testing.assert_array_equal(context.start_output()[0], [3, 6])
+
+
+def test_tensors_of_a_graph_are_inputs_of_an_application(tmp_path):
+    with tf.Graph().as_default():
+        x = tf.compat.v1.placeholder(tf.float32, [2], name="given")
+        with pytest.raises(ValueError, match="(?s)reads a tensor of the graph around.*'given:0'"):
+            experimental_application_compile_op(lambda: 2 * x, output_path=tmp_path / "a")
+    assert not (tmp_path / "a").exists()
 
 
 _ONE_THREAD = """
