@@ -93,6 +93,19 @@ def training_of_call() -> bool | None:
     return training
 
 
+class AdoptedVariable(keras.Variable):
+    """A weight that is a variable of TensorFlow's; it equals that variable, as an object."""
+
+    def __eq__(self, other: Any) -> Any:
+        """Returns whether `other` is the variable; of anything else, the elements that are equal.
+
+        Lists of weights compare so.
+        """
+        return True if other is self._value else super().__eq__(other)
+
+    __hash__ = keras.Variable.__hash__
+
+
 def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
     """Makes a variable of TensorFlow a weight of a layer, unless it is one.
 
@@ -104,7 +117,7 @@ def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
         return
     name = variable.name.partition(":")[0].replace("/", "_")
     dtype = variable.dtype.name
-    weight = keras.Variable(variable, trainable=variable.trainable, dtype=dtype, name=name)
+    weight = AdoptedVariable(variable, trainable=variable.trainable, dtype=dtype, name=name)
     is_locked = layer._tracker.locked
     layer._tracker.unlock()
     layer._track_variable(weight)

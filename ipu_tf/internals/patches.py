@@ -250,7 +250,12 @@ CHECKPOINTED_EPOCHS = Patch(
 SCHEDULERS = Patch(
     keras.callbacks.LearningRateScheduler, "__init__", "its function may return a tensor"
 )
+LOGGED_RATES = tuple(
+    Patch(owner, "on_epoch_end", "logs have the learning rate under the name `lr`")
+    for owner in (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
+)
 BOARDS = Patch(keras.callbacks.TensorBoard, "__init__", "it takes the arguments of Keras 2")
+BARS = Patch(keras.callbacks.ProgbarLogger, "__init__", "it takes the arguments of Keras 2")
 PLATEAUS = Patch(keras.callbacks.ReduceLROnPlateau, "__init__", "`epsilon` is the smallest change")
 IDENTIFIERS = tuple(
     Patch(owner, "ALL_OBJECTS_DICT", "strings find custom objects")
@@ -268,6 +273,16 @@ POOLING_ARGUMENTS = tuple(
         keras.layers.AveragePooling1D,
         keras.layers.AveragePooling2D,
         keras.layers.AveragePooling3D,
+    )
+)
+SIZE_ARGUMENTS = tuple(
+    Patch(owner, "__init__", "sizes may be NumPy numbers")
+    for owner in (
+        keras.layers.Dense,
+        keras.layers.GroupNormalization,
+        keras.layers.MultiHeadAttention,
+        keras.layers.RepeatVector,
+        keras.layers.UpSampling1D,
     )
 )
 ENCODING_ARGUMENTS = Patch(
@@ -322,6 +337,7 @@ MODEL_METHODS = tuple(
         "predict_proba",
         "reset_states",
         "state_updates",
+        "to_yaml",
         "_get_distribution_strategy",
         "_is_graph_network",
     )
@@ -379,6 +395,9 @@ METRIC_CALLS = Patch(
 SORTED_LOGS = tuple(
     Patch(owner, "pythonify_logs", "logs keep their order")
     for owner in (keras_backend_trainer, keras_python_utils)
+)
+SYMBOLIC_BUILDS = Patch(
+    KerasTrainer, "_symbolic_build", "models without a `call` are trained by their own step"
 )
 BUILT_SEQUENTIALS = Patch(keras.Sequential, "build", "a Sequential with an Input may be built")
 STEP_LOGS = Patch(
@@ -455,10 +474,13 @@ TABLE = (
     CHECKPOINTS,
     CHECKPOINTED_EPOCHS,
     SCHEDULERS,
+    *LOGGED_RATES,
     BOARDS,
+    BARS,
     PLATEAUS,
     *IDENTIFIERS,
     *POOLING_ARGUMENTS,
+    *SIZE_ARGUMENTS,
     ENCODING_ARGUMENTS,
     DISCRETIZATION_ARGUMENTS,
     LAYER_ATTRIBUTES,
@@ -503,6 +525,7 @@ TABLE = (
     LOSS_CALLS,
     METRIC_CALLS,
     *SORTED_LOGS,
+    SYMBOLIC_BUILDS,
     BUILT_SEQUENTIALS,
     STEP_LOGS,
     WATCHED_VARIABLES,

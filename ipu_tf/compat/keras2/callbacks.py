@@ -19,6 +19,7 @@ _OF_TENSORFLOW_1: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "TensorBoard": ("write_grads", "batch_size", "embeddings_layer_names", "embeddings_data"),
         "ModelCheckpoint": ("load_weights_on_restart",),
+        "ProgbarLogger": ("count_mode", "stateful_metrics"),
     }
 )
 """Arguments of TensorFlow 1 that Keras 2 took and left unused, by class."""
@@ -91,6 +92,22 @@ def _scheduling_tensors(notify: Notify) -> Wrap:
             stock(callback, as_number, *args, **kwargs)
 
         return init
+
+    return wrap
+
+
+def _short_name_of_rate(notify: Notify) -> Wrap:
+    """Returns the factory of `on_epoch_end` of callbacks that log the learning rate as `lr`."""
+    del notify  # Nothing that a script says asks for it.
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def on_epoch_end(callback: Any, epoch: int, logs: Any = None) -> None:
+            before = set(logs or ())
+            stock(callback, epoch, logs)
+            for name in [name for name in logs or () if name not in before]:
+                logs[name.replace("learning_rate", "lr", 1)] = logs.pop(name)
+
+        return on_epoch_end
 
     return wrap
 
@@ -203,12 +220,19 @@ SPELLINGS = (
     ),
     Spelling(
         name="`TensorBoard(write_grads=, batch_size=)`, "
-        "`ModelCheckpoint(load_weights_on_restart=)`",
-        keras_2="Arguments of TensorFlow 1, without effect.",
+        "`ModelCheckpoint(load_weights_on_restart=)`, `ProgbarLogger(count_mode=)`",
+        keras_2="Arguments of TensorFlow 1, without effect on results.",
         here="They are left out.",
         rewrites=MappingProxyType(
-            {patches.CHECKPOINTS: _without_unused, patches.BOARDS: _without_unused}
+            dict.fromkeys((patches.CHECKPOINTS, patches.BOARDS, patches.BARS), _without_unused)
         ),
+    ),
+    Spelling(
+        name='`history.history["lr"]`, `logs["lr"]` after a `LearningRateScheduler` or a '
+        "`ReduceLROnPlateau`",
+        keras_2="The logs of an epoch had the learning rate under the name `lr`.",
+        here="They do; Keras 3 alone names it `learning_rate`.",
+        wraps=MappingProxyType(dict.fromkeys(patches.LOGGED_RATES, _short_name_of_rate)),
     ),
     Spelling(
         name="`ReduceLROnPlateau(epsilon=)`",

@@ -55,6 +55,7 @@ def _first_input(layer: Any) -> Any:
 class ModelMethods:
     """The methods of models; `self` is a model."""
 
+    name: str
     layers: list[Any]
     distribute_strategy: tf.distribute.Strategy
     predict: Callable[..., Any]
@@ -69,6 +70,17 @@ class ModelMethods:
         if outputs.shape[-1] > 1:
             return outputs.argmax(axis=-1)
         return (outputs > 0.5).astype(np.int32)
+
+    def to_yaml(self, **kwargs: Any) -> str:
+        """Raises: Keras 2 removed YAML itself, as it can run any code.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(
+            f"to_yaml of model '{self.name}': reading YAML may run any code, so Keras has dropped "
+            "it. Use to_json."
+        )
 
     def reset_states(self) -> None:
         """Resets the states of stateful layers."""
@@ -91,9 +103,31 @@ class ModelMethods:
         return []
 
 
-def _reset_states(owner: Any) -> None:
-    """Resets the state of a metric or of a recurrent layer."""
-    owner.reset_state()
+def _reset_metric(metric: keras.Metric) -> None:
+    """Resets the state of a metric."""
+    metric.reset_state()
+
+
+def _reset_rnn(layer: Any, states: Any = None) -> None:
+    """Sets the states of a stateful recurrent layer: to zero, or to arrays.
+
+    Raises:
+        AttributeError: The layer keeps no states.
+        ValueError: There are more or fewer arrays than states, or the layer is not built.
+    """
+    if states is None:
+        layer.reset_state()
+        return
+    if not layer.stateful:
+        raise AttributeError("Layer must be stateful.")
+    own, given = keras.tree.flatten(layer.states or ()), keras.tree.flatten(states)
+    if len(own) != len(given):
+        raise ValueError(
+            f"reset_states of layer '{layer.name}': it has {len(own)} states"
+            f"{'' if own else ' until it is called'}. Received: {len(given)} arrays."
+        )
+    for state, value in zip(own, given, strict=True):
+        state.assign(value)
 
 
 _MEMBERS: Mapping[str, Any] = MappingProxyType(
@@ -108,8 +142,8 @@ _MEMBERS: Mapping[str, Any] = MappingProxyType(
 
 def _added(patch: Patch) -> Callable[[Notify], Wrap]:
     """Returns the factory of a method or a property that a class of Keras 3 lacks."""
-    is_of_models = patch.owner is keras.Model
-    member = _MEMBERS[patch.name] if is_of_models or patch.owner is keras.Layer else _reset_states
+    resets: Mapping[Any, Any] = {keras.Metric: _reset_metric, keras.layers.RNN: _reset_rnn}
+    member = resets.get(patch.owner) or _MEMBERS[patch.name]
 
     def of_notify(notify: Notify) -> Wrap:
         if isinstance(member, property):
@@ -197,16 +231,16 @@ SPELLINGS = (
     ),
     Spelling(
         name="`model.predict_classes`, `predict_proba`, `reset_states`, `state_updates`, "
-        "`_get_distribution_strategy`, `_is_graph_network`",
+        "`to_yaml`, `_get_distribution_strategy`, `_is_graph_network`",
         keras_2="Classes and outputs, and the state, the strategy and the kind of a model.",
         here="They are computed from `predict`, `reset_state`, `distribute_strategy` and the "
-        "layers.",
+        "layers. `to_yaml` raises, as in Keras 2.6.",
         wraps=MappingProxyType({patch: _added(patch) for patch in patches.MODEL_METHODS}),
     ),
     Spelling(
-        name="`metric.reset_states`, `rnn.reset_states`",
-        keras_2="They reset the state.",
-        here="They call `reset_state`.",
+        name="`metric.reset_states`, `rnn.reset_states(states=)`",
+        keras_2="They reset the state, or set that of a recurrent layer.",
+        here="They call `reset_state`, or set the state.",
         wraps=MappingProxyType({patch: _added(patch) for patch in patches.STATE_RESETS}),
     ),
     Spelling(

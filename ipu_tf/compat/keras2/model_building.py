@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
+from ipu_tf.compat.keras2.training import has_own_step
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras_layers import all_layers_of, layers_within
 from ipu_tf.internals.patches import Wrap
@@ -104,7 +105,32 @@ def _of_its_input(call: Call) -> bool:
     return True
 
 
+def _without_call(notify: Notify) -> Wrap:
+    """Returns the factory of the build before a step, for models that their step alone calls."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def symbolic_build(model: keras.Model, *args: Any, **kwargs: Any) -> None:
+            if type(model).call is not keras.Model.call or not has_own_step(model):
+                stock(model, *args, **kwargs)
+                return
+            notify()
+            model.built = True
+            optimizer = getattr(model, "optimizer", None)
+            if optimizer is not None and not optimizer.built and model.trainable_variables:
+                optimizer.build(model.trainable_variables)
+
+        return symbolic_build
+
+    return wrap
+
+
 SPELLINGS = (
+    Spelling(
+        name="`fit` of a model with a `train_step` and without a `call`",
+        keras_2="The step called the parts of the model.",
+        here="It does; Keras 3 alone needs a `call`, by which it builds the model first.",
+        wraps=MappingProxyType({patches.SYMBOLIC_BUILDS: _without_call}),
+    ),
     Spelling(
         name="`model.build(input_shape)` of a class of models without a `build`",
         keras_2="It made the weights of the model's layers.",

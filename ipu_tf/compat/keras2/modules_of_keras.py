@@ -196,6 +196,26 @@ SPELLINGS = (
         ),
     ),
     Spelling(
+        name="`keras.constraints.maxnorm`, `nonneg`, `unitnorm`",
+        keras_2="Short names of constraints, from Keras 1.",
+        here="They are `MaxNorm`, `NonNeg` and `UnitNorm`.",
+        names=_in_each(
+            {
+                "constraints": moved(
+                    maxnorm="constraints.MaxNorm",
+                    nonneg="constraints.NonNeg",
+                    unitnorm="constraints.UnitNorm",
+                )
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.layers.CuDNNLSTM`, `keras.layers.CuDNNGRU`",
+        keras_2="The layers `LSTM` and `GRU` in a library for other machines.",
+        here="They are `LSTM` and `GRU`.",
+        names=_in_each({"layers": moved(CuDNNLSTM="layers.LSTM", CuDNNGRU="layers.GRU")}),
+    ),
+    Spelling(
         name="`keras.layers.LocallyConnected1D`, `LocallyConnected2D`, `DenseFeatures`, "
         "`AbstractRNNCell`, `keras.constraints.RadialConstraint`",
         keras_2="Layers and a constraint that Keras 3 dropped.",
@@ -341,6 +361,12 @@ SPELLINGS = (
                 for module in ("losses.losses_utils", "utils.losses_utils")
             }
         ),
+    ),
+    Spelling(
+        name="`keras.losses.cosine_proximity`",
+        keras_2="The negative cosine, under its name of Keras 1.",
+        here="It is `keras.losses.cosine_similarity`.",
+        names=_in_each({"losses": moved(cosine_proximity="losses.cosine_similarity")}),
     ),
     Spelling(
         name="`keras.losses.LossFunctionWrapper`",

@@ -58,7 +58,7 @@ _OF_IPU_MODELS = tuple(
     Patch(KerasHooks, patch.name, patch.reason) for patch in patches.LOOP_ARGUMENTS
 )
 _LOGS_OF_IPU = Patch(KerasHooks, patches.STEP_LOGS.name, patches.STEP_LOGS.reason)
-_LOOP = (*patches.LOOP_ARGUMENTS, *_OF_IPU_MODELS)
+LOOP = (*patches.LOOP_ARGUMENTS, *_OF_IPU_MODELS)
 
 
 def _number(value: Any) -> Any:
@@ -223,7 +223,7 @@ def _logs_of_steps(notify: Notify) -> Wrap:
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
         def logs_of_epoch(model: keras.Model, logs: Any) -> Any:
             found = stock(model, logs)
-            if found is logs or not (_has_own_step(model) or _has_no_counts(model)):
+            if found is logs or not (has_own_step(model) or _has_no_counts(model)):
                 return found
             notify()
             return logs
@@ -268,7 +268,8 @@ def _in_given_order(notify: Notify) -> Wrap:
     return wrap
 
 
-def _has_own_step(model: keras.Model) -> bool:
+def has_own_step(model: keras.Model) -> bool:
+    """Returns whether the class of a model, a script's, has a step of its own."""
     own = (c for c in type(model).__mro__ if not c.__module__.startswith(("keras.", "ipu_tf.")))
     return any({"train_step", "test_step"} & vars(c).keys() for c in own)
 
@@ -284,20 +285,20 @@ SPELLINGS = (
         keras_2="Threads or processes read a generator in advance.",
         here="They are left out: the generator runs in the script's thread. The batches are the "
         "same.",
-        rewrites=MappingProxyType(dict.fromkeys(_LOOP, _without_enqueuers)),
+        rewrites=MappingProxyType(dict.fromkeys(LOOP, _without_enqueuers)),
     ),
     Spelling(
         name="`fit(steps_per_epoch=dataset.cardinality())`, a tensor as a number of steps",
         keras_2="A tensor was a number.",
         here="The tensor's value is taken.",
-        rewrites=MappingProxyType(dict.fromkeys(_LOOP, _whole_steps)),
+        rewrites=MappingProxyType(dict.fromkeys(LOOP, _whole_steps)),
     ),
     Spelling(
         name="`fit(class_weight=)` without the weights of some classes",
         keras_2="It was refused.",
         here="A class without a weight has weight 1.",
         is_kept=False,
-        rewrites=MappingProxyType(dict.fromkeys(_LOOP, _lacking_classes)),
+        rewrites=MappingProxyType(dict.fromkeys(LOOP, _lacking_classes)),
     ),
     Spelling(
         name="`fit_generator`, `evaluate_generator`, `predict_generator`",
@@ -343,7 +344,7 @@ SPELLINGS = (
         name="`fit([1.0, 2.0], [3.0, 4.0])`, lists of numbers, inputs `[samples]`",
         keras_2="Lists were arrays, and inputs `[samples]` were `[samples, 1]`.",
         here="They are made such arrays.",
-        rewrites=MappingProxyType(dict.fromkeys(_LOOP, _lists_of_numbers)),
+        rewrites=MappingProxyType(dict.fromkeys(LOOP, _lists_of_numbers)),
     ),
     Spelling(
         name="`compile(sample_weight_mode=None, target_tensors=None, "

@@ -376,7 +376,7 @@ def test_a_function_of_learning_rates_may_return_a_tensor(keras_2, notices):
     scheduler = keras.callbacks.LearningRateScheduler(lambda epoch: tf.constant(0.5) ** epoch)
     data = np.ones([2, 1])
     logs = model.fit(data, data, epochs=3, verbose=0, callbacks=[scheduler]).history
-    assert logs["learning_rate"] == [1.0, 0.5, 0.25]
+    assert logs["lr"] == [1.0, 0.5, 0.25]
     notices.once("`LearningRateScheduler(function)`")
 
 

@@ -267,3 +267,31 @@ def test_a_wrapper_replaces_the_kernel_of_a_layer(keras_2, notices):
     (trained,) = model.get_weights()
     assert trained.shape == kernel.shape
     assert not np.array_equal(trained, kernel)
+
+
+def test_states_of_a_recurrent_layer_are_set(keras_2, notices):
+    layer = layers.GRU(2, stateful=True)
+    with pytest.raises(ValueError, match="it has 0 states until it is called. Received: 1 arrays"):
+        layer.reset_states([np.ones((1, 2))])
+    layer.build((1, 3, 4))
+    layer.reset_states(states=np.ones((1, 2), np.float32))
+    np.testing.assert_array_equal(layer.states[0], [[1, 1]])
+    with pytest.raises(ValueError, match="it has 1 states. Received: 2 arrays"):
+        layer.reset_states([np.ones((1, 2))] * 2)
+    layer.reset_states()
+    np.testing.assert_array_equal(layer.states[0], [[0, 0]])
+    with pytest.raises(AttributeError, match="must be stateful"):
+        layers.GRU(2).reset_states([np.ones((1, 2))])
+    notices.once("`rnn.reset_states(states=)`")
+
+
+def test_yaml_is_refused(keras_2):
+    with pytest.raises(RuntimeError, match=r"to_yaml of model .*Use to_json"):
+        keras.Sequential().to_yaml()
+
+
+def test_lists_of_weights_equal_lists_of_the_variables_that_a_layer_was_given(keras_2):
+    layer = layers.Layer()
+    layer.w, layer.b = tf.Variable([1.0, 2.0]), tf.Variable([3.0])
+    assert layer.weights == [layer.w, layer.b]
+    assert list(layer.weights[0] == [1.0, 0.0]) == [True, False]

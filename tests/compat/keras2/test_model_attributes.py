@@ -137,6 +137,7 @@ def test_a_checkpoint_each_period(keras_2, notices, tmp_path):
 def test_arguments_of_callbacks_and_layers(keras_2, notices):
     assert keras.callbacks.ReduceLROnPlateau(epsilon=0.5).min_delta == 0.5
     keras.callbacks.TensorBoard(write_grads=True, batch_size=3)
+    keras.callbacks.ProgbarLogger(count_mode="steps")
     assert layers.AveragePooling2D()(tf.ones((1, 4, 4, 1))).shape == (1, 2, 2, 1)
     encoding = layers.CategoryEncoding(max_tokens=3, output_mode="binary")
     np.testing.assert_array_equal(encoding([0, 2]), [1, 0, 1])
@@ -175,3 +176,50 @@ def test_names_tell_whether_more_is_better(keras_2, notices, tmp_path, kind, mon
     callback.on_epoch_end(0, {monitor: 0.5})
     assert callback.mode == direction
     notices.once("`ModelCheckpoint(monitor=)`")
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy")
+@pytest.mark.parametrize(
+    "callback",
+    [
+        keras.callbacks.LearningRateScheduler(lambda epoch: 0.5),
+        keras.callbacks.ReduceLROnPlateau(monitor="loss"),
+    ],
+)
+def test_logs_have_the_learning_rate_under_its_short_name(keras_2, callback):
+    model = keras.Model()
+    model.optimizer = keras.optimizers.SGD(0.5)
+    callback.set_model(model)
+    logs = {"loss": 1.0, "learning_rate_of_mine": 2.0}
+    callback.on_epoch_end(0, logs)
+    assert logs == {"loss": 1.0, "learning_rate_of_mine": 2.0, "lr": 0.5}
+
+
+class Adversaries(keras.Model):
+    """Two networks that train in a step, and no `call`."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = (keras.Sequential([keras.layers.Dense(3)]) for _ in range(2))
+
+    def compile(self, optimizers):
+        super().compile()
+        self.optimizers = optimizers
+
+    def train_step(self, data):
+        with tf.GradientTape(persistent=True) as tape:
+            loss = tf.reduce_mean((self.one(data) - self.two(data)) ** 2)
+        for part, optimizer in zip((self.one, self.two), self.optimizers, strict=True):
+            gradients = tape.gradient(loss, part.trainable_weights)
+            optimizer.apply_gradients(zip(gradients, part.trainable_weights, strict=True))
+        return {"loss": loss}
+
+
+@pytest.mark.slow
+def test_a_model_without_a_call_trains_by_its_step(keras_2, notices):
+    with IPUStrategy(enable_keras_extensions=False).scope():
+        model = Adversaries()
+        model.compile([keras.optimizers.SGD(0.1), keras.optimizers.SGD(0.1)])
+        losses = model.fit(X, batch_size=4, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    notices.once("`train_step` and without a `call`", "returns values under the names of metrics")

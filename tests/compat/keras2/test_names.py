@@ -143,6 +143,9 @@ MOVED = {
     "optimizers.optimizer_v2.adam.Adam": "optimizers.Adam",
     "utils.np_utils.normalize": "utils.normalize",
     "objectives.mean_squared_error": "losses.mean_squared_error",
+    "constraints.maxnorm": "constraints.MaxNorm",
+    "layers.CuDNNLSTM": "layers.LSTM",
+    "losses.cosine_proximity": "losses.cosine_similarity",
 }
 
 
