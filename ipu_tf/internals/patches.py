@@ -372,6 +372,10 @@ COMPILED_LOSS_CALLS = Patch(
 COMPILED_METRIC_UPDATES = Patch(
     KerasCompiledMetrics, "update_state", "outputs in a dictionary may have one target"
 )
+COMPILED_LOSSES = Patch(keras.Model, "compiled_loss", "steps of scripts count its values")
+COMPILED_METRICS = Patch(
+    keras.Model, "compiled_metrics", "steps of scripts update the metrics of `compile` alone"
+)
 MONITOR_DIRECTIONS = Patch(
     MonitorCallback, "_set_monitor_op", "names tell whether more of a value is better"
 )
@@ -510,6 +514,8 @@ TABLE = (
     LOSS_COMPUTATION,
     COMPILED_LOSS_CALLS,
     COMPILED_METRIC_UPDATES,
+    COMPILED_LOSSES,
+    COMPILED_METRICS,
     MONITOR_DIRECTIONS,
     CALLBACK_LISTS,
     CALLBACK_MODELS,
