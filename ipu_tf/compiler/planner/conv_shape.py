@@ -10,7 +10,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ipu_tf.compiler.planner.shape_terms import Block, Operands, check_at_least, check_dtype
-from ipu_tf.compiler.planner.windows import window_extent, window_reads, window_span
+from ipu_tf.compiler.planner.windows import (
+    skips_positions,
+    window_extent,
+    window_reads,
+    window_span,
+)
 from ipu_tf.machine.contractions import ContractionWork
 from ipu_tf.machine.cost import Count, ceil_div
 
@@ -198,11 +203,11 @@ class ConvShape:
         Those are dropped before the input is sent (poplibs: expansion of a spatial dimension). A
         part of a kernel that skips none is sent everything from its first to its last tap.
         """
-        name = ("rows", "columns")[axis]
-        windows, kernel = self.extents[f"field_{name}"], self.extents[f"kernel_{name}"]
-        geometry = {"stride": self.strides[axis], "dilation": self.dilations[axis]}
-        return bool(
-            window_reads(windows, kernel, **geometry) < window_span(windows, kernel, **geometry)
+        return skips_positions(
+            (self.out_rows, self.out_columns)[axis],
+            (self.kernel_rows, self.kernel_columns)[axis],
+            stride=self.strides[axis],
+            dilation=self.dilations[axis],
         )
 
     @property

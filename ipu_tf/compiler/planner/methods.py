@@ -11,6 +11,9 @@ from ipu_tf.machine.cost import ceil_div
 
 _SLIC_STRIDES = (1, 2)
 
+_METHODS_BY_ROWS = {1: "amp_nx1", 2: "amp_nx1_2_rows", 4: "amp_nx1_4_rows"}
+"""Methods by the rows of a filter in one pass."""
+
 
 def methods_for(shape: OpShape) -> tuple[str, ...]:
     """Returns the methods that can compute an op; an earlier one wins a tie."""
@@ -26,8 +29,7 @@ def _matmul_methods(k: int) -> tuple[str, ...]:
 
 def _conv_methods(shape: ConvShape) -> tuple[str, ...]:
     taps = math.prod(shape.extents[name] for name in _taps(shape))
-    methods = ["amp_1x1"] if taps == 1 else ["amp_nx1", "amp_expanded"]
-    methods += _methods_by_rows(shape)
+    methods = ["amp_1x1"] if taps == 1 else [*_methods_by_rows(shape), "amp_nx1", "amp_expanded"]
     if _fills_passes(shape):
         methods.append("amp_nx1_expanded")
     if shape.groups > 1:
@@ -54,16 +56,11 @@ def _fills_passes(shape: ConvShape) -> bool:
 
 
 def _methods_by_rows(shape: ConvShape) -> list[str]:
-    """Returns the methods that take a filter in fewer passes because these hold several rows."""
+    """Returns the method whose passes hold as many rows of a filter as save most passes, if any."""
     if shape.pass_ == "filter_gradient":
         return []
-    methods, fewest = [], _row_passes(shape, 1)
-    for name in ("amp_nx1_2_rows", "amp_nx1_4_rows"):
-        passes = _row_passes(shape, METHODS[name].filter_rows)
-        if passes < fewest:
-            methods.append(name)
-            fewest = passes
-    return methods
+    fewest = min(_METHODS_BY_ROWS, key=lambda rows: (_row_passes(shape, rows), rows))
+    return [_METHODS_BY_ROWS[fewest]] if fewest > 1 else []
 
 
 def _row_passes(shape: ConvShape, filter_rows: int) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from ipu_tf.machine.cost import Count, ceil_div
+
+_CACHED = 1 << 12
 
 
 def window_span(windows: Count, kernel: Count, *, stride: int, dilation: int) -> Count:
@@ -26,6 +29,15 @@ def window_reads(windows: Count, kernel: Count, *, stride: int, dilation: int) -
     windows_met = np.maximum(0, windows - dilation // common)
     taps_met = np.maximum(0, kernel - stride // common)
     return windows * kernel - windows_met * taps_met
+
+
+@lru_cache(maxsize=_CACHED)
+def skips_positions(windows: int, kernel: int, *, stride: int, dilation: int) -> bool:
+    """Returns whether neighbouring windows leave out positions between their taps."""
+    geometry = {"stride": stride, "dilation": dilation}
+    return bool(
+        window_reads(windows, kernel, **geometry) < window_span(windows, kernel, **geometry)
+    )
 
 
 def window_extent(

@@ -3,6 +3,7 @@ import pytest
 from ipu_tf.compiler.planner.windows import (
     resolve_padding,
     same_padding,
+    skips_positions,
     window_extent,
     window_reads,
 )
@@ -31,6 +32,9 @@ def test_windows_read_each_position_under_a_tap_once(stride, dilation):
             read = {w * stride + k * dilation for w in range(windows) for k in range(kernel)}
             found = window_reads(windows, kernel, stride=stride, dilation=dilation)
             assert found == len(read)
+            assert skips_positions(windows, kernel, stride=stride, dilation=dilation) == (
+                len(read) <= max(read)
+            )
 
 
 def resolve(padding):
