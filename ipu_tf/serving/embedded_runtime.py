@@ -117,7 +117,7 @@ def embedded_runtime_start(
 
 def _started(path: str | os.PathLike[str], inputs: Any, name: str) -> RuntimeContext:
     """Returns a started program."""
-    executable = load_executable(path)
+    executable = load_executable(path, name)
     values = _listed(inputs, executable.start_inputs, name)
     _check_count(values, executable.start_inputs, name, "its start")
     tensors = [

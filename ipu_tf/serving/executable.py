@@ -15,6 +15,7 @@ from ipu_tf.internals.graphs import graph_of_session
 from ipu_tf.serving.application import Application
 from ipu_tf.serving.descriptions import InputDescription
 from ipu_tf.serving.host_call import host_call
+from ipu_tf.serving.loaded_pipeline import LoadedPipeline
 from ipu_tf.serving.saved_program import DESCRIPTION
 from ipu_tf.serving.served_step import Predictor, strategy_in_force
 
@@ -47,13 +48,21 @@ class SavedProgram:
     Args:
         folder: The folder of the SavedModel.
         description: What the folder says of the program.
+        name: Name of the program in reports.
     """
 
     start_inputs: tuple[InputDescription, ...] = ()
 
-    def __init__(self, folder: Path, description: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, description: dict[str, Any], name: str) -> None:
         self._loaded = tf.saved_model.load(str(folder))
-        self._predictor = Predictor(self._loaded.program, description["iterations"])
+        program, iterations = self._loaded.program, description["iterations"]
+        pipeline = description.get("pipeline")
+        self._predictor = (
+            Predictor(program, iterations)
+            if pipeline is None
+            else LoadedPipeline(program, iterations, pipeline)
+        )
+        self._predictor.name = name
         self.inputs = tuple(InputDescription.of(**one) for one in description["inputs"])
         (concrete,) = self._loaded.program.concrete_functions
         flat = tf.nest.flatten(concrete.structured_outputs)
@@ -80,18 +89,19 @@ class SavedProgram:
         return tf.nest.flatten(strategy.run(self._predictor.predict_step, args=inputs))
 
 
-def load_executable(path: str | os.PathLike[str]) -> Executable:
+def load_executable(path: str | os.PathLike[str], name: str) -> Executable:
     """Returns an exported program.
 
     Args:
         path: The folder of an exported SavedModel, or the file of a compiled application.
+        name: Name of the program in reports.
 
     Raises:
         ValueError: There is none.
     """
     where = Path(os.fspath(path))
     if (where / DESCRIPTION).is_file():
-        return SavedProgram(where, json.loads((where / DESCRIPTION).read_text()))
+        return SavedProgram(where, json.loads((where / DESCRIPTION).read_text()), name)
     if where.is_file() and zipfile.is_zipfile(where):
         with zipfile.ZipFile(where) as archive:
             if str(DESCRIPTION) in archive.namelist():

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import SavedModelProto
-from ipu_tf.serving import signatures, tracking
+from ipu_tf.serving import loaded_pipeline, signatures, tracking
 from ipu_tf.serving.served_step import ServedStep, strategy_in_force
 from ipu_tf.serving.signatures import StepSignature
 from ipu_tf.serving.stock_graph import is_tile_op, make_stock
@@ -264,6 +264,8 @@ def write_stock_graph(path: Path) -> None:
 
 
 def _description(parts: ProgramParts) -> dict[str, Any]:
+    """Returns what the device needs to know of a program that has been traced."""
+    deployment = parts.served.deployment()
     return {
         "format": 1,
         "iterations": parts.served.iterations,
@@ -271,4 +273,5 @@ def _description(parts: ProgramParts) -> dict[str, Any]:
             {"name": spec.name, "shape": spec.shape.as_list(), "dtype": spec.dtype.name}
             for spec in parts.served.signature.specs
         ],
+        "pipeline": deployment and loaded_pipeline.described(deployment),
     }

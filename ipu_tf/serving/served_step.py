@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.runtime import boundary
 from ipu_tf.serving.signatures import StepSignature
 from ipu_tf.strategy import IPUStrategyV1
@@ -26,6 +27,7 @@ class ServedStep:
         signature: Shapes, dtypes and names of the flat inputs.
         iterations: Steps of one execution of the device.
         tracked: Objects whose variables and tables the step uses.
+        deployment: returns how the traced step runs as a pipeline, None if it does not.
     """
 
     step: Callable[..., Any]
@@ -33,6 +35,7 @@ class ServedStep:
     signature: StepSignature
     iterations: int
     tracked: tuple[Any, ...] = ()
+    deployment: Callable[[], Deployment | None] = lambda: None
 
     def call(self, inputs: Sequence[Any]) -> Any:
         """Returns the results of the step on the host."""

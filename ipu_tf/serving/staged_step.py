@@ -59,8 +59,9 @@ class StagedPredictor:
         results = run_stages(
             self._arguments, inputs, list(element) if named is None else [named], self.name
         )
+        scopes = [(scope, number) for number, scope in enumerate(results.scopes)]
+        self._stage_of_layers = dict(scopes)
         if tracer is not None:
-            scopes = [(scope, number) for number, scope in enumerate(results.scopes)]
             graph = tf.compat.v1.get_default_graph()
             self._stage_of_layers = stage_of_layers(tracer, graph, scopes)
         return results.packed
@@ -132,4 +133,5 @@ def served_stages(
         signature=signature,
         iterations=iterations,
         tracked=(list(stages), list(inputs or ())),
+        deployment=predictor.deployment,
     )

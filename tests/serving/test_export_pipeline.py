@@ -66,8 +66,17 @@ def test_a_pipeline_runs_on_its_ipus_and_from_its_file(strategy, weights, tmp_pa
     loaded = tf.saved_model.load(str(tmp_path)).signatures["serving_default"](features=X)
     np.testing.assert_allclose(loaded["scores"], expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(loaded["best"], outputs["best"])
-    (scores, _) = embedded_runtime.embedded_runtime_start_and_call(tmp_path, [], [2 * X], "again")
+    strategy.reset_report()
+    with strategy.scope():
+        (scores, _) = embedded_runtime.embedded_runtime_start_and_call(
+            tmp_path, [], [2 * X], "again"
+        )
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+    (again,) = strategy.report().programs
+    assert again.name == "again.predict_step"
+    assert [stage.ipu for stage in again.device.stages] == [1, 0]
+    assert again.device.micro_batches == 4
+    assert again.device.cycles == program.device.cycles
 
 
 @pytest.mark.slow
