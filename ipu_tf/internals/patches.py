@@ -94,7 +94,9 @@ BRANCH_CAPTURES = Patch(
     CondGradientGraph, "_capture_helper", "gradients of branches take handles from the inputs"
 )
 GRADIENT_LOOKUP = Patch(
-    type(gradient_registry), "lookup", "gradients of slices keep their static shape"
+    type(gradient_registry),
+    "lookup",
+    "gradients of slices keep their static shape, and that of a shared matrix is one product",
 )
 DATASET_ITERATION = Patch(
     tf.data.Dataset, "__iter__", "datasets are checked and fed as the machine needs it"

@@ -16,6 +16,8 @@ from ipu_tf.ops.op_shapes import OpInputs
 from ipu_tf.ops.twins import TWINS, plan_for, tile_attributes
 
 _EAGER_STREAM = 0
+_LIST_OF_INPUTS = frozenset({"Einsum"})
+"""Stock ops whose inputs are one list."""
 
 
 def tile_op(
@@ -48,7 +50,8 @@ def tile_op(
     chosen = plan_for(shape, numerics, plan, name or stock)
     function = getattr(library.load(), _snake_case(twin.tile_op))
     own = tile_attributes(chosen, numerics, _EAGER_STREAM)
-    return function(*inputs, **attributes, **own, name=name or stock)
+    operands = [list(inputs)] if stock in _LIST_OF_INPUTS else inputs
+    return function(*operands, **attributes, **own, name=name or stock)
 
 
 def shape_of(

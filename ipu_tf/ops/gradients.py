@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf.internals.tensorflow import gradient_registry
-from ipu_tf.ops import library
+from ipu_tf.ops import library, shared_matrices
 from ipu_tf.ops.apply import tile_op
 from ipu_tf.ops.numerics import TileNumerics, numerics_for
 from ipu_tf.ops.twins import TWINS
@@ -50,8 +50,18 @@ def _matmul(op: Any, grad: tf.Tensor) -> Gradients:
 
 @tf.RegisterGradient("IpuBatchMatMul")
 def _batch_matmul(op: Any, grad: tf.Tensor) -> Gradients:
+    numerics = numerics_of(op, "BatchMatMulV2")
+
+    def einsum(equation: str, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        return tile_op("Einsum", [left, right], {"equation": equation}, numerics=numerics)
+
+    x, y = op.inputs
+    adj_x, adj_y = op.get_attr("adj_x"), op.get_attr("adj_y")
+    shared = shared_matrices.gradients(x, y, grad, adj_x=adj_x, adj_y=adj_y, einsum=einsum)
+    if shared is not None:
+        return shared
     left, right = _matmul_gradients(op, op.inputs, grad, "BatchMatMulV2", "adj_x", "adj_y")
-    return _unbroadcast(left, op.inputs[0].shape), _unbroadcast(right, op.inputs[1].shape)
+    return _unbroadcast(left, x.shape), _unbroadcast(right, y.shape)
 
 
 @tf.RegisterGradient("IpuBatchMatMulV3")
@@ -181,8 +191,7 @@ tf.no_gradient("IpuDropoutMask")
 
 @tf.RegisterGradient("IpuEinsum")
 def _einsum(op: Any, grad: tf.Tensor) -> Gradients:
-    # Only graphs hold this op; there the tracer makes tile ops of the ops that the stock gradient
-    # creates.
+    # In graphs the tracer makes tile ops of the ops that the stock gradient creates.
     return gradient_registry.lookup("Einsum")(op, grad)
 
 

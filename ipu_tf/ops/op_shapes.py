@@ -54,7 +54,10 @@ def matmul_shape(op: OpInputs) -> OpShape:
 
 
 def batch_matmul_shape(op: OpInputs) -> OpShape:
-    """Returns the shape of a BatchMatMulV2 or V3."""
+    """Returns the shape of a BatchMatMulV2 or V3.
+
+    The rows of all matrices that one matrix multiplies from the right are those of one product.
+    """
     left, right = op.shapes
     if len(left) < 2 or len(right) < 2:
         raise ValueError(f"Batched matmul '{op.op}' needs matrices. Received: {left}, {right}.")
@@ -62,6 +65,8 @@ def batch_matmul_shape(op: OpInputs) -> OpShape:
     inner_b, columns = right[-2:][::-1] if op.attributes["adj_y"] else right[-2:]
     _check_inner(op, inner, inner_b)
     batch = math.prod(_broadcast(op, left[:-2], right[:-2]))
+    if math.prod(right[:-2]) == 1 and not op.attributes["adj_x"]:
+        return _matmul(op, 1, batch * rows, inner, columns)
     return _matmul(op, batch, rows, inner, columns)
 
 

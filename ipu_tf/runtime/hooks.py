@@ -32,7 +32,7 @@ from ipu_tf.internals.tensorflow import (
     override_func_graph_name_scope,
 )
 from ipu_tf.ops import library
-from ipu_tf.runtime import call_order, called_functions, retracing
+from ipu_tf.runtime import call_order, called_functions, retracing, traced_gradients
 from ipu_tf.runtime.call_ops import CALLS
 from ipu_tf.runtime.tracer import Tracer
 
@@ -216,35 +216,16 @@ def _name_scopes(stock: Callable[..., None]) -> Callable[..., None]:
 
 
 def _gradient_lookup(stock: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    """Makes slices in a trace use the gradient of `_slice_gradient`."""
+    """Makes ops in a trace use the gradients of `traced_gradients`."""
 
     def lookup(registry: Any, name: str) -> Any:
         gradient = stock(registry, name)
-        if name == "Slice" and registry is gradient_registry and active() is not None:
-            return functools.partial(_slice_gradient, gradient)
+        own = traced_gradients.GRADIENTS.get(name)
+        if own is not None and registry is gradient_registry and active() is not None:
+            return functools.partial(own, gradient)
         return gradient
 
     return lookup
-
-
-def _slice_gradient(stock: Callable[..., Any], op: Any, grad: tf.Tensor) -> Any:
-    """Returns the gradient of a slice, of static shape even if its position depends on data.
-
-    TensorFlow pads the gradient by the sizes before and after the slice, so that TensorFlow and XLA
-    take its shape to depend on data, too.
-    """
-    tensor, begin, _ = op.inputs
-    is_known = tensor.shape.is_fully_defined() and op.outputs[0].shape.is_fully_defined()
-    if not is_known or tf.get_static_value(begin) is not None:
-        return stock(op, grad)
-    padded = tf.raw_ops.StridedSliceGrad(
-        shape=tf.constant(tensor.shape.as_list(), begin.dtype),
-        begin=begin,
-        end=begin + tf.constant(op.outputs[0].shape.as_list(), begin.dtype),
-        strides=tf.ones_like(begin),
-        dy=grad,
-    )
-    return padded, None, None
 
 
 def _op_creation(stock: Any) -> Callable[..., tf.Operation]:

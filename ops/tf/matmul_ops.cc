@@ -111,15 +111,22 @@ class MatMulKernel : public TileKernel, public DirectKernel {
     if (Elements(a) == 0 || Elements(b) == 0) {
       return Error(absl::StrCat("operands may not have a dimension of 0. Received: ", Text(a), " and ", Text(b)));
     }
-    PlaceBatches(batches, a, shape);
-    if (const std::string error = CheckPlan(matmul_plan_, *shape); !error.empty()) return Error(error);
     *output = batches.output_batch_shape();
     TF_RETURN_IF_ERROR(output->AddDimWithStatus(shape->rows));
-    return output->AddDimWithStatus(shape->columns);
+    TF_RETURN_IF_ERROR(output->AddDimWithStatus(shape->columns));
+    PlaceBatches(batches, a, b, shape);
+    if (const std::string error = CheckPlan(matmul_plan_, *shape); !error.empty()) return Error(error);
+    return absl::OkStatus();
   }
 
-  static void PlaceBatches(const tensorflow::MatMulBCast& batches, Dimensions a, MatMulShape* shape) {
+  // The rows of all matrices of `a` are those of one product if all are multiplied by the one matrix of `b`.
+  void PlaceBatches(const tensorflow::MatMulBCast& batches, Dimensions a, Dimensions b, MatMulShape* shape) const {
     const int64_t a_floats = shape->rows * shape->depth, b_floats = shape->columns * shape->depth;
+    if (!transpose_a_ && Elements(b) == b_floats) {
+      shape->rows = Elements(a) / shape->depth;
+      shape->a_at = shape->b_at = shape->c_at = {0};
+      return;
+    }
     const bool broadcast = batches.IsBroadcastingRequired();
     const int64_t count = broadcast ? batches.output_batch_size() : Elements(a) / a_floats;
     for (int64_t g = 0; g < count; ++g) {

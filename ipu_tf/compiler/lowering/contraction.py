@@ -88,12 +88,18 @@ def planned(instruction: Instruction, context: LoweringContext) -> tuple[OpShape
     """Returns the shape of a contraction and the plan that it runs with.
 
     The plan is that of the tile op of the same name if both do the same work; else the planner's.
+    A tile op may count rows or columns of one product as factors of a batch.
     """
     shape = _shape(instruction, context)
     executed = context.plans.get(instruction.op_name)
-    if executed is not None and products(executed[0]) == products(shape):
+    if executed is not None and _is_same_work(executed[0], shape):
         return executed
     return shape, plan_of(shape, context.options)
+
+
+def _is_same_work(executed: OpShape, shape: OpShape) -> bool:
+    is_as_batched = not isinstance(shape, MatMulShape) or executed.batch == shape.batch
+    return is_as_batched and products(executed) == products(shape)
 
 
 def preferred_operand(

@@ -163,23 +163,15 @@ def _dimensions(
 def _dot_splits(
     numbers: DotDimensions, dims: Sequence[int], side: str, shape: MatMulShape
 ) -> list[str]:
-    """Returns the split of every dimension of a dot's operand or result.
-
-    A tile op may count the outermost row dimensions of its instruction as batch.
-    """
+    """Returns the split of every dimension of a dot's operand or result."""
     if side == "result":
         return _counted(dims, {"batch": shape.batch, "rows": shape.m, "columns": shape.n})
     if side == "left":
-        batch, summed = numbers.lhs_batch, numbers.lhs_contracting
-        rows = [axis for axis in range(len(dims)) if axis not in (*batch, *summed)]
-        found = dict.fromkeys(batch, "batch") | dict.fromkeys(summed, "reduction")
-        held = math.prod(dims[axis] for axis in batch)
-        extents = {"batch": shape.batch // held, "rows": shape.m}
-        found |= dict(zip(rows, _counted([dims[axis] for axis in rows], extents), strict=True))
-        return [found[axis] for axis in range(len(dims))]
-    batch, summed = numbers.rhs_batch, numbers.rhs_contracting
+        batch, summed, free = numbers.lhs_batch, numbers.lhs_contracting, "rows"
+    else:
+        batch, summed, free = numbers.rhs_batch, numbers.rhs_contracting, "columns"
     return [
-        "batch" if axis in batch else "reduction" if axis in summed else "columns"
+        "batch" if axis in batch else "reduction" if axis in summed else free
         for axis in range(len(dims))
     ]
 

@@ -43,12 +43,18 @@ def transpositions(
         array = operand_array(instruction, index, context)
         if not summed or operands[index].repeats is not None:
             continue
-        rows = array.dims[max(summed)]
+        rows = math.prod(array.dims[axis] for axis in _last_neighbours(summed))
         columns = _innermost(instruction, index, max(summed), context)
         if min(rows, columns) > 1:
             vertex = _transpose(operands[index], rows, columns, array.dtype, context.target)
             stages.append(ComputeStage(name="transpose", where=operands[index], vertex=vertex))
     return stages
+
+
+def _last_neighbours(axes: Sequence[int]) -> list[int]:
+    """Returns the last of some dimensions and those that lie next to it without a gap."""
+    last = max(axes)
+    return [axis for axis in axes if set(range(axis, last)) <= set(axes)]
 
 
 def _innermost(instruction: Instruction, index: int, axis: int, context: LoweringContext) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -56,9 +57,11 @@ def batch_matmul(
 ) -> NDArray[np.floating]:
     """Returns the products of two stacks of matrices; the stacks' dimensions broadcast.
 
-    The plan's `batch` splits the product of the broadcast dimensions. Arguments and errors are
-    those of `matmul`.
+    The plan's `batch` splits the product of the broadcast dimensions; but the matrices of `a` are
+    rows of one product if `b` is one matrix and `a` is not given transposed. Arguments and errors
+    are those of `matmul`.
     """
+    is_one_product = math.prod(b.shape[:-2]) == 1 and not transpose_a
     a = np.swapaxes(a, -1, -2) if transpose_a else a
     b = np.swapaxes(b, -1, -2) if transpose_b else b
     if a.dtype != b.dtype or a.dtype not in ("float32", "float16") or a.shape[-1] != b.shape[-2]:
@@ -69,6 +72,8 @@ def batch_matmul(
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     left = np.broadcast_to(a, stack + a.shape[-2:]).reshape((-1, *a.shape[-2:]))
     right = np.broadcast_to(b, stack + b.shape[-2:]).reshape((-1, *b.shape[-2:]))
+    if is_one_product:
+        left, right = left.reshape((1, -1, a.shape[-1])), right[:1]
     batch, m, k = left.shape
     shape = MatMulShape(batch=batch, m=m, k=k, n=right.shape[-1], dtype=a.dtype.name)
     if plan is None:
@@ -79,7 +84,7 @@ def batch_matmul(
         output_splits=("batch", "rows", "columns"),
         runs=_Runs(left.astype(np.float32), right.astype(np.float32)),
     )
-    return execute(op, plan, rounding).reshape((*stack, m, shape.n))
+    return execute(op, plan, rounding).reshape((*stack, a.shape[-2], shape.n))
 
 
 class _Runs:

@@ -79,6 +79,13 @@ def test_plans_what_another_op_of_the_name_did_not():
     assert run(DOT, plans={"dense/MatMul": other}).lowered["r"].plan == run(DOT).lowered["r"].plan
 
 
+def test_plans_one_product_where_a_tile_op_counts_rows_as_a_batch():
+    product = run(DOT).lowered["r"]
+    shape = MatMulShape(batch=4, m=2, k=64, n=16)
+    batched = {"dense/MatMul": (shape, MatMulPlan(batch=4, grain=8))}
+    assert run(DOT, plans=batched).lowered["r"].plan == product.plan
+
+
 def test_operands_in_place_need_not_be_fetched():
     elsewhere = run(DOT)
     instruction = elsewhere.context.instructions["r"]

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ipu_tf.compiler.layouts.layout import BlockLayout, tile_offsets
+from ipu_tf.compiler.layouts.layout import tile_offsets
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.contraction_layout import plan_layout
 from ipu_tf.compiler.lowering.mapping import arrays
@@ -143,19 +143,6 @@ def test_groups_that_are_written_in_another_way_have_a_name():
     (array,) = arrays(instruction.type)
     layout = plan_layout(instruction, array, "result", grouped, ConvPlan(groups=2, grain=8))
     assert layout.startswith("conv2d result 1,2,")
-
-
-def test_rows_that_a_tile_op_counts_as_batch_are_cut_as_such():
-    text = (
-        "x = f32[4,8,64] parameter(0)\nw = f32[64,16] parameter(1)\nr = f32[4,8,16] dot(x, w), "
-        "dot_dimension_numbers={lhs_contracting={2} rhs_contracting={0}}, "
-        'op_name="dense/MatMul"'
-    )
-    shape, plan = MatMulShape(batch=4, m=8, k=64, n=16), MatMulPlan(batch=4, rows=2, grain=8)
-    left, right, result = layouts_of(text, "dense/MatMul", shape, plan)
-    assert (tile_offsets(result) == np.arange(512) // 64).all()
-    assert (tile_offsets(left) == np.arange(2048) // 256).all()
-    assert isinstance(right, BlockLayout)
 
 
 def test_a_window_meets_the_blocks_around_its_own():

@@ -33,6 +33,17 @@ def test_rows_that_no_block_divides_move_one_by_one():
     assert odd > 10 * even
 
 
+def test_neighbouring_dimensions_that_are_summed_are_one():
+    sums = "dot_dimension_numbers={lhs_contracting={0,1} rhs_contracting={0,1}}"
+    made = run(
+        "p = f16[8,197,64] parameter(0)\nq = f16[8,197,64] parameter(1)\n"
+        "x = f16[8,197,64] negate(p)\ny = f16[8,197,64] negate(q)\n"
+        f"r = f16[64,64] dot(x, y), {sums}, phase=backward"
+    ).lowered["r"]
+    merged = [step.compute_cycles for step in made.supersteps if step.name == "transpose"]
+    assert merged == transposed_cycles(8 * 197, 64, 0, 0)
+
+
 @pytest.mark.parametrize(("summed", "count"), [(0, 0), (1, 1)])
 def test_a_view_lies_as_its_operand(summed, count):
     width = 64 if summed else 48
