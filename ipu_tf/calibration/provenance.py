@@ -260,11 +260,12 @@ CONSTANTS = (
     ),
     Constant(
         name="features of a result",
-        value="in groups of 16, one after the other; tiles that share a block share them so, and a "
-        "tile's workers share them out",
+        value="in groups of 16, or of what divides their number of it, one after the other; plans "
+        "cut whole groups, tiles that share a block share them so, and a tile's workers share them "
+        "out",
         status="stated",
-        how="poplibs: the partial channels of an AMP pass, and how popops splits broadcast "
-        "vertices (ElementWise.cpp)",
+        how="poplibs: the partial channels of an AMP pass (getOutChansPerGroup), and how popops "
+        "splits broadcast vertices (ElementWise.cpp)",
     ),
     Constant(
         name="operands of matmuls that are summed across rows",

@@ -145,6 +145,26 @@ def test_groups_that_are_written_in_another_way_have_a_name():
     assert layout.startswith("conv2d result 1,2,")
 
 
+@pytest.mark.parametrize(
+    ("method", "rows", "columns", "parts"),
+    [
+        ("amp_1x1_swapped", 128, 8, [48, 48, 32]),
+        ("amp_1x1", 128, 8, [43, 43, 42]),
+        ("horizontal_mac_swapped", 128, 8, [43, 43, 42]),
+        ("amp_1x1_swapped", 72, 8, [24, 24, 24]),
+        ("amp_1x1_swapped", 197, 8, [66, 66, 65]),
+        ("amp_1x1_swapped", 32, 8, [16, 8, 8]),
+    ],
+)
+def test_features_are_cut_in_whole_groups_of_an_amp_pass(method, rows, columns, parts):
+    shape = MatMulShape(m=rows, k=64, n=columns)
+    plan = MatMulPlan(rows=3, grain=8, method=method)
+    text = DOT.format(m=rows, k=64, n=columns)
+    for layout in layouts_of(text, "dense/MatMul", shape, plan)[::2]:
+        tiles = tile_offsets(layout).reshape(rows, -1)[:, 0]
+        assert sorted(np.unique(tiles, return_counts=True)[1], reverse=True) == parts
+
+
 def test_a_window_meets_the_blocks_around_its_own():
     shape = ConvShape(
         batch=1, in_rows=16, in_columns=16, in_channels=8, out_channels=8, kernel_rows=3,
