@@ -10,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from ipu_tf.cli.command import Command
@@ -56,8 +56,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tf1",
         action="store_true",
-        help="run a script for TensorFlow 1 that says `import tensorflow.compat.v1 as tf`: graphs "
-        "hold the operations, and sessions run them, as after tf.disable_v2_behavior()",
+        help="run a script for TensorFlow 1: graphs hold the operations, and sessions run them; "
+        "`import tensorflow as tf` in its modules gives the names of TensorFlow 1, with parts of "
+        "`tf.contrib`",
     )
     parser.add_argument(
         "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module"
@@ -188,7 +189,21 @@ def _of_script(error: BaseException) -> TracebackType | None:
     found = error.__traceback__
     of_runpy = [frame for frame in _frames(found) if frame.tb_frame.f_globals is vars(runpy)]
     # A script that cannot be parsed has no frames: the error names its line.
-    return of_runpy[-1].tb_next if of_runpy else found
+    return _without_hooks(of_runpy[-1].tb_next if of_runpy else found)
+
+
+def _without_hooks(traceback: TracebackType | None) -> TracebackType | None:
+    """Returns a traceback without the frames of functions that stand in for Python's import."""
+    kept = [one for one in _frames(traceback) if not _is_hook(one.tb_frame)]
+    following: TracebackType | None = None
+    for one in reversed(kept):
+        following = TracebackType(following, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return following
+
+
+def _is_hook(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return frame.f_code.co_name == "import_module" and module.startswith("ipu_tf.compat.")
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:

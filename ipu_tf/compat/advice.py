@@ -11,8 +11,8 @@ _ESTIMATORS = (
     "scope of an IPUStrategy, or compile its training step with ipu_compiler.compile."
 )
 _CONTRIB = (
-    "TensorFlow 2 has no `tf.contrib`: the script is written for TensorFlow 1. "
-    "ipu_compiler.compile takes the place of `xla.compile`."
+    "TensorFlow 2 has no `tf.contrib`: the script is written for TensorFlow 1. Give `ipu-tf run` "
+    "the option --tf1, which has the parts of it that scripts for IPUs use."
 )
 _EAGER = (
     "TensorFlow 2 runs operations at once. Give `ipu-tf run` the option --tf1, or call "
@@ -50,9 +50,9 @@ def way_out(error: BaseException) -> str | None:
     if not _is_of_tensorflow_1(path):
         return None
     return (
-        f"`tf.{path}` is a name of TensorFlow 1, and so is the graph that the script builds. "
-        "Import it by `import tensorflow.compat.v1 as tf`, and give `ipu-tf run` the option --tf1, "
-        "or call `tf.disable_v2_behavior()` first."
+        f"`tf.{path}` is a name of TensorFlow 1, and so is the graph that the script builds. Give "
+        "`ipu-tf run` the option --tf1. In a program of your own, import it by `import "
+        "tensorflow.compat.v1 as tf`, and call `tf.disable_v2_behavior()` first."
     )
 
 

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from types import ModuleType
 
-from ipu_tf.compat.modules import MODULES, SHOWS_ITS_MODULES, homes, short_name
+from ipu_tf.compat.modules import GENERATED_OPS, MODULES, SHOWS_ITS_MODULES, homes, short_name
 
 
 class VendorModule(ModuleType):
@@ -30,10 +30,12 @@ class VendorModule(ModuleType):
             if hasattr(module, name):
                 return getattr(module, name)
         # Here, because few scripts come to them.
-        from ipu_tf.compat.missing import Missing, reason
+        from ipu_tf.compat.missing import OF_THE_PLUGIN, Missing, reason
         from ipu_tf.compat.vendor_api import full_name
 
         dotted = full_name(short, name)
+        if dotted is None and short.startswith(GENERATED_OPS):
+            return Missing(f"{short}.{name}", OF_THE_PLUGIN)
         if dotted is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         listed_in = dotted.rpartition(".")[0]

@@ -58,6 +58,13 @@ REASONS: Mapping[str, str] = MappingProxyType(
 """Why names do not exist, by the name or by what it begins with, and the way out."""
 
 
+OF_THE_PLUGIN = (
+    "It is an operation of the vendor's plugin. Call the function of tensorflow.python.ipu.ops "
+    "that makes it"
+)
+"""Why an operation of the plugin, which no list of names has, does not exist."""
+
+
 class Missing:
     """A name that does not exist here: every use raises and says why."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 ROOTS = {
     "tensorflow.python.ipu": "ipu",
+    "tensorflow.contrib.ipu.python": "ipu",
+    "tensorflow.contrib.ipu": "ipu",
     "keras.ipu": "keras.ipu",
     "keras._tf_keras.keras.ipu": "keras.ipu",
     "tensorflow.keras.ipu": "keras.ipu",
@@ -155,6 +157,21 @@ _OF_ADDONS = (
     "v1.layers",
 )
 
+GENERATED_OPS = "plugin.poplar.ops"
+"""The package of the operations of the vendor's plugin."""
+
+_GENERATED = (
+    "gen_functional_ops",
+    "gen_ipu_ops",
+    "gen_pop_datastream_ops",
+    "gen_popnn_ops",
+    "gen_popops_ops",
+    "gen_poprand_ops",
+    "gen_poputil_ops",
+    "gen_sendrecv_ops",
+)
+"""Modules of operations of the vendor's plugin."""
+
 MODULES = frozenset(
     (
         *ROOTS.values(),
@@ -166,8 +183,8 @@ MODULES = frozenset(
         *(f"ipu_tensorflow_addons.{name}" for name in _OF_ADDONS),
         "popdist.tensorflow",
         "plugin.poplar",
-        "plugin.poplar.ops",
-        "plugin.poplar.ops.gen_ipu_ops",
+        GENERATED_OPS,
+        *(f"{GENERATED_OPS}.{name}" for name in _GENERATED),
     )
 )
 """Every module of the vendor's, by its short name."""
@@ -205,7 +222,7 @@ _HOMES = (
     ("ipu", "ipu_tf.ops"),
     ("popdist", "ipu_tf.compat.popdist"),
     ("libpvti", "ipu_tf.compat.libpvti"),
-    ("plugin.poplar.ops.gen_ipu_ops", "ipu_tf.compat.gen_ipu_ops"),
+    *((f"{GENERATED_OPS}.{name}", f"ipu_tf.compat.{name}") for name in _GENERATED),
 )
 """Packages of the vendor's, and those here that mirror them."""
 

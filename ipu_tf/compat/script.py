@@ -43,7 +43,7 @@ def vendor_script(
     Args:
         offline: Whether generated data takes the place of downloads.
         max_steps: The most steps of a loop; None for no limit.
-        tf1: Whether TensorFlow behaves as TensorFlow 1 does.
+        tf1: Whether TensorFlow behaves as TensorFlow 1 does, and has its names.
 
     Raises:
         ValueError: `max_steps` is not positive.
@@ -55,7 +55,10 @@ def vendor_script(
             stack.callback(uninstall)
         stack.enter_context(keras_2_spellings())
         if tf1:
-            stack.enter_context(_graphs_and_sessions())
+            # It loads TensorFlow, which scripts of TensorFlow 2 load themselves.
+            from ipu_tf.compat.tensorflow1.context import tensorflow_1
+
+            stack.enter_context(tensorflow_1())
         stack.enter_context(steps_limited_to(max_steps))
         if max_steps is not None:
             from ipu_tf.compat.step_limit import limiting_stock_models
@@ -67,16 +70,3 @@ def vendor_script(
 
             stack.enter_context(without_downloads())
         yield
-
-
-@contextlib.contextmanager
-def _graphs_and_sessions() -> Iterator[None]:
-    """Makes operations parts of graphs that sessions run, as in TensorFlow 1."""
-    import tensorflow as tf  # Scripts with the behaviour of TensorFlow 2 load it themselves.
-
-    tf.compat.v1.disable_v2_behavior()
-    try:
-        yield
-    finally:
-        tf.compat.v1.reset_default_graph()  # Eager execution begins with an empty one.
-        tf.compat.v1.enable_v2_behavior()

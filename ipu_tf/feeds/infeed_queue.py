@@ -12,6 +12,7 @@ from ipu_tf.feeds import queue_number, reading, synthetic
 from ipu_tf.feeds.earlier_arguments import without_earlier_arguments
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.internals.graphs import is_eager
+from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.ops import library
 from ipu_tf.runtime.static_shapes import check_static_shapes
 
@@ -87,10 +88,14 @@ class IPUInfeedQueue:
         )
         self._dequeued = False
         self._initializer_was_read = False
+        self._initializer: Any = None
         if tf.executing_eagerly():
             self._restart()
         else:
             reading.wait_for_initializer(self._queue.number)
+            # A graph may be final when the initializer is read. In a function it would run.
+            if not isinstance(tf.compat.v1.get_default_graph(), FuncGraph):
+                self._initializer = self._graph_initializer()
 
     @property
     def dataset(self) -> tf.data.Dataset:
@@ -128,6 +133,12 @@ class IPUInfeedQueue:
                 "mode. Keep the operation, and run it again to restart the dataset."
             )
         self._initializer_was_read = True
+        if self._initializer is None:
+            self._initializer = self._graph_initializer()
+        return self._initializer
+
+    def _graph_initializer(self) -> Any:
+        """Returns an operation of the graph that restarts the dataset."""
         variant = tf.data.experimental.to_variant(self._dataset)
         if is_eager(variant):
             return tf.numpy_function(self._restart, [], [])

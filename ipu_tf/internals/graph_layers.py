@@ -15,6 +15,9 @@ from tensorflow.python.keras.legacy_tf_layers import core as _core
 from tensorflow.python.keras.legacy_tf_layers import pooling as _pooling
 from tensorflow.python.ops import rnn_cell as _rnn_cell
 
+GraphLayer = _base.Layer
+"""The base class of layers whose variables are those of `get_variable`."""
+
 PLACES: tuple[tuple[ModuleType, str, tuple[ModuleType, ...]], ...] = (
     (_v1, "layers", (_core, _convolutional, _pooling, _base)),
     (_v1.nn, "rnn_cell", (_rnn_cell,)),

@@ -8,6 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
+# A changed copy of a function has types of its own.
+from tensorflow.core.function.polymorphism import function_type as function_type_lib
+
 # Leaves a strategy's scope inside of it; see `without_strategy`.
 from tensorflow.python.distribute import distribute_lib
 
@@ -177,6 +180,19 @@ def atomic_function_from_def(definition: Any, function_type: Any, children: Sequ
         grandchild for child in children for grandchild in (child, *child.children)
     ]
     return function
+
+
+def function_type_of(definition: Any) -> Any:
+    """Returns the types of the arguments and results of a FunctionDef, without their shapes.
+
+    Meta graphs are written by these types. Relies on `function_type.from_structured_signature`.
+    """
+    signature = definition.signature
+    arguments, results = (
+        tuple(tf.TensorSpec(None, tf.as_dtype(one.type)) for one in ends)
+        for ends in (signature.input_arg, signature.output_arg)
+    )
+    return function_type_lib.from_structured_signature((arguments, {}), results)
 
 
 def trace(

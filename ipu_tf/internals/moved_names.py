@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import ModuleType
 
+from tensorflow.python import pywrap_tensorflow
 from tensorflow.python.framework import indexed_slices, ops, tensor, tensor_conversion_registry
 from tensorflow.python.ops import (
     array_ops,
@@ -21,6 +22,7 @@ from tensorflow.python.ops import (
     variables,
     while_loop,
 )
+from tensorflow.python.training import py_checkpoint_reader
 
 MOVED: Sequence[tuple[ModuleType, ModuleType, tuple[str, ...]]] = (
     (array_ops, array_ops_stack, ("stack", "unstack")),
@@ -37,6 +39,7 @@ MOVED: Sequence[tuple[ModuleType, ModuleType, tuple[str, ...]]] = (
     ),
     (ops, tensor, ("Tensor",)),
     (ops, tensor_conversion_registry, ("register_tensor_conversion_function",)),
+    (pywrap_tensorflow, py_checkpoint_reader, ("NewCheckpointReader",)),
     (variables, ref_variable, ("RefVariable",)),
     (variables, variable_v1, ("VariableV1", "is_variable_initialized")),
 )

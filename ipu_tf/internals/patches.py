@@ -85,6 +85,12 @@ SIGNATURES = Patch(
 JITTED_CONTEXTS = Patch(
     OptionalXlaContext, "__enter__", "jitted functions of replicas are part of the program"
 )
+INITIALIZED_VALUES = Patch(
+    tf.Variable, "initialized_value", "variables tell the value that they begin with"
+)
+SIZES_OF_SHAPES = Patch(
+    tf.compat.v1.Dimension, "__init__", "sizes of shapes may be whole numbers that are floats"
+)
 OPTIONALS = Patch(
     eager_context_module,
     "optionals_in_gradients_enabled",
@@ -428,6 +434,8 @@ TABLE = (
     TRACE_KEYS,
     SIGNATURES,
     JITTED_CONTEXTS,
+    INITIALIZED_VALUES,
+    SIZES_OF_SHAPES,
     OPTIONALS,
     BRANCH_CAPTURES,
     GRADIENT_LOOKUP,

@@ -61,10 +61,12 @@ def run_stages(
     for number, stage in enumerate(arguments.stages):
         first = len(graph.get_operations())
         with tf.name_scope(f"{name}_stage_{number}") as scope, internal_ops.numbered(index):
+            # A stage may change a dict that it gets.
+            given = tf.nest.flatten((values, by_name, index))
             results = stage(*values, **by_name)
             packed = _as_tensors(results, number)
         created = graph.get_operations()[first:]
-        _check_sources(created, (values, by_name, index), number)
+        _check_sources(created, given, number)
         _check_variables(created, number, arguments.ipus, users)
         scopes.append(scope.rstrip("/"))
         values, by_name = _as_list(packed), {}
@@ -131,13 +133,13 @@ def _as_list(packed: Any) -> list[Any]:
     return packed if isinstance(packed, list) else [packed]
 
 
-def _check_sources(operations: Sequence[tf.Operation], given: Any, number: int) -> None:
+def _check_sources(operations: Sequence[tf.Operation], given: Sequence[Any], number: int) -> None:
     """Checks that the ops of a stage read its arguments, each other, and variables alone.
 
     Raises:
         ValueError: One reads a tensor of another stage.
     """
-    known = {id(tensor) for tensor in tf.nest.flatten(given)}
+    known = {id(tensor) for tensor in given}
     own = {op.name for op in operations}
     # `check_captures` checks those from outside of the micro-batch.
     graph = tf.compat.v1.get_default_graph()

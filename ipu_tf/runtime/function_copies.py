@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ipu_tf.internals.graphs import atomic_function_from_def
+from ipu_tf.internals.graphs import atomic_function_from_def, function_type_of
 from ipu_tf.internals.tensorflow import FunctionDef
 from ipu_tf.runtime.call_ops import functions_of
 
@@ -36,7 +36,7 @@ def library_function(
     """
     made: dict[str, Any] = {}
 
-    def make(definition: Any) -> Any:
+    def make(definition: Any, function_type: Any) -> Any:
         change(definition)
         children: dict[str, Any] = {}
         for node in definition.node_def:
@@ -50,7 +50,8 @@ def library_function(
     def callee_of(name: str) -> Any:
         if name not in made:
             made[name] = None  # A function that calls itself is not copied again.
-            made[name] = make(copied(find, name, new_name(name)))
+            copy = copied(find, name, new_name(name))
+            made[name] = make(copy, function_type_of(copy))
         return made[name]
 
-    return make(definition)
+    return make(definition, function_type)

@@ -38,6 +38,7 @@ from ipu_tf.programs.op_names import LOSS, LayerScopes, scope_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 from ipu_tf.runtime import (
     float_checks,
+    held_updates,
     index_checks,
     list_sizes,
     replica_reads,
@@ -144,6 +145,9 @@ class Tracer:
                 op_type, inputs, attrs, kwargs["op_def"] = "Const", [], constant, None
         elif op_type in LOOPS:
             inputs = tried_loops.limited(graph, op_type, inputs, attrs, self.steps_of_update)
+        elif op_type.startswith(_UPDATES):
+            inputs, executions = held_updates.held(op_type, inputs, graph)
+            self.steps_of_update = max(self.steps_of_update, executions)
         elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
             self.add_native(op_type, name, "no tile op exists for ops of this type")
         if op_type.startswith("Ipu"):

@@ -89,15 +89,17 @@ def test_few_steps_try_a_script_out(script, capsys):
 
 
 OF_TENSORFLOW_1 = """
-import tensorflow.compat.v1 as tf
+import tensorflow as tf
+import tensorflow.contrib.compiler.xla as xla
 from tensorflow.python import ipu
 
-x = tf.placeholder(tf.float32, [2])
+x = tf.placeholder(tf.float32, [6 / 3])
+assert tf.estimator.ModeKeys.TRAIN == "train"
 config = ipu.config.IPUConfig()
 config.auto_select_ipus = 1
 config.configure_ipu_system()
 with ipu.scopes.ipu_scope("/device:IPU:0"):
-    (doubled,) = ipu.ipu_compiler.compile(lambda x: 2 * x, [x])
+    (doubled,) = xla.compile(lambda x: 2 * x, [x])
 with tf.Session() as session:
     print("doubled", session.run(doubled, {x: [1.0, 2.0]}))
 """
@@ -178,6 +180,18 @@ def test_a_failing_script_has_its_own_traceback_and_still_a_report(script, capsy
     assert "RuntimeError: the script's own error" in error
     assert "runpy" not in error
     assert sorted(path.name for path in Path("out").iterdir()) == ["report.json", "tables"]
+
+
+def test_a_traceback_through_imports_is_the_scripts_alone(script, capsys):
+    Path("scripts/failing.py").write_text("import keras\nimport broken_neighbour\n")
+    Path("scripts/broken_neighbour.py").write_text("raise RuntimeError('of the neighbour')\n")
+    assert cli.main(["run", "scripts/failing.py"]) == 1
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert [line.split('"')[1].rpartition("/")[2] for line in lines if "File" in line] == [
+        "failing.py",
+        "broken_neighbour.py",
+    ]
+    assert lines[-1] == "RuntimeError: of the neighbour"
 
 
 @pytest.mark.slow

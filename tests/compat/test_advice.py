@@ -20,7 +20,7 @@ def error_of(source):
         ("tf.placeholder", "`tf.placeholder` is a name of TensorFlow 1, and so is the graph"),
         (
             "tf.train.AdamOptimizer",
-            r"Import it by `import tensorflow\.compat\.v1 as tf`",
+            r"Give `ipu-tf run` the option --tf1\. In a program of your own, import it by",
         ),
         ("tf.estimator.EstimatorSpec", "has had no estimators since version 2.16"),
         ("tf.compat.v1.estimator", "has had no estimators since version 2.16"),

@@ -46,6 +46,20 @@ def test_there_are_no_events_of_the_device(caplog):
     assert "no events are recorded in the vendor's format" in caplog.text
 
 
+def test_operations_of_the_plugin_are_there_and_others_raise_when_they_are_used():
+    from tensorflow.compiler.plugin.poplar.ops import gen_popnn_ops, gen_popops_ops, gen_poputil_ops
+
+    x = tf.constant([2.0, 4.0])
+    for same in (gen_popops_ops.ipu_cross_replica_sum, gen_popops_ops.ipu_cross_replica_mean):
+        assert (same(x) == x).numpy().all()
+    assert (gen_poputil_ops.ipu_replication_normalise(x) == x).numpy().all()
+    assert gen_poputil_ops.ipu_remap is ipu_tf.ops.internal_ops.remap
+    with tf.Graph().as_default():
+        assert gen_poputil_ops.device_sync().type == "NoOp"
+    with pytest.raises(NotImplementedError, match="It is an operation of the vendor's plugin"):
+        gen_popnn_ops.popnn_gelu(x)
+
+
 def test_every_module_object_of_keras_has_them():
     import tensorflow.keras as imported
     from keras.ipu.optimizers import ALSOptimizer

@@ -292,6 +292,12 @@ class TestErrors:
         with pytest.raises(RuntimeError, match="not eagerly"):
             infeed.dequeue()
 
+    def test_the_initializer_of_a_final_graph(self):
+        with tf.Graph().as_default() as graph:
+            infeed = IPUInfeedQueue(numbers(5))
+            graph.finalize()
+            assert infeed.initializer.graph is graph
+
     def test_the_initializer_in_graph_mode(self):
         infeed = IPUInfeedQueue(numbers(5))
         with tf.Graph().as_default():

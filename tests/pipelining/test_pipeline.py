@@ -351,9 +351,15 @@ def test_stages_of_keras_layers_take_a_dict_of_the_infeed_by_name():
         for layer, width in zip(layers, (5, 3), strict=True):
             layer.build((4, width))
     x = np.random.default_rng(1).normal(size=(4, 4, 5)).astype("float32")
-    data = tf.data.Dataset.from_tensor_slices({"x": x, "scale": np.arange(4.0, dtype="float32")})
+    element = {"x": x, "scale": np.arange(4.0, dtype="float32")}
+    data = tf.data.Dataset.from_tensor_slices({"features": element})
+
+    def first_stage(features):
+        features["x"] = tf.identity(features["x"])  # It may change what it gets.
+        return layers[0](features["x"]), features["scale"]
+
     stages = [
-        lambda scale, x: (layers[0](x), scale),
+        first_stage,
         lambda x, scale: {"scaled": layers[1](x) * scale},
     ]
     found, device = run_stages(stages, data=data, jit_compile=True)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from types import ModuleType
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType, ModuleType
 from typing import Any
 
+from ipu_tf.compat.keras2 import graph_batch_normalization
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.compat.missing import Missing
 from ipu_tf.internals import graph_layers
 
-_LACKING = ("BatchNormalization", "batch_normalization")
-_NO_BATCH_NORM = (
-    "TensorFlow 2.21 has no batch normalization of TensorFlow 1. Use tf.nn.moments and "
-    "tf.nn.batch_normalization with variables of tf.compat.v1.get_variable"
+_OWN: Mapping[str, tuple[ModuleType, ...]] = MappingProxyType(
+    {"layers": (graph_batch_normalization,)}
 )
+"""Modules here with what TensorFlow has no longer."""
 
 
 class _GraphLayers(ModuleType):
@@ -37,8 +36,6 @@ class _GraphLayers(ModuleType):
             if hasattr(source, name):
                 self._notify()
                 return getattr(source, name)
-        if name in _LACKING:
-            return Missing(f"{self.__name__}.{name}", _NO_BATCH_NORM)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
@@ -50,7 +47,8 @@ def _in_their_places(notify: Notify) -> Iterator[None]:
             stock = getattr(module, attribute)
             stack.callback(setattr, module, attribute, stock)
             name = f"{module.__name__}.{attribute}"
-            setattr(module, attribute, _GraphLayers(name, sources, notify))
+            own = _OWN.get(attribute, ())
+            setattr(module, attribute, _GraphLayers(name, (*own, *sources), notify))
         yield
 
 
@@ -58,8 +56,8 @@ SPELLINGS = (
     Spelling(
         name="`tf.compat.v1.layers`, `tf.compat.v1.nn.rnn_cell`",
         keras_2="Layers and cells whose variables are those of `get_variable`.",
-        here="They are TensorFlow's own, which it holds back beside Keras 3; batch normalization "
-        "raises.",
+        here="They are TensorFlow's own, which it holds back beside Keras 3; batch normalization, "
+        "which it lacks, is written anew, without `renorm`.",
         context=_in_their_places,
     ),
 )

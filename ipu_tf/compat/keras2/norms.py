@@ -21,16 +21,28 @@ def _with_halves(notify: Notify) -> Wrap:
             x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *args: Any, **kwargs: Any
         ) -> Any:
             if getattr(scale, "dtype", None) != tf.float16:
-                return stock(x, scale, offset, mean, variance, *args, **kwargs)
+                return _unjoined(stock(x, scale, offset, mean, variance, *args, **kwargs))
             notify()
             floats = (tf.cast(value, tf.float32) for value in (scale, offset, mean, variance))
             result = stock(x, *floats, *args, **kwargs)
             moments = (tf.cast(moment, tf.float16) for moment in result[1:3])
-            return type(result)(result[0], *moments, *result[3:])
+            return _unjoined(type(result)(result[0], *moments, *result[3:]))
 
         return norm
 
     return wrap
+
+
+def _unjoined(result: Any) -> Any:
+    """Returns the results of a norm, which TensorFlow does not join with the ReLU after it.
+
+    In half precision, in loops of sessions on processors with AVX512-FP16, it joins them to an op
+    that has no kernel.
+    """
+    values = result[0]
+    if values.dtype != tf.float16 or tf.executing_eagerly():
+        return result
+    return type(result)(tf.ensure_shape(values, values.shape), *result[1:])
 
 
 SPELLINGS = (

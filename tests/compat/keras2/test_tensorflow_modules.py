@@ -9,6 +9,7 @@ from ipu_tf.compat.keras2.context import keras_2_spellings
 
 FORMER = {
     "ops.control_flow_ops": ["cond", "while_loop", "case", "switch_case", "Assert"],
+    "pywrap_tensorflow": ["NewCheckpointReader"],
     "ops.array_ops": ["stack", "unstack"],
     "ops.functional_ops": ["map_fn"],
     "ops.variables": ["VariableV1", "RefVariable", "is_variable_initialized"],

@@ -162,3 +162,14 @@ def test_batch_norms_take_scales_of_half_precision(keras_2, is_training):
     assert [r.dtype for r in (*results, *gradients)] == [tf.float16] * 6
     for found, wanted in zip((*results, *gradients), (*expected, *expected_gradients), strict=True):
         np.testing.assert_array_equal(found, tf.cast(wanted, tf.float16))
+
+
+def test_norms_of_halves_are_not_joined_with_the_relu_after_them(keras_2):
+    norm = tf.compat.v1.nn.fused_batch_norm
+    with tf.Graph().as_default() as graph:
+        for dtype in (tf.float16, tf.float32):
+            x = tf.compat.v1.placeholder(dtype, [2, 4, 4, 8])
+            one = tf.ones([8])
+            tf.nn.relu(norm(x, one, one, mean=one, variance=one, is_training=False)[0])
+    readers = [op.inputs[0].op.type for op in graph.get_operations() if op.type == "Relu"]
+    assert readers == ["EnsureShape", "FusedBatchNormV3"]

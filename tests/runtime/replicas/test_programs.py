@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, replica_context, utils
+from ipu_tf import IPUConfig, IPUStrategy, ipu_compiler, replica_context, scopes, utils
 from ipu_tf.config import StochasticRoundingBehaviour, reset_ipu_configuration
 from ipu_tf.ops import cross_replica_ops, replication_ops
 from tests.runtime.replicas.programs import index, of_all, on_ipus
@@ -34,6 +34,20 @@ def test_a_program_runs_on_every_ipu_of_the_device(count):
     x = np.float32([1.0, -2.0])
     expected = [x * (replica + 1) for replica in range(count)]
     np.testing.assert_array_equal(strategy.run(program, args=(tf.constant(x),)), expected)
+
+
+def test_graphs_with_programs_on_replicas_are_written():
+    with tf.Graph().as_default() as graph, on_ipus(2).scope():
+        x = tf.compat.v1.placeholder(tf.float32, [4, 3])
+
+        def count_up(x):
+            return tf.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, x * index()), (0, x))[1]
+
+        with scopes.ipu_scope("/device:IPU:0"):
+            ipu_compiler.compile(count_up, [x])
+        functions = graph.as_graph_def(add_shapes=True).library.function
+    bodies = [one for one in functions if "body" in one.signature.name]
+    assert len(bodies) == 2
 
 
 def test_a_run_returns_what_replica_0_returns():
