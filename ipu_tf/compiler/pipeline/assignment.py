@@ -235,11 +235,15 @@ class _Assigner:
         )
 
     def _keep_tuples_together(self) -> None:
-        """Moves the packing of a tuple to its reader, and the unpacking to its maker."""
+        """Moves the packing of a tuple to its reader, and the unpacking to its maker.
+
+        A tuple that is a result of the step as a whole stays in the stage of its parts.
+        """
         for instruction in reversed(self._entry.instructions):
             if instruction.opcode == "tuple" and instruction.name != self._entry.root:
-                readers = self._users[instruction.name]
-                self._stages[instruction.name] = self._stages[readers[0].name]
+                readers = (user.name for user in self._users[instruction.name])
+                placed = (self._stages[name] for name in readers if name in self._stages)
+                self._stages[instruction.name] = next(placed, self._stages[instruction.name])
         for instruction in self._entry:
             if instruction.opcode == "get-tuple-element":
                 whole = self._stages.get(instruction.operands[0])
