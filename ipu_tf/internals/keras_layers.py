@@ -143,6 +143,15 @@ def set_variable(variable: keras.Variable, value: Any) -> None:
         variable._value.assign(value)
 
 
+def held_variable(variable: keras.Variable) -> Any:
+    """Returns the variable of TensorFlow that a variable holds; its first value, as a tensor, if
+    it has none before a symbolic call has ended.
+
+    Relies on `Variable._value`: the property `value` gives that of a mixed precision layer cast.
+    """
+    return variable.value if variable._value is None else variable._value
+
+
 def adopt_metric(layer: keras.Layer, metric: keras.Metric) -> None:
     """Makes a metric one of a layer's, unless it is one, also after the layer was built.
 

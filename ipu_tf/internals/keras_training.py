@@ -45,22 +45,6 @@ def loss_tracker_of(model: keras.Model) -> keras.metrics.Mean:
     return model._loss_tracker
 
 
-def compiled_loss_of(model: keras.Model) -> Any:
-    """Returns the losses that a model is compiled with, as one, None without any.
-
-    The public `compute_loss` adds the losses of layers. Relies on `Trainer._compile_loss`.
-    """
-    return model._compile_loss
-
-
-def compiled_metrics_of(model: keras.Model) -> Any:
-    """Returns the metrics that a model is compiled with, as one, None without any.
-
-    The public `compute_metrics` returns the results of all. Relies on `Trainer._compile_metrics`.
-    """
-    return model._compile_metrics
-
-
 def build_for_training(model: keras.Model, batch: Any) -> None:
     """Builds the layers, optimizer, loss and metrics of a model for a batch, as `fit` does.
 

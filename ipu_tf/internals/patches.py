@@ -240,6 +240,7 @@ GRAPH_OF_LAYERS = tuple(
         (KerasNode, "call_args"),
         (KerasNode, "call_kwargs"),
         (keras.Layer, "_name"),
+        (keras.Metric, "_name"),
         (keras.Layer, "inbound_nodes"),
         (keras.Layer, "outbound_nodes"),
     )
@@ -248,6 +249,9 @@ INPUTS_OF_INPUTS = Patch(
     keras.layers.InputLayer, "input", "the input of an input layer is its output"
 )
 VARIABLE_DTYPES = Patch(keras.Variable, "dtype", "dtypes have the attributes of a `DType`")
+VARIABLE_ATTRIBUTES = Patch(
+    keras.Variable, "__getattr__", "weights have the methods of TensorFlow's variables", is_new=True
+)
 MODEL_SAVING = Patch(keras.Model, "save", "models are written to directories")
 WEIGHT_SAVING = Patch(keras.Model, "save_weights", "weights are written to checkpoints")
 WEIGHT_LOADING = Patch(keras.Model, "load_weights", "weights are read from checkpoints")
@@ -481,6 +485,7 @@ TABLE = (
     *GRAPH_OF_LAYERS,
     INPUTS_OF_INPUTS,
     VARIABLE_DTYPES,
+    VARIABLE_ATTRIBUTES,
     SYMBOLIC_GET_SHAPE,
     MODEL_SAVING,
     WEIGHT_SAVING,

@@ -10,11 +10,7 @@ import keras
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras_training import (
-    compiled_loss_of,
-    compiled_metrics_of,
-    loss_tracker_of,
-)
+from ipu_tf.internals.keras_compiled import CompiledParts
 from ipu_tf.internals.patches import Wrap
 
 
@@ -27,7 +23,7 @@ class CompiledLoss:
     """
 
     def __init__(self, model: keras.Model, notify: Notify) -> None:
-        self._model = model
+        self._parts = CompiledParts(model)
         self._notify = notify
 
     def __call__(
@@ -46,19 +42,52 @@ class CompiledLoss:
             regularization_losses: Further terms, such as `model.losses`.
         """
         self._notify()
-        loss = compiled_loss_of(self._model)
-        terms = [] if loss is None else [loss(y_true, y_pred, sample_weight)]
+        of_model = self._parts.has_loss
+        terms = [self._parts.loss(y_true, y_pred, sample_weight)] if of_model else []
         terms += [keras.ops.sum(term) for term in regularization_losses or ()]
         total = sum(terms[1:], start=terms[0]) if terms else keras.ops.zeros(())
         samples = keras.ops.shape(keras.tree.flatten(y_pred)[0])[0]
-        loss_tracker_of(self._model).update_state(total, sample_weight=samples)
+        self._parts.loss_metric.update_state(total, sample_weight=samples)
         return total
 
     @property
     def metrics(self) -> list[keras.Metric]:
         """The means of the loss, and of the losses of outputs."""
-        loss = compiled_loss_of(self._model)
-        return [loss_tracker_of(self._model), *(() if loss is None else loss.metrics)]
+        return [self._parts.loss_metric, *self._parts.output_metrics]
+
+    @property
+    def _loss_metric(self) -> keras.Metric:
+        return self._parts.loss_metric
+
+    @_loss_metric.setter
+    def _loss_metric(self, metric: keras.Metric) -> None:
+        self._parts.loss_metric = metric
+
+    @property
+    def _per_output_metrics(self) -> list[keras.Metric]:
+        return self._parts.output_metrics
+
+    @_per_output_metrics.setter
+    def _per_output_metrics(self, metrics: Sequence[keras.Metric]) -> None:
+        """Leaves Keras 3 its own: means of the losses in `keras.backend.floatx()`."""
+
+    @property
+    def _output_names(self) -> list[str]:
+        return self._parts.output_names
+
+    @property
+    def _losses(self) -> Any:
+        return self._parts.losses
+
+    @property
+    def _user_losses(self) -> Any:
+        return self._parts.user_loss
+
+    @property
+    def _loss_weights(self) -> Any:
+        return self._parts.loss_weights
+
+    _user_loss_weights = _loss_weights
 
 
 class CompiledMetrics:
@@ -70,29 +99,52 @@ class CompiledMetrics:
     """
 
     def __init__(self, model: keras.Model, notify: Notify) -> None:
-        self._metrics = compiled_metrics_of(model)
+        self._parts = CompiledParts(model)
         self._notify = notify
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Updates the metrics of `compile`, and no others."""
         self._notify()
-        if self._metrics is not None:
-            self._metrics.update_state(y_true, y_pred, sample_weight)
+        if self._parts.has_metrics:
+            self._parts.update_metrics(y_true, y_pred, sample_weight)
 
     def reset_state(self) -> None:
         """Resets the metrics of `compile`."""
-        if self._metrics is not None:
-            self._metrics.reset_state()
+        for metric in self.metrics:
+            metric.reset_state()
 
     @property
     def metrics(self) -> list[keras.Metric]:
-        """The metrics of `compile`."""
-        return [] if self._metrics is None else list(self._metrics.metrics)
+        """The metrics of `compile`, once they are built."""
+        return self._parts.metrics
+
+    @property
+    def _metrics(self) -> Any:
+        return self._parts.user_metrics
+
+    @_metrics.setter
+    def _metrics(self, metrics: Any) -> None:
+        self._parts.user_metrics = metrics
+
+    @property
+    def _weighted_metrics(self) -> Any:
+        return self._parts.user_weighted_metrics
+
+    @_weighted_metrics.setter
+    def _weighted_metrics(self, metrics: Any) -> None:
+        self._parts.user_weighted_metrics = metrics
+
+    _user_metrics = _metrics
+    _user_weighted_metrics = _weighted_metrics
 
 
 def _property_of(part: type) -> Callable[[Notify], Wrap]:
-    """Returns the factory of a property of models that gives a part of what they compile."""
-    return lambda notify: lambda stock: property(lambda model: part(model, notify))
+    """Returns the factory of a property that gives a part of what models compile, None before."""
+
+    def of_notify(notify: Notify) -> Wrap:
+        return lambda stock: property(lambda model: part(model, notify) if model.compiled else None)
+
+    return of_notify
 
 
 SPELLINGS = (
@@ -102,7 +154,9 @@ SPELLINGS = (
         keras_2="The loss of `compile` with the terms that the call gives, whose mean the logs "
         "showed; the metrics of `compile`.",
         here="They are; Keras 3 alone counts the outputs of the model as values of the loss, and "
-        "adds `model.losses` in any case.",
+        "adds `model.losses` in any case. They have the attributes `_losses`, `_loss_weights`, "
+        "`_loss_metric`, `_metrics`, `_weighted_metrics`; means of the losses of outputs that a "
+        "script sets are left out, because those here add up in `keras.backend.floatx()`.",
         wraps=MappingProxyType(
             {
                 patches.COMPILED_LOSSES: _property_of(CompiledLoss),

@@ -171,8 +171,8 @@ def _unread() -> keras.KerasTensor:
 
 SPELLINGS = (
     Spelling(
-        name="`tensor.ref()`, `tensor._keras_history.layer`, `layer._name`, `layer.inbound_nodes`, "
-        "`node.outbound_layer`, `node.call_args` of a functional model",
+        name="`tensor.ref()`, `tensor._keras_history.layer`, `layer._name`, `metric._name`, "
+        "`layer.inbound_nodes`, `node.outbound_layer`, `node.call_args` of a functional model",
         keras_2="The graph of the layers, for scripts that copy or change a model.",
         here="They tell the same, and the input of an input layer is its output. What is assigned "
         "to `layer._name` is the layer's name.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import shutil
 import tempfile
@@ -29,8 +30,10 @@ _H5 = (".h5", ".hdf5")
 _ONE_FILE = (*_H5, ".keras")
 _OWN_WEIGHTS = (".weights.h5", ".weights.json")
 _OF_SAVED_MODELS = ("signatures", "options", "save_traces")
-_WITHOUT_EFFECT = frozenset({"options", "include_optimizer", "load_weights_on_restart"})
-"""Arguments of `ModelCheckpoint` that Keras 2.6 ignored, or that choose a file system."""
+_OF_CHECKPOINTS = frozenset(
+    {*inspect.signature(keras.callbacks.ModelCheckpoint).parameters, "period"}
+)
+"""Arguments of `ModelCheckpoint` that have an effect here; Keras 2.6 took any other, too."""
 
 
 def _saving(notify: Notify) -> Wrap:
@@ -184,13 +187,13 @@ def _checkpoints(notify: Notify) -> Wrap:
             path = os.fspath(filepath)
             only_weights = args[3] if len(args) > 3 else kwargs.get("save_weights_only", False)
             ending = ".weights.h5" if only_weights else ".keras"
-            for name in _WITHOUT_EFFECT & kwargs.keys():
-                del kwargs[name]
-            if path.endswith((ending, ".h5") if not only_weights else ending):
-                stock(callback, path, *args, **kwargs)
-                return
-            notify()
-            stock(callback, f"{path}{ending}", *args, **kwargs)
+            # Subclasses of scripts give it to `save_weights`.
+            callback._options = kwargs.get("options")
+            known = {name: value for name, value in kwargs.items() if name in _OF_CHECKPOINTS}
+            is_own = path.endswith((ending, ".h5") if not only_weights else ending)
+            if not is_own or len(known) < len(kwargs):
+                notify()
+            stock(callback, path if is_own else f"{path}{ending}", *args, **known)
             callback.filepath = path
 
         return init
@@ -231,10 +234,10 @@ SPELLINGS = (
         wraps=_wraps(patches.WEIGHT_SAVING, _saving_weights),
     ),
     Spelling(
-        name="`ModelCheckpoint(path)` of any path",
+        name="`ModelCheckpoint(path)` of any path, with arguments of any name",
         keras_2="It wrote a SavedModel, or a checkpoint of the weights.",
         here="It writes what `model.save(path)` and `model.save_weights(path)` write. Keras 2 "
-        "ignored other arguments, such as `include_optimizer`; so they are here.",
+        "ignored arguments that it did not know, such as `include_optimizer`; so they are here.",
         wraps=_wraps(patches.CHECKPOINTS, _checkpoints),
     ),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -13,10 +14,26 @@ import tensorflow as tf
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.compat.keras2.tensorflow_ops import KerasDtype, KerasShape, of_tensorflow
 from ipu_tf.internals import patches
+from ipu_tf.internals.keras_layers import held_variable
 from ipu_tf.internals.patches import Wrap
 
 _NOT_OF_A_SCOPE = re.compile(r"[^A-Za-z0-9_.\\/>-]")
 """What names of TensorFlow's scopes may not have."""
+
+_OF_TENSORFLOW = frozenset(
+    name for name in set(dir(tf.Variable)).difference(dir(keras.Variable)) if name[0] != "_"
+)
+"""What variables of TensorFlow have, and those of Keras lack."""
+
+_READS: Mapping[str, Callable[..., tf.Tensor]] = MappingProxyType(
+    {
+        "gather_nd": tf.gather_nd,
+        "initialized_value": tf.convert_to_tensor,
+        "read_value": tf.convert_to_tensor,
+        "sparse_read": tf.gather,
+    }
+)
+"""Functions of the value that methods give; a layer of mixed precision reads it cast."""
 
 
 def _watched(call: Call) -> bool:
@@ -86,6 +103,26 @@ def _with_whole_sizes(notify: Notify) -> Wrap:
     return wrap
 
 
+def _of_held_variable(notify: Notify) -> Wrap:
+    """Returns the factory of the method that finds attributes which variables of Keras lack."""
+
+    def wrap(stock: None) -> Any:
+        del stock  # Variables of Keras have none.
+
+        def find(variable: keras.Variable, name: str) -> Any:
+            if name not in _OF_TENSORFLOW or called_by_library():
+                kind = type(variable).__name__
+                raise AttributeError(f"'{kind}' object has no attribute '{name}'", name=name)
+            notify()
+            if name in _READS:
+                return partial(_READS[name], variable.value)
+            return getattr(held_variable(variable), name)
+
+        return find
+
+    return wrap
+
+
 SPELLINGS = (
     Spelling(
         name="`layer.kernel.name`",
@@ -104,6 +141,13 @@ SPELLINGS = (
         keras_2="The weights of a layer were variables of TensorFlow.",
         here="The tape watches the variable of TensorFlow that the weight holds.",
         rewrites=MappingProxyType({patches.WATCHED_VARIABLES: _watched}),
+    ),
+    Spelling(
+        name="`layer.kernel.get_shape()`, `read_value()`, `scatter_update(...)`, `op`, `device`, "
+        "and what else variables of TensorFlow have",
+        keras_2="The weights of a layer were variables of TensorFlow.",
+        here="They come from the variable of TensorFlow that the weight holds.",
+        wraps=MappingProxyType({patches.VARIABLE_ATTRIBUTES: _of_held_variable}),
     ),
     Spelling(
         name="`layer.kernel.dtype.size`",

@@ -74,3 +74,40 @@ def test_the_loss_has_the_terms_that_a_call_gives(keras_2):
     assert float(model.metrics[0].result()) == 3.5  # Outputs are no values of the loss.
     model.compiled_metrics.reset_state()
     assert float(absolute.result()) == 0
+
+
+def test_a_script_reads_and_sets_what_is_compiled(keras_2):
+    x = keras.Input((3,))
+    model = keras.Model(x, [keras.layers.Dense(1, name="a")(x), keras.layers.Dense(1, name="b")(x)])
+    assert model.compiled_loss is None
+    assert model.compiled_metrics is None
+    model.compile(
+        "sgd",
+        ["mse", "mae"],
+        loss_weights=[1.0, 0.5],
+        weighted_metrics={"a": ["mae"]},
+        run_eagerly=True,
+    )
+    loss, metrics = model.compiled_loss, model.compiled_metrics
+    assert (loss._output_names, loss._losses, loss._loss_weights) == (
+        ["a", "b"],
+        ["mse", "mae"],
+        [1.0, 0.5],
+    )
+    mean = keras.metrics.Mean("loss", dtype="float32")
+    loss._loss_metric = mean
+    loss._per_output_metrics = [keras.metrics.Mean("a_loss"), keras.metrics.Mean("b_loss")]
+    own = keras.metrics.MeanMetricWrapper(keras.losses.mean_squared_error, name="own")
+    metrics._weighted_metrics = {"a": [own]}
+    results = model.evaluate(X, [Y, Y], batch_size=4, verbose=0)
+    first, second = model(X)
+    expected = [np.mean((first - Y) ** 2), np.mean(np.abs(second - Y))]
+    np.testing.assert_allclose(
+        results, [expected[0] + 0.5 * expected[1], *expected, expected[0]], rtol=1e-5
+    )
+    assert float(mean.result()) == pytest.approx(results[0])
+    assert [metric.name for metric in loss.metrics] == ["loss", "a_loss", "b_loss"]
+    assert [metric._name for metric in metrics.metrics] == ["own"]
+    assert [type(part).__name__ for part in loss._losses] == ["LossFunctionWrapper"] * 2
+    with pytest.raises(ValueError, match="cannot be replaced: .* it has run a step. Give them to"):
+        metrics._metrics = ["mae"]

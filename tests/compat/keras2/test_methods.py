@@ -202,6 +202,30 @@ def test_dtypes_of_weights_have_the_attributes_of_tensorflow(keras_2):
     assert layer.kernel.dtype.base_dtype is tf.float16
 
 
+def test_weights_have_the_methods_of_tensorflows_variables(keras_2, notices):
+    class Scaled(layers.Layer):
+        def build(self, input_shape):
+            self.rows = self.add_weight(name="rows", shape=(3, 2), initializer="ones")
+
+        def call(self, inputs):
+            while self.rows.get_shape().rank < len(inputs.get_shape().as_list()):
+                raise AssertionError("both have two dimensions")
+            last = self.rows.sparse_read([2]) + self.rows.gather_nd([[2]])
+            return inputs * self.rows.read_value() + last
+
+    layer = Scaled(dtype="mixed_float16")
+    outputs = keras.Model(x := keras.Input((2,), batch_size=3), layer(x))(tf.ones((3, 2)))
+    assert outputs.dtype == tf.float16
+    np.testing.assert_array_equal(outputs, np.full((3, 2), 3.0))
+    layer.rows.scatter_update(tf.IndexedSlices([[5.0, 5.0]], [1]))
+    np.testing.assert_array_equal(layer.rows, [[1, 1], [5, 5], [1, 1]])
+    assert layer.rows.device == layer.rows.value.device
+    assert {layer.rows.ref(): 1}[layer.rows.ref()] == 1
+    notices.once("`layer.kernel.get_shape()`")
+    with pytest.raises(AttributeError, match="'Variable' object has no attribute 'shapes'"):
+        layer.rows.shapes  # noqa: B018
+
+
 @pytest.mark.parametrize("in_scope", [True, False])
 def test_an_epoch_keeps_the_logs_of_its_last_batch_though_a_callback_resets_metrics(
     keras_2, notices, in_scope

@@ -121,6 +121,16 @@ def test_a_checkpoint_of_another_model_is_refused(trained, tmp_path):
         trained.save_weights(path, overwrite=False)
 
 
+def test_a_callback_leaves_out_arguments_that_keras_2_did_not_know(keras_2, notices, tmp_path):
+    path = str(tmp_path / "last.weights.h5")
+    callback = keras.callbacks.ModelCheckpoint(
+        path, save_weights_only=True, period=2, model_name="a", verbose=1
+    )
+    assert (callback.filepath, callback.period, callback.verbose) == (path, 2, 1)
+    assert callback._options is None
+    assert any("arguments of any name" in notice for notice in notices())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("only_weights", [True, False])
 def test_a_callback_writes_any_path(keras_2, notices, tmp_path, only_weights):
@@ -136,7 +146,7 @@ def test_a_callback_writes_any_path(keras_2, notices, tmp_path, only_weights):
     else:
         other = keras.models.load_model(path.format(epoch=1))
     assert_equal_weights(other, model)
-    assert any("`ModelCheckpoint(path)`" in notice for notice in notices())
+    assert any("`ModelCheckpoint(path)` of any path" in notice for notice in notices())
 
 
 @pytest.mark.slow
