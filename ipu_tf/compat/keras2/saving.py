@@ -188,7 +188,7 @@ def _checkpoints(notify: Notify) -> Wrap:
             only_weights = args[3] if len(args) > 3 else kwargs.get("save_weights_only", False)
             ending = ".weights.h5" if only_weights else ".keras"
             # Subclasses of scripts give it to `save_weights`.
-            callback._options = kwargs.get("options")
+            vars(callback)["_options"] = kwargs.get("options")
             known = {name: value for name, value in kwargs.items() if name in _OF_CHECKPOINTS}
             is_own = path.endswith((ending, ".h5") if not only_weights else ending)
             if not is_own or len(known) < len(kwargs):
