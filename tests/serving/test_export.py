@@ -1,8 +1,6 @@
 """SavedModels of steps of prediction: their values, with and without the device, and errors."""
 
 import json
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -247,35 +245,6 @@ def test_a_subclassed_model_takes_the_types_that_it_was_trained_with(strategy, t
     np.testing.assert_array_equal(
         on_device(ids.astype("int32"))[0], model.predict(ids, batch_size=2, verbose=0)
     )
-
-
-@pytest.mark.slow
-def test_a_process_without_this_package_runs_the_file(strategy, tmp_path):
-    with strategy.scope():
-        model = functional()
-        on_device = model.export_for_ipu_serving(
-            tmp_path / "model", 4, preprocessing_step=tf.abs, preprocessing_step_signature=[SPEC]
-        )
-    np.save(tmp_path / "x.npy", X)
-    script = """
-import sys
-import numpy as np
-import tensorflow as tf
-loaded = tf.saved_model.load("model").signatures["serving_default"]
-(outputs,) = loaded(x=np.load("x.npy")).values()
-np.save("y.npy", outputs)
-assert not [name for name in sys.modules if name.startswith("ipu_tf")]
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), on_device(X)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_loaded_model_runs_on_the_device(strategy, weights, tmp_path):
