@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, ipu_compiler, scopes
+from ipu_tf import IPUConfig, ipu_compiler, loops, scopes
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 from ipu_tf.ops import all_to_all_op, cross_replica_ops, normalization_ops, replication_ops
-from ipu_tf.optimizers import CrossReplicaOptimizer, ShardedOptimizer
+from ipu_tf.optimizers import (
+    CrossReplicaOptimizer,
+    GradientAccumulationOptimizerV2,
+    ShardedOptimizer,
+)
 from ipu_tf.pipelining import OptimizerFunctionOutput, pipeline
 from ipu_tf.utils import move_variable_initialization_to_cpu
 
@@ -341,6 +345,25 @@ def sharded_step(x, y):
         loss = tf.reduce_mean(tf.square(tf.matmul(hidden, weight) - y))
     optimizer = ShardedOptimizer(v1.train.GradientDescentOptimizer(0.001))
     return loss, optimizer.minimize(loss)
+
+
+def test_accumulated_gradients_of_operations_on_an_ipu_are_kept_on_the_host():
+    configure(1)
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.ones([2])).repeat())
+
+    def body(x):
+        with tf.device(IPU):
+            weight = v1.get_variable("weight", [2], initializer=tf.zeros_initializer())
+            loss = tf.reduce_sum(weight * x)
+            stock = v1.train.GradientDescentOptimizer(0.5)
+            return GradientAccumulationOptimizerV2(stock, 2).minimize(loss)
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        run = ipu_compiler.compile(lambda: loops.repeat(4, body, [], infeed))
+        session.run([v1.global_variables_initializer(), infeed.initializer])
+        session.run(run)
+        (weight,) = v1.trainable_variables()
+        np.testing.assert_array_equal(session.run(weight), [-2, -2])
 
 
 def test_a_session_trains_shards():

@@ -111,7 +111,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
 
     def _make_variables(self, variables: list[Any]) -> tf.Variable:
         """Makes the sums of variables that have none yet, and returns the number of iterations."""
-        with tf.init_scope():
+        with tf.init_scope(), tf.device(None):  # A session has no device of an IPU's name.
             if self._step is None:
                 self._step = tf.Variable(0, trainable=False, name="accumulated_mini_batches")
             for variable in variables:
