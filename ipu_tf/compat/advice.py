@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from types import ModuleType
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
 
 _ESTIMATORS = (
     "TensorFlow has had no estimators since version 2.16. Train the model with Keras' `fit` in the "
@@ -14,6 +15,18 @@ _CONTRIB = (
     "TensorFlow 2 has no `tf.contrib`: the script is written for TensorFlow 1. Give `ipu-tf run` "
     "the option --tf1, which has the parts of it that scripts for IPUs use."
 )
+_PACKAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "tensorflow_addons": "TensorFlow Addons ended with Keras 2. Keras 3 has most of its layers "
+        "and optimizers (GroupNormalization, AdamW, Lamb), and `ipu_tensorflow_addons` those of "
+        "the IPU.",
+        "tensorflow_datasets": "It is a package of its own: install tensorflow-datasets. With "
+        "--offline it finds the data that it has prepared before; the data sets of "
+        "`keras.datasets` are generated.",
+    }
+)
+"""Advice on packages that scripts import beside TensorFlow."""
+
 _EAGER = (
     "TensorFlow 2 runs operations at once. Give `ipu-tf run` the option --tf1, or call "
     "`tf.compat.v1.disable_v2_behavior()` before the script builds its graph."
@@ -35,6 +48,8 @@ def way_out(error: BaseException) -> str | None:
         return _PLACED_ON_IPU
     if isinstance(error, ModuleNotFoundError):
         name = error.name or ""
+        if name.partition(".")[0] in _PACKAGES:
+            return _PACKAGES[name.partition(".")[0]]
         return _CONTRIB if f"{name}.".startswith("tensorflow.contrib.") else None
     if not isinstance(error, AttributeError) or not isinstance(error.obj, ModuleType):
         return None

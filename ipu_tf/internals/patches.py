@@ -426,6 +426,10 @@ LOOP_ARGUMENTS = tuple(
     Patch(keras.Model, name, "the loop takes the arguments of Keras 2")
     for name in ("fit", "evaluate", "predict")
 )
+BATCH_METHODS = tuple(
+    Patch(keras.Model, name, "metrics may count several batches")
+    for name in ("train_on_batch", "test_on_batch")
+)
 GENERATOR_METHODS = tuple(
     Patch(keras.Model, name, "models have the loops over generators", is_new=True)
     for name in ("fit_generator", "evaluate_generator", "predict_generator")
@@ -553,6 +557,7 @@ TABLE = (
     FUSED_BATCH_NORMS,
     NUMPY_NAMES,
     *LOOP_ARGUMENTS,
+    *BATCH_METHODS,
     *GENERATOR_METHODS,
 )
 """Every method that is ever replaced."""

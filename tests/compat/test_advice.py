@@ -26,6 +26,8 @@ def error_of(source):
         ("tf.compat.v1.estimator", "has had no estimators since version 2.16"),
         ("tf.contrib", "TensorFlow 2 has no `tf.contrib`"),
         ("from tensorflow.contrib.compiler import xla", "TensorFlow 2 has no `tf.contrib`"),
+        ("import tensorflow_addons as tfa", "TensorFlow Addons ended with Keras 2"),
+        ("import tensorflow_datasets as tfds", "install tensorflow-datasets. With --offline it"),
     ],
 )
 def test_names_of_before_have_a_way_out(source, advice):

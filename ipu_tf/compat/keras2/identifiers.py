@@ -15,6 +15,7 @@ from ipu_tf.internals.patches import Wrap
 
 _LOSSES: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
+        "cosine_proximity": keras.losses.cosine_similarity,
         "huber_loss": keras.losses.huber,
         "kullback_leibler_divergence": keras.losses.kl_divergence,
         "logcosh": keras.losses.log_cosh,

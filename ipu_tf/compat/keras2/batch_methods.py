@@ -1,0 +1,54 @@
+"""`train_on_batch` and `test_on_batch` as Keras 2 had them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import keras
+
+from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals import patches
+from ipu_tf.internals.patches import Patch, Wrap
+from ipu_tf.keras.keras_hooks import KerasHooks
+
+_RESET = "reset_metrics"
+# The IPU's models define these methods themselves.
+_METHODS = (
+    *patches.BATCH_METHODS,
+    *(Patch(KerasHooks, patch.name, patch.reason) for patch in patches.BATCH_METHODS),
+)
+
+
+def _accumulating(notify: Notify) -> Wrap:
+    """Returns the factory of a method that may keep what metrics have counted before."""
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def on_batch(
+            model: keras.Model, *args: Any, reset_metrics: bool | None = None, **kwargs: Any
+        ) -> Any:
+            if reset_metrics is None:
+                return stock(model, *args, **kwargs)
+            notify()
+            if reset_metrics or _RESET in vars(model):
+                return stock(model, *args, **kwargs)
+            vars(model)[_RESET] = lambda: None
+            try:
+                return stock(model, *args, **kwargs)
+            finally:
+                del vars(model)[_RESET]
+
+        return on_batch
+
+    return wrap
+
+
+SPELLINGS = (
+    Spelling(
+        name="`train_on_batch(x, y, reset_metrics=False)`, also `test_on_batch`",
+        keras_2="Metrics, and the loss among them, were those of all batches since the last reset.",
+        here="They are; `reset_metrics=True` is what Keras 3 does anyway.",
+        wraps=MappingProxyType(dict.fromkeys(_METHODS, _accumulating)),
+    ),
+)
