@@ -55,7 +55,7 @@ from ipu_tf.runtime.host_spans import marking_calls, note_run
 from ipu_tf.runtime.replicas import replicated_call
 from ipu_tf.runtime.traced_programs import TracedPrograms
 from ipu_tf.runtime.tracer import Tracer
-from ipu_tf.strategy_extension import IPUExtendedV1, reduced_over_replicas
+from ipu_tf.strategy_extension import IPUExtendedV1
 
 _FUNCTION_TYPES = (
     tf.types.experimental.PolymorphicFunction,
@@ -245,7 +245,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
             value = tf.math.truediv(total, tf.cast(count, total.dtype))
         elif axis is not None or hooks.active() is None:
             value = self._over_axes(reduce_op, value, axis)
-        return value if hooks.active() is None else reduced_over_replicas(known, value)
+        return value if hooks.active() is None else self.extended.reduced(known, value)
 
     def _over_axes(self, reduce_op: Any, value: Any, axis: Any) -> Any:
         """Returns the sum of a value over axes, as TensorFlow checks and computes it."""

@@ -20,7 +20,13 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
         container_strategy: The strategy that this extends.
         ipu_device: Name of the IPU device.
         cpu_device: Device of variables.
+
+    Attributes:
+        reduces_over_replicas: Whether reductions, such as those of optimizers, are over the
+            replicas of a program; otherwise a program calls collectives itself.
     """
+
+    reduces_over_replicas = True
 
     def __init__(
         self, container_strategy: tf.distribute.Strategy, ipu_device: str, cpu_device: str
@@ -65,7 +71,26 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
 
     def _reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any) -> Any:
         del destinations, options
-        return reduced_over_replicas(reduce_op, value)
+        return self.reduced(reduce_op, value)
+
+    def reduced(self, reduce_op: Any, value: Any) -> Any:
+        """Returns the sum or mean of a structure of tensors over the replicas of the program.
+
+        Raises:
+            ValueError: The reduction is another.
+        """
+        if reduce_op not in (tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN):
+            raise ValueError(
+                f"Unsupported reduce op. Use SUM or MEAN. Received: reduce_op={reduce_op!r}."
+            )
+        if replica_context.num_replicas() == 1 or not self.reduces_over_replicas:
+            return value  # The only replica's is its own sum and its own mean.
+        is_sum = reduce_op is tf.distribute.ReduceOp.SUM
+        combine = (
+            cross_replica_ops.cross_replica_sum if is_sum else cross_replica_ops.cross_replica_mean
+        )
+        # Rows of a sparse gradient differ between replicas, so they are summed where they belong.
+        return tf.nest.map_structure(lambda leaf: combine(tf.convert_to_tensor(leaf)), value)
 
     def _gather_to_implementation(
         self, value: Any, destinations: Any, axis: int, options: Any
@@ -180,24 +205,9 @@ class _IPUReplicaContext(tf.distribute.ReplicaContext):
         if isinstance(reduce_op, str):
             reduce_op = tf.distribute.ReduceOp(reduce_op.upper())
         del options
-        return reduced_over_replicas(reduce_op, value)
+        extended: IPUExtendedV1 = self.strategy.extended
+        return extended.reduced(reduce_op, value)
 
     @property
     def devices(self) -> tuple[str, ...]:
         return self.strategy.extended.worker_devices
-
-
-def reduced_over_replicas(reduce_op: Any, value: Any) -> Any:
-    """Returns the sum or mean of a structure of tensors over the replicas of the program."""
-    if reduce_op not in (tf.distribute.ReduceOp.SUM, tf.distribute.ReduceOp.MEAN):
-        raise ValueError(
-            f"Unsupported reduce op. Use SUM or MEAN. Received: reduce_op={reduce_op!r}."
-        )
-    if replica_context.num_replicas() == 1:
-        return value  # It is its own sum and its own mean.
-    is_sum = reduce_op is tf.distribute.ReduceOp.SUM
-    combine = (
-        cross_replica_ops.cross_replica_sum if is_sum else cross_replica_ops.cross_replica_mean
-    )
-    # Rows of a sparse gradient differ between replicas, so they are summed where they belong.
-    return tf.nest.map_structure(lambda leaf: combine(tf.convert_to_tensor(leaf)), value)

@@ -17,13 +17,11 @@ class PopDistStrategy(IPUStrategyV1):
 
     Args:
         ipu_device: Name of the IPU device, "/device:IPU:<n>".
-        add_ipu_cross_replica_reductions: Whether gradients are added up over the replicas. Must be
-            True: without it the replicas of a model would train apart.
+        add_ipu_cross_replica_reductions: Whether `reduce` and the optimizers of a graph add up over
+            the replicas of a program; otherwise the program does, such as by a
+            `CrossReplicaOptimizer`.
         enable_dataset_iterators: See `IPUStrategy`.
         enable_keras_extensions: See `IPUStrategy`.
-
-    Raises:
-        NotImplementedError: `add_ipu_cross_replica_reductions` is False.
     """
 
     def __init__(
@@ -33,16 +31,12 @@ class PopDistStrategy(IPUStrategyV1):
         enable_dataset_iterators: bool = True,
         enable_keras_extensions: bool = True,
     ) -> None:
-        if not add_ipu_cross_replica_reductions:
-            raise NotImplementedError(
-                "PopDistStrategy: gradients are always added up over the replicas. Leave "
-                "`add_ipu_cross_replica_reductions` out."
-            )
         super().__init__(
             ipu_device,
             enable_dataset_iterators=enable_dataset_iterators,
             enable_keras_extensions=enable_keras_extensions,
         )
+        self.extended.reduces_over_replicas = add_ipu_cross_replica_reductions
 
     def experimental_run_v2(
         self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None

@@ -46,18 +46,20 @@ def test_the_strategy_trains_as_the_one_of_a_single_process():
     assert strategy.num_replicas_in_sync == 1
 
 
-def test_replicas_that_train_apart_are_refused():
-    with pytest.raises(NotImplementedError, match="gradients are always added up"):
-        PopDistStrategy(add_ipu_cross_replica_reductions=False)
-
-
-def test_optimizers_in_a_graph_sum_the_gradients_of_replicas():
+@pytest.mark.parametrize(
+    ("reduces", "loss", "weight"),
+    [
+        (True, 2 * -6 * (1 + 2), -12.0),  # The second steps see the weight -6.
+        (False, 2 * -2 * 1, -4.0),  # Those of the first replica, which trains alone.
+    ],
+)
+def test_optimizers_in_a_graph_sum_the_gradients_of_replicas_if_asked(reduces, loss, weight):
     """Replica r reads x = r + 1: the loss 2 w x has gradients 2 and 4."""
     configuration = IPUConfig()
     configuration.auto_select_ipus = 2
     configuration.configure_ipu_system()
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        strategy = PopDistStrategy()
+        strategy = PopDistStrategy(add_ipu_cross_replica_reductions=reduces)
         with strategy.scope():
             infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices([1.0, 2.0]).repeat())
 
@@ -75,7 +77,6 @@ def test_optimizers_in_a_graph_sum_the_gradients_of_replicas():
                 run = ipu_compiler.compile(model)
         session.run(infeed.initializer)
         session.run(tf.compat.v1.global_variables_initializer())
-        # The second steps see the weight -6.
-        assert session.run(run) == [2 * -6 * (1 + 2)]
-        (weight,) = tf.compat.v1.global_variables()
-        assert session.run(weight) == -12.0
+        assert session.run(run) == [loss]
+        (variable,) = tf.compat.v1.global_variables()
+        assert session.run(variable) == weight
