@@ -103,6 +103,7 @@ class _Compilation:
         self._results: Any = None
         self._is_bound = False
         self._is_placed = scopes.is_on_ipu() or is_ipu(device_of_new_ops())
+        self._strategy_around = _strategy_of_replica()
 
     def results(self) -> Any:
         """Returns the results; those of a program without a system are bound to it later."""
@@ -199,14 +200,32 @@ class _Compilation:
         _keep_with(tf.compat.v1.get_default_graph(), run)
         scope = tf.compat.v1.get_variable_scope()
         with tf.compat.v1.variable_scope(scope, use_resource=True):
-            results: list[tf.Tensor] = _strategy_in_force().run(run, args=(tensors,))
-        return results
+            return self._run_by_strategy(run, tensors)
+
+    def _run_by_strategy(
+        self, run: Callable[..., list[tf.Tensor]], tensors: list[tf.Tensor]
+    ) -> list[tf.Tensor]:
+        def run_by(strategy: IPUStrategy) -> list[tf.Tensor]:
+            results: list[tf.Tensor] = strategy.run(run, args=(tensors,))
+            return results
+
+        strategy = self._strategy_around or _strategy_in_force()
+        if _strategy_of_replica() is strategy:
+            merged: list[tf.Tensor] = tf.distribute.get_replica_context().merge_call(run_by)
+            return merged
+        return run_by(strategy)
 
     def _run(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
         # A trace that finds shards or stages begins once more, for more IPUs. Its variables stay.
         self._variables.begin_trace()
         with without_strategy():  # A graph of TensorFlow 1 has no strategy.
-            results = self._computation(*tensors)
+            # One that `run` was called around is that of the computation, too.
+            strategy = self._strategy_around
+            results = (
+                self._computation(*tensors)
+                if strategy is None
+                else strategy.run(self._computation, args=tensors)
+            )
             self._numbers_after = numbers_of_scopes()
         _check_results(results)
         if not self._is_placed:
@@ -225,6 +244,13 @@ def _strategy_in_force() -> IPUStrategy:
     """Returns the strategy whose scope is open, or else that of graphs."""
     strategy = tf.distribute.get_strategy()
     return strategy if isinstance(strategy, IPUStrategy) else strategy_of_graphs()
+
+
+def _strategy_of_replica() -> IPUStrategy | None:
+    """Returns the strategy whose `run` calls the function around, None if there is none."""
+    context = tf.distribute.get_replica_context()
+    strategy = None if context is None else context.strategy
+    return strategy if isinstance(strategy, IPUStrategy) else None
 
 
 def strategy_of_graphs() -> IPUStrategy:

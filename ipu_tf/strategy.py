@@ -176,7 +176,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
         it. Inside another traced run, `fn` is inlined.
 
         Args:
-            fn: A tf.function or ConcreteFunction; inside a tf.function also a plain function.
+            fn: A tf.function or ConcreteFunction; inside a tf.function also a plain function. In
+                the graph of a session a plain function is called as it is: `ipu_compiler.compile`
+                makes the programs in it.
             args: Positional arguments of `fn`.
             kwargs: Keyword arguments of `fn`.
             options: Accepted for compatibility; has no effect.
@@ -202,6 +204,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
             note_run(_program_name(inner, getattr(inner, "__self__", None)))
             return self._trace(fn, tuple(args), kwargs)
         if not isinstance(fn, _FUNCTION_TYPES):
+            if not tf.executing_eagerly():  # A session's graph: its programs are in `fn`.
+                return super().run(fn, args, kwargs)
             raise ValueError(
                 "IPUStrategyV1.run(fn, ...) does not support eager execution: `fn` has to be a "
                 "tf.function. Decorate it with @tf.function, or call `run` inside of one. "

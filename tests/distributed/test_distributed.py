@@ -46,6 +46,7 @@ def test_the_strategy_trains_as_the_one_of_a_single_process():
     assert strategy.num_replicas_in_sync == 1
 
 
+@pytest.mark.parametrize("runs_around", [False, True])
 @pytest.mark.parametrize(
     ("reduces", "loss", "weight"),
     [
@@ -53,7 +54,9 @@ def test_the_strategy_trains_as_the_one_of_a_single_process():
         (False, 2 * -2 * 1, -4.0),  # Those of the first replica, which trains alone.
     ],
 )
-def test_optimizers_in_a_graph_sum_the_gradients_of_replicas_if_asked(reduces, loss, weight):
+def test_optimizers_in_a_graph_sum_the_gradients_of_replicas_if_asked(
+    reduces, loss, weight, runs_around
+):
     """Replica r reads x = r + 1: the loss 2 w x has gradients 2 and 4."""
     configuration = IPUConfig()
     configuration.auto_select_ipus = 2
@@ -69,12 +72,21 @@ def test_optimizers_in_a_graph_sum_the_gradients_of_replicas_if_asked(reduces, l
                 optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
                 return total + loss, optimizer.minimize(loss)
 
-            def model():
-                total = strategy.experimental_run_v2(lambda: loops.repeat(2, step, [0.0], infeed))
+            def train():
+                return loops.repeat(2, step, [0.0], infeed)
+
+            def train_by_strategy():
+                total = strategy.experimental_run_v2(train)
                 return strategy.reduce(tf.distribute.ReduceOp.SUM, total)
 
+            def train_in_strategy():
+                return tf.distribute.get_replica_context().all_reduce("SUM", train())
+
             with scopes.ipu_scope("/device:IPU:0"):
-                run = ipu_compiler.compile(model)
+                if runs_around:
+                    run = strategy.run(lambda: ipu_compiler.compile(train_in_strategy))
+                else:
+                    run = ipu_compiler.compile(train_by_strategy)
         session.run(infeed.initializer)
         session.run(tf.compat.v1.global_variables_initializer())
         assert session.run(run) == [loss]
