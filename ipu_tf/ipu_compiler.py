@@ -17,6 +17,7 @@ from ipu_tf.internals.graphs import (
     graph_of_session,
     is_ipu,
     replace_input,
+    taking_ops,
     trace,
     without_strategy,
 )
@@ -124,14 +125,12 @@ class _Compilation:
         """Calls the computation once more, now for the configured system, in place of the first.
 
         Raises:
-            RuntimeError: The graph is final, or the results have other types or shapes.
+            RuntimeError: The results have other types or shapes.
         """
-        if self._graph.finalized:
-            raise RuntimeError(
-                f"ipu_compiler.compile has built '{self._name}' before a system was configured, "
-                "and its graph is final by now. Call configure_ipu_system before the graph is "
-                "finalized, as a MonitoredSession does."
-            )
+        with taking_ops(self._graph):
+            self._bind()
+
+    def _bind(self) -> None:
         tensors, operation = self._context.run(self._call_again)
         known = [(one.dtype, one.shape) for one in self._outlets]
         if tensors and [(one.dtype, one.shape) for one in tensors] != known:

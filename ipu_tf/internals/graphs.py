@@ -61,6 +61,23 @@ def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     op._update_input(index, tensor)
 
 
+@contextlib.contextmanager
+def taking_ops(graph: tf.Graph) -> Iterator[None]:
+    """Lets a graph take ops, also if it is final; then it is final again afterwards.
+
+    Relies on `Graph._unsafe_unfinalize`. TensorFlow calls it unsafe while a session runs the graph
+    on another thread.
+    """
+    is_final = graph.finalized
+    if is_final:
+        graph._unsafe_unfinalize()
+    try:
+        yield
+    finally:
+        if is_final:
+            graph.finalize()
+
+
 def set_op_attribute(op: tf.Operation, name: str, value: Any) -> None:
     """Sets an attribute of an op that exists.
 
