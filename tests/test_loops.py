@@ -179,6 +179,35 @@ def test_plain_loops_over_steps_are_short_while_a_script_is_tried_out(strategy, 
     assert "A loop runs at most 3 of its iterations" in caplog.text
 
 
+def test_loops_over_steps_that_end_by_a_condition_are_short_while_a_script_is_tried_out(
+    strategy, caplog
+):
+    steps = tf.Variable(0)
+
+    def step(number):
+        steps.assign_add(1)
+        return number + 1
+
+    def count(limit):
+        number, value, total = tf.constant(0), 0.0, tf.constant(0)
+        while number < 9:  # To a constant.
+            number = step(number)
+        while value < limit:  # By data.
+            step(0)
+            value += 1.0
+        while total < 100:  # A part of the model.
+            total += 1
+        bounded = tf.while_loop(lambda i: i < 50, lambda i: [step(i)], [0], maximum_iterations=9)
+        short = tf.while_loop(lambda i: i < 2, lambda i: [step(i)], [tf.constant(0)])
+        return number, value, total, bounded[0], short[0]
+
+    with trial.steps_limited_to(3):
+        found = run(strategy, count, tf.constant(9.0))
+    assert [int(x) for x in found] == [3, 3, 100, 3, 2]
+    assert int(steps) == 3 + 3 + 3 + 2
+    assert caplog.text.count("A loop runs at most 3 of its iterations (--max-steps 3).") == 3
+
+
 def test_a_tried_loop_makes_whole_updates(strategy):
     weight, steps = tf.Variable(0.0), tf.Variable(0)
     optimizer = optimizers.GradientAccumulationOptimizerV2(

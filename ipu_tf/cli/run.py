@@ -49,9 +49,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-steps",
         type=int,
         metavar="N",
-        help="run at most N steps of each fit, evaluate and predict of a model of a strategy, and "
-        "of each loops.repeat, loops.while_loop and pipeline, in whole weight updates, at least "
-        "one; loops over tf.range and models outside of a strategy run whole",
+        help="run at most N steps of each fit, evaluate and predict of a model, and of each "
+        "loops.repeat, loops.while_loop, pipeline and plain loop over steps, in whole weight "
+        "updates, at least one; loops over tf.range whose iterations are no steps run whole",
     )
     parser.add_argument(
         "--tf1",

@@ -144,7 +144,9 @@ class Tracer:
             if constant is not None:
                 op_type, inputs, attrs, kwargs["op_def"] = "Const", [], constant, None
         elif op_type in LOOPS:
-            inputs = tried_loops.limited(graph, op_type, inputs, attrs, self.steps_of_update)
+            of_update = self.steps_of_update
+            inputs, loop = tried_loops.limited(graph, op_type, inputs, attrs, of_update)
+            attrs = dict(loop)
         elif op_type.startswith(_UPDATES):
             inputs, executions = held_updates.held(op_type, inputs, graph)
             self.steps_of_update = max(self.steps_of_update, executions)

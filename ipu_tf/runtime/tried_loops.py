@@ -12,8 +12,11 @@ from ipu_tf import trial
 from ipu_tf.internals.graphs import function_in
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.call_ops import LOOPS, functions_of
+from ipu_tf.runtime.tried_conditions import with_limit
 
 _LOG = logging.getLogger(__name__)
+
+_NOTICE = "A loop runs at most %d of %s iterations (--max-steps %d)."
 
 _STEPS = (
     "IpuDequeue", "IpuEnqueue", "IpuReplicaGetNext", "IteratorGetNext",
@@ -32,8 +35,8 @@ def limited(
     inputs: Sequence[tf.Tensor],
     attrs: Mapping[str, Any],
     of_update: int,
-) -> Sequence[tf.Tensor]:
-    """Returns the inputs of an op; a loop that counts steps ends at the limit of a try-out.
+) -> tuple[Sequence[tf.Tensor], Mapping[str, Any]]:
+    """Returns the inputs and attributes of an op; a loop over steps ends at the limit of a try-out.
 
     A loop whose iterations are no steps may be a part of the model, which needs each of them. So
     may one that keeps a value of every iteration.
@@ -47,22 +50,26 @@ def limited(
     """
     limit = trial.step_limit()
     if limit is None or op_type not in LOOPS:
-        return inputs
+        return inputs, attrs
+    most = max(of_update, limit // of_update * of_update)
     places = _count_of(graph, attrs)
     if places is None:
-        return inputs
+        changed = _is_over_steps(graph, inputs, attrs) and with_limit(graph, inputs, attrs, most)
+        if not changed:
+            return inputs, attrs
+        _LOG.warning(_NOTICE, most, "its", limit)
+        return inputs, changed
     first, end = (inputs[place] for place in places)
     if ITERATIONS not in end.name and not _is_over_steps(graph, inputs, attrs):
-        return inputs
-    most = max(of_update, limit // of_update * of_update)
+        return inputs, attrs
     known = [tf.get_static_value(one) for one in (first, end)]
     if None not in known and known[1] - known[0] <= most:
-        return inputs
+        return inputs, attrs
     count = "its" if None in known else known[1] - known[0]
-    _LOG.warning("A loop runs at most %d of %s iterations (--max-steps %d).", most, count, limit)
-    changed = list(inputs)
-    changed[places[1]] = tf.minimum(end, first + most)
-    return changed
+    _LOG.warning(_NOTICE, most, count, limit)
+    ended = list(inputs)
+    ended[places[1]] = tf.minimum(end, first + most)
+    return ended, attrs
 
 
 def _count_of(graph: FuncGraph, attrs: Mapping[str, Any]) -> tuple[int, int] | None:

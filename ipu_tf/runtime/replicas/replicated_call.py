@@ -51,21 +51,35 @@ def call(
         ValueError: The IPUs of the device are not a multiple of those that a replica needs.
     """
     trace = ReplicatedTrace(device_ipus)
+    lacking = 0
     while True:
         try:
             if trace.count > 1:
                 return _on_replicas(trace, program, args, kwargs, name)
             with replica_context.tracing(trace):
-                return program(args, kwargs)
+                results = program(args, kwargs)
         except replica_context.MoreIpusNeeded as more:
             if device_ipus is not None and device_ipus % more.ipus:
-                raise ValueError(
-                    f"Current device has {device_ipus} IPUs attached, however the current model "
-                    f"requires a multiple of {more.ipus} IPUs: the shards or stages of a replica "
-                    f"of '{name}' take {more.ipus}. Set `auto_select_ipus` of the configuration to "
-                    f"{more.ipus} or a multiple of it, or use fewer shards or stages."
-                ) from None
-            trace = ReplicatedTrace(device_ipus, more.ipus)
+                # The rest of the program may need more: its trace tells how many.
+                lacking = more.ipus
+            trace = ReplicatedTrace(None if lacking else device_ipus, more.ipus)
+            continue
+        except Exception:
+            if lacking:  # The program may rely on its replicas.
+                raise _refused(name, device_ipus, trace.ipus) from None
+            raise
+        if lacking:
+            raise _refused(name, device_ipus, trace.ipus)
+        return results
+
+
+def _refused(name: str, device_ipus: int | None, ipus: int) -> ValueError:
+    return ValueError(
+        f"Current device has {device_ipus} IPUs attached, however the current model requires a "
+        f"multiple of {ipus} IPUs: a replica of '{name}' takes as many as it has shards or stages, "
+        f"rounded up to a power of two, which are {ipus}. Set `auto_select_ipus` of the "
+        f"configuration to {ipus} or a multiple of it, or use fewer shards or stages."
+    )
 
 
 def _on_replicas(

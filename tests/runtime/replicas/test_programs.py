@@ -312,6 +312,17 @@ def test_refuses_ipus_that_are_not_a_multiple_of_those_of_a_replica():
     with pytest.raises(ValueError, match="has 3 IPUs attached, .* requires a multiple of 2 IPUs"):
         strategy.run(tf.function(lambda: replica_context.require_ipus(2)))
 
+    @tf.function
+    def three_shards(x):
+        for shard in range(3):
+            with scopes.ipu_shard(shard):
+                x = x + 1.0
+        return x
+
+    advice = "rounded up to a power of two, which are 4. Set `auto_select_ipus` .* to 4 or a multi"
+    with pytest.raises(ValueError, match=advice):
+        strategy.run(three_shards, args=(tf.constant(1.0),))
+
 
 def test_no_gradient_leaves_the_program_of_replicas():
     strategy = on_ipus(2)
