@@ -125,6 +125,14 @@ def adopt_variable(layer: keras.Layer, variable: tf.Variable) -> None:
         layer._tracker.lock()
 
 
+def is_initialized(owner: Any) -> bool:
+    """Returns whether Keras' initializer of a layer or an optimizer has run.
+
+    Relies on `Layer._trainable` and `Optimizer._lock`, which it sets.
+    """
+    return hasattr(owner, "_trainable" if isinstance(owner, keras.Layer) else "_lock")
+
+
 def was_called(layer: keras.Layer) -> bool:
     """Returns whether a layer was called. Relies on `Layer._called`."""
     called: bool = layer._called
@@ -150,6 +158,14 @@ def held_variable(variable: keras.Variable) -> Any:
     Relies on `Variable._value`: the property `value` gives that of a mixed precision layer cast.
     """
     return variable.value if variable._value is None else variable._value
+
+
+def own_metrics_of(layer: keras.Layer) -> list[keras.Metric]:
+    """Returns the metrics of a layer itself, without those of its layers.
+
+    The public `Layer.metrics` has them, too. Relies on `Layer._metrics`.
+    """
+    return list(layer._metrics)
 
 
 def adopt_metric(layer: keras.Layer, metric: keras.Metric) -> None:

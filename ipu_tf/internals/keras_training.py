@@ -28,6 +28,14 @@ def has_loss(model: keras.Model) -> bool:
     return model._compile_loss is not None or bool(model.losses)
 
 
+def added_losses_of(model: keras.Model) -> list[Any]:
+    """Returns the losses of a model's layers, as a step adds them to the compiled loss.
+
+    Relies on `Trainer._aggregate_additional_loss`.
+    """
+    return [model._aggregate_additional_loss(loss) for loss in model.losses]
+
+
 def forget_loss_and_metrics(model: keras.Model) -> None:
     """Removes the loss and the metrics that a model is compiled with.
 
@@ -98,7 +106,8 @@ def function_of(loss_or_metric: Any) -> Any:
 def result_names_of(model: keras.Model) -> list[str]:
     """Returns the names of a model's results: the loss, those of outputs, metrics.
 
-    The public `metrics_names` has one name for all metrics of `compile`. Relies on the attributes
+    Those of an output stand together: its metrics, then its weighted ones. The public
+    `metrics_names` has one name for all metrics of `compile`. Relies on the attributes
     of `Trainer` that hold them. Empty before the metrics are built.
     """
     compiled, losses = model._compile_metrics, model._compile_loss
@@ -107,8 +116,24 @@ def result_names_of(model: keras.Model) -> list[str]:
     of_trainer = [model._loss_tracker, compiled, *(losses.metrics if losses is not None else ())]
     others = [metric for metric in model.metrics if not any(metric is own for own in of_trainer)]
     names = [metric.name for metric in of_trainer if metric not in (None, compiled)]
-    names += [] if compiled is None else list(compiled.result())
+    names += [] if compiled is None else _compiled_names_by_output(compiled)
     return names + [metric.name for metric in others]
+
+
+def _compiled_names_by_output(compiled: KerasCompiledMetrics) -> list[str]:
+    """Returns the names of the metrics of `compile`, output by output.
+
+    Relies on the lists of `CompileMetrics`: one of metrics and one of weighted metrics, each with
+    an entry an output; its results have the order of their metrics.
+    """
+    outputs = [
+        output
+        for of_outputs in (compiled._flat_metrics, compiled._flat_weighted_metrics)
+        for output, entry in enumerate(of_outputs)
+        for _ in (entry.metrics if entry else ())
+    ]
+    numbered = sorted(zip(outputs, compiled.result(), strict=True), key=lambda pair: pair[0])
+    return [name for _, name in numbered]
 
 
 def change_unbuilt_metrics(compiled: KerasCompiledMetrics, change: Callable[[Any], Any]) -> None:

@@ -150,6 +150,7 @@ LAYER_NAMES = (
     Patch(keras.Operation, "__init__", "names of layers may have a slash"),
     Patch(keras.Model, "get_layer", "names of layers may have a slash"),
 )
+LAYER_COMPUTATION = Patch(keras.Layer, "call", "a layer may return its inputs")
 LAYER_ARGUMENTS = Patch(keras.Layer, "__init__", "layers take the arguments of Keras 2")
 WEIGHT_CREATION = Patch(keras.Layer, "add_weight", "its arguments may come in Keras 2's order")
 VARIABLE_CREATION = Patch(keras.Layer, "add_variable", "it takes the arguments of `add_weight`")
@@ -164,6 +165,12 @@ EMBEDDING_ARGUMENTS = Patch(
 )
 OPTIMIZER_ARGUMENTS = Patch(
     keras.optimizers.Optimizer, "__init__", "optimizers take the arguments of Keras 2"
+)
+OPTIMIZER_ATTRIBUTES = Patch(
+    keras.optimizers.Optimizer, "__setattr__", "they may be set before the optimizer's own"
+)
+GRADIENT_CLIPPING = Patch(
+    keras.optimizers.Optimizer, "_clip_gradients", "values and norms may both be clipped"
 )
 MOMENTUM_ARGUMENTS = Patch(keras.optimizers.SGD, "__init__", "a momentum may be a whole number")
 LEARNING_RATES = Patch(
@@ -308,7 +315,7 @@ NORM_BUILDS = Patch(keras.layers.LayerNormalization, "build", "the axes are coun
 LAYER_LOCKS = Patch(keras.Layer, "_lock_state", "built layers may get further layers and weights")
 LAYER_METHODS = tuple(
     Patch(keras.Layer, name, "layers have the methods of Keras 2", is_new=True)
-    for name in ("add_update", "input_shape", "output_shape")
+    for name in ("add_update", "input_shape", "output_shape", "updates", "_compute_dtype")
 )
 LOSSES_OF_LAYERS = Patch(keras.Layer, "add_loss", "a loss may be a function")
 LOSSES_OF_MODELS = Patch(KerasFunctional, "add_loss", "a loss may be a symbolic tensor")
@@ -427,8 +434,8 @@ LOOP_ARGUMENTS = tuple(
     for name in ("fit", "evaluate", "predict")
 )
 BATCH_METHODS = tuple(
-    Patch(keras.Model, name, "metrics may count several batches")
-    for name in ("train_on_batch", "test_on_batch")
+    Patch(keras.Model, name, "batches take the arguments of Keras 2")
+    for name in ("train_on_batch", "test_on_batch", "predict_on_batch")
 )
 GENERATOR_METHODS = tuple(
     Patch(keras.Model, name, "models have the loops over generators", is_new=True)
@@ -464,6 +471,7 @@ TABLE = (
     OPERATION_CREATION,
     *LAYER_NAMES,
     LAYER_ARGUMENTS,
+    LAYER_COMPUTATION,
     WEIGHT_CREATION,
     VARIABLE_CREATION,
     VARIABLE_NAMES,
@@ -472,6 +480,8 @@ TABLE = (
     METRIC_VARIABLES,
     EMBEDDING_ARGUMENTS,
     OPTIMIZER_ARGUMENTS,
+    OPTIMIZER_ATTRIBUTES,
+    GRADIENT_CLIPPING,
     MOMENTUM_ARGUMENTS,
     LEARNING_RATES,
     OPTIMIZER_BUILDS,

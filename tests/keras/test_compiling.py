@@ -63,10 +63,28 @@ def test_steps_per_execution_may_be_any_integer(strategy, kind, tmp_path):
 def test_models_that_are_not_compiled_are_refused(strategy, method, built):
     with strategy.scope():
         model = sequential() if built else keras.Sequential([keras.layers.Dense(CLASSES)])
-    message = f"`{method}` of model '{model.name}': You must call `compile\\(\\)` before using"
+    message = (
+        f"`{method}` of model '{model.name}': You must compile your model before training/testing: "
+        r"call `compile\(\)`, for example"
+    )
     with pytest.raises(RuntimeError, match=message) as error:
         getattr(model, method)(*samples(32))
     assert isinstance(error.value, ValueError)
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "train_on_batch", "predict_on_batch"])
+def test_a_call_that_needs_more_than_the_inputs_is_refused(strategy, method):
+    class Sum(keras.Model):
+        def call(self, x, further, scale=1.0, training=None):
+            return x + scale * further
+
+    with strategy.scope():
+        model = Sum()
+    model.compile("sgd", "mse")
+    data = samples(32)[:1] if method == "predict_on_batch" else samples(32)
+    message = f"Models passed to `{method}` can only have `training` and .* `call` needs further"
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(*data)
 
 
 def test_losses_of_float16_layers_are_added_to_that_of_the_model(strategy):

@@ -19,7 +19,7 @@ from ipu_tf.internals.keras_graphs import (
     layers_beside,
     operations_after,
 )
-from ipu_tf.internals.keras_layers import adopt_metric, clear_losses
+from ipu_tf.internals.keras_layers import adopt_metric, clear_losses, own_metrics_of
 from ipu_tf.internals.patches import Wrap
 
 _FUNCTIONS = "keras_2_loss_functions"
@@ -199,6 +199,7 @@ def _add_metrics(notify: Notify) -> Wrap:
             metric = getattr(value, _METRIC, None)
             if metric is not None:
                 adopt_metric(layer, metric)
+                _check_only_one(layer, metric.name)
                 return
             graph = graph_in(layer)
             if graph is not None and _is_of_metric(value):
@@ -215,6 +216,20 @@ def _add_metrics(notify: Notify) -> Wrap:
     return wrap
 
 
+def _check_only_one(layer: keras.Layer, name: str) -> None:
+    """Checks that a layer itself has one metric of a name.
+
+    Raises:
+        ValueError: It has several, whose results the logs could not tell apart.
+    """
+    count = sum(metric.name == name for metric in own_metrics_of(layer))
+    if count > 1:
+        raise ValueError(
+            f"`add_metric` of '{layer.name}': Please provide different names for the metrics you "
+            f'have added. We found {count} metrics with the name: "{name}".'
+        )
+
+
 def _check_metric(layer: keras.Layer, value: Any, name: str | None, aggregation: Any) -> None:
     """Checks the arguments of `add_metric`.
 
@@ -224,8 +239,8 @@ def _check_metric(layer: keras.Layer, value: Any, name: str | None, aggregation:
     """
     if name is None:
         raise ValueError(
-            f"`add_metric` of '{layer.name}': provide a name for the metric, such as "
-            'add_metric(tf.reduce_sum(x), name="sum"). Received: name=None.'
+            f"`add_metric` of '{layer.name}': Please provide a name for your metric like "
+            '`add_metric(tf.reduce_sum(x), name="sum")`. Received: name=None.'
         )
     if aggregation not in (None, "mean"):
         raise ValueError(

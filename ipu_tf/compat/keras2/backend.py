@@ -119,6 +119,12 @@ def set_value(x: Any, value: Any) -> None:
     x.assign(np.asarray(value, dtype=dtype(x)))
 
 
+def update(x: Any, new_x: Any) -> Any:
+    """Sets the value of a variable; returns the variable."""
+    assigned = x.assign(new_x)
+    return x if isinstance(x, keras.Variable) else assigned
+
+
 def batch_set_value(tuples: Sequence[tuple[Any, Any]]) -> None:
     """Sets the values of variables."""
     for x, value in tuples:
@@ -207,7 +213,7 @@ SPELLINGS = (
         ),
     ),
     Spelling(
-        name="`K.set_value`, `K.batch_set_value`, `K.dtype`",
+        name="`K.set_value`, `K.batch_set_value`, `K.update`, `K.dtype`",
         keras_2="They set variables, and told dtypes.",
         here="They take the variables of Keras 3, too.",
         names=MappingProxyType(
@@ -216,6 +222,7 @@ SPELLINGS = (
                     "batch_set_value": given(batch_set_value),
                     "dtype": given(dtype),
                     "set_value": given(set_value),
+                    "update": given(update),
                 }
             }
         ),

@@ -9,16 +9,10 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
-from ipu_tf.internals.patches import Patch, Wrap
-from ipu_tf.keras.keras_hooks import KerasHooks
+from ipu_tf.compat.keras2.training import methods_of_loop
+from ipu_tf.internals.patches import Wrap
 
 _RESET = "reset_metrics"
-# The IPU's models define these methods themselves.
-_METHODS = (
-    *patches.BATCH_METHODS,
-    *(Patch(KerasHooks, patch.name, patch.reason) for patch in patches.BATCH_METHODS),
-)
 
 
 def _accumulating(notify: Notify) -> Wrap:
@@ -49,6 +43,8 @@ SPELLINGS = (
         name="`train_on_batch(x, y, reset_metrics=False)`, also `test_on_batch`",
         keras_2="Metrics, and the loss among them, were those of all batches since the last reset.",
         here="They are; `reset_metrics=True` is what Keras 3 does anyway.",
-        wraps=MappingProxyType(dict.fromkeys(_METHODS, _accumulating)),
+        wraps=MappingProxyType(
+            dict.fromkeys(methods_of_loop("train_on_batch", "test_on_batch"), _accumulating)
+        ),
     ),
 )

@@ -10,10 +10,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.compat.keras2.initialization import adopt_or_keep
 from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras_graphs import graph_in, inbound_nodes
-from ipu_tf.internals.keras_layers import adopt_variable, stored_weight, tracks_attributes
+from ipu_tf.internals.keras_layers import stored_weight, tracks_attributes
 from ipu_tf.internals.patches import Patch, Wrap
 
 
@@ -22,13 +23,28 @@ class LayerMethods:
 
     input: Any
     output: Any
+    trainable: bool
+    compute_dtype: str
 
     def add_update(self, updates: Any, inputs: Any = None) -> None:
-        """Calls those updates that are functions: assignments have run where they were written."""
+        """Calls those updates that are functions: assignments have run where they were written.
+
+        The functions of a layer that does not train are not called.
+        """
         del inputs
         for update in keras.tree.flatten(updates):
-            if callable(update):
+            if callable(update) and self.trainable:
                 update()
+
+    @property
+    def updates(self) -> list[Any]:
+        """Nothing: updates have run."""
+        return []
+
+    @property
+    def _compute_dtype(self) -> str:
+        """The dtype of the layer's computation."""
+        return self.compute_dtype
 
     @property
     def input_shape(self) -> Any:
@@ -200,7 +216,7 @@ def _tracking(notify: Notify) -> Wrap:
             for variable in values:
                 if isinstance(variable, tf.Variable):
                     notify()
-                    adopt_variable(layer, variable)
+                    adopt_or_keep(layer, variable)
 
         return set_attribute
 
@@ -223,10 +239,13 @@ def _unlocked(notify: Notify) -> Wrap:
 
 SPELLINGS = (
     Spelling(
-        name="`layer.add_update`, `layer.input_shape`, `layer.output_shape`",
-        keras_2="Updates that ran after a step, and shapes of a layer of a functional model.",
-        here="Updates that are functions run at once; assignments have run. The shapes are those "
-        "of the one symbolic call: of its first argument, and of its results.",
+        name="`layer.add_update`, `layer.updates`, `layer.input_shape`, `layer.output_shape`, "
+        "`layer._compute_dtype`",
+        keras_2="Updates that ran after a step, unless the layer was frozen, shapes of a layer of "
+        "a functional model, and the dtype of the computation.",
+        here="Updates that are functions run at once, unless the layer is frozen; assignments have "
+        "run, so `updates` is empty. The shapes are those of the one symbolic call: of its first "
+        "argument, and of its results.",
         wraps=MappingProxyType({patch: _added(patch) for patch in patches.LAYER_METHODS}),
     ),
     Spelling(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.compat.keras2.training import has_own_step
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras_layers import all_layers_of, layers_within
 from ipu_tf.internals.patches import Wrap
+from ipu_tf.keras.steps.overrides import needed_arguments
 
 _FRAMES = 2
 """The frames of this module below those of Keras in which a model is built."""
@@ -61,27 +63,60 @@ def _build_by_call(model: keras.Model, shapes: Any) -> None:
     Raises:
         ValueError: The call fails.
     """
+    _check_arguments(model)
+    inputs = symbolic_inputs(shapes)
     try:
-        model.compute_output_spec(symbolic_inputs(shapes), **_training_of(model))
+        model.compute_output_spec(inputs, **_training_of(model))
     except Exception as error:
         raise ValueError(
             f"`build` of model '{model.name}': its `call` fails on float inputs of shape {shapes}: "
-            f"{error} Call the model with a batch, or with a keras.Input of the right dtype, in "
-            "place of `build`."
+            f"{error} You cannot build your model if your layers do not support float type inputs: "
+            "call the model with a batch, or with a keras.Input of the right dtype, in place of "
+            "`build`."
         ) from error
 
 
+def _check_arguments(model: keras.Model) -> None:
+    """Checks that a model can be called with its inputs alone.
+
+    Raises:
+        ValueError: Its `call` needs further arguments.
+    """
+    further = needed_arguments(model)
+    if further:
+        raise ValueError(
+            f"`build` of model '{model.name}': you cannot build your model if it has positional "
+            f"arguments in its `call` beside the inputs. Received: {', '.join(further)}. Call the "
+            "model with a batch in place of `build`."
+        )
+
+
 def symbolic_inputs(shapes: Any) -> Any:
-    """Returns a structure of symbolic tensors."""
+    """Returns a structure of symbolic tensors.
+
+    Raises:
+        ValueError: What came is neither a shape nor a structure of shapes.
+    """
     if isinstance(shapes, keras.KerasTensor):
         return shapes
-    if isinstance(shapes, dict):
+    if isinstance(shapes, Mapping):
         return {name: symbolic_inputs(part) for name, part in shapes.items()}
-    if hasattr(shapes, "as_list"):
-        shapes = shapes.as_list()
-    if not any(map(keras.tree.is_nested, shapes)):
-        return keras.KerasTensor(tuple(None if size is None else int(size) for size in shapes))
+    if isinstance(shapes, tf.TensorShape):
+        return keras.KerasTensor(tuple(shapes.as_list()))
+    if not isinstance(shapes, list | tuple):
+        raise ValueError(
+            "The input shape is not one of the valid types: a list, a tuple or a dictionary of "
+            f"sizes or of shapes, a tf.TensorShape. Received: {shapes!r}."
+        )
+    if all(size is None or hasattr(size, "__int__") for size in shapes):
+        return keras.KerasTensor(tuple(map(_size, shapes)))
     return type(shapes)(symbolic_inputs(part) for part in shapes)
+
+
+def _size(size: Any) -> int | None:
+    """Returns the size of a dimension; that of TensorFlow 1 may hold None."""
+    value = getattr(size, "value", size)
+    return None if value is None else int(value)
 
 
 def _training_of(model: keras.Model) -> dict[str, bool]:

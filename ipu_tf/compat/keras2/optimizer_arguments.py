@@ -17,6 +17,8 @@ from ipu_tf.internals.autograph import with_autograph
 from ipu_tf.internals.keras_optimizers import learning_rate_in
 
 _RATE = "learning_rate"
+_CLIPVALUE = "clipvalue"
+_NORMS = ("clipnorm", "global_clipnorm")
 
 
 @keras.saving.register_keras_serializable("ipu_tf")
@@ -94,6 +96,39 @@ def _float_rate(call: Call) -> bool:
     elif isinstance(rate, numbers.Real) and not isinstance(rate, float | bool):
         call.kwargs[_RATE] = float(rate)
     return call.kwargs.get(_RATE) is not rate
+
+
+def _clipping_both(notify: Notify) -> Callable[[Any], Callable[..., None]]:
+    """Returns the factory of an initializer that takes `clipvalue` beside a norm."""
+
+    def wrap(stock: Callable[..., None]) -> Callable[..., None]:
+        def init(optimizer: keras.optimizers.Optimizer, /, *args: Any, **kwargs: Any) -> None:
+            has_norm = any(kwargs.get(name) is not None for name in _NORMS)
+            value = kwargs.pop(_CLIPVALUE, None) if has_norm else None
+            stock(optimizer, *args, **kwargs)
+            if value is not None:
+                notify()
+                optimizer.clipvalue = value
+
+        return init
+
+    return wrap
+
+
+def _value_before_norm(notify: Notify) -> Callable[[Any], Callable[..., Any]]:
+    """Returns the factory of the method that clips gradients: their values, then their norms."""
+    del notify  # Given where the optimizer is made.
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def clip(optimizer: keras.optimizers.Optimizer, grads: Any) -> Any:
+            value = optimizer.clipvalue
+            if value and any(getattr(optimizer, name) for name in _NORMS):
+                grads = [g if g is None else keras.ops.clip(g, -value, value) for g in grads]
+            return stock(optimizer, grads)
+
+        return clip
+
+    return wrap
 
 
 def _float_momentum(call: Call) -> bool:
@@ -202,6 +237,17 @@ SPELLINGS = (
         "each step.",
         here="A variable is read at each step; anything else is converted to a float.",
         rewrites=_arguments(_float_rate),
+    ),
+    Spelling(
+        name="`clipvalue=` beside `clipnorm=` of an optimizer",
+        keras_2="The values of gradients were clipped, then their norms.",
+        here="They are clipped in this order; Keras 3 alone takes one of the two.",
+        wraps=MappingProxyType(
+            {
+                patches.OPTIMIZER_ARGUMENTS: _clipping_both,
+                patches.GRADIENT_CLIPPING: _value_before_norm,
+            }
+        ),
     ),
     Spelling(
         name="`SGD(momentum=0)`",

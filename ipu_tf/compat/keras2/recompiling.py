@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.keras_training import forget_loss_and_metrics, has_loss
+from ipu_tf.internals.keras_training import added_losses_of, forget_loss_and_metrics, has_loss
 from ipu_tf.internals.patches import Wrap
 
 
@@ -25,7 +25,11 @@ def _forgetting(call: Call) -> bool:
 
 
 def _zero_without_loss(notify: Notify) -> Wrap:
-    """Returns the factory of `compute_loss`, which is 0 where a model is evaluated without one."""
+    """Returns the factory of `compute_loss`.
+
+    A model that is evaluated without a loss has a loss of 0, and data without targets have the
+    losses of layers alone.
+    """
 
     def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
         def compute_loss(
@@ -36,10 +40,11 @@ def _zero_without_loss(notify: Notify) -> Wrap:
             sample_weight: Any = None,
             training: bool = True,
         ) -> Any:
-            if training or has_loss(model):
+            added = added_losses_of(model) if y is None and has_loss(model) else []
+            if not added and (training or has_loss(model)):
                 return stock(model, x, y, y_pred, sample_weight, training)
             notify()
-            return tf.zeros(())
+            return sum(added, start=tf.zeros(()))
 
         return compute_loss
 
@@ -55,9 +60,9 @@ SPELLINGS = (
         rewrites=MappingProxyType({patches.COMPILATION: _forgetting}),
     ),
     Spelling(
-        name="`evaluate` of a model without a loss",
-        keras_2="The loss was 0.",
-        here="The loss is 0; Keras 3 alone refuses it.",
+        name="`evaluate` of a model without a loss, `fit(x)` with a loss but without targets",
+        keras_2="The loss was 0, or the sum of the losses that layers and `add_loss` add.",
+        here="It is that; Keras 3 alone refuses it.",
         wraps=MappingProxyType({patches.LOSS_COMPUTATION: _zero_without_loss}),
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu_tf.compat.keras2.spelling import Call, Spelling
-from ipu_tf.compat.keras2.training import LOOP
+from ipu_tf.compat.keras2.training import LOOP, ON_BATCHES
 
 _WEIGHTS = "sample_weight"
 
@@ -83,11 +83,12 @@ def _of_samples_and_classes(call: Call) -> bool:
 
 SPELLINGS = (
     Spelling(
-        name='`fit(sample_weight={"output": weights})` of a model of several outputs',
+        name='`fit(sample_weight={"output": weights})` of a model of several outputs, also '
+        "`train_on_batch`",
         keras_2="Weights had names of outputs or were a list, whatever the targets were; an output "
         "without weights had weight 1.",
         here="It is so; Keras 3 alone takes weights in the structure of the targets.",
-        rewrites=MappingProxyType(dict.fromkeys(LOOP, _of_outputs)),
+        rewrites=MappingProxyType(dict.fromkeys((*LOOP, *ON_BATCHES), _of_outputs)),
     ),
     Spelling(
         name="`fit(class_weight=, sample_weight=)`, both",

@@ -20,7 +20,6 @@ _OF_ENQUEUERS = ("max_queue_size", "workers", "use_multiprocessing")
 _WHOLE = ("steps_per_epoch", "epochs", "initial_epoch", "validation_steps", "steps", "batch_size")
 _NOT_COMPILED: Mapping[str, tuple[Any, ...]] = MappingProxyType(
     {
-        "sample_weight_mode": (None,),
         "target_tensors": (None,),
         "distribute": (None,),
         "cloning": (None,),
@@ -55,10 +54,20 @@ _GENERATOR_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 # The IPU's models define these methods themselves.
 _OF_IPU_MODELS = tuple(
-    Patch(KerasHooks, patch.name, patch.reason) for patch in patches.LOOP_ARGUMENTS
+    Patch(KerasHooks, patch.name, patch.reason)
+    for patch in (*patches.LOOP_ARGUMENTS, *patches.BATCH_METHODS)
 )
 _LOGS_OF_IPU = Patch(KerasHooks, patches.STEP_LOGS.name, patches.STEP_LOGS.reason)
-LOOP = (*patches.LOOP_ARGUMENTS, *_OF_IPU_MODELS)
+
+
+def methods_of_loop(*names: str) -> tuple[Patch, ...]:
+    """Returns the methods of all models of these names."""
+    of_models = (*patches.LOOP_ARGUMENTS, *patches.BATCH_METHODS, *_OF_IPU_MODELS)
+    return tuple(patch for patch in of_models if patch.name in names)
+
+
+LOOP = methods_of_loop("fit", "evaluate", "predict")
+ON_BATCHES = methods_of_loop("train_on_batch", "test_on_batch", "predict_on_batch")
 
 
 def _number(value: Any) -> Any:
@@ -110,7 +119,8 @@ def _without_enqueuers(call: Call) -> bool:
 
 
 def _without_compile_arguments(call: Call) -> bool:
-    found = [
+    found = [name for name in ("sample_weight_mode",) if name in call.kwargs]
+    found += [
         name for name, values in _NOT_COMPILED.items() if call.kwargs.get(name, call) in values
     ]
     for name in found:
@@ -149,6 +159,8 @@ def _losses_of_each_output(call: Call) -> bool:
     loss, weights = call.kwargs.get("loss"), call.kwargs.get("loss_weights")
     if len(call.args) > 1:
         loss = call.args[1]
+    if not names and isinstance(weights, list | tuple):
+        names = [""] * len(weights)  # A subclass of models: it tells its outputs when it is called.
     if len(names) < 2 or loss is None or not weights or keras.tree.is_nested(loss):
         return False
     call.args = call.args[:1]
@@ -344,13 +356,12 @@ SPELLINGS = (
         name="`fit([1.0, 2.0], [3.0, 4.0])`, lists of numbers, inputs `[samples]`",
         keras_2="Lists were arrays, and inputs `[samples]` were `[samples, 1]`.",
         here="They are made such arrays.",
-        rewrites=MappingProxyType(dict.fromkeys(LOOP, _lists_of_numbers)),
+        rewrites=MappingProxyType(dict.fromkeys((*LOOP, *ON_BATCHES), _lists_of_numbers)),
     ),
     Spelling(
-        name="`compile(sample_weight_mode=None, target_tensors=None, "
-        "experimental_run_tf_function=)`",
-        keras_2="They chose between implementations.",
-        here="They are left out. Other values are refused.",
+        name="`compile(sample_weight_mode=, target_tensors=None, experimental_run_tf_function=)`",
+        keras_2="They chose between implementations; the weights of samples have their shape.",
+        here="They are left out. Other values of the latter two are refused.",
         rewrites=MappingProxyType({patches.COMPILATION: _without_compile_arguments}),
     ),
     Spelling(

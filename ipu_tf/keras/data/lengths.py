@@ -114,7 +114,8 @@ def check_equal(samples: dict[str, int], use: DataUse) -> None:
     received = ", ".join(f"{name}: {count}" for name, count in samples.items())
     if len(set(samples.values())) > 1:
         raise ValueError(
-            f"{use.subject}: all arrays must have the same number of samples. Received: {received}."
+            f"{use.subject}: Data cardinality is ambiguous: all arrays must have the same number "
+            f"of samples. Received: {received}."
         )
     if 0 in samples.values():
         raise ValueError(f"{use.subject}: the data is empty. Received: {received} samples.")

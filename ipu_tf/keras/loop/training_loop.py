@@ -83,6 +83,8 @@ class TrainingLoop:
         check_step(model, step)
         if step != "predict_step":
             overrides.check_compiled(model, method)
+        if not has_own(model, step):
+            overrides.check_call_arguments(model, method)
         arguments = _arguments(model, method, args, kwargs)
         # Keras reads its iterators eagerly in some places.
         with stock_dataset_iterators(), self._about_to_run(step):

@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 import keras
 
+_GIVEN_BY_KERAS = ("training", "mask")
+"""Arguments of `call` that Keras gives where a model takes them."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _SWITCH_OFF = (
@@ -75,6 +78,30 @@ def check_call(model: keras.Model) -> None:
         )
 
 
+def needed_arguments(model: keras.Model) -> list[str]:
+    """Returns the arguments that the `call` of a model needs beside its inputs and `training`."""
+    own = list(inspect.signature(model.call).parameters.values())[1:]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [p for p in own if p.kind in positional and p.default is inspect.Parameter.empty]
+    return [parameter.name for parameter in needed if parameter.name not in _GIVEN_BY_KERAS]
+
+
+def check_call_arguments(model: keras.Model, method: str) -> None:
+    """Checks that a model can be called with a batch of inputs alone.
+
+    Raises:
+        ValueError: Its `call` needs further arguments.
+    """
+    further = needed_arguments(model)
+    if further:
+        raise ValueError(
+            f"Models passed to `{method}` can only have `training` and the first argument in "
+            f"`call` as positional arguments. Received: model '{model.name}', whose `call` needs "
+            f"{', '.join(further)}. Give the inputs as one tuple or dictionary, or the arguments "
+            "defaults."
+        )
+
+
 class NotCompiledError(RuntimeError, ValueError):
     """A model is used before `compile`: Keras 2 raises a RuntimeError, Keras 3 a ValueError."""
 
@@ -91,8 +118,9 @@ def check_compiled(model: keras.Model, method: str) -> None:
     """
     if not model.compiled:
         raise NotCompiledError(
-            f"`{method}` of model '{model.name}': You must call `compile()` before using the "
-            'model, for example model.compile(optimizer="adam", loss="mse").'
+            f"`{method}` of model '{model.name}': You must compile your model before "
+            "training/testing: call `compile()`, for example "
+            'model.compile(optimizer="adam", loss="mse").'
         )
 
 

@@ -98,12 +98,17 @@ def test_a_layer_adds_metrics(keras_2):
 
 def test_metrics_need_a_name_and_a_model(keras_2):
     layer = layers.Layer(name="a")
-    with pytest.raises(ValueError, match="`add_metric` of 'a': provide a name"):
+    with pytest.raises(ValueError, match="`add_metric` of 'a': Please provide a name for"):
         layer.add_metric(tf.constant(1.0))
     with pytest.raises(ValueError, match='aggregation of "b" is None or "mean".*\'sum\''):
         layer.add_metric(tf.constant(1.0), "b", "sum")
     with pytest.raises(ValueError, match='"b" is a symbolic tensor'):
         layer.add_metric(keras.Input((4,)), "b")
+    first, second = keras.metrics.Mean("c"), keras.metrics.Mean("c")
+    layer.add_metric(first(tf.constant(1.0)))
+    layer.add_metric(first(tf.constant(1.0)))
+    with pytest.raises(ValueError, match='different names.* We found 2 metrics with the name: "c"'):
+        layer.add_metric(second(tf.constant(1.0)))
 
 
 @pytest.mark.parametrize("on_ipu", [True, pytest.param(False, marks=pytest.mark.slow)])

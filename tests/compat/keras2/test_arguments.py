@@ -327,9 +327,9 @@ def test_generator_methods_run_the_loop(keras_2, notices):
 def test_arguments_of_compile_that_chose_an_implementation_are_left_out(keras_2, notices):
     model = keras.Sequential([layers.Dense(1)])
     model.compile("sgd", "mse", experimental_run_tf_function=False, sample_weight_mode=None)
-    notices.once("`compile(sample_weight_mode=None")
-    with pytest.raises(TypeError, match="sample_weight_mode"):
-        model.compile("sgd", "mse", sample_weight_mode="temporal")
+    notices.once("`compile(sample_weight_mode=")
+    with pytest.raises(TypeError, match="target_tensors"):
+        model.compile("sgd", "mse", sample_weight_mode="temporal", target_tensors=[np.ones(4)])
 
 
 @pytest.mark.parametrize(

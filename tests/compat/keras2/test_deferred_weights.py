@@ -93,9 +93,37 @@ def test_a_build_whose_call_fails_says_so(keras_2):
             return self.layer(tf.gather(tf.eye(3), x))
 
     with pytest.raises(
-        ValueError, match="(?s)its `call` fails on float inputs.*Call the model with"
+        ValueError,
+        match="(?s)its `call` fails on float inputs.*do not support float type inputs: call the",
     ):
         Lookup().build((None, 4))
+    with pytest.raises(ValueError, match=r"shape is not one of the valid types.*Received: 4"):
+        Own().build(4)
+
+
+def test_a_model_of_several_inputs_is_built_with_shapes_of_tensorflow(keras_2):
+    class Sum(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.parts = [keras.layers.Dense(1), keras.layers.Dense(1)]
+
+        def call(self, inputs):
+            return sum(layer(x) for layer, x in zip(self.parts, inputs, strict=True))
+
+    model = Sum()
+    model.build([tf.TensorShape([None, 4]), tf.TensorShape([None, 2])])
+    assert [weight.shape for weight in model.weights] == [(4, 1), (1,), (2, 1), (1,)]
+
+
+def test_a_model_whose_call_needs_more_than_its_inputs_is_not_built(keras_2):
+    class Sum(Own):
+        def call(self, x, further, scale=1.0, training=None):
+            return x + scale * further
+
+    with pytest.raises(
+        ValueError, match="cannot build your model if it has positional arg.*further"
+    ):
+        Sum().build((None, 4))
 
 
 def test_a_sequential_with_an_input_is_built_once_more(keras_2, notices):

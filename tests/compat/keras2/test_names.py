@@ -105,6 +105,10 @@ def test_variables_of_keras_3_are_set(keras_2, notices):
         assert backend.get_value(optimizer.learning_rate) == 0.25
         assert backend.dtype(optimizer.learning_rate) == "float32"
         backend.batch_set_value([(optimizer.learning_rate, 0.5)])
+        assert backend.update(optimizer.learning_rate, 0.75) is optimizer.learning_rate
+        assert backend.get_value(optimizer.learning_rate) == 0.75
+        variable = tf.Variable(1.0)
+        assert backend.update(variable, 2.0).numpy() == variable.numpy() == 2.0
     assert "K.set_value" in notices()[0]
 
 

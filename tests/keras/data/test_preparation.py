@@ -178,7 +178,8 @@ def test_python_iterables_are_refused(model, name, method, make, is_iterator):
 def test_lengths_that_differ_are_refused(model, name, method):
     x, _ = arrays(8)
     message = (
-        rf"`{method}` of model '{name}': all arrays must have the same number of samples\. "
+        rf"`{method}` of model '{name}': Data cardinality is ambiguous: all arrays must have the "
+        r"same number of samples\. "
         r"Received: x: 8, y: 6\."
     )
     with pytest.raises(ValueError, match=message):
