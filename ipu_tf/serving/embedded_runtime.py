@@ -87,7 +87,7 @@ class RuntimeContext:
 
 
 def embedded_runtime_start(
-    executable_file: str | os.PathLike[str],
+    executable_file: str | bytes | os.PathLike[str] | tf.Tensor,
     inputs: Any,
     name: str,
     timeout: int | None = None,
@@ -153,7 +153,10 @@ def embedded_runtime_call(inputs: Sequence[Any], context: RuntimeContext) -> lis
 
 
 def embedded_runtime_start_and_call(
-    executable_file: str | os.PathLike[str], startup_inputs: Any, call_inputs: Any, name: str
+    executable_file: str | bytes | os.PathLike[str] | tf.Tensor,
+    startup_inputs: Any,
+    call_inputs: Any,
+    name: str,
 ) -> list[tf.Tensor]:
     """Starts an exported program and runs a step of it; see the functions of each.
 
@@ -181,14 +184,17 @@ def embedded_runtime_stop(context: RuntimeContext) -> NoReturn:
 
 
 def _path(given: Any) -> str | os.PathLike[str]:
-    """Returns a path that may be a string tensor, as the compile op returns it."""
+    """Returns a path that may be what the compile op returns: a string tensor, or its value."""
+    if isinstance(given, bytes):
+        return os.fsdecode(given)
     if not isinstance(given, tf.Tensor):
         path: str | os.PathLike[str] = given
         return path
     known = tf.get_static_value(given)
     if known is None:
         raise ValueError(
-            "The path of the executable has to be known when it is started. Pass a string. "
+            "The path of the executable has to be known when it is started. Pass a string, such as "
+            "the value of the path that a session has run. "
             f"Received: {given!r}."
         )
     return str(np.asarray(known).item().decode())

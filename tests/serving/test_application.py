@@ -238,10 +238,11 @@ def test_an_application_has_the_variables_of_its_graph(tmp_path, freeze):
         with tf.compat.v1.Session() as session:
             session.run(tf.compat.v1.global_variables_initializer())
             session.run([kernel.assign(KERNEL), count.assign(5)])
-            assert session.run(path) == str(tmp_path / "a").encode()
+            written = session.run(path)
+            assert written == str(tmp_path / "a").encode()
             session.run(kernel.assign(0 * KERNEL))
         inputs = {} if freeze else {"XLA_Args/dense/kernel": KERNEL, "XLA_Args/dense/count": 5.0}
-        context = embedded_runtime.embedded_runtime_start(tmp_path / "a", inputs, "scores")
+        context = embedded_runtime.embedded_runtime_start(written, inputs, "scores")
         x = tf.compat.v1.placeholder(tf.float32, X.shape)
         results = embedded_runtime.embedded_runtime_call([x], context)
         with tf.compat.v1.Session() as session:
