@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ipu_tf.compat.keras2.object_graphs import ObjectGraph
 from ipu_tf.compat.keras2.own_checkpoints import OwnCheckpoint
@@ -105,6 +106,8 @@ class RestoredWeights:
         vars(optimizer)["build"] = build_and_set  # As Keras does with the `build` of layers.
 
 
+_FILES_OF_KERAS = (".h5", ".hdf5", ".keras")
+
 _RESTORED: weakref.WeakKeyDictionary[keras.Model, RestoredWeights] = weakref.WeakKeyDictionary()
 """What each model was last restored from."""
 
@@ -117,6 +120,11 @@ def weights_file(path: str) -> str:
 def is_saved_model(path: str) -> bool:
     """Returns whether a path is the directory of a SavedModel."""
     return os.path.exists(os.path.join(path, "saved_model.pb"))
+
+
+def is_missing(path: str) -> bool:
+    """Returns whether nothing is at a path of this computer."""
+    return "://" not in path and not os.path.exists(path)
 
 
 def restore_weights(model: keras.Model, path: str) -> RestoredWeights:
@@ -142,6 +150,8 @@ def _loading(notify: Notify) -> Wrap:
         def load_weights(model: keras.Model, filepath: Any, *args: Any, **kwargs: Any) -> Any:
             path = weights_file(os.fspath(filepath))
             if not os.path.exists(f"{path}.index"):
+                if is_missing(path):
+                    raise _not_found(path)
                 return stock(model, filepath, *args, **kwargs)
             notify()
             return restore_weights(model, path)
@@ -149,6 +159,16 @@ def _loading(notify: Notify) -> Wrap:
         return load_weights
 
     return wrap
+
+
+def _not_found(path: str) -> Exception:
+    """Returns the error for weights that are missing: that of their format in Keras 2."""
+    message = (
+        f"There are no weights at '{path}'. Save them by `model.save_weights('{path}')` first."
+    )
+    if path.endswith(_FILES_OF_KERAS):
+        return FileNotFoundError(message)
+    return tf.errors.NotFoundError(None, None, message)
 
 
 def _after_builds(notify: Notify) -> Wrap:

@@ -13,7 +13,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.compat.keras2.deferred_weights import is_saved_model, restore_weights, weights_file
+from ipu_tf.compat.keras2.deferred_weights import (
+    is_missing,
+    is_saved_model,
+    restore_weights,
+    weights_file,
+)
 from ipu_tf.compat.keras2.metadata_file import metadata_of
 from ipu_tf.compat.keras2.optimizer_slots import get_slot, get_slot_names
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
@@ -54,10 +59,15 @@ def load_model(
         options: Not used.
 
     Raises:
+        FileNotFoundError: There is neither a file nor a directory.
         ValueError: The directory is that of a model of a class that `custom_objects` lacks.
     """
     del options
     path, objects = os.fspath(filepath), dict(custom_objects or {})
+    if is_missing(path):
+        raise FileNotFoundError(
+            f"There is no model at '{path}'. Save one by `model.save('{path}')` first."
+        )
     if is_saved_model(path) and not os.path.exists(os.path.join(path, _OF_KERAS_3)):
         return _load_saved_model(path, objects, is_compiled=compile)
     if os.path.isfile(path) and _is_h5(path):
@@ -294,7 +304,9 @@ SPELLINGS = (
         name="`load_model` of a SavedModel or an `.h5` file of Keras 2",
         keras_2="It returned the model, compiled as it was, with the state of its optimizer.",
         here="It does so for models of layers. For a model of a class it needs the class, with "
-        "`get_config`, in `custom_objects`. State of optimizers that Keras 3 lacks is refused.",
+        "`get_config`, in `custom_objects`. State of optimizers that Keras 3 lacks is refused. "
+        "Where there is no file, it raises an `OSError`, as `load_weights` raises that of its "
+        "format.",
         names=MappingProxyType(
             {module: {"load_model": lambda: load_model} for module in ("models", "saving")}
         ),

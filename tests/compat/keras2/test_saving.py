@@ -121,6 +121,17 @@ def test_a_checkpoint_of_another_model_is_refused(trained, tmp_path):
         trained.save_weights(path, overwrite=False)
 
 
+def test_missing_files_are_not_found(keras_2, tmp_path):
+    for name in ("model", "model.h5", "model.keras"):
+        with pytest.raises(OSError, match=f"There is no model at '.*{name}'. Save one by"):
+            keras.models.load_model(tmp_path / name)
+    model = keras.Sequential()
+    with pytest.raises(FileNotFoundError, match="There are no weights at '.*a.weights.h5'. Save"):
+        model.load_weights(tmp_path / "a.weights.h5")
+    with pytest.raises(tf.errors.NotFoundError, match="There are no weights at '.*/last'"):
+        model.load_weights(tmp_path / "last")
+
+
 def test_a_callback_leaves_out_arguments_that_keras_2_did_not_know(keras_2, notices, tmp_path):
     path = str(tmp_path / "last.weights.h5")
     callback = keras.callbacks.ModelCheckpoint(
