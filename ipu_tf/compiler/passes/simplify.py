@@ -29,6 +29,7 @@ from ipu_tf.compiler.passes import (
     random_normals,
     recomputation,
     small_sources,
+    softmaxes,
     sunk_broadcasts,
     trip_counts,
 )
@@ -64,6 +65,7 @@ _PASSES = (
     gelus.run,
     dropouts.run,
     gates.run,
+    softmaxes.run,
     local_casts.run,
     norms.run,
     folded_norms.run,
