@@ -23,8 +23,9 @@ def _telling_shapes(notify: Notify) -> Wrap:
     def wrap(stock: Callable[..., None]) -> Callable[..., None]:
         def init(layer: Any, /, *args: Any, **kwargs: Any) -> None:
             stock(layer, *args, **kwargs)
-            if not is_of_script(type(layer), _METHOD):
-                vars(layer)[_METHOD] = MethodType(_method_of(type(layer)), layer)
+            kind: Any = type(layer)
+            if not is_of_script(kind, _METHOD):
+                vars(layer)[_METHOD] = MethodType(_method_of(kind), layer)
 
         return init
 
