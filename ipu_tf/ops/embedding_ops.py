@@ -41,7 +41,9 @@ def embedding_lookup(
         name: Name scope of the lookup.
 
     Returns:
-        A tensor of shape [*ids.shape, ...] and the dtype of `params`.
+        A tensor of shape [*ids.shape, ...] and the dtype of `params`. In a graph of TensorFlow 1
+        its gradient is a tensor of the table's shape: optimizers of TensorFlow 1 sum the rows of a
+        sparse one by ids, whose number is known only when they run.
 
     Raises:
         ValueError: The factor is below 1 or does not divide the rows, or `ids` are not integers.
@@ -53,12 +55,19 @@ def embedding_lookup(
             "embedding_lookup: ids must be integers; tf.cast them to tf.int32. "
             f"Received: ids of dtype {ids.dtype.name}."
         )
+    if not tf.compat.v1.executing_eagerly_outside_functions():
+        params = _with_dense_gradient(params)
     rows = params.shape[0]
     check_serialization("embedding_lookup", serialization_factor, rows)
     with tf.name_scope(name or "embedding_lookup"):
         if serialization_factor == 1:
             return tf.gather(params, ids)
         return _serialized(params, ids, serialization_factor)
+
+
+@tf.custom_gradient
+def _with_dense_gradient(params: tf.Tensor) -> tuple[tf.Tensor, Any]:
+    return tf.identity(params), lambda upstream: tf.convert_to_tensor(upstream)
 
 
 def check_serialization(owner: str, factor: Any, rows: int) -> None:

@@ -222,8 +222,6 @@ class _PopnnRNN(tf.Module):
             outputs, after = rnn_cells.run(
                 self._cell(), inputs, states, lengths=lengths, attention=attention
             )
-        if not time_major:
-            outputs = tf.transpose(outputs, (1, 0, 2))
         return (outputs, self._packed(after)) if self._return_state else outputs
 
     def _weights(self) -> Weights:
@@ -387,7 +385,8 @@ class PopnnDynamicGRU(PopnnGRU):
             seq_len: Steps of each sequence, of shape [batch].
             initial_state: The state before the first step, of shape [batch, units].
             training: Accepted; the values are the same.
-            time_major: Whether steps are the first axis of inputs and outputs, not the second.
+            time_major: Whether steps are the first axis of the inputs, not the second. They are
+                the first axis of the outputs in any case.
         """
         del training
         return self._run(inputs, initial_state, seq_len, time_major=time_major)

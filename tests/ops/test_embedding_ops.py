@@ -63,3 +63,20 @@ def test_the_factor_is_checked(factor):
 def test_ids_are_integers():
     with pytest.raises(ValueError, match="ids must be integers.*Received: ids of dtype float32"):
         embedding_ops.embedding_lookup(table(2), [0.0])
+
+
+def test_optimizers_of_tensorflow_1_get_a_dense_gradient():
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        params = v1.get_variable("table", initializer=table(3), use_resource=True)
+        rows = embedding_ops.embedding_lookup(params, [1, 4, 1])
+        optimizer = v1.train.MomentumOptimizer(0.5, 0.9)
+        ((gradient, _),) = optimizer.compute_gradients(tf.reduce_sum(rows), [params])
+        update = optimizer.apply_gradients([(gradient, params)])
+        assert isinstance(gradient, tf.Tensor)
+        session.run(v1.global_variables_initializer())
+        found = [session.run([update, params])[0], session.run(update), session.run(params)][-1]
+    expected = table(3).numpy()
+    # Momentum moves rows on in the second step.
+    expected[[1, 4]] -= 0.5 * np.float32([[2], [1]]) * (1 + 1.9)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
