@@ -84,39 +84,40 @@ class Application:
 
         specs = [tf.TensorSpec(value.shape, value.dtype) for value in arguments]
         concrete = tf.function(run, autograph=False).get_concrete_function(*specs)
-        if not self.outputs:
+        if not (self.inputs or self.outputs):
             return list(tf.nest.flatten(concrete(*arguments)))
         threading.Thread(
             target=_run_on_demand,
-            args=(self._outfeed.number, lambda: concrete(*arguments)),
+            args=(self._outfeed.number, bool(self.outputs), lambda: concrete(*arguments)),
             name="ipu_tf_application",
             daemon=True,
         ).start()
         return None
 
-    def call(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def call(self, inputs: Sequence[tf.Tensor]) -> list[Any]:
         """Gives an element to the program; returns the next one that it writes.
+
+        Where the program writes none, a graph gets the operation instead, for a session to run.
 
         Raises:
             RuntimeError: The program failed. In a graph, the run of the graph raises an
                 `InternalError` instead.
         """
-        if not self.outputs:
+        if not (self.inputs or self.outputs):
             return []
         if not tf.executing_eagerly():
             _keep_with_graphs(self)
         try:
-            return list(
-                library.load().ipu_call_application(
-                    inputs=inputs,
-                    infeed=self._infeed.number,
-                    outfeed=self._outfeed.number,
-                    output_types=[output.dtype for output in self.outputs],
-                    output_shapes=[output.shape for output in self.outputs],
-                )
+            results = library.load().ipu_call_application(
+                inputs=inputs,
+                infeed=self._infeed.number,
+                outfeed=self._outfeed.number,
+                output_types=[output.dtype for output in self.outputs],
+                output_shapes=[output.shape for output in self.outputs],
             )
         except tf.errors.InternalError as error:
             raise RuntimeError(error.message) from error
+        return [results] if isinstance(results, tf.Operation) else list(results or ())
 
 
 _in_graphs: weakref.WeakKeyDictionary[Any, list[Application]] = weakref.WeakKeyDictionary()
@@ -132,16 +133,17 @@ def _keep_with_graphs(application: Application) -> None:
 
 
 @eager_mode()  # Beside graphs of TensorFlow 1, a thread would build a graph.
-def _run_on_demand(outfeed: int, run: Callable[[], Any]) -> None:
+def _run_on_demand(outfeed: int, writes: bool, run: Callable[[], Any]) -> None:
     """Runs a program whenever a call waits for its outfeed, until it fails or the outfeed ends.
 
     Args:
         outfeed: Number of the outfeed.
+        writes: Whether the program writes it. Otherwise it waits for its infeed.
         run: Runs the program once.
     """
     functions = library.feed_functions()
     try:
-        while functions.ipu_tf_outfeed_wait(outfeed):
+        while not writes or functions.ipu_tf_outfeed_wait(outfeed):
             run()
     except Exception as error:
         message = f"The application failed: {error}"

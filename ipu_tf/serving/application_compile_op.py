@@ -35,7 +35,7 @@ def experimental_application_compile_op(
 ) -> tf.Tensor:
     """Compiles a program, and writes it to a file that `embedded_runtime_start` runs.
 
-    The program reads an `IPUInfeedQueue`, or none, and writes an `IPUOutfeedQueue`. When it runs
+    The program reads an `IPUInfeedQueue`, writes an `IPUOutfeedQueue`, or both. When it runs
     from the file, each call gives it an element for the infeed and takes one from the outfeed. A
     program without feeds runs at its start, and `RuntimeContext.start_output` has its results.
 
@@ -55,8 +55,8 @@ def experimental_application_compile_op(
         The path of the file, a scalar string.
 
     Raises:
-        ValueError: The program writes several outfeeds, or reads several infeeds, or one for no
-            outfeed; or it reads a tensor of a graph of TensorFlow 1 that is none of its inputs.
+        ValueError: The program writes several outfeeds, or reads several infeeds, or a tensor of a
+            graph of TensorFlow 1 that is none of its inputs.
         IPUOutOfMemoryError: The program does not fit on a tile.
     """
     path = Path(os.fspath(output_path)) if output_path is not None else _temporary_path()

@@ -49,16 +49,16 @@ def feeds_of(functions: Iterable[Any]) -> ProgramFeeds:
         functions: The definitions of its functions.
 
     Raises:
-        ValueError: It writes several outfeeds, or reads several infeeds, or one for no outfeed.
+        ValueError: It writes several outfeeds, or reads several infeeds.
     """
     found: dict[str, dict[int, Any]] = {_DEQUEUE: {}, _ENQUEUE: {}}
     for node, number in _feed_nodes(functions):
         found[node.op][number.attr["value"].tensor.int_val[0]] = node
     infeeds, outfeeds = found[_DEQUEUE], found[_ENQUEUE]
-    if max(len(outfeeds), len(infeeds)) > 1 or len(infeeds) > len(outfeeds):
+    if max(len(outfeeds), len(infeeds)) > 1:
         raise ValueError(
-            "A compiled application writes one IPUOutfeedQueue and reads at most one "
-            "IPUInfeedQueue, or has neither of them. Received: a program with "
+            "A compiled application writes at most one IPUOutfeedQueue and reads at most one "
+            "IPUInfeedQueue. Received: a program with "
             f"{len(outfeeds)} outfeeds and {len(infeeds)} infeeds."
         )
     inputs: tuple[tf.TensorSpec, ...] = ()

@@ -36,6 +36,14 @@ class IpuCallApplication : public AsyncOpKernel {
     const std::shared_ptr<Infeed> infeed = FindInfeed(infeed_);
     OP_REQUIRES_ASYNC(context, outfeed != nullptr && (infeed != nullptr || context->num_inputs() == 0),
                       absl::NotFoundError("The application has ended."), done);
+    Element element;
+    for (int i = 0; i < context->num_inputs(); ++i) element.push_back(context->input(i));
+    if (context->num_outputs() == 0) {  // Nothing tells when the program has used the element.
+      OP_REQUIRES_OK_ASYNC(context, outfeed->end(), done);
+      infeed->Add(std::move(element), [] {});
+      done();
+      return;
+    }
     tensorflow::CancellationManager* manager = context->cancellation_manager();
     const auto token = manager == nullptr ? 0 : manager->get_cancellation_token();
     const int64_t number = outfeed->NumberOfAwait();
@@ -54,8 +62,6 @@ class IpuCallApplication : public AsyncOpKernel {
     if (context->num_inputs() == 0) {
       enter();
     } else {
-      Element element;
-      for (int i = 0; i < context->num_inputs(); ++i) element.push_back(context->input(i));
       infeed->Add(std::move(element), enter);  // Calls are answered in the order of their inputs.
     }
     outfeed->Answer();
@@ -97,8 +103,8 @@ REGISTER_OP("IpuCallApplication")
     .Input("inputs: input_types")
     .Output("outputs: output_types")
     .Attr("input_types: list(type) >= 0")
-    .Attr("output_types: list(type) >= 1")
-    .Attr("output_shapes: list(shape) >= 1")
+    .Attr("output_types: list(type) >= 0")
+    .Attr("output_shapes: list(shape) >= 0")
     .Attr("infeed: int")
     .Attr("outfeed: int")
     .SetIsStateful()

@@ -315,6 +315,11 @@ bool Outfeed::WaitUntilAwaited() {
   return end_.ok();
 }
 
+absl::Status Outfeed::end() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return end_;
+}
+
 int64_t Outfeed::rows() {
   std::lock_guard<std::mutex> lock(mutex_);
   return Rows();

@@ -117,6 +117,9 @@ class Outfeed {
   // Waits until a call waits; false if the queue has ended.
   bool WaitUntilAwaited();
 
+  // The error with which the queue has ended; OK if it has not.
+  absl::Status end();
+
   int64_t rows();
   int replicas();
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -161,11 +162,41 @@ def test_a_program_that_fails_says_so():
         embedded_runtime.embedded_runtime_call([7], context)
 
 
-def test_a_program_that_reads_feeds_and_writes_none_is_refused(tmp_path):
-    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(1.0))
-    with pytest.raises(ValueError, match="Received: a program with 0 outfeeds and 1 infeeds"):
-        experimental_application_compile_op(infeed.dequeue, output_path=tmp_path / "a")
+def test_a_program_of_several_outfeeds_is_refused(tmp_path):
+    outfeeds = [IPUOutfeedQueue(), IPUOutfeedQueue()]
+
+    def application():
+        return [outfeed.enqueue(tf.constant(1.0)) for outfeed in outfeeds]
+
+    with pytest.raises(ValueError, match="at most one IPUOutfeedQueue.*with 2 outfeeds and 0 inf"):
+        experimental_application_compile_op(application, output_path=tmp_path / "a")
     assert not (tmp_path / "a").exists()
+
+
+def test_a_program_may_only_read(tmp_path):
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(np.int32(0)).repeat())
+    weight = tf.Variable([1.0, 2.0])
+
+    def application():
+        def body(index):
+            weight.assign_add(tf.gather(weight, [index, index]))
+
+        loops.repeat(2, body, [], infeed)
+
+    path = experimental_application_compile_op(application, freeze_variables=True)
+    context = embedded_runtime.embedded_runtime_start(path, [], "reading")
+    for index in range(2):
+        assert embedded_runtime.embedded_runtime_call([index], context) == []
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        session.run(embedded_runtime.embedded_runtime_call([np.int32(7)], context))
+
+    def call_again():
+        for _ in range(1000):  # Nothing tells when the program uses an element.
+            embedded_runtime.embedded_runtime_call([0], context)
+            time.sleep(0.01)
+
+    with pytest.raises(RuntimeError, match=r"(?s)The application failed: .*indices.* = 7 is not i"):
+        call_again()
 
 
 def test_a_program_without_feeds_runs_at_its_start():
