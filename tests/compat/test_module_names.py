@@ -100,7 +100,8 @@ def test_a_process_is_the_only_instance():
     popdist.tensorflow.set_ipu_config(config, ipus_per_replica=2)
     assert config.auto_select_ipus == 2
     untouched = ipu.config.IPUConfig()
-    popdist.tensorflow.set_ipu_config(untouched, ipus_per_replica=2, configure_device=False)
+    set_config = popdist.tensorflow.set_ipu_config
+    assert set_config(untouched, ipus_per_replica=2, configure_device=False) is untouched
     assert untouched.auto_select_ipus == []
 
 
@@ -114,7 +115,10 @@ def test_earlier_names_of_the_strategy_of_several_processes():
     assert (
         (horovod.size(), horovod.rank()) == (horovod.local_size(), horovod.local_rank()) == (1, 0)
     )
-    assert horovod.allreduce is ipu.distributed.allreduce
+    assert horovod.is_initialized()
+    assert horovod.allreduce(3.0, horovod.Sum, postscale_factor=2.0).numpy() == 6.0
+    assert horovod.allreduce([3, 4], op=horovod.Average, name="mean").numpy().tolist() == [3, 4]
+    assert horovod.broadcast is ipu.distributed.broadcast
     horovod.shutdown()
     with pytest.raises(AttributeError, match="has no attribute 'init'"):
         _ = ipu.distributed.init

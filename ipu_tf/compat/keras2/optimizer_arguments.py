@@ -74,6 +74,14 @@ def _name_without_rate(call: Call) -> bool:
     return True
 
 
+def _name_by_position(call: Call) -> bool:
+    """Reads a name in the position that is the weight decay of Keras 3."""
+    is_name = isinstance(call.kwargs.get("weight_decay"), str)
+    if is_name:
+        call.kwargs["name"] = call.kwargs.pop("weight_decay")
+    return is_name
+
+
 def _rate_of_lr(call: Call) -> bool:
     """Reads `lr` as `learning_rate`."""
     if "lr" not in call.kwargs:
@@ -224,6 +232,14 @@ SPELLINGS = (
         keras_2="The subclass set its learning rate with `_set_hyper`.",
         here="It does; until then the learning rate is 0.001.",
         rewrites=_arguments(_name_without_rate),
+    ),
+    Spelling(
+        name='`Adam(rate, beta_1, beta_2, epsilon, amsgrad, "name")`, the name of an optimizer by '
+        "position",
+        keras_2="The last position was the name.",
+        here="It is the name; Keras 3 alone has the weight decay there, and takes the string for "
+        "one.",
+        rewrites=_arguments(_name_by_position),
     ),
     Spelling(
         name="`lr=` of an optimizer",

@@ -7,8 +7,8 @@ from ipu_tf.config import IPUConfig
 
 def set_ipu_config(
     config: IPUConfig, ipus_per_replica: int = 1, configure_device: bool = True
-) -> None:
-    """Sets the options of a process with one replica, the only process.
+) -> IPUConfig:
+    """Returns the configuration, with the options of a process with one replica, the only process.
 
     Args:
         config: The configuration, changed in place. Install it afterwards.
@@ -19,3 +19,4 @@ def set_ipu_config(
     config.experimental.multi_replica_distribution.process_index = 0
     if configure_device:
         config.auto_select_ipus = ipus_per_replica
+    return config

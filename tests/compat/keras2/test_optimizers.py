@@ -84,6 +84,17 @@ def adam_class():
     return OwnAdam
 
 
+def test_the_name_of_an_optimizer_has_a_position(keras_2, notices):
+    made = [
+        keras.optimizers.Adam(0.1, 0.9, 0.999, 1e-7, True, "first"),
+        keras.optimizers.SGD(0.1, 0.9, False, "first"),
+        keras.optimizers.RMSprop(0.1, 0.9, 0.0, 1e-7, False, "first"),
+    ]
+    assert {(one.name, one.weight_decay) for one in made} == {("first", None)}
+    assert made[0].amsgrad
+    notices.once("the name of an optimizer by position")
+
+
 def test_a_subclass_of_the_base_class_is_sgd_with_momentum(keras_2, notices):
     own = momentum_class()(lr=0.125)
     found = fit(own)
