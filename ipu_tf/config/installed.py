@@ -7,6 +7,7 @@ import contextvars
 import copy
 import functools
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -65,7 +66,8 @@ def configure_ipu_system(
 
     Raises:
         TypeError: `config` is not an `IPUConfig`, or holds a value of the wrong type.
-        RuntimeError: Another configuration is installed and `reset_configuration` is False.
+        RuntimeError: Another configuration is installed and `reset_configuration` is False. Where
+            TensorFlow is loaded, it is also a `tf.errors.FailedPreconditionError`.
         Exception: The configuration is invalid; see docs/config.md. The present one stays.
     """
     device_configuration = resolve(config)
@@ -75,16 +77,31 @@ def configure_ipu_system(
         if old is not None and old.equals(new):
             return
         if old is not None and not reset_configuration:
-            raise RuntimeError(
-                "An IPU system with another configuration is already configured. Call "
-                "reset_ipu_configuration() first, or leave reset_configuration at True. "
-                "Received: reset_configuration=False."
-            )
+            raise _forbidden_replacement()
         _SYSTEM.installed = new
     if old is not None:
         _log.warning("Resetting existing IPU configuration: its compiled programs are dropped.")
     _log_what_is_ignored(device_configuration)
     _SYSTEM.notify()
+
+
+def _forbidden_replacement() -> RuntimeError:
+    """Returns the error of a configuration that may not replace the installed one.
+
+    Configurations do without TensorFlow, so it is one of TensorFlow's errors only where a script
+    has loaded it, and may therefore catch these.
+    """
+    message = (
+        "An IPU system with another configuration is already configured. Call "
+        "reset_ipu_configuration() first, or leave reset_configuration at True. "
+        "Received: reset_configuration=False."
+    )
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        return RuntimeError(message)
+    bases = (tensorflow.errors.FailedPreconditionError, RuntimeError)
+    error: RuntimeError = type("AlreadyConfiguredError", bases, {})(None, None, message)
+    return error
 
 
 def reset_ipu_configuration() -> None:

@@ -2,9 +2,11 @@
 
 import dataclasses
 import logging
+import sys
 import threading
 
 import pytest
+import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf.config import IPUConfig
@@ -83,8 +85,18 @@ def test_replacing_can_be_forbidden(resets):
     config.configure_ipu_system(on_chip("gc200"), reset_configuration=False)
     with pytest.raises(RuntimeError, match="another configuration is already configured"):
         config.configure_ipu_system(on_chip("gc2"), reset_configuration=False)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="reset_configuration at True"):
+        config.configure_ipu_system(on_chip("gc2"), reset_configuration=False)
     assert config.device_configuration().chip == "gc200"
     assert len(resets) == 1
+
+
+def test_replacing_is_forbidden_without_tensorflow(resets, monkeypatch):
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    on_chip("gc200").configure_ipu_system()
+    with pytest.raises(RuntimeError, match="already configured") as error:
+        config.configure_ipu_system(on_chip("gc2"), reset_configuration=False)
+    assert type(error.value) is RuntimeError
 
 
 def test_a_borrowed_device_is_there_in_its_context_alone(resets):
