@@ -58,3 +58,12 @@ def keeping_compile_config(model: keras.Model) -> Iterator[None]:
     finally:
         if compiled is not None:
             compiled.config = config
+
+
+def newest_checkpoint(callback: keras.callbacks.ModelCheckpoint) -> str | None:
+    """Returns the newest file that fits the path of a `ModelCheckpoint`, None without one.
+
+    Relies on `ModelCheckpoint._get_most_recently_modified_file_matching_pattern`.
+    """
+    path: str | None = callback._get_most_recently_modified_file_matching_pattern(callback.filepath)
+    return path

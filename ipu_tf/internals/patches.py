@@ -263,6 +263,12 @@ MODEL_SAVING = Patch(keras.Model, "save", "models are written to directories")
 WEIGHT_SAVING = Patch(keras.Model, "save_weights", "weights are written to checkpoints")
 WEIGHT_LOADING = Patch(keras.Model, "load_weights", "weights are read from checkpoints")
 CHECKPOINTS = Patch(keras.callbacks.ModelCheckpoint, "__init__", "its path may have any ending")
+CHECKPOINT_STARTS = Patch(
+    keras.callbacks.ModelCheckpoint, "on_train_begin", "training may begin with the newest file"
+)
+CHECKPOINT_CHOICES = Patch(
+    keras.callbacks.ModelCheckpoint, "_should_save_model", "without its metric no file is the best"
+)
 CHECKPOINTED_EPOCHS = Patch(
     keras.callbacks.ModelCheckpoint, "on_epoch_end", "a period may pass between two files"
 )
@@ -505,6 +511,8 @@ TABLE = (
     WEIGHT_SAVING,
     WEIGHT_LOADING,
     CHECKPOINTS,
+    CHECKPOINT_STARTS,
+    CHECKPOINT_CHOICES,
     CHECKPOINTED_EPOCHS,
     SCHEDULERS,
     *LOGGED_RATES,

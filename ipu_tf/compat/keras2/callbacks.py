@@ -18,7 +18,6 @@ from ipu_tf.internals.patches import Wrap
 _OF_TENSORFLOW_1: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "TensorBoard": ("write_grads", "batch_size", "embeddings_layer_names", "embeddings_data"),
-        "ModelCheckpoint": ("load_weights_on_restart",),
         "ProgbarLogger": ("count_mode", "stateful_metrics"),
     }
 )
@@ -219,13 +218,10 @@ SPELLINGS = (
         ),
     ),
     Spelling(
-        name="`TensorBoard(write_grads=, batch_size=)`, "
-        "`ModelCheckpoint(load_weights_on_restart=)`, `ProgbarLogger(count_mode=)`",
+        name="`TensorBoard(write_grads=, batch_size=)`, `ProgbarLogger(count_mode=)`",
         keras_2="Arguments of TensorFlow 1, without effect on results.",
         here="They are left out.",
-        rewrites=MappingProxyType(
-            dict.fromkeys((patches.CHECKPOINTS, patches.BOARDS, patches.BARS), _without_unused)
-        ),
+        rewrites=MappingProxyType(dict.fromkeys((patches.BOARDS, patches.BARS), _without_unused)),
     ),
     Spelling(
         name='`history.history["lr"]`, `logs["lr"]` after a `LearningRateScheduler` or a '

@@ -9,6 +9,7 @@ from ipu_tf.compat.keras2 import (
     backend,
     batch_methods,
     callbacks,
+    checkpoint_callbacks,
     compiled_parts,
     control_flow,
     deferred_weights,
@@ -86,6 +87,8 @@ SPELLINGS: tuple[Spelling, ...] = (
     *callbacks.SPELLINGS,
     *model_building.SPELLINGS,
     *saving.SPELLINGS,
+    # Around `saving`, which leaves out arguments that nobody knows.
+    *checkpoint_callbacks.SPELLINGS,
     *deferred_weights.SPELLINGS,
     *model_loading.SPELLINGS,
     *graph_of_layers.SPELLINGS,
