@@ -170,18 +170,33 @@ class PopnnRNN(keras.layers.RNN):
 
     @property
     def kernel(self) -> keras.Variable:
-        """The kernel of the inputs, of shape [features, gates * units]."""
+        """The kernel of the inputs, of shape [features, gates * units].
+
+        A tensor that is set takes the place of the weight in the computation.
+        """
         return self.cell.kernel
+
+    @kernel.setter
+    def kernel(self, kernel: Any) -> None:
+        self.cell.kernel = kernel
 
     @property
     def recurrent_kernel(self) -> keras.Variable:
-        """The kernel of the state, of shape [units, gates * units]."""
+        """The kernel of the state, of shape [units, gates * units]; it can be set, too."""
         return self.cell.recurrent_kernel
+
+    @recurrent_kernel.setter
+    def recurrent_kernel(self, kernel: Any) -> None:
+        self.cell.recurrent_kernel = kernel
 
     @property
     def biases(self) -> keras.Variable:
         """The biases, of shape [gates * units]; [2, gates * units] of a GRU with `reset_after`."""
         return self.cell.bias
+
+    @biases.setter
+    def biases(self, biases: Any) -> None:
+        self.cell.bias = biases
 
     def build(self, inputs_shape: Any, initial_state_shape: Any = None) -> None:
         """Makes the weights."""

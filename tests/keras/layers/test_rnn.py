@@ -259,3 +259,22 @@ def test_other_errors(kind, kwargs, message):
 def test_the_shape_of_the_inputs_is_checked(kind, shape):
     with pytest.raises(ValueError, match=r"'rnn': the inputs must be 3D.*Received: inputs of shap"):
         kind(UNITS, name="rnn").build(shape)
+
+
+@pytest.mark.slow
+def test_a_layer_computes_with_the_tensors_that_take_the_place_of_its_weights(kinds):
+    ours, stock = equal_pair(kinds)
+    names = ("kernel", "recurrent_kernel", "bias")
+    factors = [tf.Variable(tf.ones(weight.shape)) for weight in stock.trainable_weights]
+    with tf.GradientTape() as tape:
+        for name, factor, weight in zip(names, factors, stock.trainable_weights, strict=True):
+            setattr(ours, "biases" if name == "bias" else name, factor * weight.value)
+        outputs = ours(X)
+    gradients = tape.gradient(outputs, factors)
+    with tf.GradientTape() as tape:
+        expected = stock(X)
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
+    of_stock = tape.gradient(expected, [weight.value for weight in stock.trainable_weights])
+    for gradient, weight, one in zip(gradients, stock.trainable_weights, of_stock, strict=True):
+        np.testing.assert_allclose(gradient, one * weight.value, rtol=1e-4, atol=1e-6)
+    assert len(ours.trainable_weights) == 3
