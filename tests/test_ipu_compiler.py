@@ -348,6 +348,7 @@ def sharded_step(x, y):
     return loss, optimizer.minimize(loss)
 
 
+@pytest.mark.slow
 def test_accumulated_gradients_of_operations_on_an_ipu_are_kept_on_the_host():
     configure(1)
     infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.ones([2])).repeat())

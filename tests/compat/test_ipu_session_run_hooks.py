@@ -60,6 +60,7 @@ def test_tensors_are_logged_in_intervals(logged):
             logged.clear()
 
 
+@pytest.mark.slow
 def test_values_of_loops_are_logged_at_the_end(logged):
     last = IPULoggingTensorHook(at_end=True, formatter=lambda values: f"<{values['x']}>")
 

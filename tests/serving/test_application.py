@@ -73,6 +73,7 @@ def test_a_program_runs_from_its_file(tmp_path):
         embedded_runtime.embedded_runtime_call([X.astype("int32"), 1.0], context)
 
 
+@pytest.mark.slow
 def test_a_session_runs_a_program_from_its_file(tmp_path):
     with tf.Graph().as_default():
         infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(tf.ones([3])).repeat())
@@ -173,6 +174,7 @@ def test_a_program_of_several_outfeeds_is_refused(tmp_path):
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.slow
 def test_a_program_may_only_read(tmp_path):
     infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(np.int32(0)).repeat())
     weight = tf.Variable([1.0, 2.0])
@@ -256,7 +258,7 @@ def scores_of_graph(infeed, outfeed):
     return lambda: loops.repeat(3, body, [], infeed)
 
 
-@pytest.mark.parametrize("freeze", [True, False])
+@pytest.mark.parametrize("freeze", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_an_application_has_the_variables_of_its_graph(tmp_path, freeze):
     with tf.Graph().as_default():
         infeed = IPUInfeedQueue(tf.data.Dataset.from_tensors(X).repeat())
@@ -283,6 +285,7 @@ def test_an_application_has_the_variables_of_its_graph(tmp_path, freeze):
                 assert found == 5 + number
 
 
+@pytest.mark.slow
 def test_constants_of_a_graph_are_part_of_its_application(tmp_path):
     with tf.Graph().as_default():
         x = tf.compat.v1.placeholder(tf.float32, [2])
@@ -343,6 +346,7 @@ def test_a_call_in_a_function_needs_no_thread_of_its_own(tmp_path):
     subprocess.run([sys.executable, script], env=environment, check=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_an_application_runs_when_it_is_called():
     outfeed, runs = IPUOutfeedQueue(), tf.Variable(0)
 
