@@ -10,18 +10,22 @@ import pytest
 FOLDER = Path(__file__).parent
 
 
-def run(script, *words, max_steps=None):
+def run(script, *words, max_steps=None, tf1=False, cwd=None):
     """Runs a script with generated data in a process of its own; returns what it prints.
 
     Args:
         script: Its file.
         words: Its command line.
         max_steps: The most steps of each loop; None for no limit.
+        tf1: Whether it is written for TensorFlow 1.
+        cwd: The folder that it runs in; None for the present one.
     """
     limit = [] if max_steps is None else ["--max-steps", str(max_steps)]
-    options = ["--offline", *limit]
+    options = ["--offline", *limit, *(["--tf1"] if tf1 else [])]
     command = [sys.executable, "-m", "ipu_tf", "run", *options, str(FOLDER / script), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=400, cwd=cwd
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -98,6 +102,14 @@ def test_a_pipeline_of_keras_layers_learns_digits():
 def test_a_pipeline_of_a_graph_learns_in_a_session(words):
     printed = run("pipelined_graph.py", *words)
     assert figure("loss", printed) < 0.2
+
+
+@pytest.mark.slow
+def test_a_graph_of_tensorflow_1_learns_with_an_optimizer_of_its_own(tmp_path):
+    printed = run("tensorflow_1.py", tf1=True, cwd=tmp_path)
+    first, second = (float(loss) for loss in re.findall(r"^loss (.*)$", printed, re.MULTILINE))
+    assert second < first / 2
+    assert "moving True\nmodes train" in printed
 
 
 @pytest.mark.slow
