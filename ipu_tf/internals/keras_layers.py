@@ -229,3 +229,11 @@ def tracks_attributes(layer: keras.Layer) -> bool:
     Relies on `_self_setattr_tracking`, by which TensorFlow and scripts of Keras 2 switch it off.
     """
     return bool(getattr(layer, "_self_setattr_tracking", True))
+
+
+def mask_of(tensor: Any) -> Any:
+    """Returns the mask of a tensor that a layer computed, None without one.
+
+    Relies on the attribute `_keras_mask`, which Keras' losses and metrics read.
+    """
+    return getattr(tensor, "_keras_mask", None)

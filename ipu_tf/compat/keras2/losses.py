@@ -19,6 +19,7 @@ from ipu_tf.compat.keras2.spelling import (
     called_by_script,
 )
 from ipu_tf.internals import patches
+from ipu_tf.internals.keras_layers import mask_of
 from ipu_tf.internals.keras_training import function_of
 from ipu_tf.internals.patches import Wrap
 
@@ -64,6 +65,23 @@ def _lists_of_arrays(call: Call) -> bool:
     stacked = tf.convert_to_tensor(listed)
     call.args = tuple(stacked if value is listed else value for value in call.args)
     call.kwargs |= {name: stacked for name, value in call.kwargs.items() if value is listed}
+    return True
+
+
+def _weights_of_masked_steps(call: Call) -> bool:
+    """Gives the weights of samples the axes of a mask over their steps."""
+    names = (*_ARGUMENTS, "sample_weight")
+    given = dict(zip(names, call.args, strict=False)) | call.kwargs
+    weights: Any = given.get("sample_weight")
+    mask = mask_of(given.get("y_pred"))
+    if mask is None or not hasattr(weights, "shape") or len(weights.shape) != 1:
+        return False
+    missing = len(mask.shape) - 1
+    if missing < 1:
+        return False
+    for _ in range(missing):
+        weights = tf.expand_dims(weights, -1)
+    call.args, call.kwargs = (), given | {"sample_weight": weights}
     return True
 
 
@@ -152,6 +170,14 @@ def _calling_with(loss: Any, y_true: Any) -> Iterator[None]:
 
 
 SPELLINGS = (
+    Spelling(
+        name="`sample_weight=` of one weight a sample, beside masked steps",
+        keras_2="The weight of a sample was that of each of its steps.",
+        here="It is that; Keras 3 alone fails on the shapes.",
+        rewrites=MappingProxyType(
+            dict.fromkeys((patches.LOSS_CALLS, patches.METRIC_CALLS), _weights_of_masked_steps)
+        ),
+    ),
     Spelling(
         name='`reduction="auto"`, `losses.Reduction.AUTO` of a loss',
         keras_2="The sum over the batch, divided by its size.",

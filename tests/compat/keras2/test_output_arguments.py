@@ -61,3 +61,17 @@ def test_added_losses_alone_are_trained_without_targets(keras_2):
         model.compile("sgd", "mse", steps_per_execution=2)
         logs = model.fit(X, batch_size=2, verbose=0).history
     np.testing.assert_allclose(logs["loss"], 0.01, rtol=1e-2)
+
+
+def test_weights_of_samples_beside_masked_steps(keras_2, notices):
+    inputs = keras.Input((2, 1))
+    masked = keras.layers.Masking()(inputs)
+    outputs = keras.layers.TimeDistributed(keras.layers.Identity())(masked)
+    model = keras.Model(inputs, outputs)
+    model.compile("sgd", "mse", weighted_metrics=["mae"])
+    x = np.array([[[1], [1]], [[2], [2]], [[0], [0]]], np.float32)
+    weights = np.array([3.0, 1.0, 5.0], np.float32)
+    loss, error = model.test_on_batch(x, 0 * x, sample_weight=weights)
+    # The four steps that are not masked have the errors 1, 1, 2, 2.
+    np.testing.assert_allclose([loss, error], [(3 * 2 + 4 * 2) / 4, (3 * 2 + 2 * 2) / 8], rtol=1e-6)
+    notices.once("beside masked steps")
