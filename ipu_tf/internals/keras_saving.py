@@ -10,20 +10,29 @@ import keras
 
 # `.h5` files of weights by layers, which `load_weights` reads and no public function writes.
 from keras.src.legacy.saving.legacy_h5_format import save_weights_to_hdf5_group
+from keras.src.legacy.saving.legacy_h5_format import load_attributes_from_hdf5_group
+from keras.src.legacy.saving.legacy_h5_format import save_attributes_to_hdf5_group
 
 from ipu_tf.internals.keras import json_utils, keras_h5_models, keras_option_scope
 
 
 def write_weights_as_h5(model: keras.Model, path: str) -> None:
-    """Writes the weights of a model by layers to a file that `load_weights` reads.
+    """Writes the weights of a model by layers, under the names of Keras 2, such as "dense/bias:0".
 
-    The public `save_weights` writes another format. Relies on `save_weights_to_hdf5_group`.
+    `load_weights` reads the file; the public `save_weights` writes another format. Relies on
+    `save_weights_to_hdf5_group`, and on how it keeps the names.
     """
     # Keras, too, loads it where it is needed.
     import h5py  # type: ignore[import-untyped]
 
     with h5py.File(path, "w") as file:
         save_weights_to_hdf5_group(file, model)
+        for group in file.values():
+            names = load_attributes_from_hdf5_group(group, "weight_names")
+            for name in names:
+                group.move(name, f"{name}:0")
+            numbered = [f"{name}:0".encode() for name in names]
+            save_attributes_to_hdf5_group(group, "weight_names", numbered)
 
 
 def decode_keras_2_config(text: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Models and weights are written as scripts for Keras 2 ask."""
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -101,6 +102,17 @@ def test_a_checkpoint_sets_weights_and_state(trained, notices, tmp_path):
     assert_equal_weights(other, trained)
     assert_equal_weights(step(other), step(trained))
     notices.once("`model.save_weights(path)`", "`model.load_weights(path)`")
+
+
+def test_an_h5_file_has_the_names_of_keras_2(trained, tmp_path):
+    trained.save_weights(tmp_path / "weights.h5")
+    with h5py.File(tmp_path / "weights.h5") as file:
+        for layer in trained.layers:
+            group = file[layer.name]
+            names = list(group.attrs["weight_names"])
+            assert names == [weight.name for weight in layer.weights]
+            for name, weight in zip(names, layer.weights, strict=True):
+                np.testing.assert_array_equal(group[name], weight)
 
 
 def test_an_h5_file_sets_weights(trained, tmp_path):
