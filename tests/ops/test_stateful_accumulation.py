@@ -19,6 +19,7 @@ def strategy():
         yield strategy
 
 
+@pytest.mark.slow
 def test_the_sum_comes_in_the_last_execution_and_zeros_before(strategy):
     @tf.function
     def run():
@@ -36,11 +37,12 @@ def test_the_sum_comes_in_the_last_execution_and_zeros_before(strategy):
     np.testing.assert_array_equal(strategy.run(run)[0], expected)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("optimizer", "momentum", "nesterov"),
     [
-        (V1.GradientDescentOptimizer(0.5), 0.0, False),
         (V1.MomentumOptimizer(0.5, 0.9), 0.9, False),
+        (V1.GradientDescentOptimizer(0.5), 0.0, False),
         (V1.MomentumOptimizer(0.5, 0.9, use_nesterov=True), 0.9, True),
     ],
 )

@@ -41,6 +41,7 @@ def test_the_vendors_modules_of_early_releases_are_there(contrib):
     assert ipu_infeed_queue.IPUInfeedQueue is ipu_tf.ipu_infeed_queue.IPUInfeedQueue
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is deprecated and:UserWarning")
 def test_cells_and_layers_are_those_of_tensorflow_1(contrib):
     with keras_2_spellings():
