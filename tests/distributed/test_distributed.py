@@ -46,12 +46,17 @@ def test_the_strategy_trains_as_the_one_of_a_single_process():
     assert strategy.num_replicas_in_sync == 1
 
 
-@pytest.mark.parametrize("runs_around", [False, True])
+SUMMED = (True, 2 * -6 * (1 + 2), -12.0)  # The second steps see the weight -6.
+APART = (False, 2 * -2 * 1, -4.0)  # Those of the first replica, which trains alone.
+
+
 @pytest.mark.parametrize(
-    ("reduces", "loss", "weight"),
+    ("reduces", "loss", "weight", "runs_around"),
     [
-        (True, 2 * -6 * (1 + 2), -12.0),  # The second steps see the weight -6.
-        (False, 2 * -2 * 1, -4.0),  # Those of the first replica, which trains alone.
+        (*SUMMED, False),
+        (*APART, True),
+        pytest.param(*SUMMED, True, marks=pytest.mark.slow),
+        pytest.param(*APART, False, marks=pytest.mark.slow),
     ],
 )
 def test_optimizers_in_a_graph_sum_the_gradients_of_replicas_if_asked(
