@@ -1,19 +1,19 @@
-"""Batch normalization of `tf.compat.v1.layers` has the numbers of TensorFlow 1."""
+"""Batch normalization of `v1.layers` has the numbers of TensorFlow 1."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow.compat.v1 as v1
 
 from ipu_tf.compat.keras2.context import keras_2_spellings
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated and:UserWarning")
 VALUES = np.random.default_rng(0).normal(1.0, 2.0, (4, 3, 3, 2)).astype("float32")
-SUM_UP = tf.compat.v1.GraphKeys.UPDATE_OPS
+SUM_UP = v1.GraphKeys.UPDATE_OPS
 
 
 def run(values, axis=-1, fused=None, training=True, times=1, dtype=tf.float32, **kwargs):
     """The normalized values of the last of some updates, and the variables after it."""
-    v1 = tf.compat.v1
     with keras_2_spellings(), tf.Graph().as_default(), v1.Session() as session:
         is_training = v1.placeholder_with_default(training, [])
         given = training if kwargs.pop("is_known", True) else is_training
@@ -67,7 +67,7 @@ def test_training_normalizes_with_the_moments_of_the_batch(shape, axis, fused, u
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("is_known", [True, False])
 def test_inference_normalizes_with_the_moving_moments(is_known):
-    two = tf.compat.v1.constant_initializer(2.0)
+    two = v1.constant_initializer(2.0)
     found, variables = run(
         VALUES,
         training=False,
