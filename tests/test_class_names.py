@@ -13,6 +13,9 @@ PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
 
 VENDOR_API = PACKAGE / "compat/vendor_api.csv"
 
+EARLIER_RELEASES = "compat/earlier_models.py"
+"""The module whose classes have to have the names that the vendor's models had, as those of now."""
+
 ENDINGS = ("ing", "er", "ed", "es", "e", "s")
 SHORTEST_STEM = 3
 
@@ -79,7 +82,7 @@ def confused(classes):
 
 def test_public_classes_differ_by_more_than_a_letter():
     vendor = vendor_classes_of_one_name()
-    found = list(public_classes())
+    found = [(name, home) for name, home in public_classes() if home != EARLIER_RELEASES]
     assert len(found) > 200
     first_of_vendor = {name: home for name, home in reversed(found) if name in vendor}
     classes = [(name, home) for name, home in found if first_of_vendor.get(name, home) == home]

@@ -23,10 +23,8 @@ from ipu_tf.compiler.hlo import (
 )
 from ipu_tf.compiler.layouts.layout import Axis, BlockLayout, Layout
 from ipu_tf.compiler.layouts.layout_form import blocks
-from ipu_tf.compiler.lowering.messages import FEATURE_GROUP
-from ipu_tf.compiler.planner.plan import Plan
+from ipu_tf.compiler.planner.plan import Plan, cut_grain
 from ipu_tf.compiler.planner.shapes import DTYPE_BYTES, ConvShape, MatMulShape, OpShape
-from ipu_tf.machine.contractions import METHODS
 from ipu_tf.machine.cost import ceil_div
 
 _CACHED_LAYOUTS = 1 << 12
@@ -49,9 +47,6 @@ _ORDER: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The parts of plans in the order of tile numbers, the slowest first: parts of the result before
 parts that are summed over."""
-
-_AMP = "amp_"
-"""How the names of methods begin whose results lie in groups of features."""
 
 _FIELD = ("field_rows", "field_columns")
 _KERNEL = ("kernel_rows", "kernel_columns")
@@ -132,28 +127,10 @@ def _axes(extent: int, splits: tuple[str, ...], shape: OpShape, plan: Plan) -> l
 
 
 def _axis(extent: int, name: str, shape: OpShape, plan: Plan) -> Axis:
-    grain = _grain(name, shape, plan) if extent == shape.extents[name] else 1
+    grain = cut_grain(name, shape, plan) if extent == shape.extents[name] else 1
     parts = min(plan.splits[name], ceil_div(extent, grain))
     steps = plan.serial.get(name, 1)
     return Axis(extent=extent, parts=parts, grain=grain, steps=steps if parts % steps == 0 else 1)
-
-
-def _grain(name: str, shape: OpShape, plan: Plan) -> int:
-    """Returns how many elements of an extent stay together where a plan cuts it.
-
-    They are those of an AMP pass: summed ones, and the features that it computes side by side, as
-    far as these divide the extent (poplibs, getOutChansPerGroup). A plan of more parts than there
-    are such groups cuts smaller ones.
-    """
-    if name == shape.grained_split:
-        return plan.grain
-    features = "rows" if METHODS[plan.method].swapped else shape.column_split
-    if name != features or not plan.method.startswith(_AMP):
-        return 1
-    group = math.gcd(FEATURE_GROUP, shape.extents[name])
-    while ceil_div(shape.extents[name], group) < plan.splits[name]:
-        group //= 2
-    return group
 
 
 def _kind(shape: OpShape) -> str:

@@ -15,12 +15,9 @@ from ipu_tf.compiler.layouts.layout import Axis, BlockLayout, overlaps
 from ipu_tf.compiler.layouts.layout_views import common_dims, split
 from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.machine.cost import ceil_div
+from ipu_tf.machine.vertices.broadcasts import FEATURE_GROUP
 
 _CACHED = 1 << 14
-
-FEATURE_GROUP = 16
-"""Elements of the innermost dimension that lie side by side in a block: the columns of an AMP pass
-(poplibs keeps the output channels of a plan in groups of as many, group after group)."""
 
 
 @lru_cache(maxsize=_CACHED)

@@ -23,6 +23,7 @@ from ipu_tf.compiler.planner.shapes import (
 )
 from ipu_tf.machine.contractions import METHODS
 from ipu_tf.machine.cost import ceil_div
+from ipu_tf.machine.vertices.broadcasts import FEATURE_GROUP
 
 __all__ = [
     "AMP_GRAINS",
@@ -35,6 +36,7 @@ __all__ = [
     "Plan",
     "PlanDoesNotFit",
     "check_parts",
+    "cut_grain",
     "largest_block",
     "partial_dtype",
     "partition",
@@ -44,6 +46,9 @@ __all__ = [
 
 _SERIAL = "serial_"
 _TEXTS = ("partials", "method")
+
+_AMP = "amp_"
+"""How the names of methods begin whose results lie in groups of features."""
 
 
 class PlanDoesNotFit(ValueError):
@@ -224,6 +229,24 @@ def largest_block(shape: OpShape, splits: Block, grain: int) -> Block:
         name: largest_part(extent, splits[name], grains.get(name, 1))
         for name, extent in shape.extents.items()
     }
+
+
+def cut_grain(name: str, shape: OpShape, plan: Plan) -> int:
+    """Returns how many elements of an extent stay together where a plan cuts it.
+
+    They are those of an AMP pass: summed ones, and the features that it computes side by side, as
+    far as these divide the extent (poplibs, getOutChansPerGroup). A plan of more parts than there
+    are such groups cuts smaller ones.
+    """
+    if name == shape.grained_split:
+        return plan.grain
+    features = "rows" if METHODS[plan.method].swapped else shape.column_split
+    if name != features or not plan.method.startswith(_AMP):
+        return 1
+    group = math.gcd(FEATURE_GROUP, shape.extents[name])
+    while ceil_div(shape.extents[name], group) < plan.splits[name]:
+        group //= 2
+    return group
 
 
 def check_parts(plan: Plan, shape: OpShape) -> None:

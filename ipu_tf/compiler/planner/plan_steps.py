@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from ipu_tf.compiler.planner.plan import Plan, largest_block
+from ipu_tf.compiler.planner.partition import largest_part
+from ipu_tf.compiler.planner.plan import Plan, cut_grain, largest_block
 from ipu_tf.compiler.planner.plan_cost import Phase, plan_phases
 from ipu_tf.compiler.planner.shapes import OpShape
 from ipu_tf.machine.superstep import Superstep
@@ -19,16 +21,16 @@ def plan_supersteps(shape: OpShape, plan: Plan, target: Target) -> tuple[Superst
         plan: How it is split.
         target: The machine.
     """
-    share = _mean_block_share(shape, plan)
+    shares = _Shares.of(shape, plan)
     phases = [phase for phase in plan_phases(shape, plan, target) if phase.total_cycles > 0]
     before = [
-        _superstep(p, plan, share) for p in phases if p.repeats == 1 and not _after(p, phases)
+        _superstep(p, plan, shares) for p in phases if p.repeats == 1 and not _after(p, phases)
     ]
-    after = [_superstep(p, plan, share) for p in phases if p.repeats == 1 and _after(p, phases)]
+    after = [_superstep(p, plan, shares) for p in phases if p.repeats == 1 and _after(p, phases)]
     inner: list[Superstep] = []
     for step in range(max((int(p.repeats) for p in phases), default=1)):
         repeated = (p for p in phases if p.repeats > 1 and step < p.repeats)
-        inner.extend(_superstep(phase, plan, share) for phase in repeated)
+        inner.extend(_superstep(phase, plan, shares) for phase in repeated)
     return (*before, *inner, *after)
 
 
@@ -38,19 +40,36 @@ def _after(phase: Phase, phases: list[Phase]) -> bool:
     return bool(repeated) and phases.index(phase) > repeated[0]
 
 
-def _superstep(phase: Phase, plan: Plan, share: float) -> Superstep:
+def _superstep(phase: Phase, plan: Plan, shares: _Shares) -> Superstep:
     compute = int(phase.cost.compute_cycles)
     return Superstep(
         name=phase.name,
         sync_cycles=int(phase.cost.sync_cycles),
         exchange_cycles=int(phase.cost.exchange_cycles),
         compute_cycles=compute,
-        busy_tile_cycles=int(compute * plan.tiles * share),
-        exchange_bytes=int(phase.received_bytes * plan.tiles * share),
+        busy_tile_cycles=int(compute * plan.tiles * shares.compute),
+        exchange_bytes=int(phase.received_bytes * plan.tiles * shares.bytes),
     )
 
 
-def _mean_block_share(shape: OpShape, plan: Plan) -> float:
-    """Returns the mean tile's block as a share of the largest block."""
-    largest = math.prod(largest_block(shape, plan.splits, plan.grain).values())
-    return math.prod(shape.extents.values()) / (plan.parts * largest)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shares:
+    """What the mean tile does as a share of what the tile with the largest block does.
+
+    Attributes:
+        compute: Of the cycles: tiles compute whole groups of features.
+        bytes: Of the bytes: tiles receive those of the features that they are to have.
+    """
+
+    compute: float
+    bytes: float
+
+    @classmethod
+    def of(cls, shape: OpShape, plan: Plan) -> _Shares:
+        mean = math.prod(shape.extents.values()) / plan.parts
+        cut = (
+            largest_part(extent, plan.splits[name], cut_grain(name, shape, plan))
+            for name, extent in shape.extents.items()
+        )
+        planned = largest_block(shape, plan.splits, plan.grain).values()
+        return cls(compute=mean / math.prod(cut), bytes=mean / math.prod(planned))

@@ -29,6 +29,9 @@ _MOST_PLACES = 96
 _KEPT_STEPS = 64
 """Amounts of kept bytes that the search tells apart."""
 
+_LEAST = -1
+"""The amount under which the search knows the way that keeps the fewest bytes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
@@ -195,6 +198,10 @@ class CheckpointSearch:
                 known = ways[cut].get(longer.kept_bytes // step)
                 if known is None or longer.rank < known.rank:
                     ways[cut][longer.kept_bytes // step] = longer
+                # Of a limit that is only just possible no other way may stay below it.
+                least = ways[cut].get(_LEAST)
+                if least is None or longer.thrift < least.thrift:
+                    ways[cut][_LEAST] = longer
         works = self._works[:, end]
         whole = [
             (way.cost, way.live_bytes, way.cuts, max(way.live_bytes, way.kept_bytes + int(work)))
@@ -267,6 +274,11 @@ class _Way:
     def rank(self) -> tuple[int, int, int]:
         """The sort key, best first, among ways that keep about the same."""
         return self.cost, self.live_bytes, self.kept_bytes
+
+    @property
+    def thrift(self) -> tuple[int, int, int]:
+        """The sort key, that with the fewest kept bytes first."""
+        return self.kept_bytes, self.cost, self.live_bytes
 
 
 def _before(values: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -18,8 +18,10 @@ from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements,
 from ipu_tf.machine.workers import barrel_cycles, slowest_share
 
 _SUPERVISOR_CYCLES = 8
-_FEATURE_GROUP = 16
-"""Channels that lie side by side; the next ones follow behind the last position."""
+FEATURE_GROUP = 16
+"""Elements of the innermost dimension that lie side by side in a block, such as channels; the next
+ones follow behind the last position. They are the columns of an AMP pass (poplibs keeps the output
+channels of a plan in groups of as many)."""
 
 _VERTICES_OF_ALL_WORKERS = 2
 """Groups of channels up to which all workers share each; they share out more groups."""
@@ -84,8 +86,8 @@ def by_channels(
     """
     loop = _LOOPS[opcode][min(4, max(2, dtype_bytes(dtype)))]
     channels = np.maximum(1, channels)
-    groups = ceil_div(channels, _FEATURE_GROUP)
-    loops = ceil_div(np.minimum(channels, _FEATURE_GROUP), loop.channels)
+    groups = ceil_div(channels, FEATURE_GROUP)
+    loops = ceil_div(np.minimum(channels, FEATURE_GROUP), loop.channels)
     positions = np.maximum(1, ceil_div(elements, channels))
     shared = slowest_share(positions, target)
     looped = np.where(shared > 1, loop.begin + loop.position * shared, loop.single)
@@ -115,7 +117,7 @@ def by_rows(
         dtype: Type of elements and values.
         target: The machine.
     """
-    piece = np.clip(row_elements, 1, _FEATURE_GROUP)
+    piece = np.clip(row_elements, 1, FEATURE_GROUP)
     pieces = ceil_div(elements, piece)
     width = vector_elements(dtype)
     vectors = ceil_div(piece, width)

@@ -66,6 +66,21 @@ def test_no_other_checkpoints_of_a_chain_are_better(seed):
     assert search.least.live_bytes <= least * UNIT * 1.02
 
 
+@pytest.mark.parametrize("seed", [0, 29])
+def test_the_fewest_bytes_that_are_possible_are_found(seed):
+    """Of ways that keep about the same, the cheapest alone would leave too few bytes here."""
+    random = np.random.default_rng(seed)
+    count = int(random.integers(8, 40))
+    sizes = random.integers(1, 2000, count).tolist()
+    costs = {f"y{n}": int(cost) for n, cost in enumerate(random.integers(1, 9, count), 1)}
+    found = CheckpointSearch(layers(sizes), costs).least
+    ends = [
+        int(layer[1:]) for layer in map(CheckpointSearch(layers(sizes)).layer_before, found.cuts)
+    ]
+    live, _ = by_hand(sizes, ends, [0] * count)
+    assert live * UNIT == found.live_bytes < sum(sizes) * UNIT
+
+
 def test_without_a_forward_pass_there_is_nothing_to_cut():
     empty = parse("ENTRY main {\n x = f32[1] parameter(0)\n ROOT all = (f32[1]) tuple(x)\n}\n")
     assert CheckpointSearch(empty).least.cuts == ()
