@@ -127,7 +127,7 @@ def test_bits_of_dropout():
 
 # They move tensors between replicas, or between host and device; XLA has no such state.
 APART = re.compile(
-    r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|check_feed|host_kernel)"
+    r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|check_feed|host_kernel|call_application)"
 )
 
 
