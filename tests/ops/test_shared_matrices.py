@@ -73,6 +73,7 @@ def test_gradients_in_a_run_equal_stock_and_have_only_true_batches():
     assert [batches[1:] for batches in found] == [[1, 1], [1, 1], [3, 3]]
 
 
+@pytest.mark.slow
 def test_projections_of_an_attention_are_one_product_forward_and_backward():
     def model():
         tokens = keras.Input((7, 8))

@@ -111,7 +111,8 @@ def test_metrics_need_a_name_and_a_model(keras_2):
         layer.add_metric(second(tf.constant(1.0)))
 
 
-@pytest.mark.parametrize("on_ipu", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("on_ipu", [True, False])
 def test_a_sequential_computes_losses_and_metrics(keras_2, on_ipu):
     strategy = IPUStrategy() if on_ipu else tf.distribute.get_strategy()
     with strategy.scope():

@@ -224,6 +224,7 @@ def test_legacy_optimizers_are_those_of_keras_3(keras_2, notices, name):
     assert isinstance(legacy(), tf.keras.optimizers.legacy.Optimizer)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("is_built", [True, False])
 def test_an_optimizer_of_tensorflow_sees_the_names_of_layers(keras_2, is_built):
     names = []
@@ -242,6 +243,7 @@ def test_an_optimizer_of_tensorflow_sees_the_names_of_layers(keras_2, is_built):
     assert names == ["net/last/kernel:0", "net/last/bias:0"] == [w.name for w in model.weights]
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("accumulation", [None, 2])
 def test_an_optimizer_of_tensorflow_computes_its_gradients(keras_2, accumulation):
     class Scaled(tf.compat.v1.train.GradientDescentOptimizer):
@@ -254,7 +256,8 @@ def test_an_optimizer_of_tensorflow_computes_its_gradients(keras_2, accumulation
     np.testing.assert_array_equal(found, fit(keras.optimizers.SGD(0.125), **options))
 
 
-@pytest.mark.parametrize("accumulation", [None, 2])
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize("accumulation", [2, None])
 def test_functions_transform_accumulated_gradients(keras_2, notices, accumulation):
     def negated(pairs):
         return [(-gradient, variable) for gradient, variable in pairs]
@@ -398,7 +401,8 @@ class Halved(keras.optimizers.schedules.LearningRateSchedule):
         return 0.0625 * (keras.ops.cast(step, "float32") + 1.0)
 
 
-@pytest.mark.parametrize("base", [keras.optimizers.Optimizer, IpuOptimizerBase])
+@pytest.mark.fast_cells(1)
+@pytest.mark.parametrize("base", [IpuOptimizerBase, keras.optimizers.Optimizer])
 def test_subclasses_set_their_learning_rate_after_their_name(keras_2, notices, base):
     class Descent(base):
         def __init__(self, learning_rate, name="Descent"):

@@ -19,6 +19,7 @@ def two_outputs():
     )
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("weights", [[1.0, 0.5], {"b": 0.5}])
 def test_one_loss_is_that_of_each_output(keras_2, notices, weights):
     model = two_outputs()
