@@ -60,6 +60,12 @@ from tensorflow.core.protobuf.trackable_object_graph_pb2 import (
     TrackableObjectGraph as TrackableObjectGraph,
 )
 
+# The file that names the newest checkpoint of a directory. The public function warns each time that
+# it is deprecated, and tf.train.CheckpointManager gives the files other names.
+from tensorflow.python.checkpoint.checkpoint_management import (
+    update_checkpoint_state_internal as update_checkpoint_state,
+)
+
 # All that `tf.io.gfile` does with a path goes through this module.
 from tensorflow.python.lib.io import _pywrap_file_io as file_operations
 

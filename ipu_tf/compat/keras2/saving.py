@@ -25,6 +25,7 @@ from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import was_called
 from ipu_tf.internals.keras_saving import keeping_compile_config, write_weights_as_h5
 from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.tensorflow import update_checkpoint_state
 
 _H5 = (".h5", ".hdf5")
 _ONE_FILE = (*_H5, ".keras")
@@ -150,7 +151,9 @@ def _saving_weights(notify: Notify) -> Wrap:
                 return
             _check_may_write(f"{path}.index", overwrite=overwrite)
             _checkpoint(model).write(path, options=options)
-            tf.compat.v1.train.update_checkpoint_state(os.path.dirname(path) or ".", path)
+            update_checkpoint_state(
+                os.path.dirname(path) or ".", path, [path], save_relative_paths=True
+            )
 
         return save_weights
 

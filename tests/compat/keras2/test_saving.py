@@ -104,6 +104,14 @@ def test_a_checkpoint_sets_weights_and_state(trained, notices, tmp_path):
     notices.once("`model.save_weights(path)`", "`model.load_weights(path)`")
 
 
+def test_checkpoints_are_named_by_their_directory_without_a_warning(trained, caplog, tmp_path):
+    (tmp_path / "first").mkdir()
+    trained.save_weights(tmp_path / "first" / "weights")
+    assert "deprecated" not in caplog.text
+    moved = (tmp_path / "first").rename(tmp_path / "second")
+    assert tf.train.latest_checkpoint(moved) == str(moved / "weights")
+
+
 def test_an_h5_file_has_the_names_of_keras_2(trained, tmp_path):
     trained.save_weights(tmp_path / "weights.h5")
     with h5py.File(tmp_path / "weights.h5") as file:
