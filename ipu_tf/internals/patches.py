@@ -323,6 +323,10 @@ LAYER_METHODS = tuple(
     Patch(keras.Layer, name, "layers have the methods of Keras 2", is_new=True)
     for name in ("add_update", "input_shape", "output_shape", "updates", "_compute_dtype")
 )
+LAYER_FLAGS = tuple(
+    Patch(keras.Layer, name, "layers have the attributes of Keras 2", is_new=True)
+    for name in ("dynamic", "stateful")
+)
 LOSSES_OF_LAYERS = Patch(keras.Layer, "add_loss", "a loss may be a function")
 LOSSES_OF_MODELS = Patch(KerasFunctional, "add_loss", "a loss may be a symbolic tensor")
 LAYERS_OF_SEQUENTIALS = Patch(
@@ -528,6 +532,7 @@ TABLE = (
     NORM_BUILDS,
     LAYER_LOCKS,
     *LAYER_METHODS,
+    *LAYER_FLAGS,
     LOSSES_OF_LAYERS,
     LAYERS_OF_SEQUENTIALS,
     CLEARED_SEQUENTIALS,

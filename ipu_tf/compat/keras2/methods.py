@@ -47,6 +47,16 @@ class LayerMethods:
         return self.compute_dtype
 
     @property
+    def dynamic(self) -> bool:
+        """Never: Keras 3 makes no layer with `dynamic=True`."""
+        return False
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a layer of the model is stateful; a layer with a state says so itself."""
+        return _is_stateful(self)
+
+    @property
     def input_shape(self) -> Any:
         """The shapes of the first argument of the one symbolic call."""
         return keras.tree.map_structure(lambda tensor: tuple(tensor.shape), _first_input(self))
@@ -55,6 +65,13 @@ class LayerMethods:
     def output_shape(self) -> Any:
         """The shapes of the outputs of the one symbolic call."""
         return keras.tree.map_structure(lambda tensor: tuple(tensor.shape), self.output)
+
+
+def _is_stateful(layer: Any) -> bool:
+    """Returns whether a layer says that it keeps a state, or has a layer that does."""
+    if getattr(layer, "stateful", False):
+        return True
+    return isinstance(layer, keras.Model) and any(map(_is_stateful, layer.layers))
 
 
 def _first_input(layer: Any) -> Any:
@@ -163,7 +180,7 @@ def _added(patch: Patch) -> Callable[[Notify], Wrap]:
 
     def of_notify(notify: Notify) -> Wrap:
         if isinstance(member, property):
-            return lambda stock: _property(patch.name, member, notify)
+            return lambda stock: _Attribute(patch.name, member, notify)
 
         def noticed(*args: Any, **kwargs: Any) -> Any:
             notify()
@@ -174,24 +191,27 @@ def _added(patch: Patch) -> Callable[[Notify], Wrap]:
     return of_notify
 
 
-def _property(name: str, member: property, notify: Notify) -> property:
-    """Returns a property that a layer may also set to a value of its own."""
-    own = f"keras_2_{name}"
+class _Attribute:
+    """An attribute that a class of Keras 3 lacks; an owner's own value of that name goes first.
 
-    def get(owner: Any) -> Any:
-        if own in vars(owner):
-            return vars(owner)[own]
-        assert member.fget is not None
+    Args:
+        name: Its name.
+        member: The property that computes it.
+        notify: Logs its use.
+    """
+
+    def __init__(self, name: str, member: property, notify: Notify) -> None:
+        self._name, self._member, self._notify = name, member, notify
+
+    def __get__(self, owner: Any, kind: type) -> Any:
+        """Returns the value for an object, and itself for the class."""
+        if owner is None:
+            return self
         if called_by_library():
             # Keras reads all attributes of a layer that it saves.
-            raise AttributeError(name)
-        notify()
-        return member.fget(owner)
-
-    def set_own(owner: Any, value: Any) -> None:
-        vars(owner)[own] = value
-
-    return property(get, set_own)
+            raise AttributeError(self._name)
+        self._notify()
+        return self._member.__get__(owner, kind)
 
 
 def _tracking(notify: Notify) -> Wrap:
@@ -255,6 +275,13 @@ SPELLINGS = (
         here="They are computed from `predict`, `reset_state`, `distribute_strategy` and the "
         "layers. `to_yaml` raises, as in Keras 2.6.",
         wraps=MappingProxyType({patch: _added(patch) for patch in patches.MODEL_METHODS}),
+    ),
+    Spelling(
+        name="`layer.dynamic`, `layer.stateful`",
+        keras_2="Whether a layer or a model runs eagerly alone, and whether it keeps a state.",
+        here="`dynamic` is false, as Keras 3 makes no such layer. A model is stateful if one of "
+        "its layers is.",
+        wraps=MappingProxyType({patch: _added(patch) for patch in patches.LAYER_FLAGS}),
     ),
     Spelling(
         name="`metric.reset_states`, `rnn.reset_states(states=)`",

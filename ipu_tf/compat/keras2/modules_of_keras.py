@@ -46,6 +46,7 @@ _LAYER_MODULES = (
     "recurrent",
     "wrappers",
 )
+_PREMADE = ("LinearModel", "WideDeepModel")
 _SCHEDULES = ("CosineDecay", "CosineDecayRestarts")
 _NO_SCHEDULE = "Write it as a subclass of keras.optimizers.schedules.LearningRateSchedule"
 _NO_ESTIMATOR = "This TensorFlow has no estimators. Use the Keras model itself"
@@ -56,6 +57,15 @@ _NO_WRAPPER = (
     "It took a function that builds a model. Use keras.wrappers.SKLearnClassifier or "
     "SKLearnRegressor, which take the model"
 )
+_NO_EVALUATOR = (
+    "It evaluated checkpoints beside the training. Give `fit` the `validation_data`, or run "
+    "`load_weights` and `evaluate` in a script of their own"
+)
+_NO_MATRIX = "Read the file with h5py, and give `fit` the array"
+_NO_CREATOR = "It made a dataset for each of several processes. Give `fit` the dataset itself"
+_NO_PREMADE = "Build it of keras.layers.Dense: the sum of a linear part and of a deep one"
+_NO_FILES = "Use `model.save` and keras.models.load_model"
+_NO_SHARPNESS = "Write its two gradients as the `train_step` of a model"
 _NO_LAYER = "Keras 3 has no such layer, and no other that computes the same"
 _STOCK_ROWS = keras.utils.to_categorical
 
@@ -286,8 +296,13 @@ SPELLINGS = (
                     ),
                     **absent(
                         "experimental",
-                        ("LinearModel", "WideDeepModel", "SequenceFeatures", "PeepholeLSTMCell"),
+                        ("SequenceFeatures", "PeepholeLSTMCell"),
                         _NO_LAYER,
+                    ),
+                    **absent("experimental", _PREMADE, _NO_PREMADE),
+                    **absent("experimental", ("SidecarEvaluator",), _NO_EVALUATOR),
+                    **absent(
+                        "experimental", ("export_saved_model", "load_from_saved_model"), _NO_FILES
                     ),
                 }
             }
@@ -348,6 +363,30 @@ SPELLINGS = (
                     "wrappers.scikit_learn", ("KerasClassifier", "KerasRegressor"), _NO_WRAPPER
                 ),
                 "estimator": absent("estimator", ("model_to_estimator",), _NO_ESTIMATOR),
+            }
+        ),
+    ),
+    Spelling(
+        name="`keras.utils.SidecarEvaluator`, `HDF5Matrix`, `experimental.DatasetCreator`, "
+        "`keras.premade`, `keras.models.experimental`",
+        keras_2="Evaluation beside the training, arrays in files, datasets of several processes, "
+        "and models that were made already.",
+        here="They raise when they are used, and say what to do.",
+        is_kept=False,
+        names=_in_each(
+            {
+                "utils": {
+                    **absent("utils", ("SidecarEvaluator",), _NO_EVALUATOR),
+                    **absent("utils", ("HDF5Matrix",), _NO_MATRIX),
+                },
+                "utils.io_utils": absent("utils.io_utils", ("HDF5Matrix",), _NO_MATRIX),
+                "utils.experimental": absent(
+                    "utils.experimental", ("DatasetCreator",), _NO_CREATOR
+                ),
+                "premade": absent("premade", _PREMADE, _NO_PREMADE),
+                "models.experimental": absent(
+                    "models.experimental", ("SharpnessAwareMinimization",), _NO_SHARPNESS
+                ),
             }
         ),
     ),

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy
+from ipu_tf.compat.keras2.context import keras_2_spellings
 
 layers = keras.layers
 X = np.random.default_rng(1).random((8, 4), dtype=np.float32)
@@ -281,7 +282,8 @@ class Normalized(layers.Wrapper):
 
 
 def test_a_wrapper_replaces_the_kernel_of_a_layer(keras_2, notices):
-    layer = layers.Dense(3, use_bias=False)
+    positive = keras.initializers.RandomUniform(0.1, 1.0, seed=1)  # No sum near zero.
+    layer = layers.Dense(3, use_bias=False, kernel_initializer=positive)
     model = keras.Sequential([keras.Input((4,)), Normalized(layer)])
     notices.once("`layer.kernel = tf.Variable(...)`, `layer.kernel = tensor`")
     (kernel,) = model.get_weights()
@@ -319,3 +321,25 @@ def test_lists_of_weights_equal_lists_of_the_variables_that_a_layer_was_given(ke
     layer.w, layer.b = tf.Variable([1.0, 2.0]), tf.Variable([3.0])
     assert layer.weights == [layer.w, layer.b]
     assert list(layer.weights[0] == [1.0, 0.0]) == [True, False]
+
+
+def test_layers_and_models_tell_whether_they_keep_a_state(keras_2, notices):
+    before = layers.Layer()
+    before.stateful = True
+    recurrent = layers.LSTM(1, stateful=True)
+    assert (before.stateful, recurrent.stateful) == (True, True)
+    assert notices() == []  # They say so themselves.
+    inner = keras.Sequential([layers.Dense(1), recurrent])
+    models = [keras.Sequential([inner]), keras.Sequential([layers.Dense(1)])]
+    assert [model.stateful for model in models] == [True, False]
+    assert [model.dynamic for model in (*models, recurrent)] == [False] * 3
+    notices.once("`layer.dynamic`, `layer.stateful`")
+
+
+def test_own_values_of_added_attributes_stay_after_a_script():
+    with keras_2_spellings():
+        layer = layers.Layer()
+        layer.stateful, layer.updates = True, [1]
+        assert (layer.stateful, layer.updates) == (True, [1])
+    assert (layer.stateful, layer.updates) == (True, [1])
+    assert not hasattr(layers.Layer(), "stateful")

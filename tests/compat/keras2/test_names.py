@@ -196,6 +196,13 @@ def test_a_policy_has_no_fixed_loss_scale(keras_2):
     ("name", "reason"),
     [
         ("utils.multi_gpu_model", "scope of an IPUStrategy of several IPUs"),
+        ("utils.SidecarEvaluator", "Give `fit` the `validation_data`"),
+        ("experimental.SidecarEvaluator", "Give `fit` the `validation_data`"),
+        ("utils.io_utils.HDF5Matrix", "Read the file with h5py"),
+        ("utils.experimental.DatasetCreator", "Give `fit` the dataset itself"),
+        ("premade.WideDeepModel", "the sum of a linear part and of a deep one"),
+        ("experimental.export_saved_model", "Use `model.save`"),
+        ("models.experimental.SharpnessAwareMinimization", "`train_step` of a model"),
         ("wrappers.scikit_learn.KerasClassifier", "SKLearnClassifier"),
         ("estimator.model_to_estimator", "no estimators"),
         ("layers.LocallyConnected1D", "no such layer"),
