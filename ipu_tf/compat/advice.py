@@ -15,6 +15,22 @@ _CONTRIB = (
     "TensorFlow 2 has no `tf.contrib`: the script is written for TensorFlow 1. Give `ipu-tf run` "
     "the option --tf1, which has the parts of it that scripts for IPUs use."
 )
+_STATISTICS = (
+    "TensorFlow has no statistics of input pipelines any more. Leave them out; "
+    "`ipu.dataset_benchmark.dataset_benchmark` measures the throughput of a data set."
+)
+_REMOVED: Mapping[str, str] = MappingProxyType(
+    {
+        "estimator": _ESTIMATORS,
+        "contrib": _CONTRIB,
+        "data.experimental.StatsAggregator": _STATISTICS,
+        "data.experimental.StatsOptions": _STATISTICS,
+        "data.experimental.bytes_produced_stats": _STATISTICS,
+        "data.experimental.latency_stats": _STATISTICS,
+    }
+)
+"""Advice on names below `tf` that TensorFlow has removed."""
+
 _PACKAGES: Mapping[str, str] = MappingProxyType(
     {
         "tensorflow_addons": "TensorFlow Addons ended with Keras 2. Keras 3 has most of its layers "
@@ -58,10 +74,8 @@ def way_out(error: BaseException) -> str | None:
         return None
     # Modules of the public interface are those of "tensorflow._api.v2.compat.v1", for example.
     path = path.removeprefix("_api.v2.").removeprefix("compat.v1.")
-    if path == "estimator":
-        return _ESTIMATORS
-    if path == "contrib":
-        return _CONTRIB
+    if path in _REMOVED:
+        return _REMOVED[path]
     if not _is_of_tensorflow_1(path):
         return None
     return (

@@ -152,6 +152,7 @@ LAYER_NAMES = (
 )
 LAYER_COMPUTATION = Patch(keras.Layer, "call", "a layer may return its inputs")
 LAYER_ARGUMENTS = Patch(keras.Layer, "__init__", "layers take the arguments of Keras 2")
+LAYER_CONFIGURATIONS = Patch(keras.Layer, "get_config", "the dtype of a layer may be open")
 WEIGHT_CREATION = Patch(keras.Layer, "add_weight", "its arguments may come in Keras 2's order")
 VARIABLE_CREATION = Patch(keras.Layer, "add_variable", "it takes the arguments of `add_weight`")
 VARIABLE_NAMES = Patch(keras.Variable, "name", "scripts find the layer in it")
@@ -481,6 +482,7 @@ TABLE = (
     OPERATION_CREATION,
     *LAYER_NAMES,
     LAYER_ARGUMENTS,
+    LAYER_CONFIGURATIONS,
     LAYER_COMPUTATION,
     WEIGHT_CREATION,
     VARIABLE_CREATION,

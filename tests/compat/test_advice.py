@@ -24,6 +24,11 @@ def error_of(source):
         ),
         ("tf.estimator.EstimatorSpec", "has had no estimators since version 2.16"),
         ("tf.compat.v1.estimator", "has had no estimators since version 2.16"),
+        ("tf.data.experimental.StatsAggregator()", "has no statistics of input pipelines any more"),
+        (
+            "tf.compat.v1.data.experimental.latency_stats",
+            "`ipu.dataset_benchmark.dataset_benchmark`",
+        ),
         ("tf.contrib", "TensorFlow 2 has no `tf.contrib`"),
         ("from tensorflow.contrib.compiler import xla", "TensorFlow 2 has no `tf.contrib`"),
         ("import tensorflow_addons as tfa", "TensorFlow Addons ended with Keras 2"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from types import MappingProxyType
@@ -35,11 +36,11 @@ class OpenPolicy(keras.DTypePolicy):
             return super().convert_input(x, autocast, dtype)
         self._notify()
         layer.dtype_policy = keras.DTypePolicy(_name_of_policy(layer, tf.as_dtype(x.dtype).name))
+        if isinstance(layer, keras.Sequential) and layer.layers:
+            # The model is built for inputs of the dtype of its first layer.
+            first = layer.layers[0]
+            first.dtype_policy.convert_input(x, first.autocast, first.input_dtype)
         return x
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the policy that it is in files."""
-        return {"name": self.name}
 
 
 def _is_float(value: Any) -> bool:
@@ -62,10 +63,28 @@ def _left_open(notify: Notify) -> Wrap:
             in_graphs = not tf.compat.v1.executing_eagerly_outside_functions()
             is_default = keras.config.dtype_policy().name == keras.config.floatx()
             is_open = in_graphs and is_default and kwargs.get("dtype") is None
-            if is_open and not isinstance(layer, keras.Model):
+            if is_open:
                 layer.dtype_policy = OpenPolicy(layer, notify)
 
         return init
+
+    return wrap
+
+
+def _written(notify: Notify) -> Wrap:
+    """Returns the factory of `get_config`, which writes no dtype until the layer has one."""
+
+    def wrap(stock: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        @functools.wraps(stock)
+        def get_config(layer: keras.Layer) -> dict[str, Any]:
+            config = stock(layer)
+            if isinstance(layer.dtype_policy, OpenPolicy):
+                # Files name policies of Keras alone. Weights have a dtype, and so has their copy.
+                policy = keras.DTypePolicy(layer.dtype_policy.name) if layer.weights else None
+                config["dtype"] = keras.dtype_policies.serialize(policy)
+            return config
+
+        return get_config
 
     return wrap
 
@@ -76,6 +95,8 @@ SPELLINGS = (
         keras_2="A layer had the dtype of its first input.",
         here="It has, unless there is a policy for all layers; the weights of half batch norms are "
         "float32, as they were.",
-        wraps=MappingProxyType({patches.LAYER_ARGUMENTS: _left_open}),
+        wraps=MappingProxyType(
+            {patches.LAYER_ARGUMENTS: _left_open, patches.LAYER_CONFIGURATIONS: _written}
+        ),
     ),
 )
