@@ -48,6 +48,14 @@ def layers_within(model: keras.Layer) -> list[keras.Layer]:
     return list(model._flatten_layers(include_self=False))
 
 
+def has_output_shape(layer: keras.layers.Lambda) -> bool:
+    """Returns whether a `Lambda` was made with an `output_shape`.
+
+    The public `get_config` serializes its function, too. Relies on `Lambda._output_shape`.
+    """
+    return layer._output_shape is not None
+
+
 def first_path_of(layer: keras.Layer) -> str | None:
     """Returns the path of the layers in which a layer was first called, None before.
 

@@ -420,6 +420,7 @@ LOSS_ARGUMENTS = Patch(keras.Loss, "__init__", 'the reduction "auto" has its mea
 METRIC_ARGUMENTS = Patch(keras.Metric, "__init__", "control flow over tensors is converted")
 LAMBDA_CONFIGS = Patch(keras.layers.Lambda, "get_config", "lambdas keep their globals")
 LAMBDA_COPIES = Patch(keras.layers.Lambda, "from_config", "layers of lambdas can be copied")
+LAMBDA_SPECS = Patch(keras.layers.Lambda, "compute_output_spec", "lambdas get sparse inputs")
 LAMBDA_CALLS = Patch(keras.layers.Lambda, "call", "control flow over tensors is converted")
 LOSS_DTYPES = Patch(keras.Loss, "dtype", "a script's own losses may set it")
 LOSS_CALLS = Patch(keras.Loss, "__call__", "targets may lack the last dimension")
@@ -570,6 +571,7 @@ TABLE = (
     METRIC_ARGUMENTS,
     LAMBDA_CONFIGS,
     LAMBDA_COPIES,
+    LAMBDA_SPECS,
     LAMBDA_CALLS,
     LOSS_DTYPES,
     LOSS_CALLS,

@@ -1,4 +1,4 @@
-"""`Lambda` layers of lambdas, copied by their configuration."""
+"""`Lambda` layers: copies by their configuration, and sparse inputs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.compat.keras2.tensorflow_ops import as_computed
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras import keras_global_attribute
+from ipu_tf.internals.keras_layers import has_output_shape
 from ipu_tf.internals.patches import Wrap
 
 _LAMBDA = "<lambda>"
@@ -71,7 +73,34 @@ def _with_globals(function: types.FunctionType) -> types.FunctionType:
     )
 
 
+def _of_sparse_inputs(notify: Notify) -> Wrap:
+    """Returns the factory of `compute_output_spec`, which calls functions with sparse inputs."""
+
+    def wrap(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def compute_output_spec(layer: keras.layers.Lambda, *args: Any, **kwargs: Any) -> Any:
+            args, kwargs = keras.tree.map_structure(as_computed, (args, kwargs))
+            if has_output_shape(layer) or not any(map(_is_sparse, keras.tree.flatten(args))):
+                return stock(layer, *args, **kwargs)
+            notify()
+            # That of `Lambda` gives its function dense tensors of the same shapes.
+            return keras.Operation.compute_output_spec(layer, *args, **kwargs)
+
+        return compute_output_spec
+
+    return wrap
+
+
+def _is_sparse(leaf: Any) -> bool:
+    return isinstance(leaf, keras.KerasTensor) and leaf.sparse
+
+
 SPELLINGS = (
+    Spelling(
+        name="`Lambda(lambda x: tf.sparse.sparse_dense_matmul(x, kernel))` of a sparse `Input`",
+        keras_2="The function got a sparse tensor, also while the model was made.",
+        here="It gets one; Keras 3 alone infers the shape of the result from a dense tensor.",
+        wraps=MappingProxyType({patches.LAMBDA_SPECS: _of_sparse_inputs}),
+    ),
     Spelling(
         name="`Lambda.from_config(layer.get_config())` of a lambda",
         keras_2="It copied the layer.",

@@ -47,6 +47,17 @@ _LAYER_MODULES = (
     "wrappers",
 )
 _PREMADE = ("LinearModel", "WideDeepModel")
+_PREPROCESSING_MODULES = (
+    "category_crossing",
+    "category_encoding",
+    "discretization",
+    "hashing",
+    "image_preprocessing",
+    "integer_lookup",
+    "normalization",
+    "string_lookup",
+    "text_vectorization",
+)
 _SCHEDULES = ("CosineDecay", "CosineDecayRestarts")
 _NO_SCHEDULE = "Write it as a subclass of keras.optimizers.schedules.LearningRateSchedule"
 _NO_ESTIMATOR = "This TensorFlow has no estimators. Use the Keras model itself"
@@ -156,6 +167,24 @@ SPELLINGS = (
         keras_2="Preprocessing layers.",
         here="They are those of `keras.layers`. `CategoryCrossing` raises.",
         names=_in_each({"layers.experimental.preprocessing": _OF_PREPROCESSING}),
+    ),
+    Spelling(
+        name="`keras.layers.preprocessing.normalization`, `.image_preprocessing`, "
+        "`.text_vectorization`, ...",
+        keras_2="The modules in which the preprocessing layers were written.",
+        here="Each has the names of `keras.layers.experimental.preprocessing`.",
+        names=_in_each(
+            {
+                f"layers.preprocessing.{module}": _OF_PREPROCESSING
+                for module in _PREPROCESSING_MODULES
+            }
+            | {
+                "layers.preprocessing.index_lookup": {
+                    "IndexLookup": given(keras.layers.StringLookup.__base__)
+                },
+                "engine.base_preprocessing_layer": moved(PreprocessingLayer="layers.Layer"),
+            }
+        ),
     ),
     Spelling(
         name="`keras.layers.experimental`",

@@ -17,6 +17,7 @@ _PLACES: Mapping[str, str] = MappingProxyType(
     {
         "distribute.distribution_strategy_context": "distribute.distribute_lib",
         "dtypes": "framework.dtypes",
+        "training.saving.checkpoint_options": "checkpoint.checkpoint_options",
         "training.saving.functional_saver": "checkpoint.functional_saver",
         "training.tracking": "trackable",
         "training.tracking.graph_view": "checkpoint.graph_view",
@@ -106,6 +107,7 @@ SPELLINGS = (
     ),
     Spelling(
         name="`tensorflow.python.training.training_ops`, `tensorflow.python.training.tracking`, "
+        "`tensorflow.python.training.saving.checkpoint_options`, "
         "`tensorflow.python.distribute.distribution_strategy_context`, `tensorflow.python.dtypes`",
         keras_2="Modules of TensorFlow that moved since, which scripts import.",
         here="Each is the module of today, such as `tensorflow.python.ops.gen_training_ops`.",

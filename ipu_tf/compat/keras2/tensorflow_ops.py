@@ -67,7 +67,7 @@ class TFOpLambda(keras.Layer):
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the shapes and dtypes of the results."""
-        args, kwargs = keras.tree.map_structure(_as_computed, (args, kwargs))
+        args, kwargs = keras.tree.map_structure(as_computed, (args, kwargs))
         return super().compute_output_spec(*args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class TFOpLambda(keras.Layer):
         return {"function": self._function_name, "name": self.name}
 
 
-def _as_computed(leaf: Any) -> Any:
+def as_computed(leaf: Any) -> Any:
     """Returns a symbolic tensor as dense unless it is an input.
 
     Keras marks products of dense tensors and numbers as sparse.

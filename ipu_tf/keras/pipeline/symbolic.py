@@ -70,11 +70,16 @@ def has_tensors(structure: Any) -> bool:
 
 
 def shapes_of(structure: Any) -> Any:
-    """Returns a structure with the shapes of symbolic tensors, and the values of others."""
+    """Returns a structure with the shapes of symbolic tensors, and the values of others.
+
+    A `Dimension` of TensorFlow 1 is a whole number, or None.
+    """
 
     def shape_of(leaf: Any) -> Any:
         if isinstance(leaf, keras.KerasTensor):
             return tuple(leaf.shape)
+        if isinstance(leaf, tf.compat.v1.Dimension):
+            return leaf.value
         return int(leaf) if tf.is_tensor(leaf) else leaf
 
     return keras.tree.map_structure(shape_of, structure)

@@ -115,6 +115,14 @@ def test_a_model_of_several_inputs_is_built_with_shapes_of_tensorflow(keras_2):
     assert [weight.shape for weight in model.weights] == [(4, 1), (1,), (2, 1), (1,)]
 
 
+def test_a_model_of_the_scope_is_built_with_dimensions_of_tensorflow_1(keras_2):
+    with IPUStrategy().scope():
+        model = Own()
+        model.build((tf.compat.v1.Dimension(None), tf.compat.v1.Dimension(4)))
+    assert model.weights[0].shape[0] == 4
+    assert model.get_build_config() == {"input_shape": (None, 4)}
+
+
 def test_a_model_whose_call_needs_more_than_its_inputs_is_not_built(keras_2):
     class Sum(Own):
         def call(self, x, further, scale=1.0, training=None):

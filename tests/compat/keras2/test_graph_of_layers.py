@@ -99,3 +99,15 @@ def test_layers_pass_shapes_and_numbers_beside_tensors(keras_2, notices):
     model = keras.Model(inputs, Scattered()(inputs, edges))
     np.testing.assert_allclose(model(X), X + X[:1] * 2, rtol=1e-6)
     notices.once("shapes or numbers beside tensors")
+
+
+def test_the_function_of_a_lambda_gets_a_sparse_input(keras_2, notices):
+    kernel = tf.constant(np.arange(10, dtype=np.float32).reshape(5, 2))
+    inputs = keras.Input((5,), sparse=True)
+    outputs = keras.layers.Lambda(lambda x: tf.sparse.sparse_dense_matmul(x, kernel))(inputs)
+    assert (tuple(outputs.shape), outputs.sparse) == ((None, 2), False)
+    notices.once("of a sparse `Input`")
+    rows = np.eye(3, 5, dtype=np.float32)
+    np.testing.assert_array_equal(
+        keras.Model(inputs, outputs)(tf.sparse.from_dense(rows)), rows @ kernel.numpy()
+    )

@@ -132,6 +132,8 @@ def test_further_functions_of_the_backend(keras_2, capfd):
 MOVED = {
     "layers.experimental.preprocessing.Rescaling": "layers.Rescaling",
     "layers.experimental.preprocessing.RandomFlip": "layers.RandomFlip",
+    "layers.preprocessing.normalization.Normalization": "layers.Normalization",
+    "layers.preprocessing.image_preprocessing.Resizing": "layers.Resizing",
     "layers.experimental.EinsumDense": "layers.EinsumDense",
     "layers.core.Dense": "layers.Dense",
     "layers.convolutional.Conv2D": "layers.Conv2D",
@@ -164,6 +166,13 @@ def test_names_lead_to_those_of_keras_3(keras_2, notices, name):
     assert looked_up("keras", name) is expected
     assert looked_up("tensorflow.keras", name) is expected
     assert len(notices()) == 1
+
+
+def test_the_base_class_of_lookups_is_in_its_old_place(keras_2):
+    from keras.layers.preprocessing.index_lookup import IndexLookup
+
+    assert IndexLookup.__name__ == "IndexLookup"
+    assert issubclass(keras.layers.IntegerLookup, IndexLookup)
 
 
 def test_attributes_of_tf_keras_lead_there_too(keras_2):
@@ -332,6 +341,7 @@ def test_layers_and_cells_of_graphs_are_there(notices):
         ("distribute.distribution_strategy_context", "distribute.distribute_lib"),
         ("training.tracking.data_structures", "trackable.data_structures"),
         ("training.tracking.tracking", "trackable.autotrackable"),
+        ("training.saving.checkpoint_options", "checkpoint.checkpoint_options"),
         ("dtypes", "framework.dtypes"),
     ],
 )
