@@ -77,6 +77,19 @@ class OptimizerV2(keras.optimizers.Optimizer, metaclass=_AnyOptimizer):
         return {"name": self.name} | {k: v for k, v in clipping.items() if v is not None}
 
 
+def _make_state(optimizer: Any, variables: Sequence[Any]) -> None:
+    """Makes the state of an optimizer, and of those that it wraps, before the first trace."""
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        if not optimizer.built:
+            with tf.init_scope():
+                optimizer.build(variables)
+        return
+    create_slots(optimizer, tensors_of(variables))
+    for part in vars(optimizer).values():
+        if isinstance(part, keras.optimizers.Optimizer | tf.compat.v1.train.Optimizer):
+            _make_state(part, variables)
+
+
 class TensorFlowOptimizer(keras.optimizers.Optimizer):
     """An optimizer of TensorFlow itself, such as `tf.compat.v1.train.AdamOptimizer`, for Keras.
 
@@ -89,9 +102,9 @@ class TensorFlowOptimizer(keras.optimizers.Optimizer):
         self.optimizer = optimizer
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Makes the state of the optimizer."""
+        """Makes the state of the optimizer, and of those that it wraps."""
         super().build(variables)
-        create_slots(self.optimizer, tensors_of(variables))
+        _make_state(self.optimizer, variables)
 
     @property
     def computes_gradients(self) -> bool:

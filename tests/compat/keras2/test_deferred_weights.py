@@ -115,6 +115,7 @@ def test_a_model_of_several_inputs_is_built_with_shapes_of_tensorflow(keras_2):
     assert [weight.shape for weight in model.weights] == [(4, 1), (1,), (2, 1), (1,)]
 
 
+@pytest.mark.slow
 def test_a_model_of_the_scope_is_built_with_dimensions_of_tensorflow_1(keras_2):
     with IPUStrategy().scope():
         model = Own()

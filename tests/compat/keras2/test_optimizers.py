@@ -348,6 +348,33 @@ def test_optimizers_of_tensorflow_train_as_a_loop_of_theirs(keras_2, notices, ma
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "make", [lambda: keras.optimizers.Adam(0.125), lambda: tf.compat.v1.train.AdamOptimizer(0.125)]
+)
+def test_an_optimizer_of_tensorflow_updates_by_another_one_after_ops_of_its_own(keras_2, make):
+    queue = IPUOutfeedQueue()
+
+    class Watching(tf.compat.v1.train.Optimizer):
+        def __init__(self):
+            super().__init__(use_locking=False, name="Watching")
+            self.wrapped = make()
+
+        def apply_gradients(self, grads_and_vars, *args, **kwargs):
+            pairs = list(grads_and_vars)
+            with tf.control_dependencies([queue.enqueue([var for _, var in pairs])]):
+                return self.wrapped.apply_gradients(pairs)
+
+        def variables(self):
+            variables = self.wrapped.variables
+            return variables() if callable(variables) else variables
+
+    options = {"strategy": ipus(1), "steps_per_execution": 2, "accumulation": 2}
+    found = fit(Watching, **options)
+    np.testing.assert_array_equal(found, fit(make, **options))
+    assert len(queue.dequeue()[0])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [False, True])
 def test_optimizers_of_tensorflow_train_replicas(keras_2, accumulation):
     options = {"steps_per_execution": 2, "accumulation": accumulation}
