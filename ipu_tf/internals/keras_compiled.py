@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from ipu_tf.internals.keras_training import loss_tracker_of
+
 
 class CompiledParts:
     """The loss and the metrics of a compiled model, which no public attribute gives.
@@ -43,7 +45,7 @@ class CompiledParts:
     @property
     def loss_metric(self) -> keras.Metric:
         """The mean of the loss."""
-        return self._model._loss_tracker
+        return loss_tracker_of(self._model)
 
     @loss_metric.setter
     def loss_metric(self, metric: keras.Metric) -> None:

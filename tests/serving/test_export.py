@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config, ops, serving
+from ipu_tf import IPUStrategy, ops, serving
 from ipu_tf.internals.tensorflow import SavedModelProto
 from ipu_tf.keras.pipeline import PipelineStage
 from tests.keras.equivalence import strategy_of
@@ -15,16 +15,6 @@ from tests.keras.small_models import FEATURES, functional, sequential
 
 X = np.random.default_rng(5).normal(size=(4, FEATURES)).astype("float32")
 SPEC = tf.TensorSpec((4, FEATURES), tf.float32)
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = 1
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    yield IPUStrategy()
-    config.reset_ipu_configuration()
 
 
 @pytest.fixture(scope="module")

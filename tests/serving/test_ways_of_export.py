@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config, loops, serving
+from ipu_tf import loops, serving
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
 
@@ -36,16 +36,6 @@ for folder in sys.argv[2:]:
 assert not [name for name in sys.modules if name.split(".")[0] == "ipu_tf"]
 print(json.dumps(answers))
 """
-
-
-@pytest.fixture(scope="module")
-def strategy():
-    cfg = IPUConfig()
-    cfg.auto_select_ipus = 1
-    cfg.ipu_model.tiles_per_ipu = 16
-    cfg.configure_ipu_system()
-    yield IPUStrategy()
-    config.reset_ipu_configuration()
 
 
 def exported(strategy, root):
