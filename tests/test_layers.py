@@ -43,7 +43,7 @@ FLOORS = (
     ("scopes", "_version_check", "compiler", "replica_context"),
     ("config",),
     ("machine", "default_graph", "gradient_accumulation", "deprecation", "spans", "trial"),
-    ("codec", "internals", "page_tables"),
+    ("codec", "internals", "page_tables", "whole_files"),
 )
 """A room imports rooms of lower floors alone; the package itself, with names of all, is above
 all but the command line."""
@@ -52,6 +52,7 @@ TENSORFLOW_FREE = (
     "machine",
     "codec",
     "spans",
+    "whole_files",
     "trial",
     "config",
     "compiler",

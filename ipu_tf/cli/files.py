@@ -32,12 +32,12 @@ def read_report(path: Path) -> Report:
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[None]:
-    """Turns errors of writing a file into errors for users.
+    """Turns errors of writing a file, or files of a folder, into errors for users.
 
     Raises:
-        UsageError: The file cannot be written.
+        UsageError: A file cannot be written; the error names it.
     """
     try:
         yield
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}.") from error
+        raise UsageError(f"cannot write {error.filename or path}: {error.strerror}.") from error

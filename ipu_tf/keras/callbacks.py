@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ __all__ = ["IPUReport"]
 SCALARS = "scalars"
 """The format for TensorBoard's charts; the others are those of report files."""
 
+_LOG = logging.getLogger(__name__)
 _RUN = "ipu"
 _SCALAR_DATA = 1  # DATA_CLASS_SCALAR of tensorflow/core/framework/summary.proto
 
@@ -38,7 +41,10 @@ class IPUReport(keras.callbacks.Callback):
         log_dir: The folder; made if it does not exist. A report there is replaced.
         formats: Any of "json", "text", "html", "perfetto", "xplane", "csv" and "scalars".
 
+    If a file cannot be written when training ends, an error is logged and the training stays.
+
     Raises:
+        OSError: The folder cannot be made; raised before the first step.
         ValueError: A format is unknown, or the model was not made in the scope of an
             `IPUStrategy`.
 
@@ -73,12 +79,14 @@ class IPUReport(keras.callbacks.Callback):
                 f"'{model.name}' was not. Make it there, or leave the callback out. Received: "
                 f"strategy {type(model.distribute_strategy).__name__}."
             )
+        self.log_dir.mkdir(parents=True, exist_ok=True)  # Fails before the first step, not after.
         super().set_model(model)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Writes the scalars of an epoch."""
         if SCALARS in self._formats:
-            self._write_scalars(epoch)
+            with _work_kept("scalars"):
+                self._write_scalars(epoch)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Notes that the evaluations inside are a part of training."""
@@ -103,7 +111,8 @@ class IPUReport(keras.callbacks.Callback):
     def _write(self) -> None:
         if self._depth == 0:
             report = self.model.distribute_strategy.report()
-            write_formats(report, self.log_dir, (f for f in self._formats if f != SCALARS))
+            with _work_kept("report"):
+                write_formats(report, self.log_dir, (f for f in self._formats if f != SCALARS))
 
     def _write_scalars(self, epoch: int) -> None:
         if self._writer is None:
@@ -115,6 +124,20 @@ class IPUReport(keras.callbacks.Callback):
                     for name, value in _scalars(program).items():
                         _write_scalar(f"{program.name}/{name}", value, epoch)
             self._writer.flush()
+
+
+@contextlib.contextmanager
+def _work_kept(what: str) -> Iterator[None]:
+    """Logs an error of writing files, for training must not be lost to a full disk."""
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        _LOG.error(
+            "IPUReport could not write the %s: %s. The model keeps what it learned; make room and "
+            "call `model.distribute_strategy.report()` for the report.",
+            what,
+            error,
+        )
 
 
 def _write_scalar(tag: str, value: float, step: int) -> None:

@@ -37,8 +37,11 @@ def write_now() -> None:
     """Writes the reports of the strategies so far, and lets go of them."""
     try:
         for folder, strategies in tuple(_strategies.items()):
-            for path in write_formats(report_of(strategies), folder, _FORMATS):
-                print(f"report: {path}", file=sys.stderr)
+            try:
+                for path in write_formats(report_of(strategies), folder, _FORMATS):
+                    print(f"report: {path}", file=sys.stderr)
+            except OSError as error:
+                print(f"report: cannot write {error.filename}: {error.strerror}", file=sys.stderr)
     finally:
         _strategies.clear()  # Not before: insights trace the programs of a strategy once more.
 

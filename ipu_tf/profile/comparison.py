@@ -10,7 +10,6 @@ import collections
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ipu_tf.compiler.device_program import DeviceProgram
@@ -25,6 +24,7 @@ from ipu_tf.profile.differences import (
 )
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
+from ipu_tf.whole_files import write_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class ReportComparison:
         page = comparison_page.comparison_page(
             self.programs, self.only_before, self.only_after, str(self)
         )
-        Path(path).write_text(page, encoding="utf-8")
+        write_whole(path, page)
 
     def __str__(self) -> str:
         lines = comparison_text.lines(self.programs, self.only_before, self.only_after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from ipu_tf.profile import figures
 from ipu_tf.profile.host_timeline import HostTimeline
 from ipu_tf.profile.json_figures import device_figures
 from ipu_tf.programs.program import Program
+from ipu_tf.whole_files import write_whole
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -62,12 +64,14 @@ def write_tables(
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         path, content = Path(folder) / f"{name}.csv", list(rows)
-        path.unlink(missing_ok=True)
         if content:
-            with path.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, fieldnames=list(content[0]))
-                writer.writeheader()
-                writer.writerows(content)
+            text = io.StringIO()
+            writer = csv.DictWriter(text, fieldnames=list(content[0]))
+            writer.writeheader()
+            writer.writerows(content)
+            write_whole(path, text.getvalue())
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _program_rows(programs: Iterable[Program]) -> Iterator[Row]:

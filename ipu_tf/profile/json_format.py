@@ -23,6 +23,7 @@ from ipu_tf.compiler.tile_program import Step, TileMemory
 from ipu_tf.machine.tile_figures import TileRuns
 from ipu_tf.profile.json_figures import program_figures
 from ipu_tf.profile.json_upgrade import upgraded
+from ipu_tf.whole_files import write_whole
 
 FORMAT = "ipu_tf report"
 VERSION = 4
@@ -43,7 +44,7 @@ def write(report: Any, path: str | os.PathLike[str]) -> None:
     content = (json.dumps(plain(report), separators=(",", ":")) + "\n").encode()
     if os.fspath(path).endswith(".gz"):
         content = gzip.compress(content, mtime=0)  # Equal reports are equal files.
-    Path(path).write_bytes(content)
+    write_whole(path, content)
 
 
 def plain(report: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ipu_tf.profile.rendering import Rendering, for_stream, rendering
 from ipu_tf.profile.traces import files as traces
 from ipu_tf.programs.insights import find_insights
 from ipu_tf.programs.program import NativeOp, Program, TileOp
+from ipu_tf.whole_files import write_whole
 
 _EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
 
@@ -116,7 +117,7 @@ class Report:
         with rendering(Rendering()):
             summary = self.summary()
         page = report_page(self.programs, notes=self.notes, host=self.host, text=summary)
-        Path(path).write_text(page, encoding="utf-8")
+        write_whole(path, page)
 
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
         """Writes the runs of the programs, and the host timeline, as a trace for Perfetto.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ipu_tf.profile.rendering import Rendering, rendering
+from ipu_tf.whole_files import write_whole
 
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
@@ -24,7 +25,7 @@ def _json(report: Report, folder: Path) -> Path:
 def _text(report: Report, folder: Path) -> Path:
     path = folder / "report.txt"
     with rendering(Rendering()):
-        path.write_text(report.summary() + "\n", encoding="utf-8")
+        write_whole(path, report.summary() + "\n")
     return path
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from ipu_tf.profile.table import table
 from ipu_tf.profile.units import count, joules, kib, percent
 from ipu_tf.sweep.estimates import Estimate, pareto_front, varying
 from ipu_tf.sweep.point import FIGURES, Outcome, Point
 from ipu_tf.sweep.sweep_page import sweep_page
+from ipu_tf.whole_files import write_whole
 
 _HEADER = ("samples/s", "cycles", "tiles in all", "fullest tile, KiB", "peak", "energy", "", "")
 
@@ -42,29 +43,30 @@ class SweepResult:
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Writes every estimate as a row of CSV: parameters, figures, verdict and error."""
         front = set(map(id, self.front))
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            names = list(Point().labels())
-            writer.writerow([*names, *FIGURES, "verdict", "on_front", "error"])
-            for each in self.estimates:
-                figures = (
-                    "" if each.outcome.error or value is None else value
-                    for value in (getattr(each.outcome, name) for name in FIGURES)
-                )
-                writer.writerow(
-                    [
-                        *each.point.labels().values(),
-                        *figures,
-                        each.outcome.verdict,
-                        id(each) in front,
-                        each.outcome.error,
-                    ]
-                )
+        text = io.StringIO()
+        writer = csv.writer(text)
+        names = list(Point().labels())
+        writer.writerow([*names, *FIGURES, "verdict", "on_front", "error"])
+        for each in self.estimates:
+            figures = (
+                "" if each.outcome.error or value is None else value
+                for value in (getattr(each.outcome, name) for name in FIGURES)
+            )
+            writer.writerow(
+                [
+                    *each.point.labels().values(),
+                    *figures,
+                    each.outcome.verdict,
+                    id(each) in front,
+                    each.outcome.error,
+                ]
+            )
+        write_whole(path, text.getvalue())
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes a page with a chart of throughput against memory, the Pareto front marked."""
         page = sweep_page(self.model, self.training, self.estimates, str(self))
-        Path(path).write_text(page, encoding="utf-8")
+        write_whole(path, page)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

@@ -221,7 +221,7 @@ def test_a_script_without_a_strategy_has_an_empty_report(tmp_path, capsys):
     [
         (["no_such.py"], "error: there is no script 'no_such.py'.\n"),
         (["--format", "pdf", __file__], "error: `--format` takes a list of 'json', 'text', "),
-        (["--report", "/proc/no/such", __file__], "error: cannot write /proc/no/such: "),
+        (["--report", "/proc/no/such", __file__], "error: cannot write /proc/no: "),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(words, message, capsys):

@@ -151,3 +151,26 @@ def test_the_line_of_a_program_that_does_not_fit_or_has_no_samples():
     assert line.startswith(f"On one gc200 IPU, modelled: {device.cycles:,} cycles a step; fullest")
     with pytest.raises(ValueError, match=r"Program 'p' is not compiled. Received: device=None\."):
         cost_line(Program(name="p"))
+
+
+def test_a_folder_that_cannot_be_made_fails_before_the_first_step(tmp_path):
+    (tmp_path / "file").write_text("")
+    with ipu_tf.IPUStrategy().scope():
+        model = compiled()
+    with pytest.raises(OSError, match="file"):
+        IPUReport(tmp_path / "file" / "logs").set_model(model)
+
+
+def test_training_stays_if_its_report_cannot_be_written(tmp_path, caplog):
+    callback = IPUReport(tmp_path, formats=["json", "scalars"])
+    (tmp_path / "report.json").mkdir()
+    (tmp_path / "ipu").write_text("no folder of events")
+    model = fit(ipu_tf.IPUStrategy(), callback, epochs=1)
+    assert model.optimizer.iterations == 4
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first.startswith("IPUReport could not write the scalars: ")
+    assert second == (
+        "IPUReport could not write the report: [Errno 21] Is a directory: "
+        f"'{tmp_path}/report.json'. The model keeps what it learned; make room and call "
+        "`model.distribute_strategy.report()` for the report."
+    )

@@ -12,6 +12,7 @@ from ipu_tf.profile.traces.perfetto import perfetto_trace
 from ipu_tf.profile.traces.tracks import tracks
 from ipu_tf.profile.traces.xplane import xspace
 from ipu_tf.programs.program import Program
+from ipu_tf.whole_files import write_whole
 
 _PLUGIN = Path("plugins") / "profile"
 
@@ -20,7 +21,7 @@ def write_perfetto(
     programs: tuple[Program, ...], host: HostTimeline | None, path: str | os.PathLike[str]
 ) -> None:
     """Writes a trace for ui.perfetto.dev; replaces the file if it exists."""
-    Path(path).write_bytes(perfetto_trace(tracks(programs, host)))
+    write_whole(path, perfetto_trace(tracks(programs, host)))
 
 
 def write_xplane(
@@ -42,5 +43,5 @@ def write_xplane(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{platform.node() or 'host'}.xplane.pb"
     began = host.began_unix_ns if host is not None else 0
-    path.write_bytes(xspace(tracks(programs, host), began_unix_ns=began))
+    write_whole(path, xspace(tracks(programs, host), began_unix_ns=began))
     return path
