@@ -28,8 +28,13 @@ def not_dense(value: Any) -> str | None:
     """Returns the kind of a tensor or its spec, and how to make it dense; None if it is dense.
 
     Args:
-        value: Anything. A value that is not a tensor counts as dense.
+        value: Anything. A value that is neither a tensor nor a matrix of SciPy counts as dense.
     """
+    if type(value).__module__.startswith("scipy.sparse"):
+        return (
+            f"a sparse {type(value).__name__} of SciPy. The IPU takes dense tensors of static "
+            "shape: turn it into an array with its method `toarray()`"
+        )
     if not isinstance(value, tf.TypeSpec | tf.RaggedTensor | tf.SparseTensor):
         return None
     if isinstance(value, tf.TensorSpec) or not hasattr(value, "shape"):

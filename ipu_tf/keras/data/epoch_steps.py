@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from ipu_tf import trial
-from ipu_tf.keras.data.lengths import DataUse
+from ipu_tf.keras.data.lengths import DataUse, largest_divisor
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,9 @@ SINGLE_STEP = EpochSteps(steps=1, steps_per_execution=1)
 """A single batch."""
 
 
-def epoch_steps(batches: int | None, use: DataUse, *, restarts: bool) -> EpochSteps:
+def epoch_steps(
+    batches: int | None, use: DataUse, *, restarts: bool, of_update: int = 1
+) -> EpochSteps:
     """Returns the number of steps of an epoch, and their split into executions.
 
     Args:
@@ -41,6 +43,8 @@ def epoch_steps(batches: int | None, use: DataUse, *, restarts: bool) -> EpochSt
         use: The use of the data.
         restarts: Whether the data is read from its beginning again once an epoch ends with the
             last batch that makes a step. A dataset as long as an epoch always is.
+        of_update: Steps of a weight update, or those that fill a pipeline; for the advice of errors
+            alone.
 
     Raises:
         ValueError: The number of steps is unknown, zero, more than the data has, or not a
@@ -63,14 +67,39 @@ def epoch_steps(batches: int | None, use: DataUse, *, restarts: bool) -> EpochSt
             )
         per_execution = steps
     if steps % per_execution:
-        fitting = max(size for size in range(1, per_execution + 1) if steps % size == 0)
         raise ValueError(
             f"{use.subject}: `steps_per_execution` ({per_execution}) must be a divisor of the "
             f"number of batches ({steps}) in the dataset provided"
-            f"{f' to each of {use.replicas} replicas' if use.replicas > 1 else ''}. Compile with "
-            f"steps_per_execution={fitting}, or pass another `{use.steps_argument}`."
+            f"{f' to each of {use.replicas} replicas' if use.replicas > 1 else ''}. "
+            + _advice(steps, per_execution, use, of_update=of_update)
         )
     return EpochSteps(steps=steps, steps_per_execution=per_execution)
+
+
+def largest_execution(steps: int, limit: int, *, of_update: int) -> int:
+    """Returns the most steps of an execution of whole updates that divide an epoch, 0 for none.
+
+    Args:
+        steps: Steps of an epoch.
+        limit: No execution has more steps than this.
+        of_update: Steps of a weight update, or those that fill a pipeline.
+    """
+    if steps % of_update or limit < of_update:
+        return 0
+    return of_update * largest_divisor(steps // of_update, limit // of_update)
+
+
+def _advice(steps: int, per_execution: int, use: DataUse, *, of_update: int) -> str:
+    """Returns what to change so that executions of whole updates divide an epoch."""
+    fitting = largest_execution(steps, max(per_execution, of_update), of_update=of_update)
+    if fitting:
+        return (
+            f"Compile with steps_per_execution={fitting}, or pass another `{use.steps_argument}`."
+        )
+    return (
+        f"Executions of this model have a multiple of {of_update} steps: provide a multiple of "
+        f"{of_update * use.replicas} batches, or pass one as `{use.steps_argument}`."
+    )
 
 
 def within_limit(schedule: EpochSteps, use: DataUse, *, of_update: int) -> tuple[EpochSteps, int]:
@@ -97,8 +126,8 @@ def within_limit(schedule: EpochSteps, use: DataUse, *, of_update: int) -> tuple
             schedule.steps * use.epochs,
             limit,
         )
-    fitting = (n for n in range(min(steps, longest), 0, -1) if steps % n == n % of_update == 0)
-    return EpochSteps(steps=steps, steps_per_execution=next(fitting)), epochs
+    fitting = largest_execution(steps, longest, of_update=of_update)
+    return EpochSteps(steps=steps, steps_per_execution=fitting), epochs
 
 
 def _steps_of_replica(batches: int | None, use: DataUse) -> int:

@@ -83,7 +83,7 @@ def infeed(
         ValueError: The batches do not fill whole executions.
     """
     adapter = batches.adapter
-    whole = epoch_steps(adapter.num_batches, use, restarts=batches.restarts)
+    whole = epoch_steps(adapter.num_batches, use, restarts=batches.restarts, of_update=of_update)
     schedule, epochs = within_limit(whole, use, of_update=of_update)
     return Infeed(
         adapter,

@@ -75,6 +75,12 @@ def positive_integer(value: Any, argument: str) -> int:
     return count
 
 
+def largest_divisor(number: int, limit: int) -> int:
+    """Returns the largest divisor of a positive number that is not above a limit of at least 1."""
+    small = [part for part in range(1, math.isqrt(number) + 1) if number % part == 0]
+    return max(size for part in small for size in (part, number // part) if size <= limit)
+
+
 def array_batch_size(count: int, use: DataUse) -> int:
     """Returns the batch size that Keras chooses for arrays of `count` samples."""
     if use.batch_size:
@@ -123,7 +129,7 @@ def check_equal(samples: dict[str, int], use: DataUse) -> None:
 
 def _advice(count: int, batch_size: int) -> str:
     """Returns advice for `count` samples that `batch_size` does not divide."""
-    fitting = max(size for size in range(1, batch_size + 1) if count % size == 0)
+    fitting = largest_divisor(count, batch_size)
     rest = count % batch_size
     if rest == count:
         return f"Pass batch_size={fitting}."

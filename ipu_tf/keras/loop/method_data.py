@@ -191,6 +191,8 @@ class MethodData:
         )
         depth = model.ipu_training_state.infeed.prefetch_depth
         trains = wanted.method == "fit" and not wanted.part
+        if trains:
+            check_update(model)
         infeed = feeding.infeed(
             source,
             wanted,

@@ -8,9 +8,9 @@ from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.pipeline.model_pipeline import (
     accumulation_of_model,
     checked_training_pipeline,
+    pipeline_of_model,
     replicas_on_device,
 )
-from ipu_tf.keras.pipeline.pipeline import Pipeline
 from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.training_state import StatefulModel
 
@@ -22,19 +22,18 @@ def check_training(model: StatefulModel, infeed: Infeed) -> None:
 
     Raises:
         RuntimeError: They do not.
-        ValueError: The optimizer wants to compute gradients itself, or the pipeline has no
-            number of micro-batches.
     """
-    pipeline = check_update(model)
+    pipeline = pipeline_of_model(model)
     accumulated = accumulation_of_model(model).steps_per_replica
-    steps = infeed.schedule.steps_per_execution
+    steps, of_epoch = infeed.schedule.steps_per_execution, infeed.schedule.steps
     if steps % accumulated:
+        epoch = f", and give the epoch of {of_epoch} steps such a multiple, too"
         raise RuntimeError(
             f"The {'pipelined ' if pipeline else ''}model has been configured to use gradient "
             "accumulation for training, however the current `steps_per_execution` "
             f"value (set to {steps}) is not divisible by "
             f"`gradient_accumulation_steps_per_replica` ({accumulated}). Model '{model.name}': "
-            f"compile it with a multiple of {accumulated}."
+            f"compile it with a multiple of {accumulated}{epoch if of_epoch % accumulated else ''}."
         )
     logger.info(
         "Model '%s': a weight update sees %d samples: batches of %d, %d micro-batches, %d "
@@ -58,17 +57,15 @@ def steps_of_update(model: StatefulModel) -> int:
     return accumulation_of_model(model).steps_per_replica
 
 
-def check_update(model: StatefulModel) -> Pipeline | None:
-    """Returns the checked pipeline that is about to train, None if the model has none.
+def check_update(model: StatefulModel) -> None:
+    """Checks that the model can train as its options say, whatever its data.
 
     Raises:
         ValueError: The optimizer wants to compute gradients itself, or the pipeline has no
             number of micro-batches.
     """
-    pipeline = checked_training_pipeline(model)
-    if pipeline is not None or _batches_of_update(model) > 1:
+    if checked_training_pipeline(model) is not None or _batches_of_update(model) > 1:
         overrides.check_optimizer(model.optimizer, model.name)
-    return pipeline
 
 
 def parts_of_batch(model: StatefulModel, samples: int) -> int | None:

@@ -7,6 +7,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
+import scipy.sparse
 import tensorflow as tf
 
 from tests.grids import mostly_slow
@@ -347,6 +348,9 @@ def test_ragged_and_sparse_data_is_refused(model):
         model.predict(ragged)
     with pytest.raises(ValueError, match="input x is a SparseTensor"):
         model.predict(tf.sparse.eye(4))
+    matrix = scipy.sparse.eye(FEATURES, format="csr")
+    with pytest.raises(ValueError, match=r"input x is a sparse csr_matrix of SciPy.*`toarray\(\)`"):
+        model.predict(matrix)
     dataset = tf.data.Dataset.from_tensors(ragged)
     message = r"for x the dataset yields a RaggedTensor\..*`tf.ensure_shape` in `Dataset.map`"
     with pytest.raises(ValueError, match=message):

@@ -103,6 +103,13 @@ def test_training_needs_the_number_of_micro_batches(model):
         fit(model)
 
 
+def test_micro_batches_that_do_not_fill_the_pipeline_come_before_executions(model):
+    compile_model(model, steps_per_execution=5)
+    model.set_pipelining_options(2)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="must be a multiple of 4"):
+        fit(model, 12)
+
+
 def test_executions_are_whole_updates(strategy, model):
     compile_model(model, steps_per_execution=G + 4)
     expected = (

@@ -236,7 +236,8 @@ def test_an_execution_is_a_number_of_updates(model):
     message = (
         r"The model has been configured to use gradient accumulation for training, however the "
         r"current `steps_per_execution` value \(set to 8\) is not divisible by "
-        r"`gradient_accumulation_steps_per_replica` \(3\)"
+        r"`gradient_accumulation_steps_per_replica` \(3\).*compile it with a multiple of 3, and "
+        r"give the epoch of 8 steps such a multiple, too\.$"
     )
     with pytest.raises(RuntimeError, match=message):
         fit(model)
