@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
     except (SpecError, SweepFileError, ValueError) as error:
         raise UsageError(error) from error
     except OSError as error:
-        raise UsageError(f"cannot open {error.filename}: {error.strerror}.") from error
+        raise UsageError(f"cannot use {error.filename}: {error.strerror}.") from error
     except KeyboardInterrupt:
         print(f"stopped; the same command goes on from {results}", file=sys.stderr)
         return 130

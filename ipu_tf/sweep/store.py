@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -15,6 +16,9 @@ from ipu_tf.sweep.point import Outcome, Point, encoded
 
 _FORMAT = "ipu_tf sweep"
 _VERSION = 1
+
+_HEAD_BYTES = 1 << 16
+"""Bytes of the first line at most; a longer one is of another file."""
 
 
 class SweepFileError(ValueError):
@@ -69,18 +73,22 @@ class Store:
         self._write({"point": encoded(point), "outcome": encoded(outcome)})
 
     def _read(self) -> None:
-        """Reads the outcomes so far, and cuts off a line that was being written when it ended."""
+        """Reads the outcomes so far, and cuts off a line that was being written when it ended.
+
+        Nothing is written before the whole file is known to be of this sweep.
+        """
         assert self._file is not None
         self._file.seek(0)
-        content = self._file.read()
-        whole = content.rpartition(b"\n")[0]
-        self._file.truncate(len(whole) + 1 if whole else 0)
-        if not whole:
+        head = self._file.readline(_HEAD_BYTES)
+        was_begun = _FORMAT.encode() in head and _line(self._head).startswith(head)
+        if head and not was_begun:
+            self._check(head)
+        if not head.endswith(b"\n"):  # New, or killed while the head was written.
+            self._file.truncate(0)
             self._write(self._head)
             return
-        head, *lines = whole.split(b"\n")
-        self._check(head)
-        for number, line in enumerate(lines, 2):
+        whole, newline, _ = self._file.read().rpartition(b"\n")
+        for number, line in enumerate(whole.split(b"\n") if newline else (), 2):
             try:
                 entry = json.loads(line)
                 point = codec.decode(Point, entry["point"], "point")
@@ -90,11 +98,12 @@ class Store:
                     f"{self._path}, line {number} is damaged: {error} Delete the line."
                 ) from None
             self.outcomes[point.key] = outcome
+        self._file.truncate(len(head) + len(whole + newline))
 
     def _check(self, line: bytes) -> None:
         try:
             head = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             head = None
         if not isinstance(head, dict) or head.get("format") != _FORMAT:
             raise SweepFileError(
@@ -112,5 +121,14 @@ class Store:
 
     def _write(self, entry: Any) -> None:
         assert self._file is not None
-        self._file.write(json.dumps(entry).encode() + b"\n")
-        self._file.flush()
+        try:
+            self._file.write(_line(entry))
+            self._file.flush()
+        except OSError as error:
+            with contextlib.suppress(OSError):  # Tries to write the rest once more.
+                self._file.close()
+            raise OSError(error.errno, error.strerror, os.fspath(self._path)) from error
+
+
+def _line(entry: Any) -> bytes:
+    return json.dumps(entry).encode() + b"\n"

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -237,6 +238,12 @@ def test_failed_points_are_tried_again(tmp_path):
     ("content", "message"),
     [
         (b"hello\n", "holds no sweep. Give another file"),
+        (b'{"mine": 1}', "holds no sweep"),
+        (b"{", "holds no sweep"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(900), "holds no sweep"),
+        (b"[" * 100_000, "holds no sweep"),
+        (b"x" * 100_000 + b"\nlines\nthat", "holds no sweep"),
+        (b'{"format": "ipu_tf sweep"}', "holds another sweep"),
         (b'{"format": "ipu_tf sweep"}\n', "holds another sweep: version None instead of 1, model"),
     ],
 )
@@ -248,6 +255,29 @@ def test_files_of_something_else(tmp_path, content, message):
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("kept", [0, 30, -1])
+def test_a_head_that_was_being_written_is_written_again(tmp_path, kept):
+    path = tmp_path / "results.jsonl"
+    head = {"model": "m:f"}
+    with Store(path, head):
+        whole = path.read_bytes()
+    path.write_bytes(whole[:kept])
+    with Store(path, head) as store:
+        assert path.read_bytes() == whole
+        store.add(Point(), Outcome(fits=True))
+    with Store(path, head) as store:
+        assert len(store.outcomes) == 1
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
+    store = Store(tmp_path / "results.jsonl", {"model": "m:f"})
+    with store:
+        store._file.close()
+        store._file = Path("/dev/full").open("wb")  # noqa: SIM115 # It closes it.
+        with pytest.raises(OSError, match=r"No space left on device: '.*/results.jsonl'"):
+            store.add(Point(), Outcome())
+
+
 def test_a_damaged_line_and_a_file_in_use(tmp_path):
     path = tmp_path / "results.jsonl"
     head = {"model": "m:f"}
@@ -255,9 +285,11 @@ def test_a_damaged_line_and_a_file_in_use(tmp_path):
         store.add(Point(), Outcome(fits=True))
         with pytest.raises(SweepFileError, match="is in use by another sweep"):
             Store(path, head).__enter__()
-    path.write_bytes(path.read_bytes() + b'{"point": {}}\n')
+    damaged = path.read_bytes() + b'{"point": {}}\n{"poi'
+    path.write_bytes(damaged)
     with pytest.raises(SweepFileError, match=r"line 3 is damaged: .*'outcome'.* Delete the line"):
         Store(path, head).__enter__()
+    assert path.read_bytes() == damaged
 
 
 def test_points_survive_files_with_chips_and_systems_of_ones_own(tmp_path):
