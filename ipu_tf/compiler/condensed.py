@@ -14,7 +14,8 @@ def condensed(program: DeviceProgram) -> DeviceProgram:
     """Returns a program with the same figures, with one tensor in place of many.
 
     Tensors of the same layer and category that are live at the peak become one tensor, spread
-    evenly over all tiles; all others are left out. Condensing a program again changes nothing.
+    evenly over all tiles, and another for the bytes that are left over; all others are left out.
+    Condensing a program again changes nothing.
     """
     stages = tuple(
         dataclasses.replace(
@@ -36,11 +37,20 @@ def _at_peak(program: TileProgram) -> tuple[Tensor, ...]:
         dataclasses.replace(
             tensors[0],
             name=tensors[0].category,
-            footprint=Footprint(first_tile=0, tiles=tiles, tile_bytes=-(-total // tiles)),
-            bytes=total,
+            footprint=footprint,
+            bytes=0 if number else sum(tensor.bytes for tensor in tensors),
             first_step=0 if tensors[0].always_live else peak,
             last_step=last if tensors[0].always_live else peak,
         )
         for tensors in together.values()
-        for total in [sum(tensor.bytes for tensor in tensors)]
+        for number, footprint in enumerate(
+            _spread(sum(tensor.footprint.bytes for tensor in tensors), tiles)
+        )
     )
+
+
+def _spread(total: int, tiles: int) -> tuple[Footprint, ...]:
+    """Returns the footprints of bytes that are spread evenly: one, or two if tiles differ."""
+    each, left_over = divmod(total, tiles)
+    even = Footprint(first_tile=0, tiles=tiles, tile_bytes=each)
+    return (even, Footprint(first_tile=0, tiles=left_over, tile_bytes=1))[: 1 + bool(left_over)]

@@ -77,6 +77,7 @@ class Emission:
                 repeats=repeats,
                 flops=lowered.flops,
                 plan=lowered.plan,
+                dtype=lowered.dtype,
                 op_name=instruction.op_name,
                 recomputed=instruction.recomputed,
             )
@@ -92,7 +93,7 @@ class Emission:
                     layer=instruction.layer,
                     category=category,
                     footprint=footprint,
-                    bytes=footprint.tiles * footprint.tile_bytes,
+                    bytes=footprint.bytes,
                     first_step=index,
                     last_step=index,
                 )

@@ -58,8 +58,7 @@ def bytes_by_layer(tensors: Iterable[Tensor], step: int) -> dict[str, dict[Categ
     """
     found: dict[str, Counter[Category]] = {}
     for tensor in live_at(tensors, step):
-        footprint = tensor.footprint
         by_category = found.setdefault(tensor.layer, Counter())
-        by_category[tensor.category] += footprint.tiles * footprint.tile_bytes
+        by_category[tensor.category] += tensor.footprint.bytes
     ordered = sorted(found.items(), key=lambda item: (-item[1].total(), item[0]))
     return {layer: dict(by_category) for layer, by_category in ordered}

@@ -47,6 +47,7 @@ class Step:
         repeats: Number of runs: the product of the trip counts of the enclosing loops.
         flops: Floating point operations of one repetition.
         plan: The plan of a contraction, else None.
+        dtype: Type of the inputs of a contraction; "" for other work, and in earlier files.
         op_name: Name of its TensorFlow op.
         recomputed: Whether it computes a value of the forward pass again.
     """
@@ -59,6 +60,7 @@ class Step:
     repeats: int = 1
     flops: int = 0
     plan: Plan | None = None
+    dtype: str = ""
     op_name: str = ""
     recomputed: bool = False
 

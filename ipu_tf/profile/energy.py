@@ -6,26 +6,24 @@ from collections.abc import Iterable
 
 from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.machine.energy import flop_energies
-from ipu_tf.programs.op_names import own_name
+from ipu_tf.profile.figures import input_types
 from ipu_tf.programs.program import TileOp
 
 
 def joules(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> float | None:
     """Returns a bound of the energy of a run's arithmetic on all replicas; None if none is known.
 
-    Operations that are no contractions, and contractions of unknown type, count as float32.
+    Operations that are no contractions count as float32.
 
     Args:
         program: The program.
-        tile_ops: The contractions it was traced with; the source of the types.
+        tile_ops: The contractions it was traced with, as for `figures.input_types`.
     """
     energies = flop_energies(program.target)
     if energies is None:
         return None
-    dtypes = {op.name: op.shape.dtype for op in tile_ops}
     times, found = program.times, 0.0
-    for step in program.steps:
-        dtype = dtypes.get(own_name(step.op_name), "float32")
+    for step, dtype in input_types(program.steps, tile_ops):
         each = energies.joules(dtype, step.plan.partials if step.plan is not None else "float32")
         found += each * times[step.phase] * step.repeats * step.flops
     return program.replicas * found

@@ -103,6 +103,8 @@ class LayerCycles:
 class LiveLayer:
     """Memory of one Keras layer at the peak.
 
+    Bytes are those that its tensors take on all tiles, padding and copies included.
+
     Attributes:
         layer: Its path, "" for tensors of no layer.
         always_live_bytes: Bytes on all tiles that are never freed.
@@ -156,12 +158,11 @@ def flops(program: DeviceProgram) -> int:
 def flop_utilisation(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> float:
     """Returns the share of the peak of a replica's IPUs that a run reaches, in [0, 1].
 
-    The peak of a step is that of its inputs' type: float16 if its contraction takes float16, else
-    float32.
+    The peak of a step is that of its inputs' type (`input_types`).
 
     Args:
         program: The program.
-        tile_ops: The contractions it was traced with; the source of the types.
+        tile_ops: The contractions it was traced with, as for `input_types`.
     """
     needed_cycles = sum(_needed_cycles(program, tile_ops))
     available = program.cycles * len(program.ipus)
@@ -170,11 +171,24 @@ def flop_utilisation(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> floa
 
 def _needed_cycles(program: DeviceProgram, tile_ops: Iterable[TileOp]) -> Iterator[float]:
     """Yields for every step the cycles that its operations of a run would take at the peak."""
-    dtypes = {op.name: op.shape.dtype for op in tile_ops}
     times = program.times
-    for step in program.steps:
-        dtype = dtypes.get(own_name(step.op_name), "float32")
+    for step, dtype in input_types(program.steps, tile_ops):
         yield times[step.phase] * peak_cycles(step, dtype, program.target)
+
+
+def input_types(steps: Iterable[Step], tile_ops: Iterable[TileOp]) -> Iterator[tuple[Step, str]]:
+    """Yields every step with the type of its inputs: float32 for steps that are no contraction.
+
+    Args:
+        steps: The steps.
+        tile_ops: The contractions the program was traced with: steps of earlier files have no type.
+    """
+    traced = {op.name: op.shape.dtype for op in tile_ops}
+    for step in steps:
+        dtype = step.dtype
+        if not dtype and step.plan is not None:
+            dtype = traced.get(own_name(step.op_name), "")
+        yield step, dtype or "float32"
 
 
 def peak_cycles(step: Step, dtype: str, chip: Target) -> float:
@@ -259,9 +273,9 @@ def live_at(program: TileProgram, step: int) -> tuple[LiveLayer, ...]:
     other: dict[str, int] = collections.defaultdict(int)
     for tensor in program.tensors:
         if tensor.always_live:
-            always[tensor.layer] += tensor.bytes
+            always[tensor.layer] += tensor.footprint.bytes
         elif tensor.first_step <= step <= tensor.last_step:
-            other[tensor.layer] += tensor.bytes
+            other[tensor.layer] += tensor.footprint.bytes
     found = [
         LiveLayer(layer=layer, always_live_bytes=always[layer], other_bytes=other[layer])
         for layer in dict.fromkeys([*always, *other])

@@ -46,6 +46,24 @@ def test_other_parameters_stay_on_request(path, capsys):
     assert found["cycles_by_kind"]["host"] < before["cycles_by_kind"]["host"]
 
 
+def test_products_have_the_energy_and_the_peak_of_their_type(path, capsys):
+    product = (
+        "HloModule m\n\nENTRY main {{\n  x = {0}[512,256] parameter(0)\n  w = {0}[256,128] "
+        "parameter(1)\n  ROOT y = {0}[512,128] dot(x, w), lhs_contracting_dims={{1}}, "
+        "rhs_contracting_dims={{0}}\n}}\n"
+    )
+    found = {}
+    for dtype in ("f32", "f16", "f8e4m3fn"):
+        path.write_text(product.format(dtype))
+        found[dtype] = figures(path, capsys, "--chip", "c600", "--no-insights")
+    flops = 2 * 512 * 256 * 128
+    joules = {dtype: each["joules"] / flops * 1e12 for dtype, each in found.items()}
+    assert joules == pytest.approx({"f32": 2.5, "f16": 1.3, "f8e4m3fn": 0.5})
+    peak = {dtype: each["flop_utilisation"] * each["cycles"] for dtype, each in found.items()}
+    assert peak["f32"] == pytest.approx(4 * peak["f16"])
+    assert peak["f16"] == pytest.approx(2 * peak["f8e4m3fn"])
+
+
 @pytest.mark.slow
 def test_it_loads_no_tensorflow(path):
     script = (

@@ -5,6 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from ipu_tf.compiler.condensed import condensed
+from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.profile import figures
 from tests.profile.programs import bytes_of, device_program, overflowing, program
 
@@ -77,6 +79,22 @@ def test_what_is_live_at_the_peak():
     dense, rest = figures.live_at_peak(device_program())
     assert (dense.layer, dense.always_live_bytes, dense.other_bytes) == ("net/dense", 160, 80)
     assert (rest.layer, rest.always_live_bytes, rest.other_bytes) == ("", 0, 40)
+
+
+def test_live_bytes_are_those_that_tiles_hold():
+    kernel, made, *others = device_program().tensors
+    padded = dataclasses.replace(made, footprint=Footprint(first_tile=1, tiles=3, tile_bytes=41))
+    device = device_program(tensors=(kernel, padded, *others))
+    assert figures.live_at_peak(device)[0].other_bytes == 3 * 41
+    assert figures.live_at_peak(condensed(device).stages[0].program) == figures.live_at_peak(device)
+    assert condensed(condensed(device)).tensors == condensed(device).tensors
+
+
+def test_the_type_of_a_contraction_is_its_own_or_else_that_of_its_tile_op():
+    first, dot, other, *_ = device_program().steps
+    half = dataclasses.replace(other, dtype="float16")
+    found = figures.input_types((first, dot, other, half), program().tile_ops)
+    assert [dtype for _, dtype in found] == ["float32", "float16", "float32", "float16"]
 
 
 def test_bytes_of_tiles_are_those_of_all_categories():

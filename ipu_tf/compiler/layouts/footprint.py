@@ -23,6 +23,11 @@ class Footprint:
     tile_bytes: int
 
     @property
+    def bytes(self) -> int:
+        """Bytes on all of its tiles."""
+        return self.tiles * self.tile_bytes
+
+    @property
     def anywhere(self) -> tuple[int, int]:
         """Its tiles and bytes, wherever it lies."""
         return self.tiles, self.tile_bytes

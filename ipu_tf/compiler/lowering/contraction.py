@@ -81,6 +81,7 @@ def contraction(
         exchange_code_bytes=dataclasses.replace(fetched, sent_bytes=traffic.sent_bytes).code_bytes,
         flops=_FLOPS_PER_PRODUCT * products(shape),
         plan=plan,
+        dtype=shape.dtype,
     )
 
 

@@ -29,6 +29,7 @@ class LoweredInstruction:
         exchange_code_bytes: Bytes of exchange instructions on the busiest tile, always live.
         flops: Floating point operations (2 for a multiply-accumulate).
         plan: The plan of a contraction; else None.
+        dtype: Type of the inputs of a contraction; else "".
     """
 
     supersteps: tuple[Superstep, ...] = ()
@@ -42,3 +43,4 @@ class LoweredInstruction:
     exchange_code_bytes: int = 0
     flops: int = 0
     plan: Plan | None = None
+    dtype: str = ""

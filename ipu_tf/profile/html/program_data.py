@@ -10,12 +10,10 @@ from ipu_tf.compiler import errors
 from ipu_tf.compiler.device_program import DeviceProgram, StageProgram
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.planner.plan import OpShape, Plan
-from ipu_tf.compiler.tile_program import Step
 from ipu_tf.profile import device_text, figures
 from ipu_tf.profile.html.columns import Texts, TileColumns, runs
 from ipu_tf.profile.json_figures import device_figures
 from ipu_tf.profile.verdict import verdict
-from ipu_tf.programs.op_names import own_name
 from ipu_tf.programs.program import Program, TileOp
 
 
@@ -38,7 +36,6 @@ def program_data(program: Program) -> dict[str, Any]:
 
 def _device(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:
     texts, columns = Texts(), TileColumns()
-    dtypes = {op.name: op.shape.dtype for op in tile_ops}
     return {
         "where": device_text.title(device),
         "figures": device_figures(device, tile_ops),
@@ -48,7 +45,7 @@ def _device(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]
         "notes": list(device.notes),
         "unsupported": {opcode: list(layers) for opcode, layers in device.unsupported.items()},
         "stages": [
-            _stage(stage, device, dtypes, texts) | {"tileFigures": _tile_figures(stage, columns)}
+            _stage(stage, device, tile_ops, texts) | {"tileFigures": _tile_figures(stage, columns)}
             for stage in device.stages
         ],
         "ipus": [_ipu(device, index) for index in range(len(device.ipus))],
@@ -59,7 +56,7 @@ def _device(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]
 
 
 def _stage(
-    stage: StageProgram, device: DeviceProgram, dtypes: dict[str, str], texts: Texts
+    stage: StageProgram, device: DeviceProgram, tile_ops: Sequence[TileOp], texts: Texts
 ) -> dict[str, Any]:
     program = stage.program
     steps, tensors = program.steps, program.tensors
@@ -81,7 +78,10 @@ def _stage(
             "phase": [figures.PHASES.index(step.phase) for step in steps],
             "repeats": [step.repeats for step in steps],
             "flops": [step.flops for step in steps],
-            "peakCycles": [_peak_cycles(step, device, dtypes) for step in steps],
+            "peakCycles": [
+                round(figures.peak_cycles(step, dtype, device.target))
+                for step, dtype in figures.input_types(steps, tile_ops)
+            ],
             "plan": [texts.number(_plan_text(step.plan)) for step in steps],
             "supersteps": [len(step.supersteps) for step in steps],
         },
@@ -122,11 +122,6 @@ def _tile_figures(stage: StageProgram, columns: TileColumns) -> dict[str, list[i
         "sent": [columns.number(tiles.sent_bytes) for tiles in known],
         "wait": [columns.number(tiles.sync_wait_cycles) for tiles in known],
     }
-
-
-def _peak_cycles(step: Step, device: DeviceProgram, dtypes: dict[str, str]) -> int:
-    dtype = dtypes.get(own_name(step.op_name), "float32")
-    return round(figures.peak_cycles(step, dtype, device.target))
 
 
 def _ipu(device: DeviceProgram, index: int) -> dict[str, Any]:
