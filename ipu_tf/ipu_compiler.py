@@ -27,6 +27,7 @@ from ipu_tf.runtime import device_programs, hooks
 from ipu_tf.runtime.made_variables import MadeVariables
 
 _COMPILED = "ipu_tf_compiled_functions"
+_COUNT = "ipu_tf_number_of_computations"
 
 _NO_WORK = frozenset({"NoOp", "Placeholder", "IpuReplicaIndex"})
 """Types of ops that need no device."""
@@ -98,6 +99,7 @@ class _Compilation:
         self._name = _name_of(computation)
         self._inputs = inputs
         self._graph = tf.compat.v1.get_default_graph()
+        self._number = _count(self._graph)
         self._scope = tf.compat.v1.get_variable_scope()
         self._numbers_before = self._numbers_after = numbers_of_scopes()
         self._variables = MadeVariables()
@@ -191,6 +193,9 @@ class _Compilation:
         ]
 
     def _traced(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+        if self._graph.seed is not None:  # Each function would count its random operations from 0.
+            tf.compat.v1.set_random_seed(self._graph.seed + self._number)
+
         def run(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
             return self._run(tensors)
 
@@ -232,6 +237,13 @@ class _Compilation:
         self._results = results
         flat = tf.nest.flatten(results)
         return [tf.convert_to_tensor(leaf) for leaf in flat if _is_data(leaf)]
+
+
+def _count(graph: tf.Graph) -> int:
+    """Returns how many computations a graph has had, and counts one more."""
+    number = int(getattr(graph, _COUNT, 0))
+    setattr(graph, _COUNT, number + 1)
+    return number
 
 
 def _keep_with(graph: tf.Graph, value: Any) -> None:

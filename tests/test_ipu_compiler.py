@@ -428,3 +428,51 @@ def test_a_computation_before_the_configuration_keeps_its_variables():
     assert sorted(names) == sorted(
         f"{group}/{name}" for group in ("GroupNorm", "GroupNorm_1") for name in ("beta", "gamma")
     )
+
+
+@pytest.mark.parametrize("configures_first", [True, False])
+def test_a_computation_may_make_variables_from_its_own_tensors(configures_first):
+    if configures_first:
+        configure(1)
+
+    def computation(x):
+        three = tf.constant(3.0)
+        return x * v1.get_variable("weight", initializer=tf.fill([2], three + 1.0))
+
+    with tf.Graph().as_default(), v1.Session() as session, v1.variable_scope("", use_resource=True):
+        x = v1.placeholder(tf.float32, [2])
+        with scopes.ipu_scope(IPU):
+            (result,) = ipu_compiler.compile(computation, [x])
+        if not configures_first:
+            configure(1)
+        session.run(v1.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(result, {x: [1.0, 2.0]}), [4.0, 8.0])
+
+
+def test_refuses_variables_whose_first_value_depends_on_inputs():
+    configure(1)
+    with (
+        tf.Graph().as_default(),
+        scopes.ipu_scope(IPU),
+        pytest.raises(ValueError, match=r"value of variable 'weight' depends on inputs .*constant"),
+    ):
+        ipu_compiler.compile(
+            lambda x: v1.get_variable("weight", initializer=2 * x, use_resource=True), [tf.ones(2)]
+        )
+
+
+def test_computations_of_a_seeded_graph_draw_numbers_of_their_own():
+    configure(1)
+
+    def drawn():
+        with tf.Graph().as_default(), v1.Session() as session:
+            v1.set_random_seed(1)
+            with scopes.ipu_scope(IPU):
+                chains = [
+                    ipu_compiler.compile(lambda: tf.random.uniform([2]), []) for _ in range(2)
+                ]
+            return np.asarray(session.run(chains))
+
+    first, second = drawn(), drawn()
+    assert not np.isin(first[0], first[1]).any()
+    np.testing.assert_array_equal(first, second)

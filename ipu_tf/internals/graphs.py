@@ -19,6 +19,9 @@ from tensorflow.python.eager.polymorphic_function.atomic_function import (
     from_function_def as atomic_function_from_function_def,
 )
 
+# The error of an initial value that cannot leave its function has no public name.
+from tensorflow.python.ops.op_selector import UnliftableError as UnliftableError
+
 # Branches and loops know their graphs and the contexts in which they were built.
 from tensorflow.python.ops import cond_v2, control_flow_util, variable_scope
 from tensorflow.python.ops.control_flow_v2_func_graphs import (
@@ -370,6 +373,18 @@ def graph_of_session() -> Any:
     """
     with tf.init_scope():
         return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
+def in_graph_of_session(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns a copy of a function's tensor, and of all that it is computed from, around functions.
+
+    Relies on `lift_to_graph`, which brings the initial values of variables out of a tf.function.
+
+    Raises:
+        UnliftableError: It is computed from an input of the function.
+    """
+    with tf.init_scope():  # Nothing that controls the function controls the copies.
+        return tf.__internal__.lift_to_graph([tensor], tf.compat.v1.get_default_graph())[tensor]
 
 
 @contextlib.contextmanager

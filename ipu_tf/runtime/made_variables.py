@@ -9,7 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.graphs import forget_variables
+from ipu_tf.internals.graphs import (
+    UnliftableError,
+    forget_variables,
+    graph_of_session,
+    in_graph_of_session,
+    is_eager,
+)
 
 _NUMBERED = re.compile(r"_\d+(?=/|:|$)")
 
@@ -33,12 +39,31 @@ class MadeVariables:
             self._left.setdefault(key, deque()).append(variable)
 
     def create(self, next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
-        """Returns the next variable of this name, a new one if there is none; a creator's scope."""
+        """Returns the next variable of this name, a new one if there is none; a creator's scope.
+
+        Raises:
+            ValueError: The initial value depends on inputs of the computation.
+        """
         key = _NUMBERED.sub("", kwargs.get("name") or "")
         known = self._left.get(key)
         if known:
             return known.popleft()
         with tf.device(None):  # The host initialises it; TensorFlow has no device of an IPU's name.
-            variable = next_creator(**kwargs)
+            variable = next_creator(**_initialized_by_session(kwargs))
         self._made.append((key, variable))
         return variable
+
+
+def _initialized_by_session(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a variable with an initial value that a session can compute."""
+    value = arguments.get("initial_value")
+    if not isinstance(value, tf.Tensor) or is_eager(value) or value.graph is graph_of_session():
+        return arguments
+    try:
+        return {**arguments, "initial_value": in_graph_of_session(value)}
+    except UnliftableError:
+        raise ValueError(
+            f"The initial value of variable '{arguments.get('name')}' depends on inputs of the "
+            "computation, and a session initializes variables before it runs one. Start from a "
+            f"constant, and assign the value in the computation. Received: {value!r}."
+        ) from None

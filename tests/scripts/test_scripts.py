@@ -113,6 +113,15 @@ def test_a_graph_of_tensorflow_1_learns_with_an_optimizer_of_its_own(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ipus", [1, 4])
+def test_a_session_samples_with_a_chain_on_each_ipu(ipus):
+    printed = run("graph_sampling.py", str(ipus), tf1=True)
+    assert f"states ({ipus}, 40, 15)\nmoved True\napart {ipus}" in printed
+    low, high = map(float, re.search(r"^step size (.*) (.*)$", printed, re.MULTILINE).groups())
+    assert 0.01 < low <= high < 0.01 * 1.1**20.5
+
+
+@pytest.mark.slow
 def test_an_on_device_loop_with_feeds_learns():
     printed = run("device_loop.py")
     assert printed.count("steps 64") == 2
