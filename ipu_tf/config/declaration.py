@@ -20,16 +20,18 @@ class Option:
         default: Value in a fresh configuration.
         doc: The meaning of the option on the machine.
         effect: Its effect here; empty when it is accepted without effect.
+        needs: Dotted name of the option without which it has none; empty if there is none.
     """
 
     default: Any
     doc: str
     effect: str = ""
+    needs: str = ""
 
 
-def option(default: Any, doc: str, effect: str = "") -> Any:
+def option(default: Any, doc: str, effect: str = "", needs: str = "") -> Any:
     """Declares an option of a category; see `Option` for the arguments."""
-    return Option(default=default, doc=doc, effect=effect)
+    return Option(default=default, doc=doc, effect=effect, needs=needs)
 
 
 class Declared:

@@ -16,7 +16,7 @@ from typing import Any
 from ipu_tf.config.device import DeviceConfiguration
 from ipu_tf.config.flags import poplar_flags
 from ipu_tf.config.option_tree import OptionTree
-from ipu_tf.config.resolve import resolve
+from ipu_tf.config.resolve import idle_options, resolve
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def configure_ipu_system(
         _SYSTEM.installed = new
     if old is not None:
         _log.warning("Resetting existing IPU configuration: its compiled programs are dropped.")
-    _log_what_is_ignored(device_configuration)
+    _log_what_is_ignored(new)
     _SYSTEM.notify()
 
 
@@ -214,7 +214,10 @@ def _default() -> DeviceConfiguration:
     return resolve(OptionTree())
 
 
-def _log_what_is_ignored(device: DeviceConfiguration) -> None:
+def _log_what_is_ignored(installed: _Installed) -> None:
+    device = installed.device
+    for name, needed in idle_options(installed.config).items():
+        _log.warning("%s does nothing without %s: set both, or neither.", name, needed)
     if device.without_effect:
         _log.info(
             "These options are accepted without effect on the simulated IPU: %s.",

@@ -103,6 +103,7 @@ class IoTiles(Category):
         "Share of the memory of these tiles that may hold data.",
         "If two buffers of a step's inputs and outputs are larger, its transfers do not overlap, "
         "and a note of the report says so.",
+        needs="io_tiles.num_io_tiles",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -73,7 +74,7 @@ def resolve(config: OptionTree) -> DeviceConfiguration:
         ),
         connection=_word(config.device_connection.type),
         io_tiles=config.io_tiles.num_io_tiles,
-        io_tile_share=config.io_tiles.available_memory_proportion,
+        io_tile_share=_io_tile_share(config),
         allow_recompute=config.allow_recompute,
         without_effect=_without_effect(config),
     )
@@ -218,6 +219,13 @@ def _check_io_tiles(config: OptionTree, tiles: int) -> None:
         )
 
 
+def _io_tile_share(config: OptionTree) -> float:
+    """Returns the share of the memory of I/O tiles that may hold data, the default without any."""
+    name = "io_tiles.available_memory_proportion"
+    without: float = attribute_table(OptionTree)[name].default
+    return config.io_tiles.available_memory_proportion if config.io_tiles.num_io_tiles else without
+
+
 def _check_distribution(config: OptionTree, on_model: bool) -> None:
     name = "experimental.multi_replica_distribution"
     distribution = config.experimental.multi_replica_distribution
@@ -234,6 +242,21 @@ def _check_distribution(config: OptionTree, on_model: bool) -> None:
             f"{name}.process_index must be at least 0 and below process_count={count}. "
             f"Received: {index}."
         )
+
+
+def idle_options(config: OptionTree) -> Mapping[str, str]:
+    """Returns the options that differ from their defaults and do nothing alone, with the option
+    that each of them needs."""
+    table = attribute_table(OptionTree)
+
+    def is_set(name: str) -> bool:
+        return bool(option_value(config, name) != table[name].default)
+
+    return {
+        name: declared.needs
+        for name, declared in option_declarations(OptionTree)
+        if declared.needs and is_set(name) and not is_set(declared.needs)
+    }
 
 
 def _without_effect(config: OptionTree) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ import tensorflow as tf
 from ipu_tf.compiler.device_program import Schedule
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
 from ipu_tf.compiler.recomputation import marks
+
+logger = logging.getLogger(__name__)
 
 
 class PipelineSchedule(enum.Enum):
@@ -76,6 +79,32 @@ def check_depth(
         f"{len(ipus)} stages of {subject} on so many micro-batches at a time. Change "
         f"`{argument}`, or use another `pipeline_schedule`. Received: {argument}={count}.",
     )
+
+
+NEEDED_OPTIONS: Mapping[str, str] = {
+    "offload_weights": "replicated_weight_sharding",
+    "weight_replicas": "replicated_weight_sharding",
+    "optimizer_state_replicas": "replicated_optimizer_state_sharding",
+}
+"""The options of pipelines that do nothing alone, with the option that each of them needs."""
+
+
+def warn_about_idle_options(options: Mapping[str, Any], subject: str) -> None:
+    """Logs a warning for each option that is set and does nothing without another.
+
+    Args:
+        options: Options of a pipeline by name.
+        subject: The pipeline, as the beginning of the warning.
+    """
+    for name, needed in NEEDED_OPTIONS.items():
+        if options.get(name) and not options.get(needed):
+            logger.warning(
+                "%s: `%s=%r` does nothing without `%s=True`: set both, or neither.",
+                subject,
+                name,
+                options[name],
+                needed,
+            )
 
 
 class RecomputationMode(enum.Enum):

@@ -16,6 +16,7 @@ from ipu_tf.ops.pipelining_ops import (
     PipelineStageOptions,
     RecomputationMode,
     check_depth,
+    warn_about_idle_options,
 )
 
 DtypeOption: TypeAlias = Any | Callable[[Any], Any]
@@ -148,6 +149,7 @@ def checked(
     if weight_update_options is not None:
         _check_options_type("weight_update_poplar_options", weight_update_options)
     _check_flags({**flags, "replicated_optimizer_state_sharding": sharding})
+    warn_about_idle_options(flags, "The pipeline")
     if sharding and flags["offload_weight_update_variables"] is False:
         raise ValueError(
             "With `replicated_optimizer_state_sharding=True` the optimizer state must be "

@@ -162,6 +162,20 @@ def test_options_without_effect_are_logged(caplog):
     assert "convolutions.poplar_options['use128BitConvUnitLoad']" in caplog.text
 
 
+def test_an_option_that_does_nothing_alone_is_logged(caplog):
+    options = IPUConfig()
+    options.io_tiles.available_memory_proportion = 0.5
+    options.configure_ipu_system()
+    assert caplog.messages == [
+        "io_tiles.available_memory_proportion does nothing without io_tiles.num_io_tiles: set "
+        "both, or neither."
+    ]
+    caplog.clear()
+    options.io_tiles.num_io_tiles = 32
+    options.configure_ipu_system()
+    assert "does nothing" not in caplog.text
+
+
 def test_unknown_flags_are_logged(caplog, monkeypatch):
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --dump_everything=1")
     IPUConfig().configure_ipu_system()

@@ -14,7 +14,8 @@ from ipu_tf.config import (
     PlannerOptions,
     StochasticRoundingBehaviour,
 )
-from ipu_tf.config.resolve import resolve
+from ipu_tf.config.declaration import option_declarations
+from ipu_tf.config.resolve import idle_options, resolve
 from ipu_tf.machine import CHIPS, target
 
 
@@ -217,6 +218,42 @@ def test_what_has_no_effect_is_listed_and_not_compared():
     config.allow_recompute = True
     assert resolve(config) != device
     assert config.matmuls.poplar_options["fullyConnectedPass"] == "TRAINING_FWD"
+
+
+OTHERS = {
+    "auto_select_ipus": 2,
+    "select_ipus": [16],
+    "compilation_poplar_options": None,  # Only `autoReport` acts, in reports.
+    "convolutions.poplar_options": {"partialsType": "half"},
+    "matmuls.poplar_options": {"partialsType": "half"},
+    "device_connection.type": DeviceConnectionType.ON_DEMAND,
+    "device_connection.version": "ipu21",
+    "floating_point_behaviour.esr": StochasticRoundingBehaviour.ON,
+    "io_tiles.available_memory_proportion": 0.5,
+    "ipu_model.version": "ipu1",
+    "simulator.chip": "gc200",
+    "simulator.numerics": "native",
+    "simulator.out_of_memory": "warn",
+    "simulator.unsupported": "warn",
+    "simulator.engine": "xla",
+}
+"""Values beside the default, for options whose type does not give one."""
+
+
+def another_value(name, default):
+    if name in OTHERS:
+        return OTHERS[name]
+    return not default if isinstance(default, bool) else default + 2
+
+
+def test_every_option_acts_alone_or_needs_another():
+    unset = resolve(IPUConfig())
+    for name, declared in option_declarations(IPUConfig):
+        if not declared.effect or another_value(name, declared.default) is None:
+            continue
+        config = configured(**{name.replace(".", "__"): another_value(name, declared.default)})
+        assert idle_options(config) == ({name: declared.needs} if declared.needs else {})
+        assert (resolve(config) != unset) == (not declared.needs), name
 
 
 def test_a_list_that_was_changed_in_place_is_checked():

@@ -129,6 +129,15 @@ def test_refuses_arguments(error, message, options):
         pipeline(stages, **given)
 
 
+def test_an_option_that_does_nothing_alone_is_logged(caplog):
+    with pytest.raises(RuntimeError, match="runs inside of a program"):
+        pipeline([same, same], 4, offload_weights=True)
+    assert caplog.messages == [
+        "The pipeline: `offload_weights=True` does nothing without `replicated_weight_sharding="
+        "True`: set both, or neither."
+    ]
+
+
 @pytest.mark.parametrize(
     ("count", "depth", "options"),
     [

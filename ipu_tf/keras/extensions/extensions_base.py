@@ -28,6 +28,7 @@ from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.recomputation_layers import checked_checkpoints
 from ipu_tf.keras.saving import serving_export
 from ipu_tf.keras.vendor_attributes import VendorAttributes
+from ipu_tf.ops.pipelining_ops import warn_about_idle_options
 
 __all__ = ["IPUExtensions", "KerasExtensionBase", "ReplicatedMetricReductionMethod"]
 
@@ -177,6 +178,7 @@ class IPUExtensions(VendorAttributes):
             gradient_accumulation_reduction_method,
             pipelining_kwargs,
         )
+        warn_about_idle_options(pipelining_kwargs, f"Pipeline of model '{self.name}'")
         self._replace_in_state(pipelining=options)
 
     def set_recomputation_options(

@@ -1,11 +1,16 @@
 """Options that place things, or run them in another order, change the device program so."""
 
+import dataclasses
+
 import keras
 import pytest
 
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
-from ipu_tf.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from ipu_tf.keras import Sequential
+from ipu_tf.keras.pipeline.device_pipeline import offload_of
+from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
+from ipu_tf.ops.pipelining_ops import NEEDED_OPTIONS, PipelineSchedule, RecomputationMode
 from tests.grids import covering, mostly_slow
 from tests.keras.small_models import CLASSES, FEATURES
 
@@ -81,6 +86,54 @@ def kept_bytes(program):
 
 def fifos(program):
     return [stage.fifo_bytes for stage in program.stages]
+
+
+IN_THE_LOOP = {
+    "steps_per_replica",
+    "accumulate_outfeed",
+    "gradient_accumulation_for_captured_grads",
+}
+"""Options that are numbers or flags and place nothing."""
+
+
+def placement(model, **options):
+    model.set_pipelining_options(4, **options)
+    offload = offload_of(model.ipu_training_state.pipelining)
+    return (
+        offload.optimizer_state,
+        offload.accumulators,
+        offload.activations,
+        offload.weights,
+        offload.weight_parts(8),
+        offload.update_parts(8),
+    )
+
+
+def test_every_option_of_a_place_acts_alone_or_names_the_one_that_it_needs(caplog):
+    model = Sequential([keras.layers.Dense(2)], name="net")
+    kept = placement(model)
+    flags = {"bool": True, "int": 2}
+    fields = {
+        field.name: flags.get(field.type.removesuffix(" | None"))
+        for field in dataclasses.fields(PipeliningOptions)
+    }
+    alone = {name: value for name, value in fields.items() if value and name not in IN_THE_LOOP}
+    assert len(alone) == 9
+    for name, value in alone.items():
+        caplog.clear()
+        try:
+            acts = placement(model, **{name: value}) != kept
+        except (ValueError, NotImplementedError):
+            continue  # It is refused alone.
+        assert acts != (name in NEEDED_OPTIONS), name
+        needed = NEEDED_OPTIONS.get(name)
+        assert caplog.messages == [
+            f"Pipeline of model 'net': `{name}={value}` does nothing without `{needed}=True`: set "
+            "both, or neither."
+        ] * (not acts)
+    caplog.clear()
+    placement(model, replicated_weight_sharding=True, offload_weights=True, weight_replicas=2)
+    assert not caplog.messages
 
 
 class TestOffloading:
