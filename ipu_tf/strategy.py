@@ -21,6 +21,7 @@ from ipu_tf import config, replica_context, spans, utils
 from ipu_tf.adaptation import adapting_on_host
 from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.config import DeviceConfiguration
+from ipu_tf.config.launchers import check_one_process
 from ipu_tf.default_graph import outlasting_resets
 from ipu_tf.infeed_iterator import dataset_iterators_in_scope
 from ipu_tf.internals.autograph import autograph_artifact
@@ -93,6 +94,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
         enable_keras_extensions: Whether Keras models made in the scope become ipu_tf models.
         profile: Whether `report()` has a timeline of the host, with the last 65,536 spans.
 
+    Raises:
+        RuntimeError: A launcher started several processes, which would each train alone.
+
     Example:
         >>> strategy = IPUStrategy()
         >>> with strategy.scope():
@@ -108,6 +112,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         enable_keras_extensions: bool = True,
         profile: bool = False,
     ) -> None:
+        check_one_process()
         super().__init__(IPUExtendedV1(self, ipu_device, cpu_device))
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions

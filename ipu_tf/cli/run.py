@@ -74,6 +74,7 @@ def _run(options: argparse.Namespace) -> int:
     from ipu_tf.profile.watching import watching_strategies
 
     _check_exists(options.script, options.is_module)
+    _check_one_process()
     if options.max_steps is not None and options.max_steps < 1:
         raise UsageError(f"--max-steps must be at least 1. Received: {options.max_steps}.")
     try:
@@ -120,6 +121,15 @@ def _report(strategies: Sequence[Any], options: argparse.Namespace, formats: Seq
                 print(f"report: {path}", file=sys.stderr)
     if options.json:
         print_json(figures_of(report))
+
+
+def _check_one_process() -> None:
+    from ipu_tf.config.launchers import check_one_process
+
+    try:
+        check_one_process()
+    except RuntimeError as error:
+        raise UsageError(error) from error
 
 
 def _check_exists(script: str, is_module: bool) -> None:

@@ -8,9 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ipu_tf.compat.children import children_enter
 from ipu_tf.compat.finder import install, installed, uninstall
 from ipu_tf.compat.keras2.context import keras_2_spellings
 from ipu_tf.trial import steps_limited_to
+
+_SDK = "POPLAR_SDK_ENABLED"
+"""The path of the SDK; scripts without it train on the CPU."""
 
 
 @contextlib.contextmanager
@@ -33,12 +37,26 @@ def process_as_before() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _sdk_variable() -> Iterator[None]:
+    """Sets the variable by which scripts find out whether there are IPUs; keeps one that is set."""
+    if _SDK in os.environ:
+        yield
+        return
+    os.environ[_SDK] = str(Path(__file__).resolve().parents[1])
+    try:
+        yield
+    finally:
+        os.environ.pop(_SDK, None)
+
+
+@contextlib.contextmanager
 def vendor_script(
     *, offline: bool = False, max_steps: int | None = None, tf1: bool = False
 ) -> Iterator[None]:
     """Runs what is inside as a script of the vendor's TensorFlow; afterwards all is as before.
 
-    Keras 3 understands the spellings of Keras 2 inside.
+    Keras 3 understands the spellings of Keras 2 inside. Processes that `multiprocessing` starts
+    inside run as such scripts, too.
 
     Args:
         offline: Whether generated data takes the place of downloads.
@@ -50,6 +68,9 @@ def vendor_script(
     """
     was_installed = installed()
     with contextlib.ExitStack() as stack:
+        options = {"offline": offline, "max_steps": max_steps, "tf1": tf1}
+        stack.enter_context(children_enter(vendor_script, options))
+        stack.enter_context(_sdk_variable())
         install()
         if not was_installed:
             stack.callback(uninstall)

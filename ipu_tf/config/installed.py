@@ -15,6 +15,7 @@ from typing import Any
 
 from ipu_tf.config.device import DeviceConfiguration
 from ipu_tf.config.flags import poplar_flags
+from ipu_tf.config.launchers import check_one_process
 from ipu_tf.config.option_tree import OptionTree
 from ipu_tf.config.resolve import idle_options, resolve
 
@@ -67,9 +68,11 @@ def configure_ipu_system(
     Raises:
         TypeError: `config` is not an `IPUConfig`, or holds a value of the wrong type.
         RuntimeError: Another configuration is installed and `reset_configuration` is False. Where
-            TensorFlow is loaded, it is also a `tf.errors.FailedPreconditionError`.
+            TensorFlow is loaded, it is also a `tf.errors.FailedPreconditionError`. Or a launcher
+            started several processes, which would each train alone.
         Exception: The configuration is invalid; see docs/config.md. The present one stays.
     """
+    check_one_process()
     device_configuration = resolve(config)
     new = _Installed(config=copy.deepcopy(config), device=device_configuration)
     with _SYSTEM.lock:
