@@ -17,9 +17,9 @@ import tensorflow as tf
 
 import ipu_tf
 from benchmarks.summary import peak_bytes
-from ipu_tf.compiler.planner.plan import ConvShape
-from ipu_tf.ops.numerics import TileNumerics
-from ipu_tf.runtime import device_programs
+from ipu_tf.ops.kernels.numerics import TileNumerics
+from ipu_tf.planner.plan import ConvShape
+from ipu_tf.runtime.programs import device_programs
 from tutorials import cifar10
 
 Build = Callable[[], keras.Model]

@@ -98,7 +98,7 @@ def _processor() -> str:
 
 def facts() -> dict[str, Any]:
     """Versions and machine that a result was measured with."""
-    from ipu_tf.ops import library
+    from ipu_tf.ops.kernels import library
 
     packages = ("ipu_tf", "tensorflow", "keras", "numpy")
     return {

@@ -12,12 +12,12 @@ TYPE_CHECKING = False  # Known to type checkers; `typing` costs milliseconds at 
 if TYPE_CHECKING:
     from ipu_tf import config, machine, ops, scopes, sweep, utils, zoo
     from ipu_tf import keras as keras
-    from ipu_tf.compiler.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
     from ipu_tf.config import IPUConfig
     from ipu_tf.estimation import estimate
     from ipu_tf.ipu_strategy import IPUStrategy
     from ipu_tf.profile.report import Report
-    from ipu_tf.runtime.uncompilable import UncompilableProgram
+    from ipu_tf.runtime.extraction.uncompilable import UncompilableProgram
+    from ipu_tf.tile_program.errors import IPUOutOfMemoryError, UnsupportedOpcodeError
 
 # Without "keras": `from ipu_tf import *` must not hide Keras in a script that imports it, too.
 __all__ = [
@@ -41,29 +41,27 @@ __version__ = "0.2.0.dev0"
 
 _HOMES = {
     "IPUConfig": "ipu_tf.config",
-    "IPUOutOfMemoryError": "ipu_tf.compiler.errors",
+    "IPUOutOfMemoryError": "ipu_tf.tile_program.errors",
     "IPUStrategy": "ipu_tf.ipu_strategy",
     "Report": "ipu_tf.profile.report",
-    "UncompilableProgram": "ipu_tf.runtime.uncompilable",
-    "UnsupportedOpcodeError": "ipu_tf.compiler.errors",
+    "UncompilableProgram": "ipu_tf.runtime.extraction.uncompilable",
+    "UnsupportedOpcodeError": "ipu_tf.tile_program.errors",
     "estimate": "ipu_tf.estimation",
 }
 """The module that defines a name of this one."""
 
 _MODULES = frozenset(
     (
+        "base",
         "calibration",
-        "codec",
         "compiler",
         "config",
         "dataset_benchmark",
-        "default_graph",
         "distributed",
         "eager",
         "estimation",
         "feeds",
         "gradient_accumulation",
-        "infeed_iterator",
         "ipu_compiler",
         "ipu_infeed_queue",
         "ipu_outfeed_queue",
@@ -74,15 +72,16 @@ _MODULES = frozenset(
         "ops",
         "optimizers",
         "pipelining",
+        "planner",
         "profile",
         "programs",
         "runtime",
         "scopes",
         "serving",
         "sharding",
-        "spans",
         "strategy",
         "sweep",
+        "tile_program",
         "utils",
         "validation",
         "zoo",

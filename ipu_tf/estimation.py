@@ -38,8 +38,9 @@ from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.checkpoints import with_cheapest_checkpoints
 from ipu_tf.programs.insights import are_found
-from ipu_tf.runtime import deployments, device_programs
-from ipu_tf.runtime.untouched import untouched_variables
+from ipu_tf.runtime.execution.untouched import untouched_variables
+from ipu_tf.runtime.extraction import deployments
+from ipu_tf.runtime.programs import device_programs
 
 
 def estimate(

@@ -23,8 +23,9 @@ from ipu_tf.internals.graphs import (
 )
 from ipu_tf.internals.variable_scopes import number_scopes, numbers_of_scopes
 from ipu_tf.ipu_strategy import IPUStrategy
-from ipu_tf.runtime import device_programs, hooks
-from ipu_tf.runtime.made_variables import MadeVariables
+from ipu_tf.runtime.programs import device_programs
+from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.made_variables import MadeVariables
 
 _COMPILED = "ipu_tf_compiled_functions"
 _COUNT = "ipu_tf_number_of_computations"

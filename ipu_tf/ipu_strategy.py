@@ -2,6 +2,6 @@
 
 import ipu_tf.keras  # noqa: F401 # It registers with the strategy, and its classes with Keras.
 from ipu_tf.strategy import IPUStrategy, IPUStrategyV1
-from ipu_tf.strategy_extension import IPUExtendedV1
+from ipu_tf.strategy.extension import IPUExtendedV1
 
 __all__ = ["IPUExtendedV1", "IPUStrategy", "IPUStrategyV1"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import trial
+from ipu_tf.base import trial
 from ipu_tf.feeds.element_arguments import arguments_of
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.internals.autograph import autograph_artifact, converted_like_caller
-from ipu_tf.runtime import hooks, tried_loops
+from ipu_tf.runtime.tracing import hooks, tried_loops
 
 _LOG = logging.getLogger(__name__)
 

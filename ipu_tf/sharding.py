@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import set_op_attribute
-from ipu_tf.runtime.op_attributes import SHARD
+from ipu_tf.runtime.tracing.op_attributes import SHARD
 
 _COLOCATION = b"loc:@"
 

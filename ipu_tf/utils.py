@@ -23,7 +23,7 @@ from ipu_tf.config import (
     reset_ipu_configuration,
     running_on_ipu_model,
 )
-from ipu_tf.ops import library
+from ipu_tf.ops.kernels import library
 
 __all__ = [
     "DeviceConnectionType",

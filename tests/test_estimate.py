@@ -7,8 +7,8 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import IPUConfig, config
-from ipu_tf.profile import figures
-from ipu_tf.runtime.untouched import untouched_variables
+from ipu_tf.profile.figures import program_figures as figures
+from ipu_tf.runtime.execution.untouched import untouched_variables
 from tests import sample_models
 
 

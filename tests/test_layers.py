@@ -13,24 +13,13 @@ FLOORS = (
     ("cli",),
     ("compat",),
     ("validation", "sweep"),
-    (
-        "user_objects",
-        "estimation",
-        "ipu_compiler",
-        "ipu_multi_worker_strategy",
-        "mcmc",
-        "zoo",
-        "distributed",
-    ),
+    ("estimation", "ipu_compiler", "ipu_multi_worker_strategy", "mcmc", "zoo", "distributed"),
     ("ipu_strategy",),
     ("keras",),
     ("serving",),
     ("strategy",),
-    ("strategy_extension",),
-    ("adaptation",),
     (
         "dataset_benchmark",
-        "infeed_iterator",
         "pipelining",
         "loops",
         "ipu_infeed_queue",
@@ -40,27 +29,28 @@ FLOORS = (
     ("feeds", "sharding"),
     ("eager", "runtime", "utils", "profile", "calibration"),
     ("ops", "programs"),
-    ("scopes", "_version_check", "compiler", "replica_context"),
+    ("scopes", "compiler"),
+    ("tile_program",),
+    ("planner",),
     ("config",),
-    ("machine", "default_graph", "gradient_accumulation", "deprecation", "spans", "trial"),
-    ("codec", "internals", "page_tables", "whole_files"),
+    ("machine", "gradient_accumulation"),
+    ("base", "internals"),
 )
 """A room imports rooms of lower floors alone; the package itself, with names of all, is above
 all but the command line."""
 
 TENSORFLOW_FREE = (
+    "base",
     "machine",
-    "codec",
-    "spans",
-    "whole_files",
-    "trial",
     "config",
+    "planner",
+    "tile_program",
     "compiler",
     "programs",
     "profile",
     "calibration",
 )
-TENSORFLOW_FREE_FILES = ("ops/reference/", "user_objects.py")
+TENSORFLOW_FREE_FILES = ("ops/reference/",)
 """Rooms, and files of others, that are of use where TensorFlow is not loaded."""
 
 

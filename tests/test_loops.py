@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUStrategy, loops, optimizers, trial
+from ipu_tf import IPUStrategy, loops, optimizers
+from ipu_tf.base import trial
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
 
 

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config, ops, scopes, utils
-from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 from ipu_tf.config import StochasticRoundingBehaviour
+from ipu_tf.planner.plan import PlanDoesNotFit
 
 
 @pytest.fixture

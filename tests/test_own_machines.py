@@ -12,7 +12,7 @@ from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, Report, config, 
 from ipu_tf.keras import auto_pipeline
 from ipu_tf.machine import CHIPS, target
 from ipu_tf.ops import reference
-from ipu_tf.profile import figures
+from ipu_tf.profile.figures import program_figures as figures
 from tests.grids import mostly_slow
 from tests.keras.equivalence import BATCH, batches, check_weights, samples
 from tests.keras.pipelined_models import sequential

@@ -54,10 +54,10 @@ def test_every_public_name_of_the_last_version_is_found():
         ),
         (
             "ipu_tf.compiler.pipeline.PipelineProgram",
-            "ipu_tf.compiler.device_program.DeviceProgram",
+            "ipu_tf.tile_program.device_program.DeviceProgram",
         ),
-        ("ipu_tf.compiler.plan.ConvPlan", "ipu_tf.compiler.planner.plan.ConvPlan"),
-        ("ipu_tf.compiler.shapes.ConvShape", "ipu_tf.compiler.planner.shapes.ConvShape"),
+        ("ipu_tf.compiler.plan.ConvPlan", "ipu_tf.planner.plan.ConvPlan"),
+        ("ipu_tf.compiler.shapes.ConvShape", "ipu_tf.planner.shapes.ConvShape"),
     ],
 )
 def test_deprecated_names_warn_and_name_the_new_ones(old, new):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ipu_tf import config, utils
-from ipu_tf.ops import library
+from ipu_tf.ops.kernels import library
 
 
 @pytest.fixture(autouse=True)

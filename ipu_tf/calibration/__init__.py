@@ -6,10 +6,10 @@ functions that plan and charge programs, so an error here is an error there.
 
 from typing import TYPE_CHECKING
 
+from ipu_tf.base.deprecation import deprecated_names
 from ipu_tf.calibration.compare import Comparison, Group, compare
 from ipu_tf.calibration.predict import KINDS, CannotPredict, predict
 from ipu_tf.calibration.records import MeasuredPoint, RecordError, load_records
-from ipu_tf.deprecation import deprecated_names
 
 __all__ = [
     "KINDS",

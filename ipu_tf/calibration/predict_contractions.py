@@ -8,15 +8,15 @@ from itertools import count, takewhile
 from ipu_tf.calibration.outcome import CannotPredict, PredictionOutcome
 from ipu_tf.calibration.params import input_dtype, partials_dtype, says, whole
 from ipu_tf.calibration.records import MeasuredPoint
-from ipu_tf.compiler.planner.plan import Plan, PlanDoesNotFit
-from ipu_tf.compiler.planner.plan_memory import plan_memory
-from ipu_tf.compiler.planner.plan_steps import plan_supersteps
-from ipu_tf.compiler.planner.planner import plan_conv, plan_matmul
-from ipu_tf.compiler.planner.releases import CURRENT, FIRST
-from ipu_tf.compiler.planner.shapes import ConvShape, MatMulShape, OpShape
 from ipu_tf.machine.contractions.amp import amp_1x1_cycles
 from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
 from ipu_tf.machine.target import Target
+from ipu_tf.planner.plan import Plan, PlanDoesNotFit
+from ipu_tf.planner.plan_memory import plan_memory
+from ipu_tf.planner.plan_steps import plan_supersteps
+from ipu_tf.planner.planner import plan_conv, plan_matmul
+from ipu_tf.planner.releases import CURRENT, FIRST
+from ipu_tf.planner.shapes import ConvShape, MatMulShape, OpShape
 
 _SQUARE_STEP = 128
 """The search tries square matmuls in steps of this many rows. Published sizes (CIT 5.1) are

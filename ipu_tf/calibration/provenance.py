@@ -7,13 +7,13 @@ from typing import Literal, TypeAlias
 
 from ipu_tf.calibration.library_reduction import CALL_CYCLES
 from ipu_tf.compiler.outlining import COPY_SHARES
-from ipu_tf.compiler.planner.plan_cost import STAGED_DEPTHS
-from ipu_tf.compiler.planner.releases import FIRST
 from ipu_tf.machine.contractions import pass_columns
 from ipu_tf.machine.contractions.amp import CALL_1X1_CYCLES
 from ipu_tf.machine.link_timing import C2_LINKS, POD_HOST, POD_LINKS, POD_STREAMING
 from ipu_tf.machine.target import CHIPS
 from ipu_tf.machine.tile_memory import STREAM_SHARE, SUSTAINED_SHARE
+from ipu_tf.planner.plan_cost import STAGED_DEPTHS
+from ipu_tf.planner.releases import FIRST
 
 Status: TypeAlias = Literal["stated", "derived", "fitted", "modelled", "bound"]
 """stated: a source gives it. derived: arithmetic on stated figures. fitted: chosen to meet measured

@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
+from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import read_report, written
-from ipu_tf.user_objects import UsageError
 
 _REGRESSION = 1
 

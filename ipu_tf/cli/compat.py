@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.output import add_json, print_json
-from ipu_tf.user_objects import UsageError
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

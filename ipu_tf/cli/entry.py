@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from ipu_tf import __version__
+from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.commands import COMMANDS
 from ipu_tf.cli.failures import FailedFunction
-from ipu_tf.user_objects import UsageError
 
 _BAD_INPUT = 2
 

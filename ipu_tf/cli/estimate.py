@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import written
 from ipu_tf.cli.hlo_files import add_hlo_options, estimated_hlo, is_hlo
@@ -15,7 +16,6 @@ from ipu_tf.cli.models import model_named
 from ipu_tf.cli.output import figures_of, print_json, print_text
 from ipu_tf.cli.step_options import add_step_options, estimated, ipus_of
 from ipu_tf.machine import system_of
-from ipu_tf.user_objects import UsageError
 
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
@@ -86,8 +86,8 @@ def _report(options: argparse.Namespace) -> Report:
     Raises:
         UsageError: The input is bad.
     """
-    from ipu_tf.compiler.errors import UnsupportedOpcodeError
-    from ipu_tf.profile.progress import showing_progress
+    from ipu_tf.profile.text.progress import showing_progress
+    from ipu_tf.tile_program.errors import UnsupportedOpcodeError
 
     machine, ipus = machine_of(options)
     try:
@@ -103,7 +103,7 @@ def _report(options: argparse.Namespace) -> Report:
 
 def _report_of_model(options: argparse.Namespace, machine: Any, ipus: int) -> Report:
     from ipu_tf.config import IPUConfig
-    from ipu_tf.profile.progress import showing_progress
+    from ipu_tf.profile.text.progress import showing_progress
 
     if options.weights is not None:
         raise UsageError(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ipu_tf.user_objects import UsageError
+from ipu_tf.base.user_objects import UsageError
 
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
@@ -19,7 +19,7 @@ def read_report(path: Path) -> Report:
     Raises:
         UsageError: There is no such file, or it holds no report.
     """
-    from ipu_tf.profile.json_format import ReportFileError
+    from ipu_tf.profile.data.json_format import ReportFileError
     from ipu_tf.profile.report import Report
 
     try:

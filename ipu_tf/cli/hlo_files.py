@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ipu_tf.user_objects import UsageError
+from ipu_tf.base.user_objects import UsageError
 
 if TYPE_CHECKING:
     from ipu_tf.compiler.hlo import Module

@@ -27,8 +27,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"chips": chips, "systems": systems, "build": build})
         return 0
-    from ipu_tf.profile.table import table
-    from ipu_tf.profile.units import count
+    from ipu_tf.profile.text.table import table
+    from ipu_tf.profile.text.units import count
 
     header = ("tiles", "tile memory", "clock", "memory", "float16", "float32")
     rows = [

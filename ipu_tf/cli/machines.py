@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ipu_tf.base.user_objects import UsageError, is_path, named
 from ipu_tf.machine import CHIPS, SYSTEMS, system
-from ipu_tf.user_objects import UsageError, is_path, named
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ipu_tf.base.user_objects import UsageError, is_path, named
 from ipu_tf.cli.failures import FailedFunction
-from ipu_tf.user_objects import UsageError, is_path, named
 
 _ZOO = "zoo"
 """Stands for a module in names of the zoo's networks, as in "zoo:resnet50"."""

@@ -6,9 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
+from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import read_report
-from ipu_tf.user_objects import UsageError
 
 
 def _port(text: str) -> int:

@@ -23,7 +23,7 @@ def print_text(text: Callable[[], str]) -> None:
     Args:
         text: Makes the text.
     """
-    from ipu_tf.profile.rendering import for_stream, rendering
+    from ipu_tf.profile.text.rendering import for_stream, rendering
 
     with rendering(for_stream(sys.stdout)):
         print(text())
@@ -36,7 +36,7 @@ def print_json(content: Any) -> None:
 
 def figures_of(report: Report) -> dict[str, Any]:
     """Returns the main figures of a report as plain data, as its file has them."""
-    from ipu_tf.profile.json_figures import program_figures
+    from ipu_tf.profile.data.json_figures import program_figures
 
     return {
         "figures": [program_figures(program) for program in report.programs],

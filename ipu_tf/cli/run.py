@@ -13,10 +13,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import written
 from ipu_tf.cli.output import add_json, figures_of, print_json
-from ipu_tf.user_objects import UsageError
 
 _FORMATS = ("json", "text", "html")
 _FAILED = 1
@@ -69,8 +69,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from ipu_tf.compat.script import process_as_before, vendor_script
-    from ipu_tf.profile.progress import showing_progress
     from ipu_tf.profile.report_formats import check_formats
+    from ipu_tf.profile.text.progress import showing_progress
     from ipu_tf.profile.watching import watching_strategies
 
     _check_exists(options.script, options.is_module)

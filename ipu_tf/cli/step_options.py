@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.models import is_packed
-from ipu_tf.user_objects import UsageError
 
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
@@ -168,7 +168,7 @@ def _pipelined(
     from ipu_tf import IPUOutOfMemoryError, IPUStrategy, Report, estimate
     from ipu_tf.keras import auto_pipeline
     from ipu_tf.programs.program import Program
-    from ipu_tf.runtime.untouched import untouched_variables
+    from ipu_tf.runtime.execution.untouched import untouched_variables
 
     with IPUStrategy().scope(), untouched_variables():
         model = made()

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+from ipu_tf.base.page_tables import table, with_table
 from ipu_tf.compat.arguments import UNUSED_ARGUMENTS, UnusedArguments
 from ipu_tf.compat.finder import install
 from ipu_tf.compat.keras2.spelling import Spelling
 from ipu_tf.compat.keras2.table import SPELLINGS
 from ipu_tf.compat.states import NameState, State, states
-from ipu_tf.page_tables import table, with_table
 
 _PAGE = Path("docs/compatibility.md")
 

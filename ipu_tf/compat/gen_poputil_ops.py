@@ -6,9 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.ops import internal_ops
-from ipu_tf.ops.stateful_accumulation import ipu_stateful_gradient_accumulate
+from ipu_tf.ops.functions.stateful_accumulation import ipu_stateful_gradient_accumulate
+from ipu_tf.ops.kernels import replica_context
 
 __all__ = (
     "device_sync",

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ipu_tf.base.trial import steps_limited_to
 from ipu_tf.compat.children import children_enter
 from ipu_tf.compat.finder import install, installed, uninstall
 from ipu_tf.compat.keras2.context import keras_2_spellings
-from ipu_tf.trial import steps_limited_to
 
 _SDK = "POPLAR_SDK_ENABLED"
 """The path of the SDK; scripts without it train on the CPU."""

@@ -10,23 +10,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from ipu_tf import spans
+from ipu_tf.base import spans
 from ipu_tf.compiler.blocks import Block, Node, Value, Values
 from ipu_tf.compiler.build import BlockBuilder
 from ipu_tf.compiler.build_state import BuildState
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.emit import Emission, program_bytes
-from ipu_tf.compiler.errors import UnsupportedOpcodeError
 from ipu_tf.compiler.hlo import Array, Instruction, Module, TupleType
 from ipu_tf.compiler.host_transfers import with_room
 from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
-from ipu_tf.compiler.memory import tile_memory
 from ipu_tf.compiler.open_block import make_node
 from ipu_tf.compiler.outlining import COPY_SHARES, outline
 from ipu_tf.compiler.parameters import PASSING, STREAMED, place_parameters
-from ipu_tf.compiler.planner.plan import OpShape, Plan
-from ipu_tf.compiler.tile_program import TileProgram
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.tile_program.errors import UnsupportedOpcodeError
+from ipu_tf.tile_program.memory import tile_memory
+from ipu_tf.tile_program.program import TileProgram
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.layouts.footprint import Footprint
-from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
-from ipu_tf.compiler.tile_program import Category
 from ipu_tf.machine.superstep import Superstep
+from ipu_tf.tile_program.layouts.footprint import Footprint
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.program import Category
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

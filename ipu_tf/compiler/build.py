@@ -22,7 +22,7 @@ from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.compiler.open_block import OpenBlock, make_node
 from ipu_tf.compiler.ordering import schedule_block
-from ipu_tf.compiler.tile_program import Category
+from ipu_tf.tile_program.program import Category
 
 _PASSED_ON = frozenset({"tuple", "opt-barrier"})
 """Opcodes whose result is their operands' arrays, one after the other."""

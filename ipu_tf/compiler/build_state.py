@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from ipu_tf.compiler import lowering
 from ipu_tf.compiler.blocks import Buffer, BufferTable
-from ipu_tf.compiler.errors import op_out_of_memory
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays
-from ipu_tf.compiler.planner.plan import PlanDoesNotFit
-from ipu_tf.compiler.tile_program import Category
+from ipu_tf.planner.plan import PlanDoesNotFit
+from ipu_tf.tile_program.errors import op_out_of_memory
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.program import Category
 
 _LARGEST_GROWTH = 1 << 40
 """Multiple of a tile's memory beyond which planning of an op that does not fit stops."""

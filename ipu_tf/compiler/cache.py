@@ -19,7 +19,7 @@ import numpy as np
 
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Computation, Module
-from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.planner.plan import OpShape, Plan
 
 _CANONICAL = 2
 """Version of marshal's format without references: equal values give equal bytes."""

@@ -7,19 +7,19 @@ import logging
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from ipu_tf import spans
+from ipu_tf.base import spans
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.cache import ProgramCache, fingerprint
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import DeviceProgram, on_one_ipu
-from ipu_tf.compiler.errors import IPUOutOfMemoryError, out_of_memory, out_of_streaming_memory
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.deploy import deploy
 from ipu_tf.compiler.pipeline.deployment import Deployment
-from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.recompute import recomputed
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.tile_program.device_program import DeviceProgram, on_one_ipu
+from ipu_tf.tile_program.errors import IPUOutOfMemoryError, out_of_memory, out_of_streaming_memory
 
 _LOG = logging.getLogger(__name__)
 _CACHED_PROGRAMS = 16

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from ipu_tf.compiler.blocks import Block, BufferTable, Node
 from ipu_tf.compiler.kept_activations import KeptActivations
-from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint, slices
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
-from ipu_tf.compiler.memory import stack_bytes
-from ipu_tf.compiler.tile_program import Category, Step, Tensor
 from ipu_tf.machine.target import Target
+from ipu_tf.tile_program.layouts.footprint import Footprint, add_footprint, slices
+from ipu_tf.tile_program.memory import stack_bytes
+from ipu_tf.tile_program.program import Category, Step, Tensor
 
 
 class Emission:

@@ -16,8 +16,8 @@ import numpy as np
 
 from ipu_tf.compiler.hlo import Computation, Instruction, InvalidModule, Module, verify
 from ipu_tf.compiler.option_plans import plan_of
-from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.compiler.traced_step import TracedStep
+from ipu_tf.planner.plan import OpShape, Plan
 
 
 class NotLinear(ValueError):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.hlo import parse
 from ipu_tf.machine import host
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 _LOOP = """module call
 

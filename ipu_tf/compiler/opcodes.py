@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.lowering import elementwise
+from ipu_tf.compiler.lowering.elements import elementwise
 
 ELEMENTWISE = frozenset({*elementwise.RULES, "copy"})
 """Opcodes whose result at an index depends only on their operands at that index."""

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from ipu_tf.compiler import lowering
 from ipu_tf.compiler.blocks import BufferTable, Node, Value
 from ipu_tf.compiler.build_state import BuildState
-from ipu_tf.compiler.hlo import Array, Instruction, Phase
-from ipu_tf.compiler.layouts.placement import Placement
+from ipu_tf.compiler.hlo import Array, Instruction
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.phase import Phase
 
 
 class OpenBlock:

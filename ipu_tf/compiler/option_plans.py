@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.planner.plan import OpShape, Plan
-from ipu_tf.compiler.planner.planner import plan_conv, plan_matmul
-from ipu_tf.compiler.planner.shapes import MatMulShape
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.planner.planner import plan_conv, plan_matmul
+from ipu_tf.planner.shapes import MatMulShape
 
 
 def plan_of(shape: OpShape, options: CompilerOptions) -> Plan:

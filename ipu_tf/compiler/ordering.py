@@ -6,8 +6,8 @@ import heapq
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.blocks import Block, BufferTable, Node
-from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.task_schedule import Task, TaskGraph, peak_bytes, schedule, taken_over
+from ipu_tf.tile_program.layouts.footprint import Footprint
 
 _LEAST_BYTES = 128
 """Bytes from which buffers join the tasks of an update: smaller ones are rates and counters, which

@@ -18,13 +18,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ipu_tf.compiler.blocks import BufferTable, Node
-from ipu_tf.compiler.layouts.footprint import Footprint
-from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
-from ipu_tf.compiler.lowering.steps import ComputeStage, lower_stages
-from ipu_tf.compiler.lowering.traffic import Traffic
+from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine.target import Target
+from ipu_tf.tile_program.layouts.footprint import Footprint
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.steps import ComputeStage
+from ipu_tf.tile_program.traffic import Traffic
 
 COPY_SHARES = (0.1, 0.3, 1.0)
 """Shares of a step's own cycles that copies for its call may take, in the order they are tried.

@@ -16,13 +16,13 @@ from ipu_tf.compiler.build_state import BuildState
 from ipu_tf.compiler.control import array_count
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Role, Type
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
-from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.opcodes import is_elementwise
-from ipu_tf.compiler.planner.plan import PlanDoesNotFit
-from ipu_tf.compiler.tile_program import Category
+from ipu_tf.planner.plan import PlanDoesNotFit
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.program import Category
 
 _CATEGORIES: Mapping[Role, Category] = {
     "weight": "weights",

@@ -1,8 +1,8 @@
-"""Deprecated: plans are in `ipu_tf.compiler.planner`."""
+"""Deprecated: plans are in `ipu_tf.planner`."""
 
 from typing import TYPE_CHECKING
 
-from ipu_tf.deprecation import deprecated_names
+from ipu_tf.base.deprecation import deprecated_names
 
 _SHAPES = ("AMP_GRAINS", "ConvPass", "ConvShape", "MatMulShape", "OpShape")
 _PLANS = (
@@ -21,8 +21,8 @@ if not TYPE_CHECKING:
     __getattr__ = deprecated_names(
         __name__,
         {
-            **{name: f"ipu_tf.compiler.planner.shapes.{name}" for name in _SHAPES},
-            **{name: f"ipu_tf.compiler.planner.plan.{name}" for name in _PLANS},
-            "partition": "ipu_tf.compiler.planner.partition.partition",
+            **{name: f"ipu_tf.planner.shapes.{name}" for name in _SHAPES},
+            **{name: f"ipu_tf.planner.plan.{name}" for name in _PLANS},
+            "partition": "ipu_tf.planner.partition.partition",
         },
     )

@@ -1,9 +1,9 @@
-"""Deprecated: shapes of planned ops are in `ipu_tf.compiler.planner.shapes`."""
+"""Deprecated: shapes of planned ops are in `ipu_tf.planner.shapes`."""
 
 from typing import TYPE_CHECKING
 
-from ipu_tf.compiler.planner import shapes
-from ipu_tf.deprecation import deprecated_names
+from ipu_tf.base.deprecation import deprecated_names
+from ipu_tf.planner import shapes
 
 # Type checkers would take this function to mean "any name at all".
 if not TYPE_CHECKING:

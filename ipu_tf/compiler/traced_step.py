@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.planner.plan import OpShape, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, get_args
 
-from ipu_tf import codec
+from ipu_tf.base import codec
 from ipu_tf.config.declaration import Declared, attribute_table
 from ipu_tf.config.metadata import AttributeMetadata
 from ipu_tf.config.poplar_options import data_type_name

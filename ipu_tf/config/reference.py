@@ -11,9 +11,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from ipu_tf.base.page_tables import table, with_table
 from ipu_tf.config.declaration import Option, attribute_table, option_declarations
 from ipu_tf.config.ipu_config import IPUConfig
-from ipu_tf.page_tables import table, with_table
 
 
 def with_tables(page: str) -> str:

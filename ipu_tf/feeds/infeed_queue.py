@@ -6,15 +6,14 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.config import SyntheticDataCategory, poplar_flags
 from ipu_tf.feeds import queue_number, reading, synthetic
 from ipu_tf.feeds.earlier_arguments import without_earlier_arguments
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.internals.graphs import is_eager
 from ipu_tf.internals.tensorflow import FuncGraph
-from ipu_tf.ops import library
-from ipu_tf.runtime.static_shapes import check_static_shapes
+from ipu_tf.ops.kernels import library, replica_context
+from ipu_tf.runtime.tracing.static_shapes import check_static_shapes
 
 _DEFAULT_PREFETCH_DEPTH = 3
 _MAX_PREFETCH_DEPTH = 255

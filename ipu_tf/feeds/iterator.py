@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue, dequeued
 from ipu_tf.internals.tensorflow import IteratorSpec, OwnedIterator, elements_of
-from ipu_tf.runtime import feed_numbers
+from ipu_tf.runtime.tracing import feed_numbers
 
 _EAGER_ERROR = (
     "An IPUOwnedIterator can not be accessed in eager mode when inside 'IPUStrategy': it feeds the "

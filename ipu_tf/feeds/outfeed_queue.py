@@ -15,9 +15,9 @@ from ipu_tf.feeds import queue_number, shared_programs, synthetic
 from ipu_tf.feeds.earlier_arguments import without_earlier_arguments
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.feeds.infeed_queue import check_device_ordinal
-from ipu_tf.ops import library
-from ipu_tf.runtime import call_order, static_shapes
-from ipu_tf.runtime.hooks import is_scratch
+from ipu_tf.ops.kernels import library
+from ipu_tf.runtime.tracing import call_order, static_shapes
+from ipu_tf.runtime.tracing.hooks import is_scratch
 
 
 class IPUOutfeedMode(enum.Enum):

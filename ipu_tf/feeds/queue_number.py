@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.feeds import shared_programs
-from ipu_tf.ops import library
+from ipu_tf.ops.kernels import library
 
 _INT32_LIMIT = 2**31
 

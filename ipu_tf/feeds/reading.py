@@ -11,7 +11,7 @@ import threading
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import eager_mode
-from ipu_tf.ops import library
+from ipu_tf.ops.kernels import library
 
 
 def start_pass(number: int, dataset: tf.data.Dataset) -> None:

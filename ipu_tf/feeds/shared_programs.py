@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
+from ipu_tf.ops.kernels import replica_context
 
 _TAKING_TURNS = -1
 

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.profile import figures
+from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.report_formats import FORMATS, check_formats, write_formats
 from ipu_tf.programs.program import Program
 from ipu_tf.strategy import IPUStrategy

@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf import spans
+from ipu_tf.base import spans
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.keras.extensions import IPUExtensions

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.internals import patches
-from ipu_tf.runtime import hooks
+from ipu_tf.runtime.tracing import hooks
 from ipu_tf.strategy import IPUStrategyV1, extend_scopes
 
 _thread = threading.local()

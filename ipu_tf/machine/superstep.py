@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ipu_tf.codec import NOT_IN_FILES
+from ipu_tf.base.codec import NOT_IN_FILES
 from ipu_tf.machine.tile_figures import TileFigures
 
 

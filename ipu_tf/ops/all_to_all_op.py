@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.ops.collectives import collective, group_size
+from ipu_tf.ops.kernels.collectives import collective, group_size
 
 
 @tf.autograph.experimental.do_not_convert

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.ops.host_embedding import (
+from ipu_tf.ops.functions.host_embedding import (
     HostEmbedding,
     HostEmbeddingOptimizerSpec,
     HostEmbeddingSGDGAOptimizerSpec,

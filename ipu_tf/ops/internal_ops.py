@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import loop_counter_of
-from ipu_tf.ops.program_variables import VariableScope
+from ipu_tf.ops.functions.program_variables import VariableScope
 
 _ITERATION: ContextVar[tf.Tensor | None] = ContextVar("ipu_tf.iteration", default=None)
 

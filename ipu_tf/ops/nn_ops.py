@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.ops.candidate_losses import nce_loss, sampled_softmax_loss
-from ipu_tf.ops.ctc_ops import (
+from ipu_tf.ops.functions.candidate_losses import nce_loss, sampled_softmax_loss
+from ipu_tf.ops.functions.ctc_ops import (
     ctc_beam_search_decoder,
     ctc_beam_search_decoder_with_log_probs,
     ctc_loss_v2,

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.ops.program_variables import Initializer, VariableScope
+from ipu_tf.ops.functions.program_variables import Initializer, VariableScope
 
 logger = logging.getLogger(__name__)
 

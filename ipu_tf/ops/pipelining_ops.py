@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.compiler.device_program import Schedule
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
 from ipu_tf.compiler.recomputation import marks
+from ipu_tf.tile_program.device_program import Schedule
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
-from ipu_tf.ops.collectives import collective, group_size
-from ipu_tf.ops.reductions import LOCAL, reduction_of
+from ipu_tf.ops.functions.reductions import LOCAL, reduction_of
+from ipu_tf.ops.kernels import replica_context
+from ipu_tf.ops.kernels.collectives import collective, group_size
 
 
 @tf.autograph.experimental.do_not_convert

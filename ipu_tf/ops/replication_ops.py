@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
+from ipu_tf.ops.kernels import replica_context
 
 
 @tf.autograph.experimental.do_not_convert

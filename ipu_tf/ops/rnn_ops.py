@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from ipu_tf import scopes
 from ipu_tf.config.poplar_options import parse_partials
-from ipu_tf.ops import rnn_cells
-from ipu_tf.ops.program_variables import Initializer, VariableScope
-from ipu_tf.ops.rnn_cells import ACTIVATIONS, Gru, Lstm, Weights
+from ipu_tf.ops.functions import rnn_cells
+from ipu_tf.ops.functions.program_variables import Initializer, VariableScope
+from ipu_tf.ops.functions.rnn_cells import ACTIVATIONS, Gru, Lstm, Weights
 
 LSTMStateTuple = namedtuple("LSTMStateTuple", ("c", "h"))
 """The states of an LSTM: cell state and outputs, each of shape [batch, units]."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.ops.cross_replica_ops import cross_replica_mean
+from ipu_tf.ops.kernels import replica_context
 from ipu_tf.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf import trial
+from ipu_tf.base import trial
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.ops.pipelining_ops import (
     PipelineSchedule,

@@ -6,17 +6,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.internals.graphs import trace
+from ipu_tf.ops.kernels import replica_context
 from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name
 from ipu_tf.pipelining import accumulation
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.micro_batch import MicroBatch
-from ipu_tf.runtime import device_programs
-from ipu_tf.runtime.hlo_parameters import VariableRoles
-from ipu_tf.runtime.layer_stages import stage_of_layers
-from ipu_tf.runtime.tracer import Tracer
+from ipu_tf.runtime.extraction.hlo_parameters import VariableRoles
+from ipu_tf.runtime.programs import device_programs
+from ipu_tf.runtime.tracing.layer_stages import stage_of_layers
+from ipu_tf.runtime.tracing.tracer import Tracer
 
 
 def compile_step(tracer: Tracer, arguments: PipelineArguments, micro_batch: MicroBatch) -> None:

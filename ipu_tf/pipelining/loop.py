@@ -7,13 +7,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import trial
+from ipu_tf.base import trial
 from ipu_tf.internals.graphs import call_flat, set_op_attribute, trace
 from ipu_tf.pipelining import accumulation
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.feeds import Feeds
 from ipu_tf.pipelining.micro_batch import MicroBatch, MicroBatchResults
-from ipu_tf.runtime.deployments import COMPILED_APART
+from ipu_tf.runtime.extraction.deployments import COMPILED_APART
 
 Carry = dict[str, list[tf.Tensor]]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu_tf.ops.kernels import replica_context
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions, RecomputationMode
 from ipu_tf.pipelining import arguments as argument_checks
 from ipu_tf.pipelining import device_step
@@ -16,8 +16,8 @@ from ipu_tf.pipelining.feeds import Feeds
 from ipu_tf.pipelining.loop import run_loop
 from ipu_tf.pipelining.micro_batch import MicroBatch
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime import hooks
-from ipu_tf.runtime.tracer import Tracer
+from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.tracer import Tracer
 
 
 @tf.autograph.experimental.do_not_convert

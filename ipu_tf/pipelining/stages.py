@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.feeds.element_arguments import arguments_of
 from ipu_tf.internals.tensorflow import FuncGraph, get_resource_handle_data
 from ipu_tf.ops import internal_ops
+from ipu_tf.ops.kernels import replica_context
 from ipu_tf.pipelining.arguments import PipelineArguments
 
 _HANDLES = frozenset({tf.resource, tf.variant})

@@ -7,14 +7,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ipu_tf.profile import csv_tables, host_text, json_format, text, timeline_text
-from ipu_tf.profile.host_timeline import HostTimeline
+from ipu_tf.base.whole_files import write_whole
+from ipu_tf.profile.data import csv_tables, json_format
+from ipu_tf.profile.figures.host_timeline import HostTimeline
 from ipu_tf.profile.html import report_page
-from ipu_tf.profile.rendering import Rendering, for_stream, rendering
+from ipu_tf.profile.text import host_text, text, timeline_text
+from ipu_tf.profile.text.rendering import Rendering, for_stream, rendering
 from ipu_tf.profile.traces import files as traces
 from ipu_tf.programs.insights import find_insights
 from ipu_tf.programs.program import NativeOp, Program, TileOp
-from ipu_tf.whole_files import write_whole
 
 _EMPTY = "No program has been traced: call `strategy.run`, or `fit` a model in the scope."
 

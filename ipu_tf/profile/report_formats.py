@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ipu_tf.profile.rendering import Rendering, rendering
-from ipu_tf.whole_files import write_whole
+from ipu_tf.base.whole_files import write_whole
+from ipu_tf.profile.text.rendering import Rendering, rendering
 
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report

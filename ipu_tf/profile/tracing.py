@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from ipu_tf import spans
+from ipu_tf.base import spans
 
 
 def trace(name: str) -> contextlib.AbstractContextManager[None]:

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.compiler_options import CompilerOptions, PlannerOptions
-from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.compiler.option_plans import plan_of
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
 from ipu_tf.compiler.pipeline.search import PipelinedCall, PipelineSearch
 from ipu_tf.compiler.pipeline.search_bounds import Bounds
-from ipu_tf.compiler.planner.plan import PlanDoesNotFit
+from ipu_tf.planner.plan import PlanDoesNotFit
 from ipu_tf.programs.batch_search import BatchSearch
 from ipu_tf.programs.insight import Change
 from ipu_tf.programs.program import TileOp
 from ipu_tf.programs.replanning import Replanning
+from ipu_tf.tile_program.device_program import DeviceProgram, Schedule
 
 _LEAST_SHARE = 0.05
 _LARGEST_SHARE = 1.0

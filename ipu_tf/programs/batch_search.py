@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipu_tf.compiler.device_program import DeviceProgram
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 _MOST_TRIES = 7
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from ipu_tf.compiler.compile import compile_simplified, simplified_step
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.pipeline.deploy import stage_modules
 from ipu_tf.compiler.pipeline.deployment import Deployment
@@ -13,6 +12,7 @@ from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.cheapest import cheapest_that_fits
 from ipu_tf.programs.program import Program
 from ipu_tf.programs.source import Source
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 
 def with_cheapest_checkpoints(program: Program) -> Program:

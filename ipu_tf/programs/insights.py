@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.host_call import call_cycles
 from ipu_tf.programs.alternatives import Alternative, alternatives
 from ipu_tf.programs.insight import Change, Insight
 from ipu_tf.programs.program import Program
 from ipu_tf.programs.replanning import Replanning, TooMuchWork
 from ipu_tf.programs.source import Source
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 _LEAST_SPEEDUP = 1.005
 """Smaller gains are left out: the model is not as exact."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ipu_tf import deprecation
-from ipu_tf.codec import NOT_IN_FILES
-from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.base import deprecation
+from ipu_tf.base.codec import NOT_IN_FILES
+from ipu_tf.planner.plan import OpShape, Plan
 from ipu_tf.programs.insight import Insight
 from ipu_tf.programs.source import Source
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,13 @@ import dataclasses
 
 from ipu_tf.compiler.compile import compile_simplified, simplified_step
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.extrapolation import NotLinear, extrapolated
 from ipu_tf.compiler.pipeline.deployment import Deployment
-from ipu_tf.compiler.planner.plan import PlanDoesNotFit
 from ipu_tf.compiler.traced_step import TracedStep
+from ipu_tf.planner.plan import PlanDoesNotFit
 from ipu_tf.programs.source import Source
+from ipu_tf.tile_program.device_program import DeviceProgram
+from ipu_tf.tile_program.errors import IPUOutOfMemoryError
 
 _TRACE = 4
 """Compilations that take as long as a trace, about: of ResNet-50, 3.3 s for 0.9 s."""

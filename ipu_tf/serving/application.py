@@ -12,10 +12,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import config, replica_context
+from ipu_tf import config
 from ipu_tf.feeds import queue_number
 from ipu_tf.internals.tensorflow import eager_mode
-from ipu_tf.ops import library
+from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.serving import application_graph
 from ipu_tf.serving.descriptions import InputDescription
 from ipu_tf.serving.served_step import strategy_in_force

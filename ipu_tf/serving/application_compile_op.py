@@ -17,8 +17,8 @@ from ipu_tf.feeds import outfeed_queue
 from ipu_tf.internals.graphs import graph_of_session
 from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime import hooks
-from ipu_tf.runtime.tracer import Tracer
+from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.tracer import Tracer
 from ipu_tf.serving import application_graph, graph_program, tracking
 from ipu_tf.serving.saved_program import save_with_description
 from ipu_tf.serving.served_step import Predictor, strategy_in_force

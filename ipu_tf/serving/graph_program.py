@@ -12,9 +12,10 @@ import tensorflow as tf
 from ipu_tf import config
 from ipu_tf.internals.graphs import call_flat, is_eager, trace, variable_spec, without_strategy
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime import boundary, hooks
-from ipu_tf.runtime.made_variables import MadeVariables
-from ipu_tf.runtime.tracer import Tracer
+from ipu_tf.runtime.execution import boundary
+from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.made_variables import MadeVariables
+from ipu_tf.runtime.tracing.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

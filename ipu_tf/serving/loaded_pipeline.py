@@ -7,10 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.compiler.pipeline.deployment import Deployment
-from ipu_tf.runtime import deployments, hooks
-from ipu_tf.runtime.layer_stages import stage_of_layers
+from ipu_tf.ops.kernels import replica_context
+from ipu_tf.runtime.extraction import deployments
+from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.layer_stages import stage_of_layers
 from ipu_tf.serving.served_step import Predictor
 
 

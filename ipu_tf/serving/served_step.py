@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compiler.pipeline.deployment import Deployment
-from ipu_tf.runtime import boundary
+from ipu_tf.runtime.execution import boundary
 from ipu_tf.serving.signatures import StepSignature
 from ipu_tf.strategy import IPUStrategyV1
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.internals.autograph import converted
+from ipu_tf.ops.kernels import replica_context
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, schedule_name
 from ipu_tf.pipelining import arguments as argument_checks
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.stages import run_stages
-from ipu_tf.runtime import deployments, hooks
-from ipu_tf.runtime.layer_stages import stage_of_layers
+from ipu_tf.runtime.extraction import deployments
+from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.layer_stages import stage_of_layers
 from ipu_tf.serving.served_step import ServedStep, check_iterations
 from ipu_tf.serving.signatures import StepSignature
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_tf.ops import joined
-from ipu_tf.runtime import index_checks
-from ipu_tf.runtime.function_nodes import STOCK_TYPES, become_stock, outputs_of
+from ipu_tf.ops.kernels import joined
+from ipu_tf.runtime.extraction.function_nodes import STOCK_TYPES, become_stock, outputs_of
+from ipu_tf.runtime.tracing import index_checks
 
 _DROPPED = "IpuFloatingPointCheck"
 _PREFIX = "Ipu"

@@ -11,19 +11,20 @@ from typing import Any
 import keras
 
 from ipu_tf import zoo
-from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.compiler.errors import IPUOutOfMemoryError
+from ipu_tf.base.user_objects import named
 from ipu_tf.config import IPUConfig
 from ipu_tf.estimation import estimate
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.pipeline.auto_pipeline import auto_pipeline
 from ipu_tf.machine.link_timing import StreamingTiming
 from ipu_tf.machine.system import System, system_of
-from ipu_tf.profile import energy, figures
+from ipu_tf.profile.figures import energy
+from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.programs.program import TileOp
-from ipu_tf.runtime.untouched import untouched_variables
+from ipu_tf.runtime.execution.untouched import untouched_variables
 from ipu_tf.sweep.point import Outcome, Point
-from ipu_tf.user_objects import named
+from ipu_tf.tile_program.device_program import DeviceProgram
+from ipu_tf.tile_program.errors import IPUOutOfMemoryError
 
 _ZOO = "zoo:"
 _GIB = 2**30

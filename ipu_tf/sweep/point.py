@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ipu_tf import codec
+from ipu_tf.base import codec
 from ipu_tf.machine.system import System
 from ipu_tf.machine.target import Target
 

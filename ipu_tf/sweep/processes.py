@@ -12,7 +12,7 @@ import threading
 from collections.abc import Generator, Sequence
 from typing import IO, Any
 
-from ipu_tf import codec
+from ipu_tf.base import codec
 from ipu_tf.sweep.point import Outcome, Point, encoded
 from ipu_tf.sweep.worker import IN_WORKER
 

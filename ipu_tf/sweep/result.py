@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ipu_tf.profile.table import table
-from ipu_tf.profile.units import count, joules, kib, percent
+from ipu_tf.base.whole_files import write_whole
+from ipu_tf.profile.text.table import table
+from ipu_tf.profile.text.units import count, joules, kib, percent
 from ipu_tf.sweep.estimates import Estimate, pareto_front, varying
 from ipu_tf.sweep.point import FIGURES, Outcome, Point
 from ipu_tf.sweep.sweep_page import sweep_page
-from ipu_tf.whole_files import write_whole
 
 _HEADER = ("samples/s", "cycles", "tiles in all", "fullest tile, KiB", "peak", "energy", "", "")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from ipu_tf import codec
+from ipu_tf.base import codec
 from ipu_tf.sweep.point import Outcome, Point, encoded
 
 _FORMAT = "ipu_tf sweep"

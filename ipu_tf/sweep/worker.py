@@ -21,10 +21,10 @@ def main() -> None:
     head = json.loads(sys.stdin.readline())
     sys.path[:] = head["path"]
 
-    from ipu_tf import codec
+    from ipu_tf.base import codec
+    from ipu_tf.base.user_objects import UsageError
     from ipu_tf.sweep.evaluate import evaluate, model_of
     from ipu_tf.sweep.point import Outcome, Point, encoded
-    from ipu_tf.user_objects import UsageError
 
     failure = ""
     try:

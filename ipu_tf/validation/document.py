@@ -70,8 +70,8 @@ Element-wise, reduction, movement, random, sorting and window vertices follow th
 estimators of poplibs 3.4; what those leave open is marked "modelled" or "bound" in the docstrings
 of `ipu_tf/machine/vertices`. Products follow the same release (`ipu_tf/machine/contractions`).
 Normalisations run the vertices that popnn's norms are made of, one after the other, in the type of
-the data (`ipu_tf/compiler/lowering/normalization.py`). Softmaxes multiply by the inverse of their
-sums, as popnn's do (`ipu_tf/compiler/passes/softmaxes.py`).
+the data (`ipu_tf/compiler/lowering/elements/normalization.py`). Softmaxes multiply by the inverse
+of their sums, as popnn's do (`ipu_tf/compiler/passes/recognition/softmaxes.py`).
 """
 
 

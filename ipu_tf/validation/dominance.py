@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import keras
 
-from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.compiler.tile_program import Step
 from ipu_tf.internals.keras_layers import layers_within
-from ipu_tf.profile import figures
+from ipu_tf.profile.figures import program_figures as figures
+from ipu_tf.tile_program.device_program import DeviceProgram
+from ipu_tf.tile_program.program import Step
 
 _KIB = 1024
 

@@ -9,11 +9,11 @@ import keras
 from ipu_tf import zoo
 from ipu_tf.calibration.outcome import CannotPredict, PredictionOutcome
 from ipu_tf.calibration.records import MeasuredPoint
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.config import IPUConfig
 from ipu_tf.estimation import estimate
 from ipu_tf.machine.target import Target
 from ipu_tf.ops.pipelining_ops import RecomputationMode
+from ipu_tf.tile_program.device_program import DeviceProgram
 from ipu_tf.validation.dominance import layer_classes, memory_of, parts_of
 from ipu_tf.validation.model_params import ModelParams, check_ipus, model_params
 from ipu_tf.zoo.pipelines import with_head_on_first_ipu

@@ -4,8 +4,8 @@ import pytest
 
 from ipu_tf.profile import compare
 from ipu_tf.sweep import Estimate, Outcome, Point, SweepResult
+from tests.profile.comparison.test_comparison import faster, report
 from tests.profile.html.pages import SCRIPT_END
-from tests.profile.test_comparison import faster, report
 
 pytestmark = pytest.mark.slow
 

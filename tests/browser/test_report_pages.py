@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ipu_tf.compiler.condensed import condensed
-from ipu_tf.profile import figures, units
+from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.html import Chart, Section, Table, sections_page
 from ipu_tf.profile.html.serving import server
 from ipu_tf.profile.report import Report
+from ipu_tf.profile.text import units
 from ipu_tf.programs.program import Program
+from ipu_tf.tile_program.condensed import condensed
 from tests.profile.html.pages import SCRIPT_END
 from tests.profile.html.test_report_page import NASTY, many_layers, named
 from tests.profile.programs import device_program, overflowing, program

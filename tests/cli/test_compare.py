@@ -5,9 +5,9 @@ import json
 import pytest
 
 from ipu_tf import cli
+from tests.profile.comparison.test_comparison import faster, report
 from tests.profile.html.pages import data
 from tests.profile.programs import device_program
-from tests.profile.test_comparison import faster, report
 
 
 @pytest.fixture

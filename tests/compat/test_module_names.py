@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf
-from ipu_tf import compat, spans
+from ipu_tf import compat
+from ipu_tf.base import spans
 
 pytestmark = pytest.mark.usefixtures("vendor_names")
 

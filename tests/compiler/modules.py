@@ -22,9 +22,10 @@ from ipu_tf import config
 from ipu_tf.compiler.hlo import Module, parse, to_text
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime import hlo, hooks
-from ipu_tf.runtime.hlo_parameters import VariableRoles
-from ipu_tf.runtime.tracer import Tracer
+from ipu_tf.runtime.extraction import hlo
+from ipu_tf.runtime.extraction.hlo_parameters import VariableRoles
+from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.tracer import Tracer
 from tests.networks import NETWORKS
 
 

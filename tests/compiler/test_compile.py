@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ipu_tf.compiler.assembly import build_program, lower_entry, new_build_state
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, TupleType
-from ipu_tf.compiler.layouts.footprint import bytes_on_tile
-from ipu_tf.compiler.memory import CATEGORIES
 from ipu_tf.machine import target
+from ipu_tf.tile_program.layouts.footprint import bytes_on_tile
+from ipu_tf.tile_program.memory import CATEGORIES
 
 pytestmark = pytest.mark.usefixtures("simple_lowering")
 

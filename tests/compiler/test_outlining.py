@@ -10,11 +10,11 @@ from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.emit import program_bytes
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.layouts.footprint import Footprint
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.outlining import COPY_SHARES, outline
 from ipu_tf.machine import target, vertices
 from ipu_tf.machine.superstep import Superstep
+from ipu_tf.tile_program.layouts.footprint import Footprint
 from tests.compiler import modules
 
 CHIP = target("bow", 4)

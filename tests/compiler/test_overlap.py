@@ -6,9 +6,9 @@ import pytest
 
 from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.moves import Moves, waits
 from ipu_tf.compiler.pipeline.deployment import Offload
 from ipu_tf.machine import SYSTEMS, host, io_tiles, target
+from ipu_tf.tile_program.moves import Moves, waits
 from tests.compiler import modules
 from tests.compiler.pipeline.cifar10_pipeline import OPTIONS, compiled
 

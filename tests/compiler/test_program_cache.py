@@ -10,8 +10,8 @@ from ipu_tf.compiler.cache import ProgramCache, fingerprint
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter
 from ipu_tf.compiler.hlo.text import parse
-from ipu_tf.compiler.planner.plan import MatMulPlan, MatMulShape
 from ipu_tf.machine import SYSTEMS, target
+from ipu_tf.planner.plan import MatMulPlan, MatMulShape
 
 TEXT = """
 module step

@@ -14,7 +14,7 @@ import keras
 
 import ipu_tf
 from ipu_tf import IPUConfig
-from ipu_tf.profile import figures
+from ipu_tf.profile.figures import program_figures as figures
 from tests.networks import NETWORKS
 
 PINNED = Path(__file__).with_name("figures.json")

@@ -10,7 +10,7 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf.keras.callbacks import IPUReport
 from ipu_tf.keras.loop.cost_line import cost_line
-from ipu_tf.profile import figures
+from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from tests.profile import programs

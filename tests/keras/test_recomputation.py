@@ -12,8 +12,8 @@ from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras.layers import RecomputationCheckpoint
 from ipu_tf.keras.saving.saved_options import options_of, set_options
 from ipu_tf.machine import CHIPS
-from ipu_tf.profile.figures import recomputation
-from ipu_tf.profile.json_figures import device_figures
+from ipu_tf.profile.data.json_figures import device_figures
+from ipu_tf.profile.figures.program_figures import recomputation
 
 BEST = (5, 9, 12, 14)
 """The layers of a chain of 15 after which the vendor's example keeps activations."""

@@ -4,7 +4,7 @@ import keras
 import pytest
 
 import ipu_tf
-from ipu_tf.profile import figures
+from ipu_tf.profile.figures import program_figures as figures
 
 
 def build():

@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf.compiler.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
-from ipu_tf.compiler.planner.shapes import CONV_PASSES
-from ipu_tf.ops import library
+from ipu_tf.ops.kernels import library
 from ipu_tf.ops.reference import Rounding
+from ipu_tf.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.planner.shapes import CONV_PASSES
 from tests.ops.tile_op_calls import operands, run_op
 
 MATMUL_PLAN = {"rows": 3, "columns": 2, "reduction": 3, "grain": 16}

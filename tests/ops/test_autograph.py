@@ -7,14 +7,8 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import ops
-from ipu_tf.ops import (
-    ctc_ops,
-    embedding_ops,
-    grad_util_ops,
-    math_ops,
-    pipelining_ops,
-    statistics_ops,
-)
+from ipu_tf.ops import embedding_ops, grad_util_ops, math_ops, pipelining_ops, statistics_ops
+from ipu_tf.ops.functions import ctc_ops
 
 X = np.ones((4, 8), "float32")
 IMAGE, FILTER = np.ones((1, 4, 4, 2), "float32"), np.ones((3, 3, 2, 2), "float32")

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, config, ops, scopes
-from ipu_tf.compiler.planner.plan import PlanDoesNotFit
+from ipu_tf.planner.plan import PlanDoesNotFit
 
 
 def random(*shape, seed=0, dtype=tf.float32):

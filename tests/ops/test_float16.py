@@ -9,7 +9,6 @@ from ipu_tf.ops import (
     all_to_all_op,
     control_flow_ops,
     cross_replica_ops,
-    ctc_ops,
     embedding_ops,
     functional_ops,
     grad_util_ops,
@@ -25,6 +24,7 @@ from ipu_tf.ops import (
     statistics_ops,
     within_replica_ops,
 )
+from ipu_tf.ops.functions import ctc_ops
 
 pytestmark = pytest.mark.slow
 

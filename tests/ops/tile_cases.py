@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
-from ipu_tf.compiler.planner.shapes import CONV_PASSES
-from ipu_tf.compiler.planner.windows import window_extent
+from ipu_tf.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.planner.shapes import CONV_PASSES
+from ipu_tf.planner.windows import window_extent
 
 _MOST_PARTS = 3
 DTYPES = st.sampled_from(["float32", "float16"])

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from ipu_tf.compiler.planner.plan import MatMulShape
-from ipu_tf.ops import library, reference
+from ipu_tf.ops import reference
+from ipu_tf.ops.kernels import library
+from ipu_tf.planner.plan import MatMulShape
 from tests.ops.tile_cases import conv_operands, geometry, normals
 
 

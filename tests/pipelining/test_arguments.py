@@ -4,7 +4,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, trial
+from ipu_tf import IPUConfig, IPUStrategy
+from ipu_tf.base import trial
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions

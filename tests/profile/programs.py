@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ipu_tf.compiler.device_program import DeviceProgram, on_one_ipu
-from ipu_tf.compiler.layouts.footprint import Footprint
-from ipu_tf.compiler.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
-from ipu_tf.compiler.tile_program import Step, Tensor, TileMemory, TileProgram
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import target
+from ipu_tf.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
 from ipu_tf.programs.program import NativeOp, Program, TileOp
+from ipu_tf.tile_program.device_program import DeviceProgram, on_one_ipu
+from ipu_tf.tile_program.layouts.footprint import Footprint
+from ipu_tf.tile_program.program import Step, Tensor, TileMemory, TileProgram
 
 TARGET = target("gc200", tiles_per_ipu=4)
 

@@ -10,9 +10,9 @@ from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.machine.target import target
-from ipu_tf.profile.json_format import ReportFileError
-from ipu_tf.profile.rendering import Rendering, rendering
+from ipu_tf.profile.data.json_format import ReportFileError
 from ipu_tf.profile.report import Report
+from ipu_tf.profile.text.rendering import Rendering, rendering
 from ipu_tf.programs.program import Program
 from tests.compiler import modules
 

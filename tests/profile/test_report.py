@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from ipu_tf.profile import units
 from ipu_tf.profile.report import Report
+from ipu_tf.profile.text import units
 from tests.profile.programs import device_program, overflowing, program
 
 

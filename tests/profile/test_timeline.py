@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from ipu_tf.compiler.device_program import Timeline
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
+from ipu_tf.tile_program.device_program import Timeline
 from tests.profile import programs
 
 

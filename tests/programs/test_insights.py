@@ -14,7 +14,7 @@ from ipu_tf import IPUConfig, cli
 from ipu_tf.compiler.host_call import call_cycles
 from ipu_tf.profile.report import Report
 from ipu_tf.programs import insights, replanning
-from ipu_tf.runtime import rebatching
+from ipu_tf.runtime.programs import rebatching
 
 
 def network():

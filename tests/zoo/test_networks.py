@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from ipu_tf import zoo
-from ipu_tf.runtime.untouched import untouched_variables
+from ipu_tf.runtime.execution.untouched import untouched_variables
 
 WEIGHTS = {
     "bert_base": 110_106_428,  # with both heads of pre-training

@@ -18,13 +18,13 @@ from ipu_tf.compiler.hlo.module import (
     Instruction,
     Module,
     Parameter,
-    Phase,
     Role,
     TupleType,
     Type,
 )
 from ipu_tf.compiler.hlo.text import parse, to_text
 from ipu_tf.compiler.hlo.verify import InvalidModule, verify
+from ipu_tf.tile_program.phase import Phase
 
 __all__ = [
     "Array",

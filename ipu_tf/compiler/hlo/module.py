@@ -11,15 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ipu_tf.tile_program.phase import Phase
+
 DTYPE_BITS = {
     "pred": 8, "s8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8, "s16": 16, "u16": 16, "f16": 16,
     "bf16": 16, "s32": 32, "u32": 32, "f32": 32, "s64": 64, "u64": 64, "f64": 64, "c64": 64,
     "c128": 128, "token": 0,
 }  # fmt: skip
 """Bits of one element in tile memory, by HLO's name of the type."""
-
-Phase: TypeAlias = Literal["forward", "backward", "update"]
-"""Which part of a training step an instruction belongs to; inference is all forward."""
 
 LOSS = "loss"
 """Stands for a layer in instructions that compute the loss of a model."""

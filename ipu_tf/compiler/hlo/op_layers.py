@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ipu_tf.compiler.hlo.module import Computation, Instruction, Module, Phase
+from ipu_tf.compiler.hlo.module import Computation, Instruction, Module
+from ipu_tf.tile_program.phase import Phase
 
 _WHOLE = re.compile(r"p?jit\(.*\)$")
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp)\((.*)\)$")

@@ -7,11 +7,11 @@ numbers, sorting, linear algebra, normalisation, collectives, the host, control 
 
 from typing import TYPE_CHECKING
 
+from ipu_tf.base.deprecation import deprecated_names
 from ipu_tf.compiler.lowering.dispatch import lower, preferred_placement
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import spread
-from ipu_tf.compiler.lowering.relayout import relayout
-from ipu_tf.deprecation import deprecated_names
+from ipu_tf.compiler.lowering.rearrangement.relayout import relayout
 
 __all__ = ["LoweringError", "lower", "preferred_placement", "relayout", "spread"]
 
@@ -20,8 +20,8 @@ if not TYPE_CHECKING:
     __getattr__ = deprecated_names(
         __name__,
         {
-            "Traffic": f"{__name__}.traffic.Traffic",
+            "Traffic": "ipu_tf.tile_program.traffic.Traffic",
             "UnsupportedOpcode": f"{__name__}.LoweringError",
-            "move": f"{__name__}.traffic.move",
+            "move": "ipu_tf.tile_program.traffic.move",
         },
     )

@@ -10,11 +10,11 @@ import numpy as np
 
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Computation, Instruction
-from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
-from ipu_tf.compiler.layouts.layout import Layout
-from ipu_tf.compiler.layouts.placement import Placement
-from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.machine.target import Target
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.tile_program.layouts.footprint import Footprint, add_footprint
+from ipu_tf.tile_program.layouts.layout import Layout
+from ipu_tf.tile_program.layouts.placement import Placement
 
 
 class TileBalance:

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.layouts.placement import Placement
-from ipu_tf.compiler.lowering import (
-    collectives,
-    contraction,
-    elementwise,
-    flow,
-    host,
-    indexing,
-    linalg,
-    movement,
-    normalization,
-    random,
-    reduce,
-    replica_shares,
-    sorting,
-    views,
-    window,
-)
+from ipu_tf.compiler.lowering import flow
+from ipu_tf.compiler.lowering.communication import collectives, host, replica_shares
 from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.contractions import contraction, linalg
+from ipu_tf.compiler.lowering.elements import elementwise, normalization, random, reduce, window
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays
+from ipu_tf.compiler.lowering.rearrangement import indexing, movement, sorting, views
 from ipu_tf.compiler.lowering.rules import Rule
-from ipu_tf.compiler.planner.plan import PlanDoesNotFit
+from ipu_tf.planner.plan import PlanDoesNotFit
+from ipu_tf.tile_program.layouts.placement import Placement
 
 _KINDS = (
     collectives,

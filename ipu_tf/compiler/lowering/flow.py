@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.rules import Rule
-from ipu_tf.compiler.lowering.tile_work import BroadcastWork
 from ipu_tf.machine import exchange
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import Target
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.tile_work import BroadcastWork
 
 _PREDICATE_BYTES = 4
 _BRANCH_CYCLES = 12

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ipu_tf.compiler.layouts.footprint import Footprint
-from ipu_tf.compiler.layouts.placement import Placement
-from ipu_tf.compiler.planner.plan import Plan
 from ipu_tf.machine.superstep import Superstep
+from ipu_tf.planner.plan import Plan
+from ipu_tf.tile_program.layouts.footprint import Footprint
+from ipu_tf.tile_program.layouts.placement import Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler.hlo import Array, Type
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
-from ipu_tf.compiler.layouts.layout import LINEAR, BlockLayout, Layout
-from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.machine.cost import ceil_div
+from ipu_tf.tile_program.layouts.layout import LINEAR, BlockLayout, Layout
+from ipu_tf.tile_program.layouts.placement import Placement
 
 _LEAST_TILE_BYTES = 128
 """Bytes per tile below which a tensor is not spread further: work on fewer bytes costs more to

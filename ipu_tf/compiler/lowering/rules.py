@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
+from ipu_tf.tile_program.layouts.placement import Placement
 
 Rule: TypeAlias = Callable[[Instruction, Sequence[Placement], LoweringContext], LoweredInstruction]
 """Instruction, placements of its operands' arrays (tuples flattened), context -> its lowering.

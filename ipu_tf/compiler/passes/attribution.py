@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ipu_tf.compiler.hlo import Computation, Instruction, Module, Phase
+from ipu_tf.compiler.hlo import Computation, Instruction, Module
 from ipu_tf.compiler.passes.rewrite import programs, users, with_instructions
+from ipu_tf.tile_program.phase import Phase
 
 _BACKWARD_SCOPES = frozenset({"gradient_tape", "gradients"})
 _BOUNDARY_SCOPES = frozenset({"", "XLA_Args", "XLA_Retvals"})

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.hlo.module import DTYPE_BITS
-from ipu_tf.compiler.passes.polynomials import FLOATS
+from ipu_tf.compiler.passes.recognition.polynomials import FLOATS
 from ipu_tf.compiler.passes.rewrite import (
     each_program,
     rename_operands,

@@ -12,7 +12,7 @@ Does not model the copies into and out of FIFOs, nor the zeroing of accumulators
 
 from typing import TYPE_CHECKING
 
-from ipu_tf.deprecation import deprecated_names
+from ipu_tf.base.deprecation import deprecated_names
 
 _MOVED = {
     "Crossing": "Crossing",
@@ -30,7 +30,7 @@ if not TYPE_CHECKING:
     __getattr__ = deprecated_names(
         __name__,
         {
-            **{old: f"ipu_tf.compiler.device_program.{new}" for old, new in _MOVED.items()},
+            **{old: f"ipu_tf.tile_program.device_program.{new}" for old, new in _MOVED.items()},
             "Offload": f"{__name__}.deployment.Offload",
             "PipelineOptions": f"{__name__}.deployment.Deployment",
             "build_pipeline": f"{__name__}.deploy.deploy",

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
-from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, Phase
+from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter
 from ipu_tf.compiler.opcodes import is_elementwise
 from ipu_tf.compiler.passes.rewrite import users
+from ipu_tf.tile_program.phase import Phase
 
 _OWNED = frozenset({"weight", "optimizer_state"})
 """Roles of parameters that live on the IPU of one stage, even if nothing updates them."""

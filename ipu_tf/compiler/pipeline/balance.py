@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Offload
 from ipu_tf.compiler.pipeline.fifo import stashed
 from ipu_tf.compiler.pipeline.schedule import waiting_micro_batches
 from ipu_tf.compiler.pipeline.split import cut, prepared
-from ipu_tf.compiler.planner.plan import OpShape, Plan
-from ipu_tf.compiler.tile_program import Category
 from ipu_tf.machine.links import Route, bytes_per_second
 from ipu_tf.machine.system import System
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.tile_program.device_program import DeviceProgram, Schedule
+from ipu_tf.tile_program.program import Category
 
 _KEPT = frozenset[Category]({"weights", "optimizer_state", "accumulators", "state", "constants"})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.pipeline.deployment import Deployment
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 Split: TypeAlias = Literal["whole", "balanced", "even"]
 """How layers are split. whole: every replica is one IPU that has all of them. balanced: the longest

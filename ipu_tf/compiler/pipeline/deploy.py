@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from ipu_tf import spans
+from ipu_tf.base import spans
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import Crossing, DeviceProgram, StageProgram
-from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import Module, Parameter
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.compiler.pipeline.assignment import Assignment, assign
@@ -35,12 +33,14 @@ from ipu_tf.compiler.pipeline.split import (
     with_accumulators,
 )
 from ipu_tf.compiler.pipeline.timeline import ReplicaGroup, Wiring, timeline
-from ipu_tf.compiler.planner.plan import OpShape, Plan
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.recompute import recomputed
-from ipu_tf.compiler.tile_program import TileProgram
 from ipu_tf.machine import host
 from ipu_tf.machine.cost import ceil_div
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.tile_program.device_program import Crossing, DeviceProgram, StageProgram
+from ipu_tf.tile_program.errors import IPUOutOfMemoryError
+from ipu_tf.tile_program.program import TileProgram
 
 _SUM_BYTES = 4
 """Bytes of a sum over a variable: float32."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar, get_args
 
-from ipu_tf.compiler.device_program import Schedule
+from ipu_tf.tile_program.device_program import Schedule
 
 _Value = TypeVar("_Value")
 

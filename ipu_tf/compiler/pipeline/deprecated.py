@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.pipeline.deploy import deploy
 from ipu_tf.compiler.pipeline.deployment import Deployment
-from ipu_tf.compiler.planner.plan import OpShape, Plan
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 
 def compile_pipeline(

@@ -13,8 +13,8 @@ from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.cache import plain_attribute
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.planner.plan import OpShape, Plan
-from ipu_tf.compiler.tile_program import TileProgram
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.tile_program.program import TileProgram
 
 _CANONICAL = 2
 """Version of marshal's format without references: equal values give equal bytes."""

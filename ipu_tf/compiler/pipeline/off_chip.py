@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Module
-from ipu_tf.compiler.moves import NO_MOVES, Moves
 from ipu_tf.compiler.pipeline.deployment import Offload
 from ipu_tf.compiler.pipeline.fifo import Fifo
 from ipu_tf.compiler.pipeline.residence import (
@@ -23,8 +22,9 @@ from ipu_tf.compiler.pipeline.residence import (
     variables,
 )
 from ipu_tf.compiler.pipeline.timeline import ReplicaGroup, Wiring
-from ipu_tf.compiler.tile_program import TileProgram
 from ipu_tf.machine.cost import ceil_div
+from ipu_tf.tile_program.moves import NO_MOVES, Moves
+from ipu_tf.tile_program.program import TileProgram
 
 LEAST_BYTES = 128
 """Bytes from which tensors leave the tiles: the default of the machine's option

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_tf.compiler.device_program import IpuMemory, StageProgram
-from ipu_tf.compiler.memory import CATEGORIES
-from ipu_tf.compiler.moves import ahead_cycles, overlapped_cycles, step_cycles, waits
 from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.compiler.pipeline.fifo import Fifo
 from ipu_tf.compiler.pipeline.off_chip import off_chip
 from ipu_tf.compiler.pipeline.shared_updates import SharedUpdate
 from ipu_tf.compiler.pipeline.timeline import Wiring
-from ipu_tf.compiler.tile_program import TileMemory, TileProgram
 from ipu_tf.machine import streaming
+from ipu_tf.tile_program.device_program import IpuMemory, StageProgram
+from ipu_tf.tile_program.memory import CATEGORIES
+from ipu_tf.tile_program.moves import ahead_cycles, overlapped_cycles, step_cycles, waits
+from ipu_tf.tile_program.program import TileMemory, TileProgram
 
 
 @dataclass(frozen=True, slots=True)

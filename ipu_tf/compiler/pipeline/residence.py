@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ipu_tf.compiler.hlo import Instruction, Module, Parameter, Phase
-from ipu_tf.compiler.layouts.footprint import Footprint, add_footprint
-from ipu_tf.compiler.memory import tile_memory
+from ipu_tf.compiler.hlo import Instruction, Module, Parameter
 from ipu_tf.compiler.passes.rewrite import users
-from ipu_tf.compiler.tile_program import Tensor, TileProgram
 from ipu_tf.machine.cost import ceil_div
+from ipu_tf.tile_program.layouts.footprint import Footprint, add_footprint
+from ipu_tf.tile_program.memory import tile_memory
+from ipu_tf.tile_program.phase import Phase
+from ipu_tf.tile_program.program import Tensor, TileProgram
 
 Part: TypeAlias = Phase | Literal["recomputed"]
 """A part of a step that loads a variable for itself: a phase, or the recomputation of a backward

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ipu_tf.compiler.device_program import Schedule
+from ipu_tf.tile_program.device_program import Schedule
 
 Pass: TypeAlias = Literal["forward", "backward"]
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.balance import (
@@ -28,6 +27,7 @@ from ipu_tf.compiler.pipeline.search_bounds import Bounds, PipelineShape
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.cheapest import cheapest_that_fits
 from ipu_tf.compiler.traced_step import TracedStep
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 _FOR_LAYERS = 0.8
 """Share of a chip's memory for which layers are first cut; code and values that are live for a

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ipu_tf.compiler.device_program import Schedule
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
+from ipu_tf.tile_program.device_program import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

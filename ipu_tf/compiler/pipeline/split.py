@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from ipu_tf.compiler.device_program import Crossing
-from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, Phase, TupleType
+from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, TupleType
 from ipu_tf.compiler.hlo.module import Role, Type
 from ipu_tf.compiler.passes.rewrite import SOURCES, users, with_instructions
 from ipu_tf.compiler.pipeline.assignment import Assignment
 from ipu_tf.compiler.pipeline.fifo import Fifo
+from ipu_tf.tile_program.device_program import Crossing
+from ipu_tf.tile_program.phase import Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

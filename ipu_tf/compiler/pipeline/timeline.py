@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ipu_tf.compiler.device_program import Crossing, Timeline
 from ipu_tf.compiler.pipeline.schedule import Pass, Slot
 from ipu_tf.machine import io_tiles, links, streaming, sync
 from ipu_tf.machine.system import System
+from ipu_tf.tile_program.device_program import Crossing, Timeline
 
 PassCycles: TypeAlias = Mapping[tuple[int, Pass], int]
 """Cycles of the passes, by stage and direction."""

@@ -7,9 +7,9 @@ from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.recomputation.placement import CheckpointSearch
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 _SHARES = (0.0, 0.125, 0.25, 0.5, 0.75)
 """Limits of live bytes that are tried: 0 for the fewest, 1 for those without recomputation. The

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ipu_tf import trial
+from ipu_tf.base import trial
 from ipu_tf.keras.data.lengths import DataUse, largest_divisor
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def _advice(steps: int, per_execution: int, use: DataUse, *, of_update: int) -> 
 
 
 def within_limit(schedule: EpochSteps, use: DataUse, *, of_update: int) -> tuple[EpochSteps, int]:
-    """Returns how an epoch runs, and the epochs, within the limit of `ipu_tf.trial`.
+    """Returns how an epoch runs, and the epochs, within the limit of `ipu_tf.base.trial`.
 
     A shorter epoch has executions of whole updates that divide it.
 

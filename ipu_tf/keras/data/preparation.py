@@ -16,7 +16,7 @@ import tensorflow as tf
 from ipu_tf.keras.data import lengths, narrowing
 from ipu_tf.keras.data.lengths import DataUse
 from ipu_tf.keras.data.named_arrays import ROLES, arrays_by_name, by_role, has_roles, map_arrays
-from ipu_tf.runtime import static_shapes
+from ipu_tf.runtime.tracing import static_shapes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

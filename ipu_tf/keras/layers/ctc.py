@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.ops import ctc_ops
+from ipu_tf.ops.functions import ctc_ops
 
 
 @keras.saving.register_keras_serializable("ipu_tf")

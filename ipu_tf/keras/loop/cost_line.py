@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.profile.units import kib, percent
+from ipu_tf.profile.text.units import kib, percent
 from ipu_tf.programs.program import Program
 
 _said: weakref.WeakKeyDictionary[keras.Model, str] = weakref.WeakKeyDictionary()

@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf import spans
+from ipu_tf.base import spans
 from ipu_tf.keras.data import lengths
 from ipu_tf.keras.data.infeed import Infeed, InfeedIterator, split_batch, stack_batch
 from ipu_tf.keras.loop import jitting

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ipu_tf import spans
+from ipu_tf.base import spans
 
 _TRACK = "infeed"
 

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from ipu_tf.runtime.call_ops import functions_of
+from ipu_tf.runtime.tracing.call_ops import functions_of
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf import spans
+from ipu_tf.base import spans
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.loop import cost_line
 from ipu_tf.keras.loop.device_functions import calls_back_for_steps

@@ -11,7 +11,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_tf.infeed_iterator import stock_dataset_iterators
 from ipu_tf.internals.keras_training import element_spec_of
 from ipu_tf.keras.data.epoch_steps import SINGLE_STEP
 from ipu_tf.keras.loop import execution
@@ -22,6 +21,7 @@ from ipu_tf.keras.loop.step_checks import check_step
 from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.own_steps import has_own
 from ipu_tf.keras.training_state import StatefulModel
+from ipu_tf.strategy.infeed_iterator import stock_dataset_iterators
 
 _LOOP_OF_ITS_OWN = (
     "Keras models on the IPU run a loop of their own, which reads the data and calls the steps."

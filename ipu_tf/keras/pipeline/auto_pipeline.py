@@ -12,7 +12,6 @@ import keras
 from ipu_tf import config as configuration
 from ipu_tf import utils
 from ipu_tf.compiler.compile import check_memory
-from ipu_tf.compiler.device_program import DeviceProgram, Schedule
 from ipu_tf.compiler.pipeline.candidate import PipelineCandidate
 from ipu_tf.compiler.pipeline.search import PipelinedCall, PipelineSearch, SearchResult
 from ipu_tf.compiler.pipeline.search_bounds import Bounds
@@ -28,6 +27,7 @@ from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.steps.step_tracing import trace_training
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.ops.pipelining_ops import SCHEDULES, RecomputationMode
+from ipu_tf.tile_program.device_program import DeviceProgram, Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

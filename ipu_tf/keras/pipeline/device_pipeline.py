@@ -13,7 +13,7 @@ from ipu_tf.keras.pipeline.model_pipeline import (
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name
-from ipu_tf.runtime import deployments
+from ipu_tf.runtime.extraction import deployments
 from ipu_tf.strategy import IPUStrategy
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler.pipeline.candidate import PipelineCandidate
-from ipu_tf.profile.table import Row, table
-from ipu_tf.profile.units import kib, percent
+from ipu_tf.profile.text.table import Row, table
+from ipu_tf.profile.text.units import kib, percent
 
 _HEADER = (
     "replicas x stages",

@@ -14,7 +14,7 @@ from ipu_tf.keras.pipeline.model_pipeline import accumulation_of_model
 from ipu_tf.keras.steps.own_steps import has_own
 from ipu_tf.keras.steps.step_tracing import trace_training
 from ipu_tf.keras.training_state import StatefulModel
-from ipu_tf.runtime import rebatching
+from ipu_tf.runtime.programs import rebatching
 
 
 @rebatching.register

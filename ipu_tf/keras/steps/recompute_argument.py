@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from ipu_tf.compiler.pipeline.deployment import Deployment
-from ipu_tf.runtime import device_programs
+from ipu_tf.runtime.programs import device_programs
 
 Recompute: TypeAlias = bool | Literal["auto"] | Sequence[str] | None
 """Whether a step recomputes: always, never, as memory needs, between layers, or as configured."""

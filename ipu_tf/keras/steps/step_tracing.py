@@ -20,8 +20,8 @@ from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.own_steps import build_by_tracing, has_own
 from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.keras.training_state import StatefulModel
-from ipu_tf.runtime import device_programs
-from ipu_tf.runtime.untouched import untouched_variables
+from ipu_tf.runtime.execution.untouched import untouched_variables
+from ipu_tf.runtime.programs import device_programs
 
 _RATE = 0.01
 """Learning rate of the assumed optimizer; no figure depends on it."""

@@ -24,8 +24,8 @@ from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, Gradie
 from ipu_tf.keras.replication.replicas import Replicas
 from ipu_tf.keras.steps import scoped_steps
 from ipu_tf.keras.steps.device_function import run_with
-from ipu_tf.runtime import device_programs
-from ipu_tf.runtime.untouched import untouched_variables
+from ipu_tf.runtime.execution.untouched import untouched_variables
+from ipu_tf.runtime.programs import device_programs
 
 
 class WeightUpdate:

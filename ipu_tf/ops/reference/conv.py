@@ -12,12 +12,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.planner.plan import AMP_GRAINS, ConvPass, ConvPlan, ConvShape, check_parts
-from ipu_tf.compiler.planner.windows import resolve_padding, window_extent
 from ipu_tf.ops.reference.conv_runs import FieldRuns, FilterRuns
 from ipu_tf.ops.reference.interpreter import Array, PlannedOp, execute
 from ipu_tf.ops.reference.rounding import NEAREST, Rounding
 from ipu_tf.ops.reference.sources import GradientSource, WindowSource
+from ipu_tf.planner.plan import AMP_GRAINS, ConvPass, ConvPlan, ConvShape, check_parts
+from ipu_tf.planner.windows import resolve_padding, window_extent
 
 Padding: TypeAlias = str | Sequence[int]
 

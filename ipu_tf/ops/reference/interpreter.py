@@ -15,9 +15,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.planner.partition import partition
-from ipu_tf.compiler.planner.plan import OpShape, Plan, partial_dtype
 from ipu_tf.ops.reference.rounding import Rounding, TileRounder
+from ipu_tf.planner.partition import partition
+from ipu_tf.planner.plan import OpShape, Plan, partial_dtype
 
 Array: TypeAlias = NDArray[np.float32]
 Ranges: TypeAlias = dict[str, range]

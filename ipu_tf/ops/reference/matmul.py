@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.planner.plan import AMP_GRAINS, MatMulPlan, MatMulShape, check_parts
 from ipu_tf.ops.reference.interpreter import Array, PlannedOp, Ranges, Run, Tap, execute
 from ipu_tf.ops.reference.rounding import NEAREST, Rounding
+from ipu_tf.planner.plan import AMP_GRAINS, MatMulPlan, MatMulShape, check_parts
 
 
 def matmul(

@@ -9,7 +9,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.compiler.planner.plan import ConvShape
+from ipu_tf.planner.plan import ConvShape
 
 Positions: TypeAlias = Sequence[int] | int
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_tf.profile.host_timeline import HostTimeline
+from ipu_tf.profile.figures.host_timeline import HostTimeline
 
 
 def host_data(host: HostTimeline) -> dict[str, Any]:

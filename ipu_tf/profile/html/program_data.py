@@ -6,15 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ipu_tf.compiler import errors
-from ipu_tf.compiler.device_program import DeviceProgram, StageProgram
 from ipu_tf.compiler.pipeline import schedule
-from ipu_tf.compiler.planner.plan import OpShape, Plan
-from ipu_tf.profile import device_text, figures
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.profile.data.json_figures import device_figures
+from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.html.columns import Texts, TileColumns, runs
-from ipu_tf.profile.json_figures import device_figures
-from ipu_tf.profile.verdict import verdict
+from ipu_tf.profile.text import device_text
+from ipu_tf.profile.text.verdict import verdict
 from ipu_tf.programs.program import Program, TileOp
+from ipu_tf.tile_program import errors
+from ipu_tf.tile_program.device_program import DeviceProgram, StageProgram
 
 
 def program_data(program: Program) -> dict[str, Any]:

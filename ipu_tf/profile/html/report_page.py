@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ipu_tf.profile.host_timeline import HostTimeline
+from ipu_tf.profile.figures.host_timeline import HostTimeline
 from ipu_tf.profile.html.host_data import host_data
 from ipu_tf.profile.html.page import page
 from ipu_tf.profile.html.program_data import program_data

@@ -7,12 +7,12 @@ import platform
 import time
 from pathlib import Path
 
-from ipu_tf.profile.host_timeline import HostTimeline
+from ipu_tf.base.whole_files import write_whole
+from ipu_tf.profile.figures.host_timeline import HostTimeline
 from ipu_tf.profile.traces.perfetto import perfetto_trace
 from ipu_tf.profile.traces.tracks import tracks
 from ipu_tf.profile.traces.xplane import xspace
 from ipu_tf.programs.program import Program
-from ipu_tf.whole_files import write_whole
 
 _PLUGIN = Path("plugins") / "profile"
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
 
-from ipu_tf.compiler.device_program import DeviceProgram, StageProgram
-from ipu_tf.compiler.hlo import Phase
-from ipu_tf.compiler.moves import Moves
 from ipu_tf.compiler.pipeline import schedule
-from ipu_tf.compiler.tile_program import Step
-from ipu_tf.profile import figures, sections
+from ipu_tf.profile.figures import program_figures as figures
+from ipu_tf.profile.text import sections
+from ipu_tf.tile_program.device_program import DeviceProgram, StageProgram
+from ipu_tf.tile_program.moves import Moves
+from ipu_tf.tile_program.phase import Phase
+from ipu_tf.tile_program.program import Step
 
 Details: TypeAlias = Mapping[str, int | str]
 

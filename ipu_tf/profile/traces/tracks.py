@@ -12,10 +12,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from ipu_tf.compiler.device_program import DeviceProgram
-from ipu_tf.profile.host_timeline import HostTimeline
+from ipu_tf.profile.figures.host_timeline import HostTimeline
 from ipu_tf.profile.traces.trace_slices import Slices, TraceSlice, device_slices
 from ipu_tf.programs.program import Program
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 _PS_PER_S = 10**12
 _PS_PER_NS = 1000

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu_tf.internals.tensorflow import FuncGraph, atomic_function_from_func_graph, eager_context
-from ipu_tf.runtime.function_copies import copied, library_function
+from ipu_tf.runtime.tracing.function_copies import copied, library_function
 
 STREAM_STRIDE = 1 << 48
 """Streams of stochastic rounding of a replica lie this far behind those of the one before; so the

@@ -17,8 +17,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import FuncGraph, copy_handle_data
-from ipu_tf.ops import library
-from ipu_tf.runtime.hlo_region import Captures, is_variable
+from ipu_tf.ops.kernels import library
+from ipu_tf.runtime.extraction.hlo_region import Captures, is_variable
 
 _LOG = logging.getLogger(__name__)
 

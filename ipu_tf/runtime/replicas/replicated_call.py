@@ -9,14 +9,13 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from ipu_tf import replica_context
 from ipu_tf.internals.graphs import in_jitted_function
 from ipu_tf.internals.tensorflow import FuncGraph, func_graph_from_py_func, record_operation
-from ipu_tf.ops import library
-from ipu_tf.replica_context import ReplicatedTrace
-from ipu_tf.runtime.call_ops import add_call
+from ipu_tf.ops.kernels import library, replica_context
+from ipu_tf.ops.kernels.replica_context import ReplicatedTrace
 from ipu_tf.runtime.replicas.replica_functions import function_copies
 from ipu_tf.runtime.replicas.replica_variables import ReplicaVariables
+from ipu_tf.runtime.tracing.call_ops import add_call
 
 _OPERATION = "IpuReplicas"
 """Name under which tapes record the calls of all replicas."""

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.layouts.layout import Axis, tile_offsets
-from ipu_tf.compiler.layouts.layout_form import blocks
-from ipu_tf.compiler.layouts.layout_views import split
-from ipu_tf.compiler.layouts.placement import Placement
 from ipu_tf.compiler.lowering.mapping import spread_tiles
-from ipu_tf.compiler.lowering.messages import (
+from ipu_tf.tile_program.layouts.layout import Axis, tile_offsets
+from ipu_tf.tile_program.layouts.layout_form import blocks
+from ipu_tf.tile_program.layouts.layout_views import split
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.messages import (
     held_extents,
     pieces_met,
     row_major_block,
     runs_met,
     unknown_met,
 )
-from ipu_tf.compiler.lowering.traffic import NOTHING, collect, met_by, move, to_all
+from ipu_tf.tile_program.traffic import NOTHING, collect, met_by, move, to_all
 
 PLACEMENTS = st.builds(
     Placement,

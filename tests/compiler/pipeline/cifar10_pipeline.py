@@ -2,9 +2,9 @@
 
 from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
-from ipu_tf.compiler.device_program import DeviceProgram
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.machine.target import target
+from ipu_tf.tile_program.device_program import DeviceProgram
 from tests.compiler import modules
 
 LAYERS = (

@@ -6,12 +6,12 @@ import logging
 import pytest
 
 from ipu_tf.compiler.compile import compile_program
-from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.hlo import verify
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.assignment import assign, layer_stage
 from ipu_tf.compiler.pipeline.split import cut, prepared, stage_module, with_accumulators
 from ipu_tf.machine.target import target
+from ipu_tf.tile_program.errors import IPUOutOfMemoryError
 from tests.compiler import modules
 from tests.compiler.pipeline.cifar10_pipeline import OPTIONS, compiled, stages_at
 

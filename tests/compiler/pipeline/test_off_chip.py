@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from ipu_tf.compiler.compile import check_memory, compile_program
-from ipu_tf.compiler.errors import IPUOutOfMemoryError
 from ipu_tf.compiler.pipeline.deployment import Offload
 from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES
 from ipu_tf.compiler.pipeline.residence import Residence, Share, moved, variables
@@ -15,6 +14,7 @@ from ipu_tf.compiler.pipeline.timeline import Wiring
 from ipu_tf.machine import streaming
 from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import target
+from ipu_tf.tile_program.errors import IPUOutOfMemoryError
 from tests.compiler import modules
 from tests.compiler.pipeline.cifar10_pipeline import OPTIONS, compiled
 

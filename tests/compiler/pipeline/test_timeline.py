@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_tf.compiler.device_program import Crossing
 from ipu_tf.compiler.pipeline.schedule import slots
 from ipu_tf.compiler.pipeline.timeline import Wiring, timeline
 from ipu_tf.machine import links, sync
 from ipu_tf.machine.system import system_of
+from ipu_tf.tile_program.device_program import Crossing
 
 
 def wiring(stages, **changes):

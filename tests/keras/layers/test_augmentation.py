@@ -44,7 +44,7 @@ LAYERS = {
     "upsampling_bicubic": lambda: keras.layers.UpSampling2D(2, interpolation="bicubic"),
 }
 
-# One of each kind of op: tests/runtime/test_compositions.py has the others.
+# One of each kind of op: tests/runtime/extraction/test_compositions.py has the others.
 FAST = ["rotation", "crop_that_resizes", "flip_contrast_brightness"]
 
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf
-from ipu_tf import spans
+from ipu_tf.base import spans
 from ipu_tf.keras.loop import host_marks, jitting
 
 # Keras writes weights in a way that NumPy 2 deprecates.

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import op_def_registry
 from ipu_tf.keras.loop import jitting
-from ipu_tf.ops import library
+from ipu_tf.ops.kernels import library
 from tests.keras.equivalence import batches, samples
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 

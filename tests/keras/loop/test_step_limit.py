@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf
-from ipu_tf import trial
+from ipu_tf.base import trial
 from ipu_tf.keras.data.epoch_steps import EpochSteps, within_limit
 from ipu_tf.keras.data.lengths import DataUse
 

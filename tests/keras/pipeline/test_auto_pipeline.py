@@ -13,7 +13,7 @@ from ipu_tf.keras.pipeline.model_pipeline import (
     pipeline_of_model,
     replicas_on_device,
 )
-from ipu_tf.profile.rendering import Rendering, rendering
+from ipu_tf.profile.text.rendering import Rendering, rendering
 
 
 def four_ipus():

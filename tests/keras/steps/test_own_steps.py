@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import ipu_tf.keras
 from ipu_tf.keras import PipelineStage
-from ipu_tf.profile import figures
+from ipu_tf.profile.figures import program_figures as figures
 from tests.grids import covering, mostly_slow
 from tests.keras.equivalence import batches, check_weights, samples, strategy_of
 from tests.keras.models_with_steps import (

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 import ipu_tf
 from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config
-from ipu_tf.compiler.device_program import on_one_ipu
-from ipu_tf.profile import figures
-from ipu_tf.runtime import device_programs
+from ipu_tf.profile.figures import program_figures as figures
+from ipu_tf.runtime.programs import device_programs
+from ipu_tf.tile_program.device_program import on_one_ipu
 from tests.grids import covering
 from tests.keras.equivalence import BATCH, batches, samples, strategy_of
 from tests.keras.pipelined_models import KINDS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ipu_tf.compiler.hlo import Phase
-from ipu_tf.profile import figures
+from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from tests.profile.html.pages import SCRIPT_END, data, elements, policy, source

@@ -6,12 +6,12 @@ import dataclasses
 import pytest
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from ipu_tf import spans
+from ipu_tf.base import spans
 from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.machine.target import target
-from ipu_tf.profile.host_timeline import timeline_of
+from ipu_tf.profile.figures.host_timeline import timeline_of
 from ipu_tf.profile.report import Report
 from ipu_tf.profile.traces.trace_slices import device_slices
 from ipu_tf.profile.traces.tracks import tracks

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, ipu_compiler, replica_context, scopes, utils
+from ipu_tf import IPUConfig, IPUStrategy, ipu_compiler, scopes, utils
 from ipu_tf.config import StochasticRoundingBehaviour, reset_ipu_configuration
 from ipu_tf.ops import cross_replica_ops, replication_ops
+from ipu_tf.ops.kernels import replica_context
 from tests.runtime.replicas.programs import index, of_all, on_ipus
 
 

@@ -1,0 +1,1 @@
+"""Lowering of transfers between replicas, and between host and device."""

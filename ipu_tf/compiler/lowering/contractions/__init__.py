@@ -1,0 +1,1 @@
+"""Lowering of matrix products, convolutions and linear algebra."""

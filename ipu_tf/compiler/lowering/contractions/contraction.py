@@ -1,0 +1,278 @@
+"""Dots and convolutions: the plan that the tile op runs, or the planner's.
+
+A plan charges operands that lie evenly on the tiles that read them. Any other operand comes from
+elsewhere in full, and the first exchange of the plan carries it, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from ipu_tf.compiler.hlo import Instruction
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.contractions.contraction_layout import plan_layout
+from ipu_tf.compiler.lowering.contractions.contraction_shape import conv_shape, dot_shape
+from ipu_tf.compiler.lowering.contractions.turned_operands import transpositions
+from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
+from ipu_tf.compiler.lowering.lowering_error import LoweringError
+from ipu_tf.compiler.lowering.mapping import on_tiles
+from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array
+from ipu_tf.compiler.option_plans import plan_of
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.machine.target import Target
+from ipu_tf.planner.plan import Plan, largest_block
+from ipu_tf.planner.plan_cost import STAGED_DEPTHS
+from ipu_tf.planner.plan_memory import PlanMemory, plan_memory
+from ipu_tf.planner.plan_steps import plan_supersteps
+from ipu_tf.planner.shapes import ConvShape, MatMulShape, OpShape
+from ipu_tf.tile_program.layouts.footprint import Footprint
+from ipu_tf.tile_program.layouts.layout import BlockLayout, Layout
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.messages import common_run, unknown_met
+from ipu_tf.tile_program.steps import exchange_cycles, supersteps
+from ipu_tf.tile_program.tile_work import PlanWork
+from ipu_tf.tile_program.traffic import NOTHING, Traffic, met_by, move
+
+_FLOPS_PER_PRODUCT = 2
+_CACHED_PLANS = 1 << 12
+_SIDES = ("left", "right")
+_MOST_READERS_OF_A_VIEW = 7
+_WORD_BYTES = 4
+
+
+def contraction(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> LoweredInstruction:
+    """Lowers a dot or a convolution.
+
+    Raises:
+        PlanDoesNotFit: No plan fits the memory of a tile.
+        LoweringError: Tiles do not multiply values of its type.
+    """
+    shape, plan = planned(instruction, context)
+    array = array_of(instruction)
+    layout = plan_layout(instruction, array, "result", shape, plan)
+    result = context.aligned(on_tiles(array, plan.tiles, context, layout=layout))
+    traffic, fetched = NOTHING, _partial_messages(shape, plan)
+    for number, operand in enumerate(operands):
+        wanted = operand_array(instruction, number, context)
+        layout = plan_layout(instruction, wanted, _SIDES[number], shape, plan)
+        home = _home(operand, layout, min(plan.tiles, context.target.tiles))
+        moved = _fetched(move(operand, home), number, shape)
+        if moved.rearranged_cycles and _is_viewed(number, shape, plan):
+            moved = dataclasses.replace(
+                moved, rearranged_cycles=_viewed_cycles(operand, home, moved)
+            )
+        traffic += moved
+        fetched += _operand_messages(operand, home, number, shape, plan)
+    memory = _memory(shape, plan, context.target)
+    turning = supersteps(transpositions(instruction, operands, context), context.target)
+    products_of_plan = _supersteps(shape, plan, result.first_tile, traffic, context.target)
+    return LoweredInstruction(
+        supersteps=(*turning, *products_of_plan),
+        results=(result,),
+        scratch=_footprints(result.first_tile, memory.tiles, _scratch_bytes(memory)),
+        exchange_buffers=_footprints(result.first_tile, memory.tiles, memory.operand_bytes),
+        vertex_state=_footprints(result.first_tile, memory.tiles, memory.vertex_state_bytes),
+        code=memory.code,
+        exchange_code_bytes=dataclasses.replace(fetched, sent_bytes=traffic.sent_bytes).code_bytes,
+        flops=_FLOPS_PER_PRODUCT * products(shape),
+        plan=plan,
+        dtype=shape.dtype,
+    )
+
+
+def planned(instruction: Instruction, context: LoweringContext) -> tuple[OpShape, Plan]:
+    """Returns the shape of a contraction and the plan that it runs with.
+
+    The plan is that of the tile op of the same name if both do the same work; else the planner's.
+    A tile op may count rows or columns of one product as factors of a batch.
+    """
+    shape = _shape(instruction, context)
+    executed = context.plans.get(instruction.op_name)
+    if executed is not None and _is_same_work(executed[0], shape):
+        return executed
+    return shape, plan_of(shape, context.options)
+
+
+def _is_same_work(executed: OpShape, shape: OpShape) -> bool:
+    is_as_batched = not isinstance(shape, MatMulShape) or executed.batch == shape.batch
+    return is_as_batched and products(executed) == products(shape)
+
+
+def preferred_operand(
+    instruction: Instruction, operand: int, context: LoweringContext
+) -> Placement:
+    """Returns the preferred placement of an operand: evenly on the tiles of the plan."""
+    shape, plan = planned(instruction, context)
+    array = operand_array(instruction, operand, context)
+    layout = plan_layout(instruction, array, _SIDES[operand], shape, plan)
+    return on_tiles(array, plan.tiles, context, layout=layout)
+
+
+def products(shape: OpShape) -> int:
+    """Returns the multiplications of a contraction.
+
+    A strided input gradient multiplies only where a tap meets an element, as often as the forward
+    pass; every pass of a convolution counts the taps that fall into the padding.
+    """
+    if isinstance(shape, MatMulShape):
+        return shape.batch * shape.m * shape.k * shape.n
+    return math.prod(
+        (
+            shape.batch,
+            shape.groups,
+            shape.in_channels,
+            shape.out_channels,
+            shape.kernel_rows,
+            shape.kernel_columns,
+            shape.out_rows,
+            shape.out_columns,
+        )
+    )
+
+
+def _shape(instruction: Instruction, context: LoweringContext) -> OpShape:
+    left, right = (operand_array(instruction, index, context) for index in (0, 1))
+    try:
+        if instruction.opcode == "dot":
+            return dot_shape(instruction, left, right)
+        return conv_shape(instruction, left, right, array_of(instruction))
+    except (ValueError, ZeroDivisionError) as error:
+        raise LoweringError(
+            instruction, f"it cannot be planned: {error} Give all dimensions at least one element."
+        ) from None
+
+
+@lru_cache(maxsize=_CACHED_PLANS)
+def _steps(shape: OpShape, plan: Plan, target: Target) -> tuple[Superstep, ...]:
+    return plan_supersteps(shape, plan, target)
+
+
+@lru_cache(maxsize=_CACHED_PLANS)
+def _memory(shape: OpShape, plan: Plan, target: Target) -> PlanMemory:
+    return plan_memory(shape, plan, target)
+
+
+def _home(operand: Placement, layout: Layout, tiles: int) -> Placement:
+    """Returns the placement that is charged for an operand, from its current first tile."""
+    return Placement(
+        elements=operand.elements,
+        element_bytes=operand.element_bytes,
+        first_tile=operand.first_tile if operand.layout == layout else 0,
+        tiles=layout.tiles
+        if isinstance(layout, BlockLayout)
+        else max(1, min(tiles, operand.elements)),
+        layout=layout,
+    )
+
+
+def _is_viewed(number: int, shape: OpShape, plan: Plan) -> bool:
+    """Returns whether tiles fetch an operand of another layout piece by piece from where it lies.
+
+    poplibs rearranges an operand first only if more tiles than these read each element, or in a
+    filter gradient (Convolution.cpp, inViewMaxBroadcastDests and inputRearrangementIsExpensive).
+    """
+    if isinstance(shape, ConvShape) and shape.pass_ == "filter_gradient":
+        return False
+    shared_by = shape.right_shared_by if number else shape.left_shared_by
+    return _tile_parts(plan, shared_by) <= _MOST_READERS_OF_A_VIEW
+
+
+def _fetched(moved: Traffic, number: int, shape: OpShape) -> Traffic:
+    """Returns the traffic of an operand without the pixels that strided windows skip.
+
+    Pieces of skipped and of read pixels are the same: messages do not become fewer.
+    """
+    share = shape.left_read_share if isinstance(shape, ConvShape) and number == 0 else 1.0
+    return moved if share == 1 else moved.part(share)
+
+
+def _viewed_cycles(operand: Placement, home: Placement, moved: Traffic) -> int:
+    """Returns the cycles in which tiles put together what they fetched: halves of words alone.
+
+    An exchange leaves whole words where they belong.
+    """
+    piece_bytes = common_run(operand, home) * operand.element_bytes
+    return moved.rearranged_cycles if piece_bytes % _WORD_BYTES else 0
+
+
+def _operand_messages(
+    operand: Placement, home: Placement, number: int, shape: OpShape, plan: Plan
+) -> Traffic:
+    """Returns the messages that bring an operand to all tiles that read it, serial steps as one.
+
+    Tiles that read the same block listen together. A window that reaches into the blocks around it
+    meets more pieces in proportion to the extra elements, and at least one of each block.
+    """
+    cut = home.blocks
+    if cut is None:
+        messages = Traffic(received=unknown_met(operand.tiles), sent=unknown_met(home.tiles))
+    else:
+        messages = met_by(operand, dataclasses.replace(cut, share=1))
+    if number or not isinstance(shape, ConvShape):
+        return messages
+    blocks_met, ratio = shape.halo(largest_block(shape, plan.splits, plan.grain))
+    wider = math.ceil(messages.received * ratio) + blocks_met - 1
+    return dataclasses.replace(messages, received=min(messages.received * blocks_met, wider))
+
+
+def _partial_messages(shape: OpShape, plan: Plan) -> Traffic:
+    """Returns the messages that add up partials, in stages if there are many."""
+    depth = _tile_parts(plan, shape.reduction_splits)
+    stages = 1 + sum(depth >= least for least in STAGED_DEPTHS)
+    met = stages * math.ceil(depth ** (1 / stages)) if depth > 1 else 0
+    return Traffic(received=met, sent=met)
+
+
+def _tile_parts(plan: Plan, names: Sequence[str]) -> int:
+    """Returns the number of tiles that share the named extents."""
+    return math.prod(plan.splits[name] // plan.serial.get(name, 1) for name in names)
+
+
+def _supersteps(
+    shape: OpShape, plan: Plan, first_tile: int, traffic: Traffic, target: Target
+) -> tuple[Superstep, ...]:
+    """Returns the supersteps of a plan from a tile on, with further traffic in the first exchange.
+
+    If the plan exchanges nothing, that traffic is a superstep of its own.
+    """
+    work = PlanWork(target=target, shape=shape, plan=plan, first_tile=first_tile)
+    steps = [dataclasses.replace(step, work=work) for step in _steps(shape, plan, target)]
+    if traffic == NOTHING:
+        return tuple(steps)
+    alone = exchange_cycles(traffic, target)
+    moving = dataclasses.replace(work, routes=traffic.routes)
+    for number, step in enumerate(steps):
+        if step.exchange_cycles:
+            steps[number] = dataclasses.replace(
+                step,
+                exchange_cycles=step.exchange_cycles + alone - target.exchange_fixed_cycles,
+                exchange_bytes=step.exchange_bytes + traffic.total_bytes,
+                work=moving,
+            )
+            return tuple(steps)
+    first = Superstep(
+        name="rearrange",
+        sync_cycles=target.sync_cycles,
+        exchange_cycles=alone,
+        exchange_bytes=traffic.total_bytes,
+        work=moving,
+    )
+    return (first, *steps)
+
+
+def _scratch_bytes(memory: PlanMemory) -> int:
+    return memory.scratch_bytes - memory.operand_bytes
+
+
+def _footprints(first_tile: int, tiles: int, tile_bytes: int) -> tuple[Footprint, ...]:
+    if not tile_bytes:
+        return ()
+    return (Footprint(first_tile=first_tile, tiles=tiles, tile_bytes=tile_bytes),)
+
+
+RULES: Mapping[str, Rule] = {"convolution": contraction, "dot": contraction}

@@ -1,0 +1,100 @@
+"""Operands of dots that lie the other way round: transposed on their tiles before the products.
+
+AMP units read the elements that are summed side by side, in both operands. An operand whose summed
+dimension is not the innermost one in memory is transposed where it lies, as poplibs regroups it
+(poplibs, popops/Rearrange.cpp): by its vertex where both extents divide by its block, else element
+by element. A weight lies as the forward pass reads it. Does not model the memory of the transposed
+copy; convolutions charge theirs in their plans.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ipu_tf.compiler.hlo import DotDimensions, Instruction
+from ipu_tf.compiler.lowering.context import LoweringContext
+from ipu_tf.compiler.lowering.rules import array_of, operand_array
+from ipu_tf.machine import vertices
+from ipu_tf.machine.cost import ceil_div
+from ipu_tf.machine.target import Target
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.steps import ComputeStage
+
+_VIEWS = frozenset({"bitcast", "convert", "reshape", "transpose"})
+"""Opcodes whose result lies in the order of their operand."""
+
+_WEIGHT = 1
+"""The operand of a dot that is a weight if it is a parameter; a left one is an activation."""
+
+_BLOCK = 4
+"""Rows and columns that the vertex transposes at once (poplin, Transpose2d)."""
+
+
+def transpositions(
+    instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
+) -> list[ComputeStage]:
+    """Returns a stage for every operand of a dot that is transposed first."""
+    if instruction.opcode != "dot":
+        return []
+    numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
+    stages = []
+    for index, summed in enumerate((numbers.lhs_contracting, numbers.rhs_contracting)):
+        array = operand_array(instruction, index, context)
+        if not summed or operands[index].repeats is not None:
+            continue
+        rows = math.prod(array.dims[axis] for axis in _last_neighbours(summed))
+        columns = _innermost(instruction, index, max(summed), context)
+        if min(rows, columns) > 1:
+            vertex = _transpose(operands[index], rows, columns, array.dtype, context.target)
+            stages.append(ComputeStage(name="transpose", where=operands[index], vertex=vertex))
+    return stages
+
+
+def _last_neighbours(axes: Sequence[int]) -> list[int]:
+    """Returns the last of some dimensions and those that lie next to it without a gap."""
+    last = max(axes)
+    return [axis for axis in axes if set(range(axis, last)) <= set(axes)]
+
+
+def _innermost(instruction: Instruction, index: int, axis: int, context: LoweringContext) -> int:
+    """Returns the extent of an operand's innermost dimension in memory.
+
+    It is 1 if the operand lies as the products need it, with the summed dimension `axis` innermost.
+    """
+    source = context.operand(instruction, index)
+    while source.opcode in _VIEWS:
+        before = array_of(context.operand(source, 0))
+        if source.opcode == "transpose":
+            axis = source.attributes["dimensions"][axis]
+        elif source.opcode != "convert":
+            axis = _same_border(array_of(source).dims, axis, before.dims)
+        source = context.operand(source, 0)
+    dims = array_of(source).dims
+    is_innermost = math.prod(dims[axis + 1 :]) == 1
+    innermost = next((extent for extent in reversed(dims) if extent > 1), 1)
+    if source.opcode != "parameter":
+        return 1 if is_innermost else innermost
+    is_forward = instruction.phase == "forward" or instruction.recomputed
+    is_turned = not is_forward and (is_innermost if index == _WEIGHT else not is_innermost)
+    return innermost if is_turned else 1
+
+
+def _same_border(dims: Sequence[int], axis: int, before: Sequence[int]) -> int:
+    """Returns the dimension before a reshape that ends where a dimension ends behind it."""
+    inner = math.prod(dims[axis + 1 :])
+    for number in range(len(before) - 1, -1, -1):
+        if math.prod(before[number + 1 :]) >= inner and before[number] > 1:
+            return number
+    return 0
+
+
+def _transpose(
+    where: Placement, rows: int, columns: int, dtype: str, target: Target
+) -> vertices.Vertex:
+    """Returns the cost of a tile that transposes its share of an operand."""
+    elements = where.tile_elements
+    if rows % _BLOCK or columns % _BLOCK:
+        return vertices.copy(elements, dtype, target, piece_elements=1)
+    blocks = ceil_div(elements, _BLOCK * _BLOCK)
+    return vertices.transpose(_BLOCK * blocks, _BLOCK, dtype, target)

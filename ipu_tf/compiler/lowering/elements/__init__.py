@@ -1,0 +1,1 @@
+"""Lowering of element-wise operations, reductions, windows, norms and random numbers."""

@@ -1,0 +1,1 @@
+"""Lowering of operations that move elements: copies, views, slices, lookups, sorting."""

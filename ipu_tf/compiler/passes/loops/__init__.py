@@ -1,0 +1,1 @@
+"""Passes over loops: trip counts, state, parts without readers."""

@@ -1,0 +1,1 @@
+"""Passes that find what one vertex computes: norms, activations, softmax, random numbers."""

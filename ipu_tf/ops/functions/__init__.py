@@ -1,0 +1,1 @@
+"""Functions behind the faces: recurrent cells, CTC, sampled losses, tables on the host."""

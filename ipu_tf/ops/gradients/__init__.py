@@ -1,0 +1,1 @@
+"""Gradients of the tile ops, and their rules for vectorised loops."""

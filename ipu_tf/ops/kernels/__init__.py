@@ -1,0 +1,1 @@
+"""The tile ops: their library, twins of stock ops, shapes, numerics, and calls."""

@@ -1,0 +1,83 @@
+"""The numerics of a tile op: the machine, the type of partials, the rounding.
+
+One frozen value is made from the configuration and the scopes around an op; everything below the
+configuration (plans, attributes) depends on this value alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+from ipu_tf import scopes
+from ipu_tf.config import DeviceConfiguration
+from ipu_tf.machine.target import Target
+from ipu_tf.planner.plan import MatMulShape, OpShape, Plan, PlanDoesNotFit
+from ipu_tf.planner.planner import plan_conv, plan_matmul
+
+_LOG = logging.getLogger(__name__)
+_UNBOUNDED_TILE_BYTES = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileNumerics:
+    """The numerics of one tile op.
+
+    Attributes:
+        target: The machine to plan for.
+        partials: Type of partial results, "float32" or "float16".
+        available_memory_proportion: Share of a tile's memory that an op's plan may take, (0, 1].
+        stochastic_rounding: Whether float16 results are rounded stochastically.
+        nanoo: Whether float16 overflow gives NaN (else the largest finite value).
+        out_of_memory: "raise", "warn" or "report" (neither), for the case that no plan fits a tile.
+    """
+
+    target: Target
+    partials: str = "float32"
+    available_memory_proportion: float = 0.6
+    stochastic_rounding: bool = False
+    nanoo: bool = False
+    out_of_memory: str = "raise"
+
+    def planned(self, shape: OpShape, op: str) -> Plan:
+        """Returns the planner's plan for `shape`; `op` names it in messages.
+
+        Raises:
+            PlanDoesNotFit: No plan fits a tile and `out_of_memory` is "raise".
+        """
+        try:
+            return self._search(shape, self.target, self.available_memory_proportion)
+        except PlanDoesNotFit as error:
+            if self.out_of_memory == "raise":
+                raise PlanDoesNotFit(f"Op '{op}' does not fit: {error}") from None
+            if self.out_of_memory == "warn":
+                _LOG.warning("Op '%s' does not fit and runs all the same: %s", op, error)
+        unbounded = dataclasses.replace(self.target, tile_bytes=_UNBOUNDED_TILE_BYTES)
+        return self._search(shape, unbounded, 1.0)
+
+    def _search(self, shape: OpShape, machine: Target, proportion: float) -> Plan:
+        search = plan_matmul if isinstance(shape, MatMulShape) else plan_conv
+        return search(
+            shape, machine, partials=self.partials, available_memory_proportion=proportion
+        )
+
+
+def numerics_for(
+    family: Literal["matmul", "conv"], configuration: DeviceConfiguration
+) -> TileNumerics:
+    """Returns the numerics of an op of `family` here: the configuration with scopes' overrides."""
+    options = configuration.matmul if family == "matmul" else configuration.conv
+    scope = scopes.current()
+    stochastic = configuration.stochastic_rounding != "off"
+    if scope.stochastic_rounding is not None:
+        stochastic = scope.stochastic_rounding
+    return TileNumerics(
+        target=configuration.target,
+        partials=scope.partials or options.partials,
+        available_memory_proportion=options.available_memory_proportion,
+        stochastic_rounding=stochastic,
+        nanoo=configuration.nanoo,
+        out_of_memory=configuration.out_of_memory,
+    )

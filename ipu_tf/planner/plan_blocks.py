@@ -1,0 +1,199 @@
+"""The blocks that the busiest tile holds and receives under a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_tf.machine.contractions import METHODS, ContractionWork, pass_columns
+from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.target import Target
+from ipu_tf.planner.candidates import Candidates
+from ipu_tf.planner.plan import largest_block, partial_dtype
+from ipu_tf.planner.shapes import DTYPE_BYTES, Block, Operands, OpShape
+
+_FOUR_TURNED_CYCLES = 5
+"""Cycles in which four elements are copied to another layout (poplibs' ConvModel.cpp)."""
+
+ACCUMULATOR_BYTES = 4
+"""Steps of a reduction add up in float32 (docs/numerics.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanBlocks:
+    """The blocks of one step on the busiest tile, as elements and as bytes.
+
+    Attributes:
+        block: Part sizes.
+        operands: Elements of both inputs and of the partial result.
+        left_bytes: The left input as the tile receives it.
+        right_bytes: The right input as the tile receives it.
+        partial_bytes: The partial result, padded as the vertices leave it.
+        padded_bytes: Both inputs as the vertices read them: padded, or expanded.
+        left_kept: Whether no serial step changes the left input.
+        right_kept: Whether no serial step changes the right input.
+    """
+
+    block: Block
+    operands: Operands
+    left_bytes: Count
+    right_bytes: Count
+    partial_bytes: Count
+    padded_bytes: Count
+    left_kept: Count
+    right_kept: Count
+
+
+def plan_blocks(shape: OpShape, plans: Candidates, target: Target) -> PlanBlocks:
+    """Returns the blocks of plans."""
+    block = largest_block(shape, plans.splits, plans.grain)
+    operands = shape.operands(block)
+    element_bytes = DTYPE_BYTES[shape.dtype]
+    method = METHODS[plans.method]
+    padded = _padded(shape, plans, block, target) if method.padded else operands
+    left = padded.left
+    if method.expanded != "none":
+        positions, channels = expanded_image(shape, plans, block)
+        left = left + positions * ceil_div(channels, plans.grain) * plans.grain
+    partial = partial_dtype(shape.dtype, plans.partials)
+    return PlanBlocks(
+        block=block,
+        operands=operands,
+        left_bytes=operands.left * element_bytes,
+        right_bytes=operands.right * element_bytes,
+        partial_bytes=padded.output * DTYPE_BYTES[partial],
+        padded_bytes=(left + padded.right) * element_bytes,
+        left_kept=_kept(shape, plans, shape.left_shared_by),
+        right_kept=_kept(shape, plans, shape.right_shared_by),
+    )
+
+
+def scratch_bytes(shape: OpShape, plans: Candidates, target: Target) -> Count:
+    """Returns the bytes that plans need on their fullest tile while they run.
+
+    Excludes operands and result: they lie on the tiles before and after.
+    """
+    return sum(scratch_parts(shape, plans, target).values())
+
+
+def scratch_parts(shape: OpShape, plans: Candidates, target: Target) -> dict[str, Count]:
+    """Returns the terms of `scratch_bytes`; buffers that are never live together count once."""
+    blocks = plan_blocks(shape, plans, target)
+    depth = plans.tile_parts(shape.reduction_splits)
+    received = ceil_div(blocks.partial_bytes * (depth - 1), depth)
+    sliced = np.where(blocks.left_kept, 0, blocks.left_bytes) + np.where(
+        blocks.right_kept, 0, blocks.right_bytes
+    )
+    in_steps = plans.serial_steps(shape.reduction_splits) > 1
+    output_steps = plans.steps // plans.serial_steps(shape.reduction_splits)
+    outputs = ceil_div(blocks.operands.output * output_steps, depth)
+    return {
+        "rearranged": _home_bytes(
+            shape, plans, (True, True) if turned(shape, plans.method) else shape.rearranged
+        ),
+        "sliced": ceil_div(sliced, _sharing_tiles(shape, plans)),
+        "operands": blocks.padded_bytes,
+        "partials": blocks.partial_bytes,
+        # Received partials take the place of the operands.
+        "reduced": np.maximum(0, received - blocks.padded_bytes),
+        "accumulator": np.where(in_steps, outputs * ACCUMULATOR_BYTES, 0),
+    }
+
+
+def block_work(shape: OpShape, plans: Candidates, block: Block) -> ContractionWork:
+    """Returns the work of a tile for a block, as the method sees it."""
+    work = shape.work(block, plans.partials)
+    if METHODS[plans.method].expanded == "row":
+        columns = ceil_div(work.taps, work.tap_rows)
+        return dataclasses.replace(work, in_channels=work.in_channels * columns, taps=work.tap_rows)
+    rows = METHODS[plans.method].filter_rows
+    if rows > 1:
+        columns = ceil_div(work.taps, work.tap_rows)
+        passes = ceil_div(work.tap_rows, rows)
+        return dataclasses.replace(
+            work, in_channels=work.in_channels * rows, taps=passes * columns, tap_rows=passes
+        )
+    if not METHODS[plans.method].swapped:
+        return work
+    return dataclasses.replace(
+        work,
+        positions=work.out_channels,
+        row_positions=work.out_channels,
+        out_channels=work.positions,
+    )
+
+
+def expanded_image(shape: OpShape, plans: Candidates, block: Block) -> tuple[Count, Count]:
+    """Returns the positions of a block's expanded image, and the channels at each of them.
+
+    If all filter positions become channels, each output position has a copy of its window. If
+    those of a row do, a row of the image has the windows of the outputs above it, and neighbouring
+    rows of outputs share it.
+    """
+    work = block_work(shape, plans, block)
+    if METHODS[plans.method].expanded == "all":
+        return work.groups * work.positions, work.taps * work.in_channels
+    rows = shape.operands({**block, "field_columns": 1, "kernel_columns": 1, "in_channels": 1}).left
+    return rows * block["field_columns"], work.in_channels
+
+
+def turned(shape: OpShape, method: str) -> bool:
+    """Returns whether a method streams the input that layouts assume to stay in place."""
+    return METHODS[method].swapped != shape.left_waits
+
+
+def turned_elements(shape: OpShape, tiles: Count) -> Count:
+    """Returns a tile's even share of the elements of both operands and of the result."""
+    whole = home_elements(shape)
+    return ceil_div(whole.left + whole.right + whole.output, tiles)
+
+
+def turn_cycles(shape: OpShape, tiles: Count) -> Count:
+    """Returns the cycles in which tiles copy operands and result element by element."""
+    return ceil_div(turned_elements(shape, tiles) * _FOUR_TURNED_CYCLES, 4)
+
+
+def home_elements(shape: OpShape) -> Operands:
+    """Returns the elements of both whole inputs and of the whole result."""
+    return shape.operands(shape.extents)
+
+
+def _home_bytes(shape: OpShape, plans: Candidates, wanted: tuple[bool, bool]) -> Count:
+    """Returns the bytes of a tile's even share of the wanted inputs."""
+    whole = home_elements(shape)
+    elements = wanted[0] * whole.left + wanted[1] * whole.right
+    return ceil_div(elements * DTYPE_BYTES[shape.dtype], plans.tiles)
+
+
+def _sharing_tiles(shape: OpShape, plans: Candidates) -> Count:
+    """Returns how many tiles, at least, hold a piece of one step's block."""
+    left = plans.tile_parts(shape.left_shared_by)
+    return np.minimum(left, plans.tile_parts(shape.right_shared_by))
+
+
+def _kept(shape: OpShape, plans: Candidates, shared_by: tuple[str, ...]) -> Count:
+    changing = [name for name in plans.serial if name not in shared_by]
+    return plans.serial_steps(changing) == 1
+
+
+def _padded(shape: OpShape, plans: Candidates, block: Block, target: Target) -> Operands:
+    """Returns the elements of a block with channels filled up to whole AMP passes."""
+    method = METHODS[plans.method]
+    columns = "rows" if method.swapped else shape.column_split
+    sizes = dict(block)
+    width = pass_columns(shape.dtype, plans.partials, target)
+    units = [(shape.grained_split, plans.grain // method.filter_rows), (columns, width)]
+    if method.filter_rows > 1:
+        units.append(("kernel_rows", method.filter_rows))
+    for name, unit in units:
+        sizes[name] = ceil_div(block[name], unit) * unit
+    exact = shape.operands(block)
+    filled = shape.operands(sizes)
+    # Padding widens only channels: no pixels exist beyond the image.
+    return Operands(
+        left=filled.left if shape.grained_split != "field_columns" else exact.left,
+        right=filled.right,
+        output=filled.output,
+    )

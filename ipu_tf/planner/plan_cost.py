@@ -1,0 +1,303 @@
+"""Cycles of plans on the machine, phase by phase, for one plan or thousands at once.
+
+Operands lie spread evenly over the tiles that read them, results over the tiles that compute them.
+Every phase costs as much as its busiest tile. Models serial steps, exchange with paired tiles,
+changes of layout, multiplication, addition of partials in up to three stages, casts, and a sync for
+every phase. Does not model the order of tiles, nor an exchange that overlaps with computing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_tf.machine.contractions import METHODS, add_in_place_cycles, reduce_cycles
+from ipu_tf.machine.cost import Cost, Count, ceil_div
+from ipu_tf.machine.exchange import paired_phase_cycles, phase_cycles
+from ipu_tf.machine.target import Target
+from ipu_tf.machine.vertices.convert import convert, fill
+from ipu_tf.machine.vertices.movement import copy, dynamic_slice, dynamic_update, transpose
+from ipu_tf.planner.candidates import Candidates
+from ipu_tf.planner.plan import Plan, partial_dtype
+from ipu_tf.planner.plan_blocks import (
+    ACCUMULATOR_BYTES,
+    PlanBlocks,
+    block_work,
+    expanded_image,
+    home_elements,
+    plan_blocks,
+    turn_cycles,
+    turned,
+    turned_elements,
+)
+from ipu_tf.planner.shapes import DTYPE_BYTES, OpShape
+
+STAGED_DEPTHS = (16, 125)
+"""Number of partials from which one more stage adds them: fewer messages, and less exchange code
+(poplibs' ConvReducePlan.cpp)."""
+
+_XLA_NAMES = {"float32": "f32", "float16": "f16", "float8": "f8e4m3"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One or more equal supersteps of a plan.
+
+    Attributes:
+        name: Its name.
+        cost: Cycles of one repetition.
+        repeats: How often it runs.
+        received_bytes: Bytes that the busiest tile receives in one repetition.
+    """
+
+    name: str
+    cost: Cost
+    repeats: Count = 1
+    received_bytes: Count = 0
+
+    @property
+    def total_cycles(self) -> Count:
+        """Cycles of all repetitions."""
+        return self.repeats * self.cost.total_cycles
+
+
+def plan_cost(shape: OpShape, plan: Plan | Candidates, target: Target) -> Count:
+    """Returns the modelled cycles of a plan, or of every candidate."""
+    return sum(phase.total_cycles for phase in plan_phases(shape, plan, target))
+
+
+def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tuple[Phase, ...]:
+    """Returns the phases of plans, in the order they run; phases without work cost nothing.
+
+    If windows skip elements of the result, their zeros are multiplied, or filled in at the end,
+    whichever is cheaper.
+
+    Args:
+        shape: The op.
+        plan: A plan, or candidates.
+        target: The machine.
+    """
+    plans = plan if isinstance(plan, Candidates) else Candidates.of(plan)
+    phases = _phases(shape, plans, target)
+    undilated = shape.undilated
+    if undilated is None:
+        return phases
+    dilated = (*_phases(undilated, plans, target), _dilate(shape, undilated, plans, target))
+    phases = (*phases, Phase(name="dilate", cost=Cost()))
+    is_cheaper = _total_cycles(dilated) < _total_cycles(phases)
+    return tuple(
+        _either(is_cheaper, one, other) for one, other in zip(dilated, phases, strict=True)
+    )
+
+
+def _total_cycles(phases: tuple[Phase, ...]) -> Count:
+    return sum(phase.total_cycles for phase in phases)
+
+
+def _either(chosen: Count, one: Phase, other: Phase) -> Phase:
+    """Returns one phase where `chosen`, and the other one elsewhere."""
+    return Phase(
+        name=one.name,
+        cost=Cost(
+            compute_cycles=np.where(chosen, one.cost.compute_cycles, other.cost.compute_cycles),
+            exchange_cycles=np.where(chosen, one.cost.exchange_cycles, other.cost.exchange_cycles),
+            sync_cycles=np.where(chosen, one.cost.sync_cycles, other.cost.sync_cycles),
+        ),
+        repeats=np.where(chosen, one.repeats, other.repeats),
+        received_bytes=np.where(chosen, one.received_bytes, other.received_bytes),
+    )
+
+
+def _phases(shape: OpShape, plans: Candidates, target: Target) -> tuple[Phase, ...]:
+    """Returns the phases of plans that multiply every element of the result."""
+    blocks = plan_blocks(shape, plans, target)
+    multiply = _multiply(shape, plans, blocks, target)
+    reduce = _reduce(shape, plans, blocks, target)
+    step: tuple[Phase, ...] = (multiply, reduce)
+    if np.any(plans.steps > 1):
+        step = (
+            _slice(shape, plans, blocks, target),
+            multiply,
+            reduce,
+            _accumulate(shape, plans, blocks, target),
+            _update(shape, plans, blocks, target),
+        )
+    return (_rearrange(shape, plans, target), *step, _cast(shape, plans, blocks, target))
+
+
+def _rearrange(shape: OpShape, plans: Candidates, target: Target) -> Phase:
+    """The transposition of inputs where they lie, or the turn of operands and result."""
+    if turned(shape, plans.method):
+        return Phase(name="rearrange", cost=_turn(shape, plans, target))
+    whole = home_elements(shape)
+    dtype = _XLA_NAMES[shape.dtype]
+    widths = (shape.channels, shape.extents[shape.column_split])
+    cycles = sum(
+        transpose(ceil_div(ceil_div(elements, plans.tiles), width), width, dtype, target).cycles
+        for elements, width, wanted in zip(
+            (whole.left, whole.right), widths, shape.rearranged, strict=True
+        )
+        if wanted
+    )
+    return Phase(name="rearrange", cost=_computed(cycles, target))
+
+
+def _turn(shape: OpShape, plans: Candidates, target: Target) -> Cost:
+    """The copy of both operands and of the result to layouts for other blocks.
+
+    The tiles that hold the elements copy them one by one and send them. Charged as in poplibs.
+    """
+    sent_bytes = turned_elements(shape, plans.tiles) * DTYPE_BYTES[shape.dtype]
+    return Cost(
+        compute_cycles=turn_cycles(shape, plans.tiles),
+        exchange_cycles=phase_cycles(sent_bytes, target),
+        sync_cycles=target.sync_cycles,
+    )
+
+
+def _slice(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The copy of a step's operands out of the whole, where they lie."""
+    left = ceil_div(blocks.operands.left, plans.tile_parts(shape.left_shared_by))
+    right = ceil_div(blocks.operands.right, plans.tile_parts(shape.right_shared_by))
+    elements = np.where(blocks.left_kept, 0, left) + np.where(blocks.right_kept, 0, right)
+    dtype = _XLA_NAMES[shape.dtype]
+    cycles = dynamic_slice(ceil_div(elements, target.workers), target.workers, dtype, target).cycles
+    return Phase(
+        name="slice",
+        cost=_computed(np.where(plans.steps > 1, cycles, 0), target),
+        repeats=plans.steps,
+    )
+
+
+def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The exchange of operands, repeated in every step, and the multiply-accumulates."""
+    left_readers = plans.tile_parts(shape.left_shared_by)
+    right_readers = plans.tile_parts(shape.right_shared_by)
+    left = _elsewhere(blocks.left_bytes, left_readers)
+    right = _elsewhere(blocks.right_bytes, right_readers)
+    # Neighbouring tiles stream the same positions past different weights and listen as pairs.
+    swapped = METHODS[plans.method].swapped
+    streamed, readers = (right, right_readers) if swapped else (left, left_readers)
+    shared = np.where(readers % 2 == 0, streamed, 0)
+    exchange = paired_phase_cycles(shared, left + right - shared, target)
+    work = block_work(shape, plans, blocks.block)
+    multiplying = METHODS[plans.method].cycles(work, target)
+    cost = Cost(
+        compute_cycles=multiplying + _prepare_cycles(shape, plans, blocks, target),
+        exchange_cycles=exchange,
+        sync_cycles=target.sync_cycles,
+    )
+    return Phase(name="multiply", cost=cost, repeats=plans.steps, received_bytes=left + right)
+
+
+def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The addition of partials across tiles, in stages of about the same depth."""
+    remaining = np.asarray(plans.tile_parts(shape.reduction_splits))
+    partial_bytes = DTYPE_BYTES[partial_dtype(shape.dtype, plans.partials)]
+    elements = np.asarray(blocks.operands.output)
+    stages = 1 + sum((remaining >= depth).astype(np.int64) for depth in STAGED_DEPTHS)
+    cost, received = Cost(), 0
+    for left in range(1 + len(STAGED_DEPTHS), 0, -1):
+        # With the tolerance, the root of an exact power does not round up.
+        depth = np.where(stages < left, 1, np.ceil(remaining ** (1 / left) - 1e-9)).astype(np.int64)
+        stage, stage_bytes = _stage(elements, depth, partial_bytes, target)
+        cost, received = cost + stage, received + stage_bytes
+        elements, remaining = ceil_div(elements, depth), ceil_div(remaining, depth)
+    return Phase(name="reduce", cost=cost, repeats=plans.steps, received_bytes=received)
+
+
+def _stage(elements: Count, depth: Count, partial_bytes: int, target: Target) -> tuple[Cost, Count]:
+    """Returns the cost and the received bytes of adding `depth` partials on as many tiles."""
+    share = ceil_div(elements, depth)
+    received = share * (depth - 1) * partial_bytes
+    cost = Cost(
+        exchange_cycles=phase_cycles(received, target),
+        compute_cycles=reduce_cycles(
+            elements=share, depth=depth, partial_bytes=partial_bytes, target=target
+        ),
+        sync_cycles=(depth > 1) * target.sync_cycles,
+    )
+    return cost, received
+
+
+def _accumulate(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The addition of a step's sum to those of the earlier steps."""
+    steps = plans.serial_steps(shape.reduction_splits)
+    share = _result_share(shape, plans, blocks)
+    cycles = add_in_place_cycles(elements=share, element_bytes=ACCUMULATOR_BYTES, target=target)
+    return Phase(
+        name="accumulate",
+        cost=_computed(np.where(steps > 1, cycles, 0), target),
+        repeats=plans.steps,
+    )
+
+
+def _update(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The copy of a step's result to its place in the whole."""
+    output_steps = plans.steps // plans.serial_steps(shape.reduction_splits)
+    share = ceil_div(_result_share(shape, plans, blocks), target.workers)
+    dtype = _XLA_NAMES[shape.dtype]
+    cycles = dynamic_update(share, target.workers, dtype, target).cycles
+    return Phase(
+        name="update",
+        cost=_computed(np.where(output_steps > 1, cycles, 0), target),
+        repeats=plans.steps,
+    )
+
+
+def _cast(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
+    """The conversion of the sum to the type of the result, unless a reduction converts it."""
+    partials = partial_dtype(shape.dtype, plans.partials)
+    if partials == shape.dtype:
+        return Phase(name="cast", cost=Cost())
+    share = _result_share(shape, plans, blocks)
+    cycles = convert(share, _XLA_NAMES[partials], _XLA_NAMES[shape.dtype], target).cycles
+    depth = plans.tile_parts(shape.reduction_splits)
+    in_steps = plans.serial_steps(shape.reduction_splits)
+    return Phase(
+        name="cast",
+        cost=_computed(np.where((depth == 1) | (in_steps > 1), cycles, 0), target),
+        repeats=plans.steps // in_steps,
+    )
+
+
+def _dilate(shape: OpShape, undilated: OpShape, plans: Candidates, target: Target) -> Phase:
+    """The zeros of a result, and the copy of the computed elements between them."""
+    blocks, computed = (plan_blocks(each, plans, target) for each in (shape, undilated))
+    dtype = _XLA_NAMES[shape.dtype]
+    zeros = fill(_result_share(shape, plans, blocks), dtype, target).cycles
+    elements = _result_share(undilated, plans, computed)
+    piece = blocks.block[shape.column_split]
+    copied = copy(elements, dtype, target, piece_elements=piece).cycles
+    return Phase(name="dilate", cost=_computed(zeros + copied, target), repeats=plans.steps)
+
+
+def _result_share(shape: OpShape, plans: Candidates, blocks: PlanBlocks) -> Count:
+    """Returns the elements of one step's result that a tile holds at the end."""
+    return ceil_div(blocks.operands.output, plans.tile_parts(shape.reduction_splits))
+
+
+def _prepare_cycles(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Count:
+    """Returns the cycles in which a tile expands or pads the left input that it received."""
+    method = METHODS[plans.method]
+    work = block_work(shape, plans, blocks.block)
+    dtype = _XLA_NAMES[shape.dtype]
+    if method.expanded != "none":
+        positions, channels = expanded_image(shape, plans, blocks.block)
+        piece = channels if method.expanded == "row" else shape.channels
+        return copy(positions * channels, dtype, target, piece_elements=piece).cycles
+    if not method.padded or shape.rearranged[0]:
+        return 0
+    padding = copy(blocks.operands.left, dtype, target, piece_elements=shape.channels).cycles
+    return np.where(work.in_channels % plans.grain == 0, 0, padding)
+
+
+def _computed(cycles: Count, target: Target) -> Cost:
+    """Returns a superstep that only computes."""
+    return Cost(compute_cycles=cycles, sync_cycles=(np.asarray(cycles) > 0) * target.sync_cycles)
+
+
+def _elsewhere(held_bytes: Count, readers: Count) -> Count:
+    """Returns the elements that a tile receives if each reader holds an even share of a block."""
+    return held_bytes - ceil_div(held_bytes, readers)

@@ -1,0 +1,1 @@
+"""Comparisons of two reports, as values, text and pages."""

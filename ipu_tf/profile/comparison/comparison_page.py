@@ -1,0 +1,118 @@
+"""A comparison as a page: what changed most, drawn, and every figure in tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ipu_tf.profile.comparison.comparison_text import TITLES, program_title
+from ipu_tf.profile.comparison.differences import TABLES, Difference, ProgramComparison
+from ipu_tf.profile.html import Chart, Section, Table, sections_page
+
+_TOP_LAYERS = 25
+"""Layers in the chart; the table has all of them."""
+
+_UNITS: Mapping[str, Any] = {
+    "phases": "cycles",
+    "activities": "cycles",
+    "layers": "cycles",
+    "categories": "bytes",
+    "ipus": "bytes",
+    "work": "cycles",
+}
+_NO_LAYER = "(no layer)"
+
+
+def comparison_page(
+    programs: Sequence[ProgramComparison],
+    only_before: Sequence[str],
+    only_after: Sequence[str],
+    text: str,
+) -> str:
+    """Returns a comparison as the text of one self-contained HTML file.
+
+    Args:
+        programs: The programs of both reports.
+        only_before: Names of programs of the first report alone.
+        only_after: Names of programs of the second report alone.
+        text: The comparison as text, for readers without scripts.
+    """
+    sections = list(map(_section, programs))
+    alone = [
+        f"'{name}' is in the {where} report alone."
+        for where, names in (("first", only_before), ("second", only_after))
+        for name in names
+    ]
+    if alone or not sections:
+        rest = alone or ["Neither report has a compiled program."]
+        sections.append(Section(title="Programs without a counterpart", text=rest))
+    return sections_page("Two reports compared", sections, without_scripts=text)
+
+
+def _section(program: ProgramComparison) -> Section:
+    return Section(
+        title=program_title(program),
+        charts=tuple(_charts(program)),
+        tables=tuple(_table(name, getattr(program, name)) for name in TABLES),
+    )
+
+
+def _charts(program: ProgramComparison) -> Sequence[Chart]:
+    """Returns the layers that changed most, as bars; none if no layer changed."""
+    changed = [entry for entry in program.layers if entry.verdict != "same"][:_TOP_LAYERS]
+    if not changed:
+        return ()
+    names = [entry.name or _NO_LAYER for entry in changed]
+    most, saved = names[0], (changed[0].after or 0) - (changed[0].before or 0)
+    bars = [
+        {
+            "type": "bar",
+            "name": name,
+            "data": [getattr(entry, field) or 0 for entry in changed],
+        }
+        for name, field in (("before", "before"), ("after", "after"))
+    ]
+    return (
+        Chart(
+            title="Cycles of the layers that changed most",
+            description="Bars of the cycles before and after, layer by layer. "
+            f"{most} changed most, by {saved:+,.0f} cycles.",
+            option={
+                "legend": {},
+                "tooltip": {"trigger": "axis"},
+                "grid": {"left": 10, "right": 20, "bottom": 30, "containLabel": True},
+                "xAxis": {"type": "value"},
+                "yAxis": {"type": "category", "inverse": True, "data": names},
+                "series": bars,
+            },
+            units={"x": "cycles"},
+            height=120 + 28 * len(changed),
+        ),
+    )
+
+
+def _growth(entry: Difference) -> float | None:
+    """Returns the change as a share; None for new and gone entries, and from zero."""
+    if entry.verdict in ("new", "gone") or not math.isfinite(entry.growth):
+        return None
+    return entry.growth
+
+
+def _table(name: str, entries: Sequence[Difference]) -> Table:
+    unit = _UNITS.get(name, "")
+    return Table(
+        title=TITLES[name],
+        columns=("name", "before", "after", "change", "verdict"),
+        rows=tuple(
+            (
+                entry.name or _NO_LAYER,
+                entry.before,
+                entry.after,
+                _growth(entry),
+                entry.verdict,
+            )
+            for entry in entries
+        ),
+        units={"before": unit, "after": unit, "change": "percent"},
+    )

@@ -1,0 +1,91 @@
+"""Comparisons as text: pure functions from values to lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from ipu_tf.profile.comparison.differences import TABLES, Difference, ProgramComparison
+from ipu_tf.profile.text.sections import LAYER_WIDTH, shortened
+from ipu_tf.profile.text.table import Row, table
+
+TITLES: Mapping[str, str] = {
+    "totals": "a run",
+    "phases": "cycles by phase",
+    "activities": "cycles by activity",
+    "layers": "cycles by layer",
+    "categories": "bytes on all tiles",
+    "ipus": "bytes of the fullest tile",
+    "work": "cycles in which an IPU works on micro-batches",
+}
+"""Titles of the tables of a program."""
+
+_TOP_LAYERS = 15
+_HEADER = ("before", "after", "change", "")
+
+
+def lines(
+    programs: Sequence[ProgramComparison],
+    only_before: Sequence[str],
+    only_after: Sequence[str],
+) -> Iterator[str]:
+    """Yields the lines of a comparison; what did not change is left out.
+
+    Args:
+        programs: The programs of both reports.
+        only_before: Names of programs of the first report alone.
+        only_after: Names of programs of the second report alone.
+    """
+    for number, program in enumerate(programs):
+        yield from ([""] if number else [])
+        yield from _program_lines(program)
+    for where, names in (("first", only_before), ("second", only_after)):
+        for name in names:
+            yield f"Program '{name}' is in the {where} report alone"
+    if not (programs or only_before or only_after):
+        yield "Neither report has a compiled program."
+
+
+def _program_lines(program: ProgramComparison) -> Iterator[str]:
+    yield program_title(program)
+    for name in TABLES:
+        changed = [entry for entry in getattr(program, name) if entry.verdict != "same"]
+        shown = changed[:_TOP_LAYERS] if name == "layers" else changed
+        if not shown:
+            continue
+        title = TITLES[name]
+        if len(shown) < len(changed):
+            title += f" ({len(shown)} of {len(changed)} that changed)"
+        yield ""
+        yield from (f"  {line}" for line in table((title, *_HEADER), map(_row, shown)))
+
+
+def program_title(program: ProgramComparison) -> str:
+    """Returns the name of a program and the outcome in a few words: time, and whether it fits."""
+    time = next(entry for entry in program.totals if entry.name.startswith("seconds"))
+    words = {
+        "better": f"faster, {_growth(time)} {time.name}",
+        "worse": f"slower, {_growth(time)} {time.name}",
+    }.get(time.verdict, "as fast as before")
+    fits = {(True, False): "; fits no longer", (False, True): "; fits now"}
+    return f"Program '{program.name}': {words}{fits.get(program.fits, '')}"
+
+
+def _row(entry: Difference) -> Row:
+    return (
+        shortened(entry.name, LAYER_WIDTH),
+        _number(entry.before),
+        _number(entry.after),
+        _growth(entry) if entry.verdict in ("better", "worse") else "",
+        entry.verdict,
+    )
+
+
+def _growth(entry: Difference) -> str:
+    return f"{100 * entry.growth:+.2f}%" if math.isfinite(entry.growth) else "from 0"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"

@@ -1,0 +1,226 @@
+"""Compares two reports: what is better and what is worse, program by program.
+
+A program of one report is compared with that of the same name in the other; of several of one name,
+in their order. Two reports of one program each are compared whatever the names.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ipu_tf.base.whole_files import write_whole
+from ipu_tf.profile.comparison import comparison_page, comparison_text
+from ipu_tf.profile.comparison.differences import (
+    MEMORY,
+    RUN_TIME,
+    TIME,
+    Difference,
+    Differences,
+    ProgramComparison,
+)
+from ipu_tf.profile.figures import energy
+from ipu_tf.profile.figures import program_figures as figures
+from ipu_tf.profile.report import Report
+from ipu_tf.programs.program import Program
+from ipu_tf.tile_program.device_program import DeviceProgram
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportComparison:
+    """Two reports, program by program.
+
+    Attributes:
+        programs: The programs of both.
+        only_before: Names of programs of the first report alone.
+        only_after: Names of programs of the second report alone.
+    """
+
+    programs: tuple[ProgramComparison, ...]
+    only_before: tuple[str, ...] = ()
+    only_after: tuple[str, ...] = ()
+
+    def regressions(self, max_regression: float = 0.0) -> tuple[str, ...]:
+        """Returns a line for everything that got worse by more than a share.
+
+        Looks at the time of a sample (of a run, where samples are not known), at the fullest tile,
+        at whether programs fit, and at programs that are gone.
+
+        Args:
+            max_regression: The share, 0.02 for 2%.
+        """
+        gone = (f"'{name}' is not in the second report" for name in self.only_before)
+        each = (line for one in self.programs for line in one.regressions(max_regression))
+        return (*gone, *each)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all figures as plain data; docs/report.md describes them."""
+        return {
+            "programs": [program.to_dict() for program in self.programs],
+            "only_before": list(self.only_before),
+            "only_after": list(self.only_after),
+        }
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the comparison as one self-contained HTML file, replaced if it exists."""
+        page = comparison_page.comparison_page(
+            self.programs, self.only_before, self.only_after, str(self)
+        )
+        write_whole(path, page)
+
+    def __str__(self) -> str:
+        lines = comparison_text.lines(self.programs, self.only_before, self.only_after)
+        return "\n".join(lines)
+
+
+def compare(
+    before: Report | str | os.PathLike[str], after: Report | str | os.PathLike[str]
+) -> ReportComparison:
+    """Returns what is better and what is worse in the second of two reports.
+
+    Args:
+        before: A report, or its file.
+        after: Another one.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ReportFileError: A file holds no report.
+        TypeError: An argument is neither a report nor a path.
+
+    Example:
+        >>> print(ipu_tf.profile.compare("before.json", strategy.report()))
+    """
+    one, other = _report(before, "before"), _report(after, "after")
+    first, second = _compiled(one), _compiled(other)
+    if len(first) == len(second) == 1:
+        first = dict(zip(second, first.values(), strict=True))
+    return ReportComparison(
+        programs=tuple(_programs(first[key], second[key]) for key in second if key in first),
+        only_before=tuple(first[key].name for key in first if key not in second),
+        only_after=tuple(second[key].name for key in second if key not in first),
+    )
+
+
+def _report(given: Any, name: str) -> Report:
+    if isinstance(given, Report):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return Report.from_json(given)
+    raise TypeError(
+        f"`{name}` must be a Report or the path of a report's file. "
+        f"Received: {given!r} of type {type(given).__name__}."
+    )
+
+
+def _compiled(report: Report) -> dict[tuple[str, int], Program]:
+    """Returns the compiled programs by their name and their number among those of the name."""
+    found: dict[tuple[str, int], Program] = {}
+    seen: collections.Counter[str] = collections.Counter()
+    for program in report.programs:
+        if program.device is not None:
+            found[program.name, seen[program.name]] = program
+            seen[program.name] += 1
+    return found
+
+
+def _programs(before: Program, after: Program) -> ProgramComparison:
+    one, other = before.device, after.device
+    assert one is not None
+    assert other is not None
+    layers = _differences(_layers(one), _layers(other))
+    by_change = sorted(layers, key=lambda entry: -abs((entry.after or 0) - (entry.before or 0)))
+    return ProgramComparison(
+        name=after.name,
+        totals=_totals(before, after),
+        phases=_differences(_phases(one), _phases(other)),
+        activities=_differences(_activities(one), _activities(other)),
+        layers=tuple(by_change),
+        categories=_differences(_categories(one), _categories(other)),
+        ipus=_differences(_ipus(one), _ipus(other)),
+        work=_differences(_work(one), _work(other)),
+        fits=(one.fits, other.fits),
+    )
+
+
+def _differences(before: Mapping[str, float], after: Mapping[str, float]) -> Differences:
+    """Returns the figures of either mapping, in the order of the second one first."""
+    names = dict.fromkeys([*after, *before])
+    return tuple(
+        Difference(name=name, before=before.get(name), after=after.get(name)) for name in names
+    )
+
+
+def _totals(before: Program, after: Program) -> Differences:
+    """Returns the figures of whole programs that are known of at least one."""
+    one, other = dict(_totals_of(before)), dict(_totals_of(after))
+    # The time of a run says nothing if runs are of different size.
+    known = TIME if one[TIME] is not None and other[TIME] is not None else RUN_TIME
+    left_out = RUN_TIME if known == TIME else TIME
+    return tuple(
+        Difference(
+            name=name,
+            before=one[name],
+            after=other[name],
+            more_is_better=name in ("samples a second", "utilisation"),
+        )
+        for name in one
+        if name != left_out and (one[name] is not None or other[name] is not None)
+    )
+
+
+def _totals_of(program: Program) -> Iterator[tuple[str, float | None]]:
+    device = program.device
+    assert device is not None
+    rate = device.samples_per_second
+    yield "cycles a run", device.cycles
+    yield TIME, 1 / rate if rate else None
+    yield RUN_TIME, figures.seconds(device)
+    yield "samples a second", rate
+    yield "utilisation", figures.flop_utilisation(device, program.tile_ops)
+    yield "joules a sample", energy.joules_per_sample(device, program.tile_ops)
+    yield MEMORY, max(_ipus(device).values())
+    yield "streaming memory, bytes", device.streaming_bytes
+
+
+def _phases(device: DeviceProgram) -> dict[str, float]:
+    passes: collections.Counter[str] = collections.Counter()
+    for step in device.steps:
+        passes[step.phase] += device.times[step.phase] * step.cycles
+    found: dict[str, float] = {phase: passes[phase] for phase in figures.PHASES}
+    return found | {
+        "all-reduce": device.all_reduce_cycles,
+        "links between stages": device.timeline.link_cycles,
+    }
+
+
+def _activities(device: DeviceProgram) -> dict[str, float]:
+    shares = figures.cycle_shares(device)
+    return {name: getattr(shares, name) for name in ("compute", "exchange", "sync", "host")}
+
+
+def _layers(device: DeviceProgram) -> dict[str, float]:
+    return {layer.layer: layer.cycles for layer in figures.layers(device)}
+
+
+def _categories(device: DeviceProgram) -> dict[str, float]:
+    found: collections.Counter[str] = collections.Counter()
+    for ipu in device.ipus:
+        for category, values in figures.by_category(ipu.memory).items():
+            found[category] += int(values.sum())
+    return dict(found)
+
+
+def _ipus(device: DeviceProgram) -> dict[str, float]:
+    return {f"IPU {ipu.ipu}": _fullest(figures.tile_bytes(ipu.memory)) for ipu in device.ipus}
+
+
+def _work(device: DeviceProgram) -> dict[str, float]:
+    busy = zip(device.ipus, device.timeline.busy_cycles, strict=True)
+    return {f"IPU {ipu.ipu}": cycles for ipu, cycles in busy}
+
+
+def _fullest(tile_bytes: Iterable[Any]) -> int:
+    return int(max(tile_bytes, default=0))

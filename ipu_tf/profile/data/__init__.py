@@ -1,0 +1,1 @@
+"""Reports as files of data: JSON and CSV."""

@@ -1,0 +1,1 @@
+"""The figures of reports: sums over device programs, energy, the host's time."""

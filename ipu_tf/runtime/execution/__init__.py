@@ -1,0 +1,1 @@
+"""Runs traced functions: executables, the boundary, fusion, engines."""

@@ -1,0 +1,122 @@
+"""Fuses the ops of dropout: random numbers, their comparison, the product and the selection.
+
+TensorFlow's dropout is a chain of element-wise ops over tensors of the size of its input. Fused,
+it takes two passes: one draws the mask, the other scales the kept elements and is also the
+gradient. The same seed gives the same numbers, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from ipu_tf.runtime.execution.joined_graph import JoinedGraph
+
+_PHILOX = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.AUTO_SELECT.value)
+"""Algorithms whose numbers are Philox's on a CPU."""
+
+
+def fuse_mask(joined: JoinedGraph, op: tf.Operation) -> None:
+    """Fuses the comparison of uniform random numbers with the op that draws them.
+
+    Args:
+        joined: The graph.
+        op: An op of type GreaterEqual.
+    """
+    numbers, rate = op.inputs[0], _constant(op.inputs[1])
+    if rate is None or op.inputs[1].shape.rank != 0 or not 0 <= rate <= 1:
+        return
+    source = _uniform(joined, numbers)
+    if source is None:
+        return
+    _, key, counter, _ = source.inputs
+    fused = joined.create(
+        "IpuDropoutMask",
+        op,
+        [key, counter],
+        rate=tf.compat.v1.AttrValue(f=rate),
+        shape=tf.compat.v1.AttrValue(shape=numbers.shape.as_proto()),
+    )
+    joined.replace(op.outputs[0], fused.outputs[0])
+
+
+def fuse_product_then_selection(joined: JoinedGraph, op: tf.Operation) -> None:
+    """Fuses `where(mask, x * scale, 0)`, the dropout itself.
+
+    Args:
+        joined: The graph.
+        op: An op of type SelectV2.
+    """
+    product = op.inputs[1].op
+    if product.type == "Mul" and _keeps_or_zero(op):
+        _fuse_scale(joined, op, mask=op.inputs[0], factors=product.inputs)
+
+
+def fuse_selection_then_product(joined: JoinedGraph, op: tf.Operation) -> None:
+    """Fuses `where(mask, x, 0) * scale`, the gradient of dropout.
+
+    Args:
+        joined: The graph.
+        op: An op of type Mul.
+    """
+    for value, scale in (op.inputs, op.inputs[::-1]):
+        selection = value.op
+        if selection.type == "SelectV2" and _keeps_or_zero(selection):
+            factors = (selection.inputs[1], scale)
+            _fuse_scale(joined, op, mask=selection.inputs[0], factors=factors)
+            return
+
+
+def _fuse_scale(
+    joined: JoinedGraph, op: tf.Operation, *, mask: tf.Tensor, factors: tuple[tf.Tensor, ...]
+) -> None:
+    for value, scale in (factors, factors[::-1]):
+        factor = _constant(scale) if scale.shape.rank == 0 else None
+        # Such a factor times zero is zero, so the order of the two does not matter.
+        if factor is None or not 0 < factor < math.inf or value.shape != mask.shape:
+            continue
+        fused = joined.create("IpuMaskedScale", op, [value, mask, scale])
+        joined.replace(op.outputs[0], fused.outputs[0])
+        return
+
+
+def _keeps_or_zero(selection: tf.Operation) -> bool:
+    """Returns whether a selection chooses between zero and float32 values of the mask's shape."""
+    mask, values, other = selection.inputs
+    return (
+        values.dtype == tf.float32
+        and mask.shape.is_fully_defined()
+        and mask.shape == values.shape == selection.outputs[0].shape
+        and _constant(other) == 0
+    )
+
+
+def _uniform(joined: JoinedGraph, numbers: tf.Tensor) -> tf.Operation | None:
+    """Returns the op of random numbers that are uniform in [0, 1) and read only here."""
+    steps = ("AddV2", 0.0), ("Mul", 1.0)
+    for op_type, neutral in steps:
+        if joined.only_use(numbers) is None:
+            return None
+        if numbers.op.type == op_type:
+            if _constant(numbers.op.inputs[1]) != neutral:
+                return None
+            numbers = numbers.op.inputs[0]
+    source = numbers.op
+    if source.type != "StatelessRandomUniformV2" or joined.only_use(numbers) is None:
+        return None
+    algorithm = tf.get_static_value(source.inputs[3])
+    is_known = algorithm is not None and int(algorithm) in _PHILOX
+    is_static = numbers.shape.is_fully_defined() and numbers.dtype == tf.float32
+    return source if is_known and is_static else None
+
+
+def _constant(tensor: tf.Tensor) -> float | None:
+    """Returns the value of a constant scalar or of the difference of two, None for others."""
+    op = tensor.op
+    if op.type == "Sub":
+        left, right = (_constant(operand) for operand in op.inputs)
+        return None if left is None or right is None else left - right
+    if op.type != "Const" or tensor.shape.num_elements() != 1:
+        return None
+    return float(tf.get_static_value(tensor).reshape(()))

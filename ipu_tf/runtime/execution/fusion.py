@@ -1,0 +1,135 @@
+"""Fuses ops that follow each other, so that a tensor is read and written once.
+
+A convolution or matmul takes in the bias and the ReLU after it, and its gradients take in those of
+bias and ReLU; TensorFlow's own graph optimiser does the same with stock ops, but knows none of
+ours. The gradient of max pooling takes in that of the ReLU before it; `dropout_fusion` handles
+dropout. Fusion runs at the end of a trace, in place: it adds the fused op and redirects the
+readers of the chain's last op to it. Values do not change: the same arithmetic runs on the same
+rounded sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.internals.tensorflow import FuncGraph
+from ipu_tf.runtime.execution import dropout_fusion
+from ipu_tf.runtime.execution.joined_graph import JoinedGraph, TensorUse, attributes_of
+
+_BIASED = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
+
+
+def fuse(graph: FuncGraph, outputs: Any) -> Any:
+    """Fuses all chains of ops in `graph` that can be fused.
+
+    Args:
+        graph: The graph of a traced function, in which nothing is being recorded.
+        outputs: The results of the function, a structure.
+
+    Returns:
+        `outputs` with the tensors of fused ops.
+    """
+    flat = tf.nest.flatten(outputs, expand_composites=True)
+    joined = JoinedGraph(graph, flat)
+    for op in graph.get_operations():
+        if op.type in _RULES:
+            _RULES[op.type](joined, op)
+    flat = [joined.current(value) for value in flat]
+    return tf.nest.pack_sequence_as(outputs, flat, expand_composites=True)
+
+
+def _fuse_bias(joined: JoinedGraph, op: tf.Operation) -> None:
+    use = joined.only_use(op.outputs[0])
+    if use is None or not _is_bias_add(use):
+        return
+    last = use.op
+    relu = joined.only_use(last.outputs[0])
+    is_relu = relu is not None and relu.op.type == "Relu"
+    if relu is not None and is_relu:
+        last = relu.op
+    fused = joined.create(
+        _BIASED[op.type],
+        op,
+        [*op.inputs, use.op.inputs[1]],
+        **attributes_of(op),
+        relu=tf.compat.v1.AttrValue(b=is_relu),
+    )
+    joined.replace(last.outputs[0], fused.outputs[0])
+
+
+def _is_bias_add(use: TensorUse) -> bool:
+    return (
+        use.op.type == "BiasAdd"
+        and use.index == 0
+        and use.op.get_attr("data_format") == b"NHWC"
+        and use.op.inputs[0].dtype == tf.float32
+    )
+
+
+def _fuse_bias_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
+    gradient = op.inputs[2]
+    for use in joined.uses(gradient):
+        bias = use.op
+        if bias.type == "BiasAddGrad" and bias.get_attr("data_format") == b"NHWC":
+            if gradient.dtype != tf.float32:
+                return
+            fused = joined.create(
+                "IpuConv2DBackpropFilterWithBias", op, op.inputs, **attributes_of(op)
+            )
+            joined.replace(op.outputs[0], fused.outputs[0])
+            joined.replace(bias.outputs[0], fused.outputs[1])
+            return
+
+
+def _fuse_input_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
+    relu = _relu_gradient_of(joined, op)
+    if relu is None:
+        return
+    inputs = [*op.inputs, relu.inputs[1]]
+    fused = joined.create("IpuConv2DBackpropInputRelu", op, inputs, **attributes_of(op))
+    joined.replace(relu.outputs[0], fused.outputs[0])
+
+
+def _fuse_pool_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
+    is_plain = op.get_attr("data_format") == b"NHWC" and op.get_attr("padding") != b"EXPLICIT"
+    kernel, strides = op.get_attr("ksize"), op.get_attr("strides")
+    within_images = kernel[0] == kernel[3] == strides[0] == strides[3] == 1
+    if not is_plain or not within_images or op.inputs[0].dtype != tf.float32:
+        return
+    relu = _relu_gradient_of(joined, op)
+    is_relu = relu is not None and relu.inputs[1] is op.inputs[0]
+    fused = joined.create(
+        "IpuMaxPoolGrad",
+        op,
+        op.inputs,
+        **attributes_of(op),
+        relu=tf.compat.v1.AttrValue(b=is_relu),
+    )
+    last = relu if relu is not None and is_relu else op
+    joined.replace(last.outputs[0], fused.outputs[0])
+
+
+def _relu_gradient_of(joined: JoinedGraph, op: tf.Operation) -> tf.Operation | None:
+    """Returns the ReLU gradient if it alone reads an op's float32 result as its gradients."""
+    use = joined.only_use(op.outputs[0])
+    if use is None or use.op.type != "ReluGrad" or use.index != 0:
+        return None
+    return use.op if op.outputs[0].dtype == tf.float32 else None
+
+
+_RULES: Mapping[str, Callable[[JoinedGraph, tf.Operation], None]] = MappingProxyType(
+    {
+        **dict.fromkeys(_BIASED, _fuse_bias),
+        "IpuConv2DBackpropFilter": _fuse_bias_gradient,
+        "IpuConv2DBackpropInput": _fuse_input_gradient,
+        "MaxPoolGrad": _fuse_pool_gradient,
+        "GreaterEqual": dropout_fusion.fuse_mask,
+        "SelectV2": dropout_fusion.fuse_product_then_selection,
+        "Mul": dropout_fusion.fuse_selection_then_product,
+    }
+)
+"""The patterns that an op can join, by the type of the first or last op of a chain."""

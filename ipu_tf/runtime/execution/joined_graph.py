@@ -1,0 +1,92 @@
+"""A graph during fusion: the readers of tensors, and the replaced tensors."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.internals.graphs import create_op, replace_input
+from ipu_tf.internals.tensorflow import FuncGraph
+from ipu_tf.ops.kernels import joined
+
+
+@dataclass(frozen=True, slots=True)
+class TensorUse:
+    """One input of an op that reads a tensor."""
+
+    op: tf.Operation
+    index: int
+
+
+class JoinedGraph:
+    """The readers of a graph's tensors, and the tensors that were replaced.
+
+    Args:
+        graph: The graph, after a trace.
+        outputs: The tensors that leave it.
+    """
+
+    def __init__(self, graph: FuncGraph, outputs: Sequence[Any]) -> None:
+        self._graph = graph
+        self._outputs = {id(value) for value in outputs}
+        self._replaced: dict[int, tf.Tensor] = {}
+        self._uses: dict[int, list[TensorUse]] = collections.defaultdict(list)
+        for op in graph.get_operations():
+            self._note(op)
+
+    def uses(self, tensor: tf.Tensor) -> list[TensorUse]:
+        """Returns the uses of a tensor."""
+        return self._uses[id(tensor)]
+
+    def only_use(self, tensor: tf.Tensor) -> TensorUse | None:
+        """Returns a tensor's only use, None if it has several or leaves the graph."""
+        uses = self.uses(tensor)
+        return uses[0] if len(uses) == 1 and id(tensor) not in self._outputs else None
+
+    def replace(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
+        """Makes all readers of `tensor` read `by`, an output of a joined op."""
+        joined.note_replaced(tensor, by)
+        uses = self._uses.pop(id(tensor), [])
+        for use in uses:
+            replace_input(use.op, use.index, by)
+        self._uses[id(by)] += uses
+        if id(tensor) in self._outputs:
+            self._outputs.add(id(by))
+        self._replaced[id(tensor)] = by
+
+    def current(self, tensor: Any) -> Any:
+        """Returns the replacement of a tensor, or the tensor itself."""
+        while id(tensor) in self._replaced:
+            tensor = self._replaced[id(tensor)]
+        return tensor
+
+    def create(
+        self, op_type: str, like: tf.Operation, inputs: Sequence[tf.Tensor], **attributes: Any
+    ) -> tf.Operation:
+        """Creates an op.
+
+        Args:
+            op_type: Its type.
+            like: The op that it is named after.
+            inputs: Its inputs.
+            attributes: Its attributes, `tf.compat.v1.AttrValue`.
+        """
+        op = create_op(
+            self._graph, op_type, list(inputs), name=f"{like.name}_fused", attrs=attributes
+        )
+        self._note(op)
+        return op
+
+    def _note(self, op: tf.Operation) -> None:
+        for index, tensor in enumerate(op.inputs):
+            self._uses[id(tensor)].append(TensorUse(op, index))
+
+
+def attributes_of(op: tf.Operation) -> dict[str, Any]:
+    """Returns the attributes of an op as `tf.compat.v1.AttrValue`."""
+    attributes = op.node_def.attr
+    return {key: attributes[key] for key in attributes}

@@ -1,0 +1,1 @@
+"""Extracts the HLO of a traced function."""

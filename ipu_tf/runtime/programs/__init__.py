@@ -1,0 +1,1 @@
+"""Compiles traced functions to device programs, and keeps them for reports."""

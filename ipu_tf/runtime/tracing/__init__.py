@@ -1,0 +1,1 @@
+"""Creates tile ops while a function is traced."""

@@ -1,0 +1,47 @@
+"""Function calls and control flow in a traced program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.internals.tensorflow import FuncGraph
+from ipu_tf.ops.kernels import replica_context
+from ipu_tf.runtime.tracing import retracing
+from ipu_tf.runtime.tracing.call_ops import CALLS, LOOPS, functions_of
+from ipu_tf.runtime.tracing.tracer import Tracer
+
+AttrValue = tf.compat.v1.AttrValue
+
+
+def prepare(
+    tracer: Tracer,
+    graph: FuncGraph,
+    op_type: str,
+    inputs: Sequence[tf.Tensor],
+    attrs: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Returns the attributes to create a call with, so that its functions run as tile ops."""
+    prepared = dict(attrs)
+    is_ordered = tracer.draws_random_bits or tracer.moves_feeds
+    if op_type in LOOPS and (is_ordered or replica_context.num_replicas() > 1):
+        # Overlapping iterations would draw from their streams, use feeds, and meet other replicas,
+        # in no fixed order.
+        prepared["parallel_iterations"] = AttrValue(i=1)
+    arguments = inputs[CALLS[op_type] :]
+    for key, value in attrs.items():
+        names = [function.name for function in functions_of(value)]
+        twins = [retracing.twin_name(tracer, graph, name, arguments) for name in names]
+        if twins != names:
+            prepared[key] = _renamed(value, twins)
+    return prepared
+
+
+def _renamed(value: Any, names: Sequence[str]) -> Any:
+    renamed = AttrValue()
+    renamed.CopyFrom(value)
+    for function, name in zip(functions_of(renamed), names, strict=True):
+        function.name = name
+    return renamed

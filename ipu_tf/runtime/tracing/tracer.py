@@ -1,0 +1,491 @@
+"""Turns the contractions of a function into tile ops while the function is traced.
+
+While a `Tracer` is active on a thread, every op that is created in a function's graph passes
+through it first: a stock op with a tile twin is created as its twin. Because a twin has its stock
+op's inputs, outputs and attributes, tapes, control flow and nested functions treat it like the
+stock op. (docs/architecture.md compares this with rewriting finished graphs.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf import scopes
+from ipu_tf.config import DeviceConfiguration
+from ipu_tf.internals.graphs import clear_device, is_in_control_flow, is_ipu, set_op_attribute
+from ipu_tf.internals.keras_layers import callers_of_open_scopes, keras_layer_path
+from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph, is_recording
+from ipu_tf.ops.kernels import replica_context
+from ipu_tf.ops.kernels.numerics import numerics_for
+from ipu_tf.ops.kernels.op_shapes import OpInputs, Untileable
+from ipu_tf.ops.kernels.twins import (
+    STOCK_OF,
+    TWINS,
+    Twin,
+    plan_for,
+    plan_from_attributes,
+    tile_attributes,
+)
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.programs.op_names import LOSS, LayerScopes, scope_of
+from ipu_tf.programs.program import NativeOp, Program, TileOp
+from ipu_tf.runtime.tracing import (
+    float_checks,
+    held_updates,
+    index_checks,
+    list_sizes,
+    replica_reads,
+    slices,
+    tried_loops,
+)
+from ipu_tf.runtime.tracing import op_attributes as attributes
+from ipu_tf.runtime.tracing.call_ops import LOOPS
+
+Create = Callable[..., tf.Operation]
+
+_CONTRACTIONS_WITHOUT_TWIN = frozenset(
+    {
+        "SparseMatMul", "SparseTensorDenseMatMul", "QuantizedMatMul",
+        "Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "Conv", "XlaDotV2",
+        "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "XlaConvV2", "Dilation2D",
+        "CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "BlockLSTM", "BlockLSTMV2", "GRUBlockCell",
+    }
+)  # fmt: skip
+
+FEED_OPS = frozenset({"IpuDequeue", "IpuEnqueue"})
+"""Types of the ops that read infeeds and write outfeeds."""
+_UPDATES = ("ResourceApply", "ResourceSparseApply")
+"""How the types of ops begin that update a variable and its slots."""
+_ON_DEVICE = frozenset({"Placeholder", "Const", "ReadVariableOp"})
+"""Types of ops that give the host its operands in `outside_compilation_scope`."""
+
+# Keras' object that adds up a model's output losses is not a layer, nor are the losses in it.
+_COMPILED_LOSS = re.compile(rf"^({LOSS}/)?compile_loss(/.*)?$")
+
+_STREAMS_PER_PROGRAM = 1 << 20
+_programs = itertools.count(1)
+
+
+class Tracer:
+    """Creates tile ops for one program.
+
+    Args:
+        program: The tracer records the ops here.
+        configuration: The device that the program is traced for.
+
+    Attributes:
+        layers: Path of the Keras layer of each name scope.
+        optimizer_scopes: The scopes in which Keras optimizers update weights.
+        parts: Programs of their own that the program calls, such as pipelines.
+        moves_feeds: Whether the program reads an infeed or writes an outfeed so far.
+        shards: Name scopes of `ipu_shard` with the numbers of their IPUs, in their order.
+        names_an_ipu: Whether the program places ops on an IPU by its name.
+        steps_of_update: Iterations of a loop after which an optimizer updates the weights.
+    """
+
+    def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
+        self.program = program
+        self.configuration = configuration
+        self.functions: dict[str, Any] = {}
+        self.concrete_functions: dict[Any, tuple[Any, ConcreteFunction]] = {}
+        self.copied: list[FuncGraph] = []
+        self._graphs: weakref.WeakSet[FuncGraph] = weakref.WeakSet()
+        self._operations: list[tuple[TileOp, tf.Operation]] = []
+        self.layers: dict[str, str] = {}
+        self.optimizer_scopes: set[str] = set()
+        self.parts: list[Program] = []
+        self.moves_feeds = False
+        self.shards: list[tuple[str, int]] = []
+        self.names_an_ipu = False
+        self.steps_of_update = 1
+        self._trainable: list[weakref.ref[tf.Variable]] = []
+        self._slots: list[tuple[tf.Tensor, tf.Tensor]] = []
+        first = next(_programs) * _STREAMS_PER_PROGRAM
+        self._streams = itertools.count(first)
+
+    def create_op(
+        self,
+        create: Create,
+        graph: FuncGraph,
+        op_type: str,
+        inputs: Sequence[tf.Tensor],
+        attrs: Mapping[str, Any] | None,
+        **kwargs: Any,
+    ) -> tf.Operation:
+        """Creates an op in `graph` through `create`, as its tile twin if it has one."""
+        self._graphs.add(graph)
+        name = _full_name(graph, kwargs.get("name") or op_type)
+        if op_type != "Placeholder":  # A layer may capture tensors from outside.
+            self._note_layer(name)
+        twin = TWINS.get(op_type)
+        attrs = dict(attrs or {})
+        if scopes.current().outside and op_type not in _ON_DEVICE:
+            return attributes.note_host_op(create(op_type, inputs, attrs=attrs, **kwargs))
+        inputs = index_checks.checked(graph, op_type, inputs, attrs, name)
+        if twin is not None:
+            op_type, attrs = self._tile_op(op_type, twin, inputs, attrs, name)
+        elif op_type in STOCK_OF:
+            attrs = self._face_op(op_type, inputs, attrs, name)
+        elif op_type == "Cast":
+            op_type, attrs = self._cast(inputs, attrs)
+        elif op_type in replica_reads.READS:
+            op_type, inputs = replica_reads.of_replica(op_type, inputs, name)
+        elif op_type == "StridedSlice":
+            inputs, attrs = slices.with_static_sizes(inputs, attrs)
+        elif op_type in list_sizes.SIZES and not is_recording():
+            constant = list_sizes.constant_of(op_type, inputs, attrs)
+            if constant is not None:
+                op_type, inputs, attrs, kwargs["op_def"] = "Const", [], constant, None
+        elif op_type in LOOPS:
+            of_update = self.steps_of_update
+            inputs, loop = tried_loops.limited(graph, op_type, inputs, attrs, of_update)
+            attrs = dict(loop)
+        elif op_type.startswith(_UPDATES):
+            inputs, executions = held_updates.held(op_type, inputs, graph)
+            self.steps_of_update = max(self.steps_of_update, executions)
+        elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
+            self.add_native(op_type, name, "no tile op exists for ops of this type")
+        if op_type.startswith("Ipu"):
+            kwargs["op_def"] = None  # The caller's belongs to the stock op.
+        op = create(op_type, inputs, attrs=attrs, **kwargs)
+        self._take_device(op)
+        shard = scopes.current().shard
+        if shard is not None:
+            set_op_attribute(op, attributes.SHARD, tf.compat.v1.AttrValue(i=shard))
+        self.moves_feeds = self.moves_feeds or op_type in FEED_OPS
+        if op_type.startswith(_UPDATES):
+            slots = [tensor for tensor in inputs[1:] if tensor.dtype == tf.resource]
+            self._slots += [(slot, inputs[0]) for slot in slots]
+        if op_type in STOCK_OF:
+            self._operations.append((self.program.tile_ops[-1], op))
+        if _checks_floats(self.configuration):
+            float_checks.add(op, self.configuration)
+        return op
+
+    @property
+    def trainable_variables(self) -> tuple[tf.Variable, ...]:
+        """The trainable variables that the function uses, known after the trace."""
+        found = (reference() for reference in self._trainable)
+        return tuple(variable for variable in found if variable is not None)
+
+    def note_trainable(self, variables: Iterable[tf.Variable]) -> None:
+        """Remembers trainable variables that the function uses, for their lifetime."""
+        self._trainable += [weakref.ref(variable) for variable in variables]
+
+    @property
+    def slots(self) -> tuple[tuple[tf.Tensor, tf.Tensor], ...]:
+        """The handles of the slots of optimizers that are no Keras optimizers, each with the handle
+        of its weight; tensors of any graphs of the program."""
+        return tuple(self._slots)
+
+    def note_slot(self, slot: tf.Variable, weight: tf.Variable) -> None:
+        """Remembers that an optimizer keeps a variable for a weight, or for itself: a counter."""
+        self._slots.append((slot.handle, weight.handle))
+
+    @property
+    def draws_random_bits(self) -> bool:
+        """Returns whether any op of the program rounds stochastically so far, or by default."""
+        return self.configuration.stochastic_rounding != "off" or any(
+            op.stochastic_rounding for op in self.program.tile_ops
+        )
+
+    def has_built(self, graph: FuncGraph) -> bool:
+        """Returns whether the ops of a graph went through this tracer."""
+        return graph in self._graphs
+
+    @contextlib.contextmanager
+    def copying(self, body: FuncGraph) -> Iterator[None]:
+        """Makes the functions of `body` known while its ops are created once more."""
+        self.copied.append(body)
+        try:
+            yield
+        finally:
+            self.copied.pop()
+
+    def finish(self, outputs: Any) -> None:
+        """Removes unneeded ops from the program: TensorFlow prunes them before it runs.
+
+        Gradients towards the data are such ops: tapes create them with those of the weights.
+
+        Args:
+            outputs: The results of the traced function.
+        """
+        graph = tf.compat.v1.get_default_graph()
+        needed = _needed(graph, outputs)
+        self.program.tile_ops[:] = [
+            tile_op
+            for tile_op, op in self._operations
+            if op.graph is not graph or op.name in needed
+        ]
+
+    def enter_shard(self, scope: str, ipu: int) -> None:
+        """Notes that the ops of a name scope are on an IPU of the program.
+
+        Raises:
+            MoreIpusNeeded: The trace assumed fewer IPUs.
+        """
+        replica_context.require_ipus(ipu + 1)
+        self.shards.append((scope, ipu))
+
+    def take_over(self, part: Tracer) -> None:
+        """Makes the functions of another tracer's program known: this program calls them.
+
+        Args:
+            part: The tracer of a program that is compiled apart from this one.
+        """
+        self._graphs.update(part._graphs)
+        self._trainable += part._trainable
+        self._slots += part._slots
+        self.parts += [part.program, *part.parts]
+
+    def split_off(self, body: FuncGraph, name: str, steps: int) -> Tracer:
+        """Returns a tracer of the part of the program that is in the body of a loop.
+
+        The part's tile ops and shards leave this tracer.
+
+        Args:
+            body: The graph of the body.
+            name: Name of the part's program.
+            steps: How often a run of this program runs the body.
+        """
+        part = Tracer(Program(name=name, steps_per_execution=steps), self.configuration)
+        part.layers, part.optimizer_scopes = dict(self.layers), set(self.optimizer_scopes)
+        part._graphs, part._trainable, part._slots = self._graphs, self._trainable, self._slots
+        inside = {tile_op.name for tile_op, op in self._operations if _is_within(op.graph, body)}
+        mine = self.program.tile_ops
+        part._operations = [pair for pair in self._operations if pair[0].name in inside]
+        part.program.tile_ops += [tile_op for tile_op in mine if tile_op.name in inside]
+        mine[:] = [tile_op for tile_op in mine if tile_op.name not in inside]
+        part.shards = [shard for shard in self.shards if self._is_shard_within(shard[0], body)]
+        self.shards = [shard for shard in self.shards if shard not in part.shards]
+        self.parts.append(part.program)
+        return part
+
+    def has_shards_within(self, body: FuncGraph) -> bool:
+        """Returns whether ops of `ipu_shard` are in a loop's body, or in loops inside of it."""
+        return any(self._is_shard_within(scope, body) for scope, ipu in self.shards)
+
+    def is_shard_in_control_flow(self, scope: str, program: FuncGraph) -> bool:
+        """Returns whether ops of an `ipu_shard` are in a branch or a loop.
+
+        Args:
+            scope: The name scope of the shard.
+            program: The graph of the program.
+        """
+        return any(
+            op.name.startswith(f"{scope}/")
+            for graph in self._graphs
+            if is_in_control_flow(graph, program)
+            for op in graph.get_operations()
+        )
+
+    def _is_shard_within(self, scope: str, body: FuncGraph) -> bool:
+        return any(
+            op.name.startswith(f"{scope}/")
+            for graph in self._graphs
+            if _is_within(graph, body)
+            for op in graph.get_operations()
+        )
+
+    def _take_device(self, op: tf.Operation) -> None:
+        """Notes the IPU that the program names for an op: TensorFlow has no device of this name."""
+        is_named = is_ipu(op.device)
+        if is_named:
+            clear_device(op)
+        self.names_an_ipu = self.names_an_ipu or is_named or scopes.is_on_ipu()
+
+    def next_stream(self) -> int:
+        """Returns the number of the next stream of random bits."""
+        return next(self._streams)
+
+    def _tile_op(
+        self,
+        op_type: str,
+        twin: Twin,
+        inputs: Sequence[tf.Tensor],
+        attrs: dict[str, Any],
+        name: str,
+    ) -> tuple[str, dict[str, Any]]:
+        """Returns the type and the attributes to create a stock op with."""
+        try:
+            self._check_wanted(inputs, attrs)
+            op = self._inputs_of(twin, inputs, attrs, name)
+            shape = twin.shape(op)
+        except Untileable as reason:
+            self.add_native(op_type, name, str(reason))
+            return op_type, attrs
+        numerics = numerics_for(twin.family, self.configuration)
+        plan = plan_for(shape, numerics, None, name)
+        self._record(name, op_type, shape, plan, numerics.stochastic_rounding)
+        own = tile_attributes(plan, numerics, self.next_stream())
+        return twin.tile_op, attrs | attributes.to_protos(own)
+
+    def _face_op(
+        self, op_type: str, inputs: Sequence[tf.Tensor], attrs: dict[str, Any], name: str
+    ) -> dict[str, Any]:
+        """Records a tile op that `ipu_tf.ops` or a gradient creates; returns its attributes."""
+        stock = STOCK_OF[op_type]
+        shape = TWINS[stock].shape(self._inputs_of(TWINS[stock], inputs, attrs, name))
+        own = attributes.from_protos(attrs)
+        plan = plan_from_attributes(stock, own)
+        self._record(name, stock, shape, plan, own["rounding"] == "stochastic")
+        return attrs | attributes.to_protos({"stream": self.next_stream()})
+
+    def _record(
+        self, name: str, op_type: str, shape: OpShape, plan: Plan, stochastic_rounding: bool
+    ) -> None:
+        self.program.tile_ops.append(
+            TileOp(
+                name=name,
+                layer=self._layer_of(name),
+                op_type=op_type,
+                shape=shape,
+                plan=plan,
+                stochastic_rounding=stochastic_rounding,
+            )
+        )
+
+    def _check_wanted(self, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]) -> None:
+        if self.configuration.numerics == "native":
+            raise Untileable("cfg.simulator.numerics is 'native'")
+        dtypes = {tensor.dtype for tensor in inputs if tensor.dtype != tf.int32} or {tf.int32}
+        if len(dtypes) > 1 or not dtypes <= {tf.float32, tf.float16}:
+            names = ", ".join(sorted(dtype.name for dtype in dtypes))
+            raise Untileable(f"inputs of type {names}; tile ops take float32 and float16")
+        result = tf.as_dtype(attrs["Tout"].type) if "Tout" in attrs else None
+        if result is not None and result not in dtypes:
+            raise Untileable(
+                f"a result of type {result.name}, which differs from that of its inputs"
+            )
+
+    def _inputs_of(
+        self, twin: Twin, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any], name: str
+    ) -> OpInputs:
+        sizes = None
+        if twin.sizes_input is not None:
+            sizes = _static_values(inputs[twin.sizes_input])
+        shapes = [_static_shape(tensor, name) for tensor in inputs]
+        dtype = next(tensor.dtype.name for tensor in inputs if tensor.dtype.is_floating)
+        return OpInputs(
+            op=name,
+            attributes=attributes.from_protos(attrs),
+            shapes=shapes,
+            sizes=sizes,
+            dtype=dtype,
+        )
+
+    def _cast(
+        self, inputs: Sequence[tf.Tensor], attrs: dict[str, Any]
+    ) -> tuple[str, dict[str, Any]]:
+        """Returns the type and the attributes of a cast; to float16 the rounding rules apply."""
+        to_half = attrs["DstT"].type == tf.float16.as_datatype_enum
+        if self.configuration.numerics == "native" or inputs[0].dtype != tf.float32 or not to_half:
+            return "Cast", attrs
+        numerics = numerics_for("matmul", self.configuration)
+        own = {
+            "plan": [],
+            "method": "",
+            "serial": [],
+            "partials": "float32",
+            "rounding": "stochastic" if numerics.stochastic_rounding else "nearest",
+            "nanoo": numerics.nanoo,
+            "stream": self.next_stream(),
+        }
+        return "IpuCast", attrs | attributes.to_protos(own)
+
+    def _note_layer(self, name: str) -> None:
+        """Remembers the Keras layer of an op's scope; it is known only during the layer's call."""
+        path, scope = _COMPILED_LOSS.sub(LOSS, keras_layer_path()), scope_of(name)
+        if path and scope and self.layers.get(scope) != path:
+            self.layers[scope] = path
+            if _in_optimizer():
+                self.optimizer_scopes.add(scope)
+
+    def _layer_of(self, name: str) -> str:
+        """Returns the path of an op's Keras layer, or its name scope if it has none.
+
+        Gradients are matched by the scope that they carry.
+        """
+        return LayerScopes(paths=self.layers).layer_or_scope(name) or keras_layer_path()
+
+    def add_native(self, op_type: str, name: str, reason: str) -> None:
+        """Records a contraction that TensorFlow's own kernel runs."""
+        self.program.native_ops.append(
+            NativeOp(name=name, layer=self._layer_of(name), op_type=op_type, reason=reason)
+        )
+
+
+def _is_within(graph: Any, body: FuncGraph) -> bool:
+    """Returns whether a graph is the body of a loop, or that of a function called inside of it."""
+    while graph is not None and graph is not body:
+        graph = getattr(graph, "outer_graph", None)
+    return graph is body
+
+
+def _in_optimizer() -> bool:
+    """Returns whether a Keras optimizer is being called."""
+    return any(isinstance(one, keras.optimizers.Optimizer) for one in callers_of_open_scopes())
+
+
+def _full_name(graph: FuncGraph, name: str) -> str:
+    """Returns the name of an op of `graph` with its scopes: a name that ends in "/" has them."""
+    scope = graph.get_name_scope()
+    return name.rstrip("/") if name.endswith("/") or not scope else f"{scope}/{name}"
+
+
+def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
+    """Returns the names of the ops of `graph` that its outputs or its side effects need."""
+    flat = tf.nest.flatten(outputs, expand_composites=True)
+    # Eager tensors and variables, which a function may also return, belong to no graph.
+    waiting = [value.op for value in flat if getattr(value, "graph", None) is graph]
+    waiting += [op for op in graph.get_operations() if op.op_def.is_stateful]
+    needed: set[str] = set()
+    while waiting:
+        op = waiting.pop()
+        if op.name not in needed:
+            needed.add(op.name)
+            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return needed
+
+
+def _static_values(sizes: tf.Tensor) -> list[int] | None:
+    """Returns the values of a tensor of sizes, None if they are not static."""
+    op = getattr(sizes, "op", None)  # An eager tensor has none.
+    if op is not None and op.type == "ShapeN":
+        shape = op.inputs[sizes.value_index].shape
+        return shape.as_list() if shape.is_fully_defined() else None
+    value = tf.get_static_value(sizes)
+    return None if value is None else [int(size) for size in value]
+
+
+def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
+    if not tensor.shape.is_fully_defined():
+        layer = scope_of(name) or "the top level"
+        made = _where_size_is_lost(tensor)
+        raise ValueError(
+            f"Op '{name}' (layer '{layer}') has an input of shape {tensor.shape} which is not "
+            f"fully defined; its size is unknown from op '{made.name}' ({made.type}) on. Shapes "
+            "are static on the IPU: batch data with `drop_remainder=True`, and give variable sizes "
+            "as Python integers."
+        )
+    return tensor.shape.as_list()
+
+
+def _where_size_is_lost(tensor: tf.Tensor) -> tf.Operation:
+    """Returns the first op on the way to a tensor that loses the static size of its inputs."""
+    op = tensor.op
+    while unknown := [source for source in op.inputs if not source.shape.is_fully_defined()]:
+        op = unknown[0].op
+    return op
+
+
+def _checks_floats(configuration: DeviceConfiguration) -> bool:
+    return configuration.inv or configuration.div0 or configuration.oflo

@@ -1,0 +1,483 @@
+"""`IPUStrategyV1`: a tf.distribute strategy that runs functions as programs of a simulated IPU.
+
+Users get it from `ipu_tf.ipu_strategy`, where `ipu_tf.keras` extends its scopes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import math
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import keras
+import tensorflow as tf
+
+from ipu_tf import config, utils
+from ipu_tf.base import spans
+from ipu_tf.config import DeviceConfiguration
+from ipu_tf.config.launchers import check_one_process
+from ipu_tf.internals.autograph import autograph_artifact
+from ipu_tf.internals.graphs import graph_of_session
+from ipu_tf.internals.tensorflow import is_recording
+from ipu_tf.ops.functions.program_variables import variables_of
+from ipu_tf.ops.kernels import replica_context
+from ipu_tf.profile import automatic_reports, watching
+from ipu_tf.profile.figures.host_timeline import timeline_of
+from ipu_tf.profile.report import Report
+from ipu_tf.profile.text.progress import showing_progress_on_terminal
+from ipu_tf.programs.insights import are_found
+from ipu_tf.programs.program import Program
+from ipu_tf.runtime.execution import boundary, compile_only, fusion, xla_engine
+from ipu_tf.runtime.execution.executable import (
+    ExecutableCache,
+    Identity,
+    function_name,
+    is_jitted,
+    python_function,
+)
+from ipu_tf.runtime.execution.host_spans import marking_calls, note_run
+from ipu_tf.runtime.extraction import deployments
+from ipu_tf.runtime.programs import device_programs, sharded_loops, sharded_program
+from ipu_tf.runtime.programs.traced_programs import TracedPrograms
+from ipu_tf.runtime.replicas import replicated_call
+from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.tracer import Tracer
+from ipu_tf.strategy.adaptation import adapting_on_host
+from ipu_tf.strategy.default_graph import outlasting_resets
+from ipu_tf.strategy.extension import IPUExtendedV1
+from ipu_tf.strategy.infeed_iterator import dataset_iterators_in_scope
+from ipu_tf.tile_program.errors import IPUOutOfMemoryError
+
+_FUNCTION_TYPES = (
+    tf.types.experimental.PolymorphicFunction,
+    tf.types.experimental.ConcreteFunction,
+)
+
+logger = logging.getLogger(__name__)
+
+ScopeExtension: TypeAlias = "Callable[[IPUStrategyV1], contextlib.AbstractContextManager[None]]"
+"""Makes the context that a scope opens beside its own."""
+
+_scope_extensions: list[ScopeExtension] = []
+
+
+def extend_scopes(extension: ScopeExtension) -> ScopeExtension:
+    """Registers a context that every scope with Keras extensions opens; a decorator."""
+    _scope_extensions.append(extension)
+    return extension
+
+
+_KERAS_STEPS = frozenset({"train_step", "test_step", "predict_step"})
+
+
+class IPUStrategyV1(tf.distribute.Strategy):
+    """Runs tf.functions and Keras models on one simulated IPU system.
+
+    Variables made in `scope()` are plain variables: one process holds one copy, and
+    `num_replicas_in_sync` is 1 even if the device has many IPUs.
+
+    Args:
+        ipu_device: Name of the IPU device, "/device:IPU:<n>".
+        cpu_device: TensorFlow device on which variables live and initialisers run.
+        enable_dataset_iterators: Whether `iter(dataset)` in the scope returns an infeed that only
+            a function can read.
+        enable_keras_extensions: Whether Keras models made in the scope become ipu_tf models.
+        profile: Whether `report()` has a timeline of the host, with the last 65,536 spans.
+
+    Raises:
+        RuntimeError: A launcher started several processes, which would each train alone.
+
+    Example:
+        >>> strategy = IPUStrategy()
+        >>> with strategy.scope():
+        ...     model = keras.Sequential([keras.layers.Dense(10)])
+        ...     model.compile(loss="mse")
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        cpu_device: str = "/device:CPU:0",
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+        profile: bool = False,
+    ) -> None:
+        check_one_process()
+        super().__init__(IPUExtendedV1(self, ipu_device, cpu_device))
+        self._enable_dataset_iterators = enable_dataset_iterators
+        self._enable_keras_extensions = enable_keras_extensions
+        self._executables = ExecutableCache(self._trace)
+        self._programs = TracedPrograms()
+        self._recorder: spans.Recorder | None = None
+        self._said_of_tf_keras = False
+        executables = weakref.ref(self._executables)
+        weakref.finalize(self, config.on_reset(lambda: _clear(executables)))
+        if profile:
+            self.record_host()
+        watching.made(self)
+        automatic_reports.watch(self)
+
+    @property
+    def supports_loss_scaling(self) -> bool:
+        """Always False: loss scaling is not divided by a number of replicas."""
+        return False
+
+    @property
+    def num_replicas(self) -> int:
+        """Number of replicas of a program, one for each IPU of the device.
+
+        While a program is traced, its own number: its shards or stages share the IPUs of a replica.
+        `num_replicas_in_sync` is always 1.
+        """
+        trace = replica_context.current()
+        return self._device_ipus if trace is None else trace.count
+
+    @property
+    def _device_ipus(self) -> int:
+        return utils.get_num_of_ipus_in_device(self.extended.worker_devices[0])
+
+    @property
+    def enable_keras_extensions(self) -> bool:
+        """Whether Keras models made in the scope become ipu_tf models."""
+        return self._enable_keras_extensions
+
+    def scope(self) -> contextlib.AbstractContextManager[IPUStrategyV1]:
+        """Returns a context in which variables and Keras models are made for this strategy."""
+        return self._scope()
+
+    @contextlib.contextmanager
+    def _scope(self) -> Iterator[IPUStrategyV1]:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(outlasting_resets(super().scope))
+            if self._enable_keras_extensions:
+                for extension in _scope_extensions:
+                    stack.enter_context(extension(self))
+            if self._enable_dataset_iterators:
+                stack.enter_context(adapting_on_host())
+                stack.enter_context(dataset_iterators_in_scope())
+            yield self
+
+    @autograph_artifact
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...] | list[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        options: tf.distribute.RunOptions | None = None,
+    ) -> Any:
+        """Runs `fn` as one program of the IPU.
+
+        The first call with new shapes, dtypes or configuration traces `fn`; later ones only run
+        it. Inside another traced run, `fn` is inlined.
+
+        Args:
+            fn: A tf.function or ConcreteFunction; inside a tf.function also a plain function. In
+                the graph of a session a plain function is called as it is: `ipu_compiler.compile`
+                makes the programs in it.
+            args: Positional arguments of `fn`.
+            kwargs: Keyword arguments of `fn`.
+            options: Accepted for compatibility; has no effect.
+
+        Returns:
+            The results of `fn`.
+
+        Raises:
+            ValueError: A plain function in eager mode, or an argument whose shape is not static.
+            TypeError: An argument or result of 64 bits.
+            IPUOutOfMemoryError: The program does not fit on a tile.
+            UnsupportedOpcodeError: An operation has no cost on the machine.
+            UncompilableProgram: The function cannot be compiled at all.
+        """
+        del options
+        kwargs = kwargs or {}
+        if tf.inside_function():
+            if hooks.active() is not None:
+                # The programs of sessions are outside of the strategy until their code calls this.
+                is_inside = tf.distribute.get_strategy() is self
+                return fn(*args, **kwargs) if is_inside else super().run(fn, args, kwargs)
+            inner = python_function(fn)
+            note_run(_program_name(inner, getattr(inner, "__self__", None)))
+            return self._trace(fn, tuple(args), kwargs)
+        if not isinstance(fn, _FUNCTION_TYPES):
+            if not tf.executing_eagerly():  # A session's graph: its programs are in `fn`.
+                return super().run(fn, args, kwargs)
+            raise ValueError(
+                "IPUStrategyV1.run(fn, ...) does not support eager execution: `fn` has to be a "
+                "tf.function. Decorate it with @tf.function, or call `run` inside of one. "
+                f"Received: fn={fn!r}."
+            )
+        executable = self._executables.executable(fn, config.device_configuration())
+        if not spans.are_recorded():
+            return executable(*args, **kwargs)
+        inner = python_function(fn)
+        program = _program_name(inner, getattr(inner, "__self__", None))
+        with spans.span("run", "execution", program=program, steps=1):
+            return executable(*args, **kwargs)
+
+    def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
+        """Always raises: use `run`."""
+        raise RuntimeError("`experimental_run_v2` is gone: call `IPUStrategy.run` instead.")
+
+    @autograph_artifact
+    def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
+        """Returns the sum or mean of a value over replicas, and over some of its axes.
+
+        In a program the values of all replicas are reduced. Outside of one a value is that of one
+        replica, so there is nothing to reduce over replicas.
+
+        Args:
+            reduce_op: A `tf.distribute.ReduceOp` or its name: "SUM" or "MEAN".
+            value: A tensor of static shape, or a structure of tensors if `axis` is None.
+            axis: The axis or axes to reduce before; None for none.
+
+        Raises:
+            ValueError: The reduction is another.
+        """
+        name = reduce_op if isinstance(reduce_op, str) else getattr(reduce_op, "value", "")
+        known = {one.value: one for one in tf.distribute.ReduceOp}.get(name.upper(), reduce_op)
+        if axis is not None and known is tf.distribute.ReduceOp.MEAN:
+            # TensorFlow would make the device count in 64 bits; the host knows the shape.
+            value = tf.convert_to_tensor(value)
+            total = self._over_axes(tf.distribute.ReduceOp.SUM, value, axis)
+            axes = axis if isinstance(axis, tuple | list) else [axis]
+            count = math.prod(value.shape[number] for number in axes)
+            value = tf.math.truediv(total, tf.cast(count, total.dtype))
+        elif axis is not None or hooks.active() is None:
+            value = self._over_axes(reduce_op, value, axis)
+        return value if hooks.active() is None else self.extended.reduced(known, value)
+
+    def _over_axes(self, reduce_op: Any, value: Any, axis: Any) -> Any:
+        """Returns the sum of a value over axes, as TensorFlow checks and computes it."""
+        if hooks.active() is None:
+            return super().reduce(reduce_op, value, axis)
+        return tf.reduce_sum(value, axis)
+
+    def record_host(self) -> None:
+        """Records what the host does from now on for `report()`, as `profile=True` does."""
+        if self._recorder is None:
+            self._recorder = spans.Recorder()
+            spans.attach(self._recorder)
+            weakref.finalize(self, spans.detach, self._recorder)
+            marks = contextlib.ExitStack()
+            marks.enter_context(marking_calls())
+            weakref.finalize(self, marks.close)
+
+    def report(self, *, insights: bool | None = None) -> Report:
+        """Returns the cost of the programs traced so far, and their ops that run on tiles.
+
+        The report includes the memory use of a program that did not fit. For models and functions
+        that no longer exist it keeps the figures; `reset_report` drops them.
+
+        Args:
+            insights: Whether the report holds the changes that would gain most, each checked by
+                planning again, once a program. By default it does, except those of very large
+                programs, which a note names; True plans all of them, False none.
+        """
+        host = None if self._recorder is None else timeline_of(self._recorder)
+        report = Report(programs=tuple(self._programs), host=host)
+        if are_found(insights):
+            report.with_insights(all_changes=insights is True)
+        return report
+
+    def reset_report(self) -> None:
+        """Forgets the programs traced so far: `report` shows those traced from now on.
+
+        A program that was traced before is not retraced, so later reports do not show it.
+        """
+        self._programs.clear()
+        if self._recorder is not None:
+            self._recorder.clear()
+
+    @contextlib.contextmanager
+    def programs_apart(self) -> Iterator[None]:
+        """Separates the programs traced inside: there `report` shows them alone."""
+        own = self._programs, self._recorder
+        self._programs, self._recorder = TracedPrograms(), None
+        try:
+            yield
+        finally:
+            self._programs, self._recorder = own
+
+    def _trace(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls `fn` in the graph that is being built, with its contractions made tile ops.
+
+        The created ops are compiled for the machine, too.
+        """
+        boundary.check_arguments(args, kwargs)
+        name = function_name(python_function(fn))
+        program: Callable[..., Any] = functools.partial(self._trace_program, fn)
+        if not _is_keras_step(python_function(fn)):
+            program = functools.partial(
+                replicated_call.call,
+                program,
+                name=name,
+                # Scripts with sessions often build their graph before they configure the system.
+                device_ipus=self._device_ipus
+                if config.is_configured() or graph_of_session() is None
+                else None,
+            )
+        connection = config.device_configuration().connection
+        if connection in compile_only.CONNECTIONS:
+            return compile_only.compiled(program, args, kwargs, name=name, connection=connection)
+        return program(args, kwargs)
+
+    def _trace_program(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Calls `fn` in the graph that is being built, as the program of one replica."""
+        configuration = config.device_configuration()
+        automatic_reports.watch(self)  # Scripts may configure the system after this was made.
+        inner = python_function(fn)
+        self._say_what_is_not_converted(inner)
+        owner = getattr(inner, "__self__", None)
+        program = Program(
+            name=_program_name(inner, owner),
+            steps_per_execution=_steps_per_execution(inner, owner),
+        )
+        tracer = Tracer(program, configuration)
+        graph = tf.compat.v1.get_default_graph()
+        first = len(graph.get_operations())
+        # A method is identified by its object: Keras wraps the steps of a model again each time.
+        subject = inner if owner is None else owner
+        key = (Identity(subject), program.name, boundary.signature(args, kwargs), configuration)
+        with (
+            showing_progress_on_terminal(),
+            self._keeping_what_does_not_fit(subject, key, program),
+            _errors_as_they_are(program, configuration),
+        ):
+            with (
+                spans.span("trace", "trace", program=program.name),
+                variables_of(subject),
+                hooks.tracing(tracer),
+            ):
+                outputs = boundary.without_operations(super().run(fn, args=args, kwargs=kwargs))
+            tracer.finish(outputs)
+            boundary.check_results(outputs)
+            operations = graph.get_operations()[first:]
+            remainder = sharded_loops.compiled_apart(
+                tracer, graph, operations, outputs, program.steps_per_execution
+            )
+            program.device = device_programs.compile_trace(
+                device_programs.TracedFunction(
+                    tracer=tracer,
+                    graph=graph,
+                    operations=remainder.operations,
+                    arguments=(args, kwargs),
+                    outputs=outputs,
+                    owner=owner,
+                    deployment=deployments.current(owner, getattr(inner, "__name__", ""))
+                    or sharded_program.deployment_of(tracer, graph),
+                    carried=remainder.carried,
+                )
+            )
+        for compiled in (program, *tracer.parts):
+            _log_cycles(compiled)
+        program.device = sharded_program.noted(program.device, tracer, graph)
+        if not is_recording():
+            operations = graph.get_operations()[first:]
+            choice = xla_engine.choose(
+                configuration.engine, graph, operations, outputs, program.device, jitted=is_jitted()
+            )
+            outputs = choice.outputs if choice.by_xla else fusion.fuse(graph, outputs)
+            if choice.note and program.device is not None:
+                notes = (*program.device.notes, choice.note)
+                program.device = dataclasses.replace(program.device, notes=notes)
+        if device_programs.is_reported():
+            for part in tracer.parts:
+                self._programs.add(subject, (part.name, *key), part)
+            if not tracer.parts or _does_anything(program):
+                self._programs.add(subject, key, program)
+        return outputs
+
+    def _say_what_is_not_converted(self, fn: Any) -> None:
+        """Warns, once per strategy, that models of `tf_keras` keep their own training loop."""
+        package = (getattr(fn, "__module__", None) or "").partition(".")[0]
+        if package != "tf_keras" or self._said_of_tf_keras or not self._enable_keras_extensions:
+            return
+        self._said_of_tf_keras = True
+        logger.warning(
+            "Models of tf_keras are not converted for the IPU: their steps run one by one on one "
+            "IPU, without the on-device loop, replicas, gradient accumulation and pipelines, and "
+            "they have no `set_*_options`. Use Keras 3: `import keras`, or `tf.keras` without the "
+            "environment variable TF_USE_LEGACY_KERAS. To keep tf_keras, make the strategy with "
+            "`enable_keras_extensions=False`, which also ends this warning."
+        )
+
+    @contextlib.contextmanager
+    def _keeping_what_does_not_fit(
+        self, subject: Any, key: tuple[Any, ...], program: Program
+    ) -> Iterator[None]:
+        """Keeps a program for reports even if it does not fit into memory."""
+        try:
+            yield
+        except IPUOutOfMemoryError as error:
+            program.device = error.compiled
+            if error.compiled is None:
+                program.refusal = str(error)
+            if device_programs.is_reported():
+                self._programs.add(subject, key, program)
+            raise
+
+
+IPUStrategy = IPUStrategyV1
+
+
+@contextlib.contextmanager
+def _errors_as_they_are(program: Program, configuration: DeviceConfiguration) -> Iterator[None]:
+    """Keeps AutoGraph from replacing the compiler's errors, whose types it does not know."""
+    try:
+        yield
+    except Exception as error:
+        own = device_programs.own_error(error, program, configuration)
+        if own is None:
+            raise
+        own.ag_pass_through = True  # type: ignore[attr-defined] # AutoGraph looks for it.
+        raise own from None
+
+
+def _does_anything(program: Program) -> bool:
+    """Returns whether a program has work of its own, beside that of its parts and their inputs."""
+    device = program.device
+    return device is None or any(
+        step.opcode != "infeed" for stage in device.stages for step in stage.program.steps
+    )
+
+
+def _log_cycles(program: Program) -> None:
+    """Logs the modelled cycles of a program if TF_POPLAR_FLAGS asks for them."""
+    if program.device is not None and config.poplar_flags().log_cycle_count >= 0:
+        logger.warning(
+            "Program '%s' takes %d cycles a run (modelled).", program.name, program.device.cycles
+        )
+
+
+def _program_name(fn: Any, owner: Any) -> str:
+    """Returns the name of a function, prefixed with the name of its model if it is a method."""
+    name = function_name(fn)
+    owner_name = getattr(owner, "name", None)
+    return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
+
+
+def _is_keras_step(fn: Any) -> bool:
+    """Returns whether a function is a step of a model: Keras' loop has replicas of its own."""
+    owner = getattr(fn, "__self__", None)
+    return isinstance(owner, keras.Model) and getattr(fn, "__name__", "") in _KERAS_STEPS
+
+
+def _steps_per_execution(fn: Any, owner: Any) -> int:
+    """Returns how often a call from the host runs a function: Keras repeats its steps."""
+    if getattr(fn, "__name__", "") not in _KERAS_STEPS:
+        return 1
+    return int(getattr(owner, "steps_per_execution", 1))
+
+
+def _clear(executables: weakref.ref[ExecutableCache]) -> None:
+    """Drops the executables of a strategy that is still alive."""
+    cache = executables()
+    if cache is not None:
+        cache.clear()

@@ -1,0 +1,70 @@
+"""Assembles supersteps of an exchange and the vertices after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ipu_tf.machine import exchange
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.machine.target import Target
+from ipu_tf.machine.vertices import Vertex
+from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.tile_work import StageWork
+from ipu_tf.tile_program.traffic import NOTHING, Traffic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeStage:
+    """One superstep whose cycles are not yet computed.
+
+    Attributes:
+        name: Its name, such as "add partials".
+        where: A placement on the tiles that work, or receive.
+        traffic: The exchange before the vertices.
+        vertex: The vertices of each tile; None for an exchange alone.
+        into_place: Whether received data needs no buffer: it is the result, or a vertex's scratch
+            that is counted elsewhere.
+        times: Number of runs in sequence.
+    """
+
+    name: str
+    where: Placement
+    traffic: Traffic = NOTHING
+    vertex: Vertex | None = None
+    into_place: bool = False
+    times: int = 1
+
+
+def supersteps(stages: Sequence[ComputeStage], target: Target) -> tuple[Superstep, ...]:
+    """Returns the supersteps of stages; those that cost nothing are left out."""
+    made = (_superstep(stage, target) for stage in stages)
+    return tuple(step for step in made if step.total_cycles > 0)
+
+
+@lru_cache(maxsize=1 << 14)
+def exchange_cycles(traffic: Traffic, target: Target) -> int:
+    """Returns the cycles of an exchange and of the copies around it, without the sync before it."""
+    moving = exchange.phase_cycles(traffic.received_bytes, target, sent_bytes=traffic.sent_bytes)
+    return int(moving) + traffic.rearranged_cycles
+
+
+def _superstep(stage: ComputeStage, target: Target) -> Superstep:
+    """Returns a superstep; without an exchange its tiles need not wait for each other."""
+    moving = exchange_cycles(stage.traffic, target)
+    compute = int(stage.vertex.cycles) if stage.vertex is not None else 0
+    return Superstep(
+        name=stage.name,
+        sync_cycles=stage.times * target.sync_cycles if moving else 0,
+        exchange_cycles=stage.times * moving,
+        compute_cycles=stage.times * compute,
+        busy_tile_cycles=stage.times * compute * stage.where.tiles,
+        exchange_bytes=stage.times * stage.traffic.total_bytes,
+        work=StageWork(
+            tiles=target.tiles,
+            where=stage.where,
+            routes=stage.traffic.routes,
+            times=stage.times,
+        ),
+    )

@@ -1,0 +1,316 @@
+"""Tile ops in functions that XLA compiles: the same bits, state and errors as without."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_tf import ops
+from ipu_tf.ops.kernels import library
+from tests.ops.tile_cases import normals
+
+CONV = {"strides": [1, 2, 1, 1], "padding": "SAME", "plan": [1, 1, 2, 1, 1, 2, 1, 1, 16]}
+DEPTHWISE = {"strides": [1, 1, 1, 1], "padding": "VALID"}
+POOL = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+MATMUL_PLAN = [1, 2, 2, 2, 16]
+IMAGES, FILTER, RESULT = (2, 9, 7, 33), (3, 3, 33, 24), (2, 5, 7, 24)
+DEPTHWISE_FILTER, DEPTHWISE_RESULT = (3, 3, 33, 2), (2, 7, 5, 66)
+
+# The attributes and the shapes of the operands of every op that takes a plan.
+CASES = {
+    "ipu_mat_mul": ({"transpose_a": True, "plan": MATMUL_PLAN}, ((40, 5), (40, 7))),
+    "ipu_batch_mat_mul": ({"plan": MATMUL_PLAN}, ((2, 1, 5, 40), (3, 40, 7))),
+    "ipu_batch_mat_mul_v3": ({"plan": MATMUL_PLAN}, ((2, 1, 5, 40), (3, 40, 7))),
+    "ipu_einsum": ({"equation": "abc,cd->dab", "plan": MATMUL_PLAN}, ((2, 5, 40), (40, 7))),
+    "ipu_conv2d": (CONV, (IMAGES, FILTER)),
+    "ipu_conv2d_backprop_input": (CONV, (FILTER, RESULT)),
+    "ipu_conv2d_backprop_filter": (CONV, (IMAGES, RESULT)),
+    "ipu_depthwise_conv2d_native": (DEPTHWISE, (IMAGES, DEPTHWISE_FILTER)),
+    "ipu_depthwise_conv2d_native_backprop_input": (DEPTHWISE, (DEPTHWISE_FILTER, DEPTHWISE_RESULT)),
+    "ipu_depthwise_conv2d_native_backprop_filter": (DEPTHWISE, (IMAGES, DEPTHWISE_RESULT)),
+}
+# Ops that are joined of several, for float32 alone.
+FUSED_CASES = {
+    "ipu_mat_mul_bias": ({"relu": True}, ((5, 40), (40, 7), (7,))),
+    "ipu_conv2d_bias": (CONV | {"relu": True}, (IMAGES, FILTER, FILTER[3:])),
+    "ipu_conv2d_backprop_input_relu": (CONV, (FILTER, RESULT, IMAGES)),
+    "ipu_conv2d_backprop_filter_with_bias": (CONV, (IMAGES, RESULT)),
+    "ipu_max_pool_grad": (POOL | {"relu": True}, ((2, 6, 4, 20), (2, 3, 2, 20), (2, 3, 2, 20))),
+}
+# The input of sizes, where an op has one, and its value.
+SIZES = {
+    "ipu_conv2d_backprop_input": (0, IMAGES),
+    "ipu_conv2d_backprop_input_relu": (0, IMAGES),
+    "ipu_conv2d_backprop_filter": (1, FILTER),
+    "ipu_conv2d_backprop_filter_with_bias": (1, FILTER),
+    "ipu_depthwise_conv2d_native_backprop_input": (0, IMAGES),
+    "ipu_depthwise_conv2d_native_backprop_filter": (1, DEPTHWISE_FILTER),
+}
+
+
+def call(op, operands, **numerics):
+    """Runs an op of CASES or FUSED_CASES."""
+    attributes, _ = (CASES | FUSED_CASES)[op]
+    inputs = list(operands)
+    if op in SIZES:
+        inputs.insert(*SIZES[op])
+    if op == "ipu_batch_mat_mul_v3":
+        numerics["Tout"] = inputs[0].dtype
+    if op == "ipu_einsum":
+        inputs = [inputs]
+    return getattr(library.load(), op)(*inputs, **attributes, **numerics)
+
+
+def jitted(fn):
+    return tf.function(fn, jit_compile=True, autograph=False)
+
+
+def stochastic_product(a, b):
+    return library.load().ipu_mat_mul(a, b, rounding="stochastic", stream=5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("op", CASES)
+def test_bits_are_those_of_the_kernel(op, dtype):
+    def both(*operands):
+        rounded = call(op, operands, partials="float16", rounding="stochastic", stream=3)
+        return call(op, operands), rounded
+
+    _, shapes = CASES[op]
+    operands = [tf.constant(normals(seed, shape, dtype)) for seed, shape in enumerate(shapes)]
+    library.reset_seed(1)
+    expected = both(*operands)
+    library.reset_seed(1)
+    for result, reference in zip(jitted(both)(*operands), expected, strict=True):
+        assert result.shape == reference.shape
+        np.testing.assert_array_equal(result, reference)
+
+
+@pytest.mark.parametrize("op", FUSED_CASES)
+def test_bits_of_a_joined_op_are_those_of_the_kernel(op):
+    _, shapes = FUSED_CASES[op]
+    operands = [tf.constant(normals(seed, shape)) for seed, shape in enumerate(shapes)]
+    result = jitted(lambda *values: call(op, values))(*operands)
+    for part, reference in zip(
+        tf.nest.flatten(result), tf.nest.flatten(call(op, operands)), strict=True
+    ):
+        np.testing.assert_array_equal(part, reference)
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
+def test_bits_of_a_cast(rounding):
+    def cast(x):
+        return library.load().ipu_cast(x, DstT=tf.float16, rounding=rounding, stream=4)
+
+    x = tf.constant(normals(0, (300,), scale=3e4))
+    library.reset_seed(1)
+    expected = cast(x)
+    library.reset_seed(1)
+    np.testing.assert_array_equal(jitted(cast)(x), expected)
+
+
+def test_bits_of_dropout():
+    def dropout(x, key, counter):
+        mask = library.load().ipu_dropout_mask(key, counter, rate=0.3, shape=x.shape)
+        return library.load().ipu_masked_scale(x, mask, 1.0 / 0.7)
+
+    operands = (
+        tf.constant(normals(0, (31, 17))),
+        tf.constant([2**63 + 5], tf.uint64),
+        tf.constant([2**64 - 9, 4], tf.uint64),
+    )
+    np.testing.assert_array_equal(jitted(dropout)(*operands), dropout(*operands))
+
+
+# They move tensors between replicas, or between host and device; XLA has no such state.
+APART = re.compile(
+    r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|check_feed|host_kernel|call_application)"
+)
+
+
+def test_no_op_of_the_library_is_left_out():
+    functions = {name for name in dir(library.load()) if name.startswith("ipu_")}
+    functions = {name for name in functions if not APART.match(name)}
+    ops_of_library = {name for name in functions if not name.endswith("_eager_fallback")}
+    assert ops_of_library == CASES.keys() | FUSED_CASES.keys() | {
+        "ipu_cast",
+        "ipu_dropout_mask",
+        "ipu_floating_point_check",
+        "ipu_index_check",
+        "ipu_masked_scale",
+    }
+
+
+def test_an_operand_that_xla_transposes_arrives_row_major():
+    a, b = tf.constant(normals(0, (40, 5))), tf.constant(normals(1, (40, 7)))
+
+    def product(a, b):
+        return library.load().ipu_mat_mul(tf.transpose(a) * 2.0, b + 1.0, plan=MATMUL_PLAN)
+
+    np.testing.assert_array_equal(jitted(product)(a, b), product(a, b))
+
+
+class TestState:
+    """Stochastic rounding draws anew at every execution, so none may be merged or hoisted."""
+
+    operands = (
+        tf.constant(normals(0, (8, 24), "float16")),
+        tf.constant(normals(1, (24, 8), "float16")),
+    )
+
+    def in_turn(self, executions):
+        library.reset_seed(1)
+        return np.stack([stochastic_product(*self.operands) for _ in range(executions)])
+
+    def test_each_iteration_of_a_loop_draws(self):
+        def loop(a, b):
+            def body(i, products):
+                return i + 1, products.write(i, stochastic_product(a, b))
+
+            products = tf.TensorArray(a.dtype, 3, element_shape=(8, 8))
+            return tf.while_loop(lambda i, _: i < 3, body, (0, products))[1].stack()
+
+        expected = self.in_turn(3)
+        library.reset_seed(1)
+        np.testing.assert_array_equal(jitted(loop)(*self.operands), expected)
+        assert not np.array_equal(expected[0], expected[1])
+
+    def test_equal_calls_are_not_merged(self):
+        product = tf.function(stochastic_product)
+        twice = jitted(lambda a, b: (product(a, b), product(a, b)))
+        expected = self.in_turn(2)
+        library.reset_seed(1)
+        results = sorted(np.asarray(result).tobytes() for result in twice(*self.operands))
+        assert results == sorted(product.tobytes() for product in expected)
+
+    def test_each_call_of_the_function_draws(self):
+        product = jitted(stochastic_product)
+        expected = self.in_turn(2)
+        library.reset_seed(1)
+        np.testing.assert_array_equal(product(*self.operands), expected[0])
+        np.testing.assert_array_equal(product(*self.operands), expected[1])
+
+
+class TestFloatingPointCheck:
+    @staticmethod
+    def logarithm(x):
+        y = tf.math.log(x)
+        library.load().ipu_floating_point_check(
+            [x], [y], op_name='a "quoted\\name"', op_type="Log", inv=True, div0=True, oflo=True
+        )
+        return tf.constant(1.0)
+
+    def test_good_values_pass(self):
+        assert jitted(self.logarithm)(tf.constant([1.0, 2.0])) == 1.0
+
+    @pytest.mark.parametrize(
+        ("value", "what"), [(0.0, "division by zero"), (-1.0, "invalid operation")]
+    )
+    def test_exception_fails_the_program(self, value, what):
+        expected = rf'Floating-point exception \({what}\) in op \'a "quoted\\name"\' \(Log\)'
+        with pytest.raises(tf.errors.InvalidArgumentError, match=expected):
+            jitted(self.logarithm)(tf.constant([1.0, value]))
+
+    def test_program_runs_again_after_an_exception(self):
+        logarithm = jitted(self.logarithm)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            logarithm(tf.constant([1.0, 0.0]))
+        assert logarithm(tf.constant([1.0, 2.0])) == 1.0
+
+
+class TestErrors:
+    def test_plan_that_does_not_fit(self):
+        @jitted
+        def product(a, b):
+            return library.load().ipu_mat_mul(a, b, plan=[1, 9, 1, 1, 8], name="dense/MatMul")
+
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match="IpuMatMul 'dense/MatMul': the plan splits rows of 5 elements into 9 parts",
+        ):
+            product(tf.ones([5, 4]), tf.ones([4, 3]))
+
+    def test_attribute_that_the_kernel_refuses(self):
+        @jitted
+        def product(a, b):
+            return library.load().ipu_mat_mul(a, b, plan=[1, 2])
+
+        with pytest.raises(tf.errors.InvalidArgumentError, match="a plan has 5 entries"):
+            product(tf.ones([5, 4]), tf.ones([4, 3]))
+
+    def test_sizes_that_are_not_constant(self):
+        @jitted
+        def gradient(sizes, w, dy):
+            return library.load().ipu_conv2d_backprop_input(
+                sizes, w, dy, strides=[1, 1, 1, 1], padding="SAME", name="conv/grad"
+            )
+
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match="IpuConv2DBackpropInput 'conv/grad': XLA needs the shape of the result when it "
+            "compiles the op; give sizes as constants",
+        ):
+            gradient(tf.constant([1, 4, 4, 2]), tf.ones([3, 3, 2, 2]), tf.ones([1, 4, 4, 2]))
+
+
+def test_sizes_may_be_computed_from_shapes():
+    def gradient(x, w, dy):
+        return library.load().ipu_conv2d_backprop_input(
+            tf.shape(x), w, dy, strides=[1, 1, 1, 1], padding="SAME"
+        )
+
+    operands = [
+        tf.constant(normals(i, s)) for i, s in enumerate([(2, 4, 4, 3), (3, 3, 3, 2), (2, 4, 4, 2)])
+    ]
+    np.testing.assert_array_equal(jitted(gradient)(*operands), gradient(*operands))
+
+
+def test_gradients_through_the_python_faces():
+    def step(x, w, dense):
+        with tf.GradientTape() as tape:
+            tape.watch((x, w, dense))
+            y = tf.nn.relu(ops.conv2d(x, w, strides=2, padding="SAME"))
+            y = ops.matmul(tf.reshape(y, [2, -1]), dense)
+            loss = tf.reduce_sum(y)
+        return tape.gradient(loss, (x, w, dense))
+
+    shapes = [(2, 6, 6, 3), (3, 3, 3, 4), (36, 5)]
+    operands = [tf.constant(normals(i, shape)) for i, shape in enumerate(shapes)]
+    for result, expected in zip(jitted(step)(*operands), step(*operands), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_gradient_of_a_loop():
+    def loop(x, w):
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            y = tf.while_loop(
+                lambda i, _: i < 3,
+                lambda i, y: (i + 1, ops.conv2d(y, w, strides=1, padding="SAME")),
+                (0, x),
+                maximum_iterations=3,
+            )[1]
+        return tape.gradient(y, w)
+
+    x, w = tf.constant(normals(0, (2, 4, 4, 3))), tf.constant(normals(1, (3, 3, 3, 3)))
+    expected = tf.function(loop)(x, w)
+    np.testing.assert_allclose(jitted(loop)(x, w), expected, rtol=1e-5, atol=1e-4)
+
+
+_LOADED_LATE = """
+import tensorflow as tf
+assert tf.function(lambda x: x + 1.0, jit_compile=True)(1.0) == 2.0
+from ipu_tf import ops
+x = tf.ones([4, 4])
+assert tf.function(ops.matmul, jit_compile=True)(x, x)[0, 0] == 4.0
+"""
+
+
+@pytest.mark.slow
+def test_library_may_be_loaded_after_the_first_jitted_function():
+    command = [sys.executable, "-c", _LOADED_LATE]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
