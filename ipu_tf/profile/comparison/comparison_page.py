@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from ipu_tf.profile.comparison.comparison_text import TITLES, program_title
+from ipu_tf.profile.comparison.comparison_text import TITLES, figure, program_title
 from ipu_tf.profile.comparison.differences import TABLES, Difference, ProgramComparison
-from ipu_tf.profile.html import Chart, Section, Table, sections_page
+from ipu_tf.profile.html import Cell, Chart, Section, Table, Unit, sections_page
 
 _TOP_LAYERS = 25
 """Layers in the chart; the table has all of them."""
 
-_UNITS: Mapping[str, Any] = {
+_UNITS: Mapping[str, Unit] = {
     "phases": "cycles",
     "activities": "cycles",
     "layers": "cycles",
@@ -82,7 +81,7 @@ def _charts(program: ProgramComparison) -> Sequence[Chart]:
                 "legend": {},
                 "tooltip": {"trigger": "axis"},
                 "grid": {"left": 10, "right": 20, "bottom": 30, "containLabel": True},
-                "xAxis": {"type": "value"},
+                "xAxis": {"type": "value", "minInterval": 1},
                 "yAxis": {"type": "category", "inverse": True, "data": names},
                 "series": bars,
             },
@@ -99,6 +98,11 @@ def _growth(entry: Difference) -> float | None:
     return entry.growth
 
 
+def _cell(table: str, name: str, value: float | None) -> Cell:
+    """Returns a figure, as text in a table whose rows differ in their unit."""
+    return value if value is None or table in _UNITS else figure(name, value)
+
+
 def _table(name: str, entries: Sequence[Difference]) -> Table:
     unit = _UNITS.get(name, "")
     return Table(
@@ -107,8 +111,8 @@ def _table(name: str, entries: Sequence[Difference]) -> Table:
         rows=tuple(
             (
                 entry.name or _NO_LAYER,
-                entry.before,
-                entry.after,
+                _cell(name, entry.name, entry.before),
+                _cell(name, entry.name, entry.after),
                 _growth(entry),
                 entry.verdict,
             )

@@ -5,9 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from ipu_tf.profile.comparison.differences import TABLES, Difference, ProgramComparison
+from ipu_tf.profile.comparison.differences import (
+    ENERGY,
+    RUN_TIME,
+    TABLES,
+    TIME,
+    UTILISATION,
+    Difference,
+    ProgramComparison,
+)
 from ipu_tf.profile.text.sections import LAYER_WIDTH, shortened
 from ipu_tf.profile.text.table import Row, table
+from ipu_tf.profile.text.units import precise
 
 TITLES: Mapping[str, str] = {
     "totals": "a run",
@@ -20,6 +29,7 @@ TITLES: Mapping[str, str] = {
 }
 """Titles of the tables of a program."""
 
+_UNITS: Mapping[str, str] = {TIME: "s", RUN_TIME: "s", ENERGY: "J"}
 _TOP_LAYERS = 15
 _HEADER = ("before", "after", "change", "")
 
@@ -74,8 +84,8 @@ def program_title(program: ProgramComparison) -> str:
 def _row(entry: Difference) -> Row:
     return (
         shortened(entry.name, LAYER_WIDTH),
-        _number(entry.before),
-        _number(entry.after),
+        figure(entry.name, entry.before),
+        figure(entry.name, entry.after),
         _growth(entry) if entry.verdict in ("better", "worse") else "",
         entry.verdict,
     )
@@ -85,7 +95,14 @@ def _growth(entry: Difference) -> str:
     return f"{100 * entry.growth:+.2f}%" if math.isfinite(entry.growth) else "from 0"
 
 
-def _number(value: float | None) -> str:
+def figure(name: str, value: float | None) -> str:
+    """Returns a figure with its unit, "-" if it is not known."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+    if name in _UNITS:
+        return precise(value, _UNITS[name])
+    if name == UTILISATION:
+        return f"{100 * value:.4g}%"
+    if value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if value >= 1000 else f"{value:.4g}"

@@ -14,6 +14,8 @@ TABLES = ("totals", "phases", "activities", "layers", "categories", "ipus", "wor
 
 TIME = "seconds a sample"
 RUN_TIME = "seconds a run"
+UTILISATION = "utilisation"
+ENERGY = "joules a sample"
 MEMORY = "fullest tile, bytes"
 
 _LIMITED = (TIME, RUN_TIME, MEMORY)

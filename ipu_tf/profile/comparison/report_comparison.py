@@ -1,7 +1,8 @@
 """Compares two reports: what is better and what is worse, program by program.
 
-A program of one report is compared with that of the same name in the other; of several of one name,
-in their order. Two reports of one program each are compared whatever the names.
+Programs and layers are compared with those of the same name, and with those that Keras named
+alike but for the number; see `counterparts`. Programs of one name are compared in their order, and
+two reports of one program each whatever the names.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from typing import Any
 
 from ipu_tf.base.whole_files import write_whole
 from ipu_tf.profile.comparison import comparison_page, comparison_text
+from ipu_tf.profile.comparison.counterparts import layer_counterparts, program_counterparts
 from ipu_tf.profile.comparison.differences import (
+    ENERGY,
     MEMORY,
     RUN_TIME,
     TIME,
+    UTILISATION,
     Difference,
     Differences,
     ProgramComparison,
@@ -95,12 +99,14 @@ def compare(
     """
     one, other = _report(before, "before"), _report(after, "after")
     first, second = _compiled(one), _compiled(other)
+    pairs = program_counterparts(first, second)
     if len(first) == len(second) == 1:
-        first = dict(zip(second, first.values(), strict=True))
+        pairs = [(next(iter(first)), next(iter(second)))]
+    known = {new: old for old, new in pairs if old is not None and new is not None}
     return ReportComparison(
-        programs=tuple(_programs(first[key], second[key]) for key in second if key in first),
-        only_before=tuple(first[key].name for key in first if key not in second),
-        only_after=tuple(second[key].name for key in second if key not in first),
+        programs=tuple(_programs(first[known[key]], second[key]) for key in second if key in known),
+        only_before=tuple(first[key].name for key in first if key not in known.values()),
+        only_after=tuple(second[key].name for key in second if key not in known),
     )
 
 
@@ -115,13 +121,13 @@ def _report(given: Any, name: str) -> Report:
     )
 
 
-def _compiled(report: Report) -> dict[tuple[str, int], Program]:
+def _compiled(report: Report) -> dict[str, Program]:
     """Returns the compiled programs by their name and their number among those of the name."""
-    found: dict[tuple[str, int], Program] = {}
+    found: dict[str, Program] = {}
     seen: collections.Counter[str] = collections.Counter()
     for program in report.programs:
         if program.device is not None:
-            found[program.name, seen[program.name]] = program
+            found[f"{program.name}.{seen[program.name]}"] = program
             seen[program.name] += 1
     return found
 
@@ -130,7 +136,7 @@ def _programs(before: Program, after: Program) -> ProgramComparison:
     one, other = before.device, after.device
     assert one is not None
     assert other is not None
-    layers = _differences(_layers(one), _layers(other))
+    layers = _layer_differences(_layers(one), _layers(other))
     by_change = sorted(layers, key=lambda entry: -abs((entry.after or 0) - (entry.before or 0)))
     return ProgramComparison(
         name=after.name,
@@ -153,6 +159,18 @@ def _differences(before: Mapping[str, float], after: Mapping[str, float]) -> Dif
     )
 
 
+def _layer_differences(before: Mapping[str, float], after: Mapping[str, float]) -> Differences:
+    """Returns the cycles of layers of either report, under their names in the second one."""
+    return tuple(
+        Difference(
+            name=(old if new is None else new) or "",
+            before=None if old is None else before[old],
+            after=None if new is None else after[new],
+        )
+        for old, new in layer_counterparts(before, after)
+    )
+
+
 def _totals(before: Program, after: Program) -> Differences:
     """Returns the figures of whole programs that are known of at least one."""
     one, other = dict(_totals_of(before)), dict(_totals_of(after))
@@ -164,7 +182,7 @@ def _totals(before: Program, after: Program) -> Differences:
             name=name,
             before=one[name],
             after=other[name],
-            more_is_better=name in ("samples a second", "utilisation"),
+            more_is_better=name in ("samples a second", UTILISATION),
         )
         for name in one
         if name != left_out and (one[name] is not None or other[name] is not None)
@@ -179,8 +197,8 @@ def _totals_of(program: Program) -> Iterator[tuple[str, float | None]]:
     yield TIME, 1 / rate if rate else None
     yield RUN_TIME, figures.seconds(device)
     yield "samples a second", rate
-    yield "utilisation", figures.flop_utilisation(device, program.tile_ops)
-    yield "joules a sample", energy.joules_per_sample(device, program.tile_ops)
+    yield UTILISATION, figures.flop_utilisation(device, program.tile_ops)
+    yield ENERGY, energy.joules_per_sample(device, program.tile_ops)
     yield MEMORY, max(_ipus(device).values())
     yield "streaming memory, bytes", device.streaming_bytes
 

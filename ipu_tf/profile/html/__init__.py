@@ -5,6 +5,6 @@ it. `report_page` makes the page of a report, `sections_page` a page of charts a
 """
 
 from ipu_tf.profile.html.report_page import report_page
-from ipu_tf.profile.html.sections import Chart, Section, Table, sections_page
+from ipu_tf.profile.html.sections import Cell, Chart, Section, Table, Unit, sections_page
 
-__all__ = ["Chart", "Section", "Table", "report_page", "sections_page"]
+__all__ = ["Cell", "Chart", "Section", "Table", "Unit", "report_page", "sections_page"]

@@ -26,6 +26,13 @@ def joules(energy: float) -> str:
     return _small(energy, "J")
 
 
+def precise(value: float, unit: str) -> str:
+    """Returns a small value with four digits, for figures that are compared: "6.699 nJ"."""
+    scales = (*_SMALL, (1e-12, "p"))
+    scale, prefix = next((entry for entry in scales if value >= entry[0]), scales[-1])
+    return f"{value / scale:.4g} {prefix if value else ''}{unit}"
+
+
 def _small(value: float, unit: str) -> str:
     scale, prefix = next((entry for entry in _SMALL if value >= entry[0]), _SMALL[-1])
     return f"{value / scale:.1f} {prefix}{unit}"

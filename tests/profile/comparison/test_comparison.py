@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ipu_tf.profile import compare
-from ipu_tf.profile.comparison import comparison_page
+from ipu_tf.profile.comparison import comparison_page, comparison_text
 from ipu_tf.profile.comparison.differences import TABLES, Difference
 from ipu_tf.profile.report import Report
 from tests.profile.programs import bytes_of, device_program, overflowing, program
@@ -163,3 +163,47 @@ def test_the_page_gives_new_and_gone_layers_no_change():
         ),
     )
     assert [row[3] for row in table.rows] == [None, None, 0.0, -0.5]
+
+
+def test_models_of_one_process_are_compared_layer_by_layer():
+    def made(number):
+        suffix = f"_{number}" if number else ""
+        layers = ("", f"m{suffix}/dense{suffix}", f"sgd{suffix}", "loss")
+        steps = zip(device_program().steps, layers, strict=True)
+        named = tuple(dataclasses.replace(step, layer=layer) for step, layer in steps)
+        one = program(device_program(steps=named))
+        names = (f"m{suffix}.train_step", f"m{suffix}.test_step")
+        return Report(programs=tuple(dataclasses.replace(one, name=name) for name in names))
+
+    found = compare(made(0), made(1))
+    assert [entry.name for entry in found.programs] == ["m_1.train_step", "m_1.test_step"]
+    assert (found.only_before, found.only_after) == ((), ())
+    for each in found.programs:
+        assert {entry.verdict for entry in each.layers} == {"same"}
+        assert {"m_1/dense_1", "sgd_1"} <= by_name(each.layers).keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("joules a sample", 0.0000000066990625, "6.699 nJ"),
+        ("joules a sample", 2.5e-12, "2.5 pJ"),
+        ("joules a sample", 0.0, "0 J"),
+        ("seconds a run", 0.0123456, "12.35 ms"),
+        ("seconds a sample", 12.0, "12 s"),
+        ("utilisation", 0.123456, "12.35%"),
+        ("cycles a run", 1_234_567, "1,234,567"),
+        ("samples a second", 435_912.34, "435,912.3"),
+        ("samples a second", 1.23456, "1.235"),
+        ("samples a second", None, "-"),
+    ],
+)
+def test_figures_have_units(name, value, text):
+    assert comparison_text.figure(name, value) == text
+
+
+def test_the_page_has_the_units_of_the_text():
+    (entry,) = compare(report(), report(faster())).programs
+    rows = {row[0]: row for row in comparison_page._table("totals", entry.totals).rows}
+    assert rows["joules a sample"][1].endswith("J")
+    assert rows["seconds a sample"][1:3] == ("125.3 ns", "112.8 ns")
