@@ -1,0 +1,81 @@
+"""A run, block by block, from its beginning or from its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from ipu_tf.mcmc.block_sampler import BlockSampler
+from ipu_tf.mcmc.chain_files import Arrays, ChainFiles, ChainMismatch
+from ipu_tf.mcmc.chain_progress import progress_bar
+from ipu_tf.mcmc.kernel_results import find
+
+_DENSITY_TOLERANCE = 1e-3
+"""How far, relative, a log-density may be off in float32 on another machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockPlan:
+    """How a run is cut into blocks."""
+
+    results: int
+    block: int
+    burnin: int
+    between: int
+
+    def sizes(self) -> list[int]:
+        """Returns the number of results of each block."""
+        whole, rest = divmod(self.results, self.block)
+        return [self.block] * whole + ([rest] if rest else [])
+
+
+def run_blocks(
+    sampler: BlockSampler,
+    plan: BlockPlan,
+    stacked: Arrays,
+    files: ChainFiles | None,
+    blocks_per_checkpoint: int,
+    *,
+    shown: bool,
+) -> tuple[Arrays, Arrays]:
+    """Returns the draws of all blocks, one after the other, and the chains after the last."""
+    sizes = plan.sizes()
+    done, blocks = 0, []
+    saved = None if files is None else files.read_state()
+    if files is not None and saved is not None:
+        done, stacked = saved
+        _check_density(sampler, stacked, files)
+        blocks = [files.read_block(index) for index in range(done)]
+    with progress_bar(plan.results, sum(sizes[:done]), shown=shown) as advance:
+        for index in range(done, len(sizes)):
+            burnin = plan.burnin if index == 0 else plan.between
+            draws, stacked = sampler.run(sizes[index], burnin, plan.between, stacked)
+            blocks.append(draws)
+            if files is not None:
+                files.write_block(index, draws)
+                if (index + 1) % blocks_per_checkpoint == 0 or index + 1 == len(sizes):
+                    files.write_state(index + 1, stacked)
+            _, results = tf.nest.pack_sequence_as(sampler.chains.structure, stacked)
+            advance(sizes[index], results.inner)
+    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)], stacked
+
+
+def _check_density(sampler: BlockSampler, stacked: Arrays, files: ChainFiles) -> None:
+    """Raises ChainMismatch if the saved state of replica 0 has another log-density today."""
+    state, results = tf.nest.pack_sequence_as(
+        sampler.chains.structure, [leaf[0] for leaf in stacked]
+    )
+    saved = find(results.inner, "target_log_prob")
+    if saved is None:
+        return
+    state = tf.nest.map_structure(tf.constant, state)
+    now = sampler.strategy.run(tf.function(sampler.kernel.bootstrap_results), args=(state,))
+    found = np.asarray(find(now.inner, "target_log_prob"))
+    if not np.allclose(found, saved, rtol=_DENSITY_TOLERANCE, equal_nan=True):
+        raise ChainMismatch(
+            f"The chains in '{files.directory}' cannot be resumed: the log-density of their last "
+            f"state was {saved} and is {found}. The density or its data changed; use another "
+            "directory, or those of the first run."
+        )

@@ -1,0 +1,85 @@
+"""The programs that draw a block of results on all replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from ipu_tf import config
+from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
+from ipu_tf.mcmc.chain_files import Arrays
+from ipu_tf.mcmc.chains import Chains
+from ipu_tf.mcmc.seeded_kernel import SeededKernel, SeededResults
+from ipu_tf.ops import replication_ops
+from ipu_tf.strategy import IPUStrategyV1
+
+TraceFn: TypeAlias = Callable[[Any, Any], Any]
+
+
+@dataclass(kw_only=True)
+class BlockSampler:
+    """Runs blocks on all replicas."""
+
+    strategy: IPUStrategyV1
+    kernel: SeededKernel
+    trace_fn: TraceFn | None
+    chains: Chains
+    parallel_iterations: int
+    name: str | None
+    structure: Any = None
+
+    def __post_init__(self) -> None:
+        self._programs: dict[tuple[int, int, int], tuple[Any, IPUOutfeedQueue]] = {}
+
+    def run(self, size: int, burnin: int, between: int, stacked: Arrays) -> tuple[Arrays, Arrays]:
+        """Returns the draws of a block, [size, replicas, ...], and the chains after it."""
+        key = (size, burnin, between)
+        if key not in self._programs:
+            self._programs[key] = self._program(*key)
+        program, outfeed = self._programs[key]
+        self.strategy.run(program, args=([tf.constant(leaf) for leaf in stacked],))
+        found = [np.asarray(part)[0] for part in outfeed.dequeue()]  # One element a block.
+        if self.strategy.num_replicas == 1:
+            found = [part[np.newaxis] for part in found]
+        draws, chains = found[: -len(stacked)], found[-len(stacked) :]
+        return [np.swapaxes(part, 0, 1) for part in draws], chains
+
+    def _program(self, size: int, burnin: int, between: int) -> tuple[Any, IPUOutfeedQueue]:
+        outfeed = IPUOutfeedQueue()
+        engine = config.device_configuration().engine
+
+        @tf.function(jit_compile=None if engine == "graph" else True)
+        def sampled(leaves: list[tf.Tensor]) -> list[tf.Tensor]:
+            state, results = tf.nest.pack_sequence_as(self.chains.structure, leaves)
+            states, trace, final = tfp.mcmc.sample_chain(
+                num_results=size,
+                current_state=state,
+                previous_kernel_results=results,
+                kernel=self.kernel,
+                num_burnin_steps=burnin,
+                num_steps_between_results=between,
+                trace_fn=self.trace,
+                return_final_kernel_results=True,
+                parallel_iterations=self.parallel_iterations,
+                seed=tf.zeros([2], tf.int32),  # The kernel has its own.
+                name=self.name,
+            )
+            self.structure = (states, trace)
+            last = tf.nest.map_structure(lambda part: part[-1], states)
+            return tf.nest.flatten((states, trace, last, final))
+
+        @tf.function
+        def block(stacked: list[tf.Tensor]) -> None:
+            index = replication_ops.replication_index()
+            outfeed.enqueue(sampled([leaf[index] for leaf in stacked]))
+
+        return block, outfeed
+
+    def trace(self, state: Any, results: SeededResults) -> Any:
+        """Returns what is traced of a step."""
+        return () if self.trace_fn is None else self.trace_fn(state, results.inner)
