@@ -37,6 +37,9 @@ class PopDistStrategy(IPUStrategyV1):
             enable_keras_extensions=enable_keras_extensions,
         )
         self.extended.reduces_over_replicas = add_ipu_cross_replica_reductions
+        self.extended.settings["add_ipu_cross_replica_reductions"] = (
+            add_ipu_cross_replica_reductions
+        )
 
     def experimental_run_v2(
         self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None

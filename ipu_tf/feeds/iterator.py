@@ -13,7 +13,8 @@ from ipu_tf.runtime.tracing import feed_numbers
 _EAGER_ERROR = (
     "An IPUOwnedIterator can not be accessed in eager mode when inside 'IPUStrategy': it feeds the "
     "device. Read it inside of a tf.function that `strategy.run` runs, or create the strategy with "
-    "`enable_dataset_iterators=False`."
+    "`enable_dataset_iterators=False`. A Keras model that was made outside of the scope reads its "
+    "data on the host: make it in the scope, or leave the scope."
 )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ipu_tf.internals.keras_graphs import inbound_nodes
 from ipu_tf.internals.keras_layers import layers_within
@@ -25,6 +26,7 @@ from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.scope import recorded_stage, was_called_in_stage
 from ipu_tf.keras.pipeline.stages import Stages
 from ipu_tf.keras.pipeline.symbolic import LayerCalls
+from ipu_tf.strategy.open_scope import are_one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,13 @@ class StatefulModel(keras.Model):
     test_function: Callable[[Any], Any] | None
     predict_function: Callable[[list[Any]], Any] | None
     _ipu_tf_training_state = TrainingState()
+
+    @property
+    def distribute_strategy(self) -> tf.distribute.Strategy:
+        """The strategy of the open scope if it is one with that of the model, else the latter."""
+        own = super().distribute_strategy
+        around = tf.distribute.get_strategy()
+        return around if are_one(around, own) else own
 
     @property
     def ipu_training_state(self) -> TrainingState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from ipu_tf.internals.tensorflow import UpdateContext, strategy_of
 from ipu_tf.ops import cross_replica_ops
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.strategy.infeed_iterator import read_by_host
+from ipu_tf.strategy.open_scope import in_force
 
 
 class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
@@ -24,6 +26,7 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
     Attributes:
         reduces_over_replicas: Whether reductions, such as those of optimizers, are over the
             replicas of a program; otherwise a program calls collectives itself.
+        settings: The arguments of the strategy that set it apart from others.
     """
 
     reduces_over_replicas = True
@@ -34,11 +37,22 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
         super().__init__(container_strategy)
         self._ipu_device = ipu_device
         self._cpu_device = cpu_device
+        self.settings: dict[str, Any] = {"ipu_device": ipu_device, "cpu_device": cpu_device}
 
     def _create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> tf.Variable:
         kwargs.pop("colocate_with", None)
         with tf.device(self._cpu_device):
             return next_creator(**kwargs)
+
+    def colocate_vars_with(
+        self, colocate_with_variable: Any
+    ) -> contextlib.AbstractContextManager[Any]:
+        """Returns a context that makes variables beside another: all are on the host."""
+        if in_force(strategy_of(self)) is not strategy_of(self):
+            return contextlib.nullcontext()  # The open scope is one with this strategy's.
+        context: contextlib.AbstractContextManager[Any]
+        context = super().colocate_vars_with(colocate_with_variable)
+        return context
 
     def _call_for_each_replica(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -51,6 +51,7 @@ from ipu_tf.strategy.adaptation import adapting_on_host
 from ipu_tf.strategy.default_graph import outlasting_resets
 from ipu_tf.strategy.extension import IPUExtendedV1
 from ipu_tf.strategy.infeed_iterator import dataset_iterators_in_scope
+from ipu_tf.strategy.open_scope import in_force, outer_optimizer
 from ipu_tf.tile_program.errors import IPUOutOfMemoryError
 
 _FUNCTION_TYPES = (
@@ -109,6 +110,10 @@ class IPUStrategyV1(tf.distribute.Strategy):
     ) -> None:
         check_one_process()
         super().__init__(IPUExtendedV1(self, ipu_device, cpu_device))
+        self.extended.settings |= {
+            "enable_dataset_iterators": enable_dataset_iterators,
+            "enable_keras_extensions": enable_keras_extensions,
+        }
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
         self._executables = ExecutableCache(self._trace)
@@ -152,6 +157,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
 
     @contextlib.contextmanager
     def _scope(self) -> Iterator[IPUStrategyV1]:
+        if in_force(self) is not self:
+            yield self  # The open scope is one with this.
+            return
         with contextlib.ExitStack() as stack:
             stack.enter_context(outlasting_resets(super().scope))
             if self._enable_keras_extensions:
@@ -192,9 +200,13 @@ class IPUStrategyV1(tf.distribute.Strategy):
             IPUOutOfMemoryError: The program does not fit on a tile.
             UnsupportedOpcodeError: An operation has no cost on the machine.
             UncompilableProgram: The function cannot be compiled at all.
+            RuntimeError: The scope of another strategy is open, or `fn` updates weights by an
+                optimizer that was made outside of any strategy's scope.
         """
         del options
         kwargs = kwargs or {}
+        if in_force(self) is not self:
+            return in_force(self).run(fn, args, kwargs)
         if tf.inside_function():
             if hooks.active() is not None:
                 # The programs of sessions are outside of the strategy until their code calls this.
@@ -238,6 +250,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
         Raises:
             ValueError: The reduction is another.
         """
+        if in_force(self) is not self:
+            return in_force(self).reduce(reduce_op, value, axis)
         name = reduce_op if isinstance(reduce_op, str) else getattr(reduce_op, "value", "")
         known = {one.value: one for one in tf.distribute.ReduceOp}.get(name.upper(), reduce_op)
         if axis is not None and known is tf.distribute.ReduceOp.MEAN:
@@ -433,7 +447,7 @@ def _errors_as_they_are(program: Program, configuration: DeviceConfiguration) ->
     try:
         yield
     except Exception as error:
-        own = device_programs.own_error(error, program, configuration)
+        own = device_programs.own_error(error, program, configuration) or outer_optimizer(error)
         if own is None:
             raise
         own.ag_pass_through = True  # type: ignore[attr-defined] # AutoGraph looks for it.

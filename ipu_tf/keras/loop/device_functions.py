@@ -78,8 +78,8 @@ class DeviceFunctions:
         )
 
     def drop_stale(self, model: StatefulModel) -> None:
-        """Drops functions that were made for another configuration of the device."""
-        numerics = config.device_configuration(), scopes.current()
+        """Drops functions that were made for another configuration or under another strategy."""
+        numerics = config.device_configuration(), scopes.current(), model.distribute_strategy
         if self._made_for not in (None, numerics):
             drop_functions(model)
         self._made_for = numerics
