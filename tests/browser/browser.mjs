@@ -4,8 +4,9 @@ import { chromium } from "playwright-core";
 
 export const axeSource = createRequire(import.meta.url)("axe-core").source;
 
-/** Opens a page; `faults` gets errors of the console, and requests for anything but the page. */
-export async function open(address, { theme = "light", width = 1400, height = 1000, ready = true } = {}) {
+/** Opens a page; `faults` gets errors of the console, and requests for anything that is not `within`. */
+export async function open(address, options = {}) {
+  const { theme = "light", width = 1400, height = 1000, ready = true, within } = options;
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM,
     // Chromium has no sandbox for the user root, as in containers.
@@ -19,7 +20,7 @@ export async function open(address, { theme = "light", width = 1400, height = 10
   const faults = [];
   await context.route("**/*", (route) => {
     const asked = route.request().url();
-    if (asked === address) return route.continue();
+    if (within ? asked.startsWith(within) : asked === address) return route.continue();
     faults.push(`request for ${asked.slice(0, 100)}`);
     return route.abort();
   });

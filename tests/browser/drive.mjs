@@ -1,6 +1,7 @@
-// Does a task with the page of a report and prints what it found as JSON:
+// Does a task with a page and prints what it found as JSON:
 //   node drive.mjs TASK ADDRESS [OPTIONS AS JSON]
 import { axeSource, frames, open, openTables, show, tablesOf, viewsOf } from "./browser.mjs";
+import * as site from "./site.mjs";
 
 /** Uses every view with the mouse. */
 async function mouse(page) {
@@ -287,7 +288,8 @@ async function screenshots(page, { folder, name, views }) {
   return views;
 }
 
-const tasks = { axe, figures, keyboard, looks, mouse, network, ready, screenshots, sections, text, tiles };
+const reports = { axe, figures, keyboard, looks, mouse, network, ready, screenshots, sections, text, tiles };
+const tasks = { ...reports, ...site };
 const [task, address, options = "{}"] = process.argv.slice(2);
 const settings = JSON.parse(options);
 const { browser, page, faults, milliseconds } = await open(address, settings);

@@ -1,11 +1,11 @@
-"""Makes the pictures of docs/report.md: `python -m tests.browser.screenshots`."""
+"""Makes the pictures of the documents: `python -m tests.browser.screenshots`."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
-from tests.browser import chromium, networks
+from tests.browser import chromium, networks, site
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 
@@ -15,21 +15,32 @@ PICTURES: dict[str, tuple[str, ...]] = {
     "pipeline": ("pipeline",),
     "host": ("host",),
 }
-"""The views that are shown, by network."""
+"""The views of reports that are shown, by network."""
 
 DARK = ("resnet50",)
 """The networks that are shown in dark colours."""
 
 
 def main(folder: Path = FOLDER) -> None:
-    """Writes all pictures.
+    """Writes all pictures: of reports first, since the site shows them.
 
     Raises:
-        SystemExit: Chromium, Node.js or a package is missing.
+        SystemExit: Chromium, Node.js or a package is missing, or a page has faults.
     """
-    if problem := chromium.missing():
+    if problem := chromium.missing() or site.missing():
         raise SystemExit(problem)
     folder.mkdir(exist_ok=True)
+    write_reports(folder)
+    with tempfile.TemporaryDirectory() as pages:
+        site.write_pictures(site.build(Path(pages)), folder)
+
+
+def write_reports(folder: Path) -> None:
+    """Writes the pictures of reports.
+
+    Raises:
+        SystemExit: A page has faults.
+    """
     with tempfile.TemporaryDirectory() as pages:
         for name, views in PICTURES.items():
             page = Path(pages) / f"{name}.html"
