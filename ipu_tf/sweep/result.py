@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ipu_tf.base.whole_files import write_whole
 from ipu_tf.profile.text.table import table
-from ipu_tf.profile.text.units import count, joules, kib, percent
+from ipu_tf.profile.text.units import joules, kib, memory, percent
 from ipu_tf.sweep.estimates import Estimate, pareto_front, varying
 from ipu_tf.sweep.point import FIGURES, Outcome, Point
 from ipu_tf.sweep.sweep_page import sweep_page
@@ -103,7 +103,7 @@ def _cells(outcome: Outcome) -> list[str]:
     return [
         "-" if rate is None else f"{rate:,.1f}",
         f"{outcome.cycles:,}",
-        count(outcome.memory_bytes, "B"),
+        memory(outcome.memory_bytes),
         kib(outcome.max_tile_bytes),
         percent(outcome.flop_utilisation),
         "-" if energy is None else joules(energy),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ipu_tf.profile.html import Chart, Section, Table, sections_page
@@ -13,6 +13,27 @@ _SYMBOLS = ("circle", "rect", "triangle", "diamond", "pin", "arrow", "roundRect"
 """Shapes, so that series differ without colours."""
 
 _TOO_LARGE = "too large"
+
+_DOT, _RING, _HALO = 8, 14, 22
+"""Sizes of symbols: rings and halos leave the dots inside them to be seen."""
+
+_MOST_NAMES = 4
+"""Estimates of one place that its tooltip names."""
+
+_MIB = 2**20
+
+_HEADS: Mapping[str, str] = {
+    "cycles": "cycles",
+    "seconds": "seconds",
+    "samples_per_second": "samples a second",
+    "memory_bytes": "tiles in all",
+    "max_tile_bytes": "fullest tile",
+    "tile_bytes": "memory of a tile",
+    "streaming_bytes": "streaming memory",
+    "flop_utilisation": "share of the peak",
+    "joules_per_sample": "energy a sample",
+}
+"""Heads of the columns, by figure."""
 
 
 def sweep_page(model: str, training: bool, estimates: Sequence[Estimate], text: str) -> str:
@@ -53,8 +74,9 @@ def _chart(estimates: Sequence[Estimate]) -> Chart:
             "type": "scatter",
             "name": name,
             "symbol": "emptyCircle" if name == _TOO_LARGE else _SYMBOLS[number % len(_SYMBOLS)],
-            "symbolSize": 9,
-            "data": [_dot(each, names) for each in members],
+            "symbolSize": _RING if name == _TOO_LARGE else _DOT,
+            "z": 3 if name == _TOO_LARGE else 4,  # Dots are drawn last, in rings and halos.
+            "data": _dots(members, names),
         }
         for number, (name, members) in enumerate(groups.items())
     ]
@@ -63,8 +85,10 @@ def _chart(estimates: Sequence[Estimate]) -> Chart:
             "type": "line",
             "name": "Pareto front",
             "step": "end",
-            "symbolSize": 12,
-            "data": [_dot(each, names) for each in front],
+            "symbol": "circle",
+            "symbolSize": _HALO,
+            "itemStyle": {"opacity": 0.3},
+            "data": _dots(front, names),
         }
     )
     best = front[-1] if front else None
@@ -92,17 +116,25 @@ def _chart(estimates: Sequence[Estimate]) -> Chart:
             "yAxis": {"type": "value", "name": "samples/s"},
             "series": series,
         },
-        units={"x": "bytes", "y": "samples/s"},
+        units={"x": "MiB"},
         height=520,
     )
 
 
-def _dot(each: Estimate, names: Sequence[str]) -> dict[str, Any]:
-    outcome = each.outcome
-    return {
-        "name": _name(each, names),
-        "value": [outcome.memory_bytes, outcome.samples_per_second],
-    }
+def _dots(members: Sequence[Estimate], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns a dot for each place, with the names of all estimates there."""
+    places: dict[tuple[float, float], list[str]] = {}
+    for each in members:
+        rate = each.outcome.samples_per_second
+        assert rate is not None
+        place = (float(f"{each.outcome.memory_bytes / _MIB:.4g}"), float(f"{rate:.7g}"))
+        places.setdefault(place, []).append(_name(each, names))
+    return [{"name": _all(found), "value": list(place)} for place, found in places.items()]
+
+
+def _all(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_NAMES
+    return "; ".join(names[:_MOST_NAMES]) + (f"; and {rest} more" if rest > 0 else "")
 
 
 def _name(each: Estimate, names: Sequence[str]) -> str:
@@ -114,7 +146,7 @@ def _name(each: Estimate, names: Sequence[str]) -> str:
 def _table(estimates: Sequence[Estimate]) -> Table:
     front, parameters = set(map(id, pareto_front(estimates))), varying(estimates)
     names = tuple(name.replace("_", " ") for name in parameters)
-    figures = tuple(name.replace("_", " ") for name in FIGURES)
+    figures = tuple(_HEADS[name] for name in FIGURES)
     return Table(
         title="Estimates",
         columns=(*names, *figures, "verdict", "front", "error"),
@@ -122,12 +154,13 @@ def _table(estimates: Sequence[Estimate]) -> Table:
         units={
             "cycles": "cycles",
             "seconds": "seconds",
-            "samples per second": "samples/s",
-            "memory bytes": "bytes",
-            "max tile bytes": "bytes",
-            "tile bytes": "bytes",
-            "streaming bytes": "bytes",
-            "flop utilisation": "percent",
+            "samples a second": "samples/s",
+            "tiles in all": "memory",
+            "fullest tile": "memory",
+            "memory of a tile": "memory",
+            "streaming memory": "memory",
+            "share of the peak": "percent",
+            "energy a sample": "joules",
         },
     )
 

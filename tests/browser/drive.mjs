@@ -245,6 +245,7 @@ async function sections(page) {
   return {
     spoken,
     text: await page.locator("body").innerText(),
+    tables: await page.locator(".scroll").evaluateAll((all) => all.map((one) => one.clientHeight)),
     axe: violations.map(({ id, impact }) => ({ id, impact })),
   };
 }

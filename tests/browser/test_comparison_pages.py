@@ -42,3 +42,12 @@ def test_a_sweep(browser, tmp_path):
     assert SCRIPT_END in found["text"]
     assert "on the front" in found["text"]
     assert serious(found) == []
+
+
+def test_long_tables_fill_the_window(browser, tmp_path):
+    estimates = [Estimate(point=Point(batch_size=n), outcome=Outcome()) for n in range(1, 99)]
+    page = tmp_path / "sweep.html"
+    SweepResult(model="m:f", training=True, estimates=tuple(estimates)).to_html(page)
+    (low,), (high,) = (browser("sections", page, height=h)["tables"] for h in (700, 1500))
+    assert 500 < low < 700
+    assert 1000 < high < 1500

@@ -14,7 +14,15 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig
 from ipu_tf.machine import target
-from ipu_tf.sweep import Estimate, Outcome, Point, Streaming, SweepFileError, SweepResult
+from ipu_tf.sweep import (
+    Estimate,
+    Outcome,
+    Point,
+    Streaming,
+    SweepFileError,
+    SweepResult,
+    sweep_page,
+)
 from ipu_tf.sweep.progress import Lines, progress_on
 from ipu_tf.sweep.space import Space
 from ipu_tf.sweep.store import Store
@@ -181,9 +189,35 @@ def test_the_table_and_files(found, tmp_path):
     assert sum(len(series["data"]) for series in chips) == 8
     assert len({series["symbol"] for series in chips}) == len(chips)
     assert [dot["value"] for dot in front["data"]] == [
-        [each.outcome.memory_bytes, each.outcome.samples_per_second] for each in found.front
+        [
+            pytest.approx(each.outcome.memory_bytes / 2**20, rel=1e-3),
+            pytest.approx(each.outcome.samples_per_second, rel=1e-6),
+        ]
+        for each in found.front
     ]
     assert len(section["tables"][0]["rows"]) == 8
+
+
+def test_the_page_shows_every_estimate_and_writes_memory_in_binary_units():
+    outcome = Outcome(memory_bytes=3 << 20, samples_per_second=10.0, tile_bytes=624 << 10)
+    at_one_place = [
+        Estimate(point=Point(batch_size=samples), outcome=dataclasses.replace(outcome, fits=fits))
+        for fits in (True, False)
+        for samples in range(1, 7)
+    ]
+    result = SweepResult(model="m:f", training=True, estimates=tuple(at_one_place))
+    chart, table = sweep_page._chart(result.estimates), sweep_page._table(result.estimates)
+    dots, rings, front = chart.option["series"]
+    names = "; ".join(f"batch size {samples}" for samples in (1, 2, 3, 4))
+    assert dots["data"] == rings["data"] == [{"name": f"{names}; and 2 more", "value": [3.0, 10.0]}]
+    assert dots["symbolSize"] < rings["symbolSize"] < front["symbolSize"]
+    assert dots["z"] > rings["z"] > 2  # Lines are at 2.
+    assert chart.units == {"x": "MiB"}
+    units = dict(table.units)
+    assert {units[name] for name in ("tiles in all", "fullest tile", "memory of a tile")} == {
+        "memory"
+    }
+    assert "3.0 MiB" in str(result)
 
 
 def test_results_are_kept_and_not_estimated_again(tmp_path, capsys):

@@ -9,7 +9,9 @@ from typing import Any, Literal, TypeAlias
 
 from ipu_tf.profile.html.page import page
 
-Unit: TypeAlias = Literal["", "cycles", "bytes", "KiB", "percent", "seconds", "samples/s"]
+Unit: TypeAlias = Literal[
+    "", "cycles", "bytes", "memory", "MiB", "percent", "seconds", "joules", "samples/s"
+]
 """How a page writes numbers; "percent" takes shares in [0, 1]."""
 
 Cell: TypeAlias = str | int | float | bool | None

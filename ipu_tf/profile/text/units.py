@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _KIB = 1024
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
 _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 
@@ -41,6 +42,14 @@ def _small(value: float, unit: str) -> str:
 def kib(size_bytes: float) -> str:
     """Returns a size in KiB, without the unit: tile memory is counted in KiB."""
     return f"{size_bytes / _KIB:,.1f}"
+
+
+def memory(size_bytes: float) -> str:
+    """Returns a size with the binary prefix that leaves a digit before the point: "4.6 MiB"."""
+    value, prefix = float(size_bytes), 0
+    while round(value, 1) >= _KIB and prefix < len(_BINARY) - 1:
+        value, prefix = value / _KIB, prefix + 1
+    return f"{value:.{1 if prefix else 0}f} {_BINARY[prefix]}"
 
 
 def percent(share: float) -> str:

@@ -34,6 +34,18 @@ function scaled(value, unit, prefixes) {
 }
 
 const kib = (bytes) => one.format(bytes / 1024);
+
+/** Returns a size of memory with the binary prefix that leaves a digit before the point. */
+function memory(bytes) {
+  const prefixes = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let power = 0;
+  while (Math.round(bytes * 10) / 10 >= 1024 && power < prefixes.length - 1) {
+    bytes /= 1024;
+    power += 1;
+  }
+  return `${(power ? one : whole).format(bytes)} ${prefixes[power]}`;
+}
+
 const percent = (share) => `${one.format(100 * share)}%`;
 
 /** Writers of numbers by unit; a number without a unit keeps its digits. */
@@ -43,6 +55,8 @@ const units = {
   count: (value) => count(value),
   bytes: (value) => count(value, "B"),
   KiB: (value) => kib(value),
+  MiB: (value) => `${plain.format(value)} MiB`,
+  memory,
   percent,
   joules: (value) => scaled(value, "J", ["", "m", "u", "n", "p"]),
   ratio: (value) => value.toFixed(2),
