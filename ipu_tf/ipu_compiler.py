@@ -170,6 +170,9 @@ class _Compilation:
         """Returns the results in a row, and the operation that computes them."""
         specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in self._inputs]
         with contextlib.ExitStack() as stack:
+            if not tf.inside_function():
+                # `tf.init_scope` finds the default graph of a thread only once it is entered.
+                stack.enter_context(self._graph.as_default())
             # Variables are on the host, and what a session runs has no device of that name.
             stack.enter_context(tf.device(None))
             stack.enter_context(tf.variable_creator_scope(self._variables.create))

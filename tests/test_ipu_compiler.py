@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUConfig, ipu_compiler, loops, scopes
+from ipu_tf.compat.tensorflow1.context import tensorflow_1
 from ipu_tf.config import reset_ipu_configuration
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
@@ -143,6 +144,17 @@ def test_an_infeed_that_is_not_initialized_ends_the_program():
             (result,) = ipu_compiler.compile(infeed.dequeue)
         with pytest.raises(tf.errors.FailedPreconditionError, match="run its `initializer`"):
             session.run(result)
+
+
+def test_a_program_may_be_built_in_the_graph_that_a_script_begins_with():
+    configure(1)
+    with tensorflow_1():
+        with tf.device(IPU):
+            (read,) = ipu_compiler.compile(lambda: v1.get_variable("weight", initializer=3.0) + 1)
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            assert session.run(read) == 4
+        assert [one.name for one in v1.global_variables()] == ["weight:0"]
 
 
 def test_results_keep_their_structure():

@@ -1,4 +1,4 @@
-"""Modules of TensorFlow that moved since Keras 2."""
+"""Modules of TensorFlow that moved since Keras 2, and methods that it has dropped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import MappingProxyType, ModuleType
+from typing import Any
+
+import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
+from ipu_tf.internals import patches
 from ipu_tf.internals.moved_names import MOVED
+from ipu_tf.internals.patches import Wrap
 
 _PYTHON = "tensorflow.python"
 _PLACES: Mapping[str, str] = MappingProxyType(
@@ -97,6 +102,26 @@ def _moved_names(notify: Notify) -> Iterator[None]:
         yield
 
 
+def _initialized_value(notify: Notify) -> Wrap:
+    """Returns the factory of the method of variables that TensorFlow has for few of them."""
+    del notify  # It is TensorFlow's own method.
+
+    def wrap(stock: Any) -> Any:
+        del stock  # It raises.
+
+        def initialized_value(variable: tf.Variable) -> tf.Tensor:
+            with tf.init_scope():
+                return tf.cond(
+                    tf.compat.v1.is_variable_initialized(variable),
+                    variable.read_value,
+                    lambda: variable.initial_value,
+                )
+
+        return initialized_value
+
+    return wrap
+
+
 SPELLINGS = (
     Spelling(
         name="`control_flow_ops.cond`, `control_flow_ops.while_loop`, `array_ops.stack`, "
@@ -112,5 +137,11 @@ SPELLINGS = (
         keras_2="Modules of TensorFlow that moved since, which scripts import.",
         here="Each is the module of today, such as `tensorflow.python.ops.gen_training_ops`.",
         context=_in_their_old_places,
+    ),
+    Spelling(
+        name="`variable.initialized_value()` of a `tf.Variable`",
+        keras_2="Its value, or the one that it begins with.",
+        here="The same.",
+        wraps=MappingProxyType({patches.INITIALIZED_VALUES: _initialized_value}),
     ),
 )

@@ -34,3 +34,19 @@ def test_names_that_moved_are_the_functions_of_today_and_go_with_the_context():
             1,
         )
     assert not hasattr(control_flow, "cond")
+
+
+def test_variables_tell_the_value_that_they_begin_with(keras_2):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        first = v1.get_variable("first", initializer=v1.random_normal([3]), use_resource=True)
+        copy = v1.get_variable("copy", initializer=2 * first.initialized_value(), use_resource=True)
+        session.run(v1.global_variables_initializer())
+        begun, doubled = session.run([first, copy])
+        assert (doubled == 2 * begun).all()
+        session.run(first.assign([1.0, 2.0, 3.0]))
+        assert session.run(first.initialized_value()).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_variable_without_a_graph_has_its_value_from_the_beginning(keras_2):
+    assert tf.Variable(3.0).initialized_value() == 3

@@ -10,7 +10,6 @@ import tensorflow as tf
 from ipu_tf.compat.tensorflow1.estimator import Estimators
 from ipu_tf.compat.tensorflow1.interface import imported_by_scripts
 from ipu_tf.compat.tensorflow1.sizes import sizes_may_be_floats
-from ipu_tf.compat.tensorflow1.variables import variables_tell_their_beginning
 
 MODULE = """
 import tensorflow as tf
@@ -72,15 +71,3 @@ def test_sizes_of_shapes_may_be_whole_floats():
             tf.TensorShape([0.5])
     with pytest.raises(TypeError, match="got value '16.0'"):
         tf.TensorShape([64 / 4])
-
-
-def test_variables_tell_the_value_that_they_begin_with():
-    v1 = tf.compat.v1
-    with variables_tell_their_beginning(), tf.Graph().as_default(), v1.Session() as session:
-        first = v1.get_variable("first", initializer=v1.random_normal([3]), use_resource=True)
-        copy = v1.get_variable("copy", initializer=2 * first.initialized_value(), use_resource=True)
-        session.run(v1.global_variables_initializer())
-        begun, doubled = session.run([first, copy])
-        assert (doubled == 2 * begun).all()
-        session.run(first.assign([1.0, 2.0, 3.0]))
-        assert session.run(first.initialized_value()).tolist() == [1.0, 2.0, 3.0]
