@@ -244,6 +244,15 @@ CONSTANTS = (
         "whole words where they belong is modelled",
     ),
     Constant(
+        name="splits of tables that are looked up and updated",
+        value="over rows, columns and look-ups, as takes the fewest cycles for the look-ups, the "
+        "updates, or both, as a program does",
+        status="stated",
+        how="poplibs' planner of embeddings, and its estimators of their vertices, for indices "
+        "spread evenly over the rows; that groups of look-ups add up in at most two stages is "
+        "modelled",
+    ),
+    Constant(
         name="images expanded for filter positions",
         value="for all of them, for those of a row, or not, as is cheapest; pixels that strides "
         "skip are left out",

@@ -25,7 +25,7 @@ VERTICES = {
     "dynamic_slice": lambda n: vertices.dynamic_slice(n, 3, "f16", BOW),
     "dynamic_update": lambda n: vertices.dynamic_update(n, 3, "f16", BOW),
     "multi_slice": lambda n: vertices.multi_slice(16, n, "f16", BOW),
-    "multi_update": lambda n: vertices.multi_update(16, n, "f16", BOW),
+    "multi_update": lambda n: vertices.multi_update(16, n, "f16", BOW, rows=64, held_rows=8),
     "dropout": lambda n: vertices.dropout(n, "f16", BOW),
     "random_bits": lambda n: vertices.random_bits(n, "u32", BOW),
     "random_uniform": lambda n: vertices.random_uniform(n, "f32", BOW),
@@ -283,3 +283,45 @@ def test_whole_vectors_change_their_layout_faster():
     vectors, words, halves = (vertices.rearranged_cycles(1000, piece) for piece in (8, 4, 2))
     assert (vectors, words, halves) == (440, 3100, 5100)
     assert vertices.rearranged_cycles(0, 8) == 0
+
+
+@pytest.mark.parametrize(
+    ("elements", "dtype", "slots"),
+    [(16, "f32", 19 + 2 * 8), (3, "f32", 19 + 2 * 2), (16, "f16", 19 + 2 * 8), (6, "u8", 19 + 6)],
+)
+def test_a_look_up_copies_each_row_that_it_finds(elements, dtype, slots):
+    vertex = vertices.multi_slice(elements, 13, dtype, BOW)
+    assert vertex.cycles == 6 * (30 + 3 * slots)
+
+
+def test_a_look_up_passes_rows_of_other_tiles_by():
+    # Of three look-ups of a worker one is likely to be among a quarter of the rows.
+    vertex = vertices.multi_slice(16, 13, "f32", BOW, rows=100, held_rows=25)
+    assert vertex.cycles == 6 * (30 + 1 * (19 + 2 * 8) + 2 * 8)
+
+
+def test_workers_share_a_single_row():
+    assert vertices.multi_slice(48, 1, "f32", BOW).cycles == 6 * (30 + 19 + 2 * 4)
+
+
+@pytest.mark.parametrize(
+    ("elements", "dtype", "start", "hit"),
+    [
+        (16, "f32", 38, 11 + 3 * 15),
+        (1, "f32", 38, 11),
+        (2, "f32", 38, 8),
+        (4, "f32", 38, 16),
+        (16, "f16", 37, 13 + 3 * 7),
+        (4, "f16", 37, 9),
+        (3, "f16", 37, 13 + 3 * 20),
+    ],
+)
+def test_every_worker_of_an_update_visits_all_rows(elements, dtype, start, hit):
+    # Each worker has 10 of 600 rows: one of 60 indices is likely to be among them.
+    vertex = vertices.multi_update(elements, 60, dtype, BOW, rows=600, held_rows=60)
+    assert vertex.cycles == 6 * (start + hit + 59 * 5)
+
+
+def test_an_update_that_overwrites_copies():
+    vertex = vertices.multi_update(16, 60, "f32", BOW, rows=600, held_rows=60, accumulate=False)
+    assert vertex.cycles == 6 * (29 + (19 + 2 * 8) + 59 * 8)

@@ -17,8 +17,6 @@ from ipu_tf.machine.vertices.movement import (
     copy,
     dynamic_slice,
     dynamic_update,
-    multi_slice,
-    multi_update,
     rearranged_cycles,
     transpose,
 )
@@ -30,6 +28,7 @@ from ipu_tf.machine.vertices.random import (
     random_uniform,
 )
 from ipu_tf.machine.vertices.reduction import reduce, reduce_passes
+from ipu_tf.machine.vertices.rows import multi_slice, multi_update
 from ipu_tf.machine.vertices.scan import scan
 from ipu_tf.machine.vertices.sorting import compare_exchange, sort, top_k
 from ipu_tf.machine.vertices.vertex import Vertex, dtype_bytes, vector_elements

@@ -3,8 +3,8 @@
 Copies belong to the closed part of the SDK; only their rate, 8 bytes a cycle, is published, and a
 regression over random shapes. The model uses its growth with the bytes of the smallest piece:
 pieces that are a multiple of 8 bytes move at the full rate, others word by word or element by
-element. Slices follow poplibs: `25 + W x (39 + (24 + 2 x vectors) x slices)` for one dynamic slice,
-`W x (30 + offsets x (19 + 2 x vectors))` for many.
+element. Slices follow poplibs: `25 + W x (39 + (24 + 2 x vectors) x slices)` for one dynamic slice.
+Look-ups and updates of rows are in `rows.py`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,7 @@ _TRANSPOSE_START_SLOTS = 25
 _SLICE_SUPERVISOR_CYCLES = 25
 _SLICE_START_SLOTS = 39
 _SLICE_SLOTS = 24
-_MULTI_SLICE_START_SLOTS = 30
-_MULTI_SLICE_SLOTS = 19
 _SLOTS_PER_VECTOR = 2
-_UPDATE_SLOTS_PER_VECTOR = 3  # modelled: two loads beside an addition, a store
-_MULTI_UPDATE_SLOTS = 31  # modelled: a slice's slots, and a check that the row is the worker's
 
 _REARRANGED_CYCLES_PER_BYTE = 0.44
 """The same regression for pieces of whole vectors."""
@@ -110,32 +106,6 @@ def dynamic_update(slice_elements: Count, slices: Count, dtype: str, target: Tar
     return _slices("dynamic_update", slice_elements, slices, dtype, target, _SLOTS_PER_VECTOR)
 
 
-def multi_slice(row_elements: Count, offsets: Count, dtype: str, target: Target) -> Vertex:
-    """Returns the cost of looking up rows (gather).
-
-    Args:
-        row_elements: Elements of the tile's share of a row.
-        offsets: Rows to look up; a tile visits every offset, even those of rows on other tiles.
-        dtype: Type of the elements.
-        target: The machine.
-    """
-    return _rows(
-        "multi_slice", row_elements, offsets, dtype, target, _MULTI_SLICE_SLOTS, _SLOTS_PER_VECTOR
-    )
-
-
-def multi_update(
-    row_elements: Count, offsets: Count, dtype: str, target: Target, *, accumulate: bool = True
-) -> Vertex:
-    """Returns the cost of writing rows, or of adding to them (scatter).
-
-    Every worker owns some of the rows and visits all offsets, so that no two add to one row.
-    """
-    slots = _UPDATE_SLOTS_PER_VECTOR if accumulate else _SLOTS_PER_VECTOR
-    name = "multi_update_add" if accumulate else "multi_update"
-    return _rows(name, row_elements, offsets, dtype, target, _MULTI_UPDATE_SLOTS, slots)
-
-
 def _copy_cycles_per_byte(piece: NDArray[np.int64], moving: Count) -> NDArray[np.float64]:
     """Returns the rate for pieces of so many bytes: that of the widest unit that divides them.
 
@@ -161,17 +131,3 @@ def _slices(
     )
     work = np.asarray(elements) * slices
     return vertex(name, dtype, work, cycles, pointers=6, bundles=52)
-
-
-def _rows(
-    name: str, elements: Count, offsets: Count, dtype: str, target: Target, row: int, slots: int
-) -> Vertex:
-    vectors = ceil_div(np.asarray(elements) * dtype_bytes(dtype), VECTOR_BYTES)
-    cycles = dealt_cycles(
-        offsets,
-        target,
-        slots_per_item=row + slots * vectors,
-        start_slots=_MULTI_SLICE_START_SLOTS,
-    )
-    work = np.asarray(elements) * offsets
-    return vertex(name, dtype, work, cycles, pointers=8, bundles=64)

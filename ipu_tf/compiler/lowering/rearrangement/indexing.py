@@ -2,140 +2,97 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ipu_tf.compiler.hlo import (
-    Array,
-    GatherDimensions,
-    Instruction,
-    ScatterDimensions,
-)
+from ipu_tf.compiler.hlo import Array, Instruction
 from ipu_tf.compiler.lowering import cached
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
-from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, on_tiles, product
-from ipu_tf.compiler.lowering.rearrangement.table_plan import TablePlan, plan_table
+from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, on_tiles
+from ipu_tf.compiler.lowering.rearrangement.table_access import TableAccess, table_access
+from ipu_tf.compiler.lowering.rearrangement.table_cost import (
+    TableStage,
+    lookup_stages,
+    update_stages,
+)
+from ipu_tf.compiler.lowering.rearrangement.table_shape import part_of
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array, root_opcode
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.tile_program.layouts.footprint import Footprint
+from ipu_tf.tile_program.layouts.layout import BlockLayout
 from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.steps import ComputeStage
-from ipu_tf.tile_program.traffic import Traffic, collect, move, to_all
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lookup:
-    """A gather or scatter as rows of a table.
-
-    Attributes:
-        rows: Rows of the table.
-        columns: Elements of a row.
-        lookups: Rows that are read or written.
-    """
-
-    rows: int
-    columns: int
-    lookups: int
+from ipu_tf.tile_program.traffic import NOTHING, Traffic, collect, move
 
 
 def gather(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a gather: all tiles visit all indices and copy the rows that they hold.
+    """Lowers a gather: tiles visit the indices of their group and copy the rows that they hold.
 
     If rows are in several parts, a second look-up collects the results of the parts.
     """
-    table = operand_array(instruction, 0, context)
-    array = array_of(instruction)
-    lookup = _gather_lookup(instruction, table, array)
-    plan = _plan(lookup, table, context)
-    where = _table_placement(plan, table, operands[0], context)
-    share = ceil_div(lookup.columns, plan.column_parts)
+    table, indices = operands
+    access = table_access(instruction, context)
+    plan, part = access.plan, part_of(access.shape, access.plan)
+    home = _home(access, table, operand_array(instruction, 0, context), context)
+    found = array_of(instruction)
+    result = _rows(access, found.elements, element_bytes(found.dtype), home)
+    where = _workers(home, plan.tiles)
+    look_up, collect_rows = lookup_stages(access.shape, plan, context.target)
+    copies = _copies(home, part.block_bytes, plan.lookup_parts, plan.tiles)
     stages = [
-        ComputeStage(
-            name="look up",
-            where=where,
-            traffic=move(operands[0], where) + to_all(operands[1], plan.tiles),
-            vertex=cached.multi_slice(share, lookup.lookups, table.dtype, context.target),
-        )
+        ComputeStage(name="rearrange table", where=home, traffic=move(table, home)),
+        _stage(look_up, where, copies + _indices(indices, access)),
     ]
-    result = _result_placement(plan, array, where)
     scratch: tuple[Footprint, ...] = ()
     if plan.row_parts > 1:
-        own = ceil_div(lookup.lookups, plan.row_parts)
-        size = element_bytes(table.dtype)
-        found = lookup.lookups * share * size
-        scratch = (Footprint(first_tile=where.first_tile, tiles=plan.tiles, tile_bytes=found),)
-        collected = Traffic(
-            received_bytes=own * share * size,
-            sent_bytes=min(found, own * share * size * plan.row_parts),
-            total_bytes=array.bytes,
-            received=min(own, plan.row_parts),
-            sent=min(own, plan.row_parts),
-        )
-        stages.append(
-            ComputeStage(
-                name="collect rows",
-                where=where,
-                traffic=collected,
-                vertex=cached.multi_slice(share, own, table.dtype, context.target),
-            )
-        )
+        scratch = (_footprint(where, part.found_bytes),)
+        stages.append(_stage(collect_rows, where, _all_to_all(collect_rows, part.found_bytes)))
     return lower_stages(stages, (result,), context.target, scratch=scratch)
 
 
 def scatter(
     instruction: Instruction, operands: Sequence[Placement], context: LoweringContext
 ) -> LoweredInstruction:
-    """Lowers a scatter: every tile gets its columns of all updates and applies those it has."""
+    """Lowers a scatter: tiles visit the indices of their group and update the rows that they hold.
+
+    Several groups update zeros of their own, whose sums go into the table.
+    """
     results = tuple(arrays(instruction.type))
     count = len(results)
-    table, indices = operand_array(instruction, 0, context), operands[count]
-    updates = operand_array(instruction, count + 1, context)
-    lookup = _scatter_lookup(instruction, table, updates)
-    plan = _plan(lookup, table, context)
-    where = _table_placement(plan, table, operands[0], context)
-    share = ceil_div(lookup.columns, plan.column_parts)
+    access = table_access(instruction, context)
+    home = _home(access, operands[0], results[0], context)
     combiner = root_opcode(instruction, context)
-    stages = []
-    for number in range(count):
-        dtype = results[number].dtype
-        filled = operands[number].repeats is not None
+    stages: list[ComputeStage] = []
+    for number, result in enumerate(results):
         stages += [
-            ComputeStage(
-                name="fill" if filled else "rearrange table",
-                where=where,
-                traffic=move(operands[number], where),
-                vertex=cached.fill(where.tile_elements, dtype, context.target) if filled else None,
-                into_place=True,
-            ),
-            ComputeStage(
-                name="update rows",
-                where=where,
-                traffic=to_all(indices, plan.tiles)
-                + collect(
-                    operands[count + 1 + number],
-                    received_elements=lookup.lookups * share,
-                    tiles=plan.tiles,
+            _table_in_place(operands[number], _like(home, result), result, context),
+            *_updates(
+                dataclasses.replace(
+                    access, shape=dataclasses.replace(access.shape, dtype=result.dtype)
                 ),
-                vertex=cached.multi_update(
-                    share,
-                    lookup.lookups,
-                    dtype,
-                    context.target,
-                    accumulate=combiner != "parameter",
-                ),
+                _like(home, result),
+                operands[count + 1 + number],
+                operands[count],
+                combiner,
+                context,
             ),
         ]
-    placements = tuple(_table_like(where, result) for result in results)
-    adds = combiner == "add" and table.dtype.startswith(("f", "bf"))
+    scratch: tuple[Footprint, ...] = ()
+    if access.plan.lookup_parts > 1:
+        partials = part_of(access.shape, access.plan).block_bytes
+        scratch = (_footprint(_workers(home, access.plan.tiles), partials),)
+    adds = combiner == "add" and results[0].dtype.startswith(("f", "bf"))
+    updates = operand_array(instruction, count + 1, context)
     return lower_stages(
         stages,
-        placements,
+        tuple(_like(home, result) for result in results),
         context.target,
         in_place=0,
+        scratch=scratch,
         flops=count * updates.elements if adds else 0,
     )
 
@@ -147,74 +104,142 @@ def preferred_table(
     table = operand_array(instruction, 0, context)
     if operand != 0 or not table.elements:
         return None
-    if instruction.opcode == "gather":
-        lookup = _gather_lookup(instruction, table, array_of(instruction))
-    else:
-        count = sum(1 for _ in arrays(instruction.type))
-        lookup = _scatter_lookup(instruction, table, operand_array(instruction, count + 1, context))
-    plan = _plan(lookup, table, context)
-    return on_tiles(table, plan.tiles, context, layout=plan.layout)
+    access = table_access(instruction, context)
+    return on_tiles(table, access.plan.tiles, context, layout=access.table_layout)
 
 
-def _gather_lookup(instruction: Instruction, table: Array, result: Array) -> _Lookup:
-    numbers: GatherDimensions = instruction.attributes["gather_dimension_numbers"]
-    del numbers  # The choice of offset dimensions does not change the traffic.
-    columns = product(instruction.attributes["gather_slice_sizes"])
-    return _lookup(table, columns, result.elements)
-
-
-def _scatter_lookup(instruction: Instruction, table: Array, updates: Array) -> _Lookup:
-    numbers: ScatterDimensions = instruction.attributes["scatter_dimension_numbers"]
-    window = product([updates.dims[axis] for axis in numbers.update_window_dims])
-    return _lookup(table, window, updates.elements)
-
-
-def _lookup(table: Array, columns: int, moved: int) -> _Lookup:
-    return _Lookup(
-        rows=max(1, ceil_div(table.elements, columns)),
-        columns=columns,
-        lookups=max(1, ceil_div(moved, columns)),
+def _table_in_place(
+    table: Placement, home: Placement, array: Array, context: LoweringContext
+) -> ComputeStage:
+    """Returns the stage that brings a table to where it is updated, or fills it there."""
+    filled = table.repeats is not None
+    fill = cached.fill(home.tile_elements, array.dtype, context.target)
+    return ComputeStage(
+        name="fill" if filled else "rearrange table",
+        where=home,
+        traffic=move(table, home),
+        vertex=fill if filled else None,
+        into_place=True,
     )
 
 
-def _plan(lookup: _Lookup, table: Array, context: LoweringContext) -> TablePlan:
-    return plan_table(
-        rows=lookup.rows,
-        columns=lookup.columns,
-        lookups=lookup.lookups,
-        dtype=table.dtype,
-        target=context.target,
+def _updates(
+    access: TableAccess,
+    home: Placement,
+    updates: Placement,
+    indices: Placement,
+    combiner: str,
+    context: LoweringContext,
+) -> list[ComputeStage]:
+    """Returns the stages that update a table in its place.
+
+    Args:
+        access: The scatter.
+        home: The placement of the table.
+        updates: The placement of the rows that go into it.
+        indices: The placement of their indices.
+        combiner: The opcode that combines a row with what is there.
+        context: The context.
+    """
+    plan, part = access.plan, part_of(access.shape, access.plan)
+    where = _workers(home, plan.tiles)
+    fill, update, *sums, add = update_stages(access.shape, plan, context.target, combiner=combiner)
+    rows = _rows(access, updates.elements, updates.element_bytes, home)
+    stages = [_stage(fill, where, NOTHING)]
+    arriving = move(updates, rows)
+    if plan.row_parts > 1:
+        stages.append(ComputeStage(name="rearrange rows", where=rows, traffic=arriving))
+        arriving = _copies(rows, part.found_bytes, plan.row_parts, plan.tiles)
+    stages.append(_stage(update, where, arriving + _indices(indices, access)))
+    stages += [_stage(one, where, _all_to_all(one, part.block_bytes)) for one in sums]
+    return [*stages, _stage(add, where, NOTHING)]
+
+
+def _stage(stage: TableStage, where: Placement, traffic: Traffic) -> ComputeStage:
+    tiles = int(stage.tiles)
+    workers = dataclasses.replace(where, elements=tiles, tiles=tiles)
+    return ComputeStage(name=stage.name, where=workers, traffic=traffic, vertex=stage.vertex)
+
+
+def _copies(source: Placement, block_bytes: int, parts: int, tiles: int) -> Traffic:
+    """Returns the traffic that brings every tile the block that it shares with others.
+
+    Args:
+        source: The placement of the blocks, each on the tiles that share it.
+        block_bytes: Bytes of a block.
+        parts: Tiles that share one.
+        tiles: Tiles of the plan.
+    """
+    if parts == 1:
+        return NOTHING
+    elements = ceil_div(int(block_bytes), source.element_bytes)
+    moved = collect(source, received_elements=elements, tiles=tiles)
+    return dataclasses.replace(moved, received=min(parts, elements), sent=1)
+
+
+def _indices(indices: Placement, access: TableAccess) -> Traffic:
+    """Returns the traffic that gives every tile the indices of its group."""
+    plan = access.plan
+    own = ceil_div(indices.elements, plan.lookup_parts)
+    moved = collect(indices, received_elements=own, tiles=plan.tiles)
+    listeners = ceil_div((indices.repeats or indices).tile_elements, max(1, own)) + 1
+    return dataclasses.replace(moved, sent=min(moved.sent, listeners))
+
+
+def _all_to_all(stage: TableStage, sent_bytes: int) -> Traffic:
+    """Returns the traffic in which the tiles of a group exchange pieces of their results.
+
+    Args:
+        stage: The stage that receives them.
+        sent_bytes: Bytes of the results of a tile.
+    """
+    received, pieces = int(stage.received_bytes), int(stage.pieces)
+    if not received:
+        return NOTHING
+    return Traffic(
+        received_bytes=received,
+        sent_bytes=min(int(sent_bytes), received),
+        total_bytes=received * int(stage.tiles),
+        received=pieces,
+        sent=pieces,
     )
 
 
-def _table_placement(
-    plan: TablePlan, table: Array, operand: Placement, context: LoweringContext
+def _home(
+    access: TableAccess, table: Placement, array: Array, context: LoweringContext
 ) -> Placement:
     """Returns the placement of the table: the current one if it is split as planned."""
-    if operand.layout == plan.layout and operand.repeats is None:
-        return _table_like(operand, table)
-    return on_tiles(table, plan.tiles, context, layout=plan.layout)
+    wanted = on_tiles(array, access.plan.tiles, context, layout=access.table_layout)
+    at = dataclasses.replace(wanted, first_tile=table.first_tile)
+    return at if table.aligned(at) else context.aligned(wanted)
 
 
-def _table_like(where: Placement, array: Array) -> Placement:
+def _workers(home: Placement, tiles: int) -> Placement:
+    """Returns a placement on all tiles of a plan: more than hold the table, if it is small."""
+    return Placement(elements=tiles, element_bytes=1, first_tile=home.first_tile, tiles=tiles)
+
+
+def _rows(access: TableAccess, elements: int, element_bytes: int, home: Placement) -> Placement:
+    """Returns the placement of the rows that a plan finds, or writes."""
+    layout = access.rows_layout
+    tiles = layout.tiles if isinstance(layout, BlockLayout) else access.plan.tiles
     return Placement(
-        elements=array.elements,
-        element_bytes=element_bytes(array.dtype),
-        first_tile=where.first_tile,
-        tiles=max(1, min(where.tiles, array.elements)),
-        layout=where.layout,
+        elements=elements,
+        element_bytes=element_bytes,
+        first_tile=home.first_tile,
+        tiles=max(1, min(tiles, elements)),
+        layout=layout,
     )
 
 
-def _result_placement(plan: TablePlan, result: Array, where: Placement) -> Placement:
-    """Returns the placement of looked-up rows: each tile holds its columns of its share of them."""
-    return Placement(
-        elements=result.elements,
-        element_bytes=element_bytes(result.dtype),
-        first_tile=where.first_tile,
-        tiles=max(1, min(plan.tiles, result.elements)),
-        layout=f"rows of {plan.layout}",
+def _like(where: Placement, array: Array) -> Placement:
+    return dataclasses.replace(
+        where, element_bytes=element_bytes(array.dtype), repeats=None, pattern=()
     )
+
+
+def _footprint(where: Placement, tile_bytes: int) -> Footprint:
+    return Footprint(first_tile=where.first_tile, tiles=where.tiles, tile_bytes=int(tile_bytes))
 
 
 RULES: Mapping[str, Rule] = {"gather": gather, "scatter": scatter}

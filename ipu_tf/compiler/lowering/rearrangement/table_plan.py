@@ -1,8 +1,9 @@
-"""Plans of tables: the split of their rows and columns over tiles.
+"""Plans of tables: the split of their rows, their columns and their look-ups over tiles.
 
-A tile holds some columns of some rows and visits every looked-up index. More columns per tile mean
-longer copies. More parts of the rows mean that results must be collected: only one part holds each
-looked-up row. The planner takes the cheapest split, as poplibs' planner of embeddings does.
+More columns per tile mean longer rows to copy, more rows fewer misses; more groups of look-ups mean
+copies of the table, and sums of what they update. The planner takes the split with the fewest
+cycles that fits, as poplibs' planner of embeddings does: of the look-up, of the update, or of both
+if a program does both, so that a table and its gradient lie alike.
 """
 
 from __future__ import annotations
@@ -12,71 +13,139 @@ from functools import lru_cache
 
 import numpy as np
 
-from ipu_tf.machine import exchange, vertices
-from ipu_tf.machine.cost import ceil_div
+from ipu_tf.compiler.lowering.rearrangement.table_cost import (
+    lookup_stages,
+    stage_cycles,
+    update_stages,
+)
+from ipu_tf.compiler.lowering.rearrangement.table_shape import (
+    TableShape,
+    TableSplit,
+    part_of,
+    temporary_bytes,
+)
+from ipu_tf.machine import exchange
+from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
+from ipu_tf.tile_program.layouts.layout import Axis, BlockLayout
+from ipu_tf.tile_program.layouts.layout_form import blocks
+
+_TEMPORARY_SHARE = 0.6
+"""Share of a tile's memory that a plan may take while it runs (poplibs' default)."""
+
+_TABLE_SHARE = 0.5
+"""Share that a table may take. Modelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TablePlan:
-    """How a table is split over tiles.
+class TableUses:
+    """What a program does with tables of a shape.
+
+    Attributes:
+        looks_up: Whether it gathers their rows.
+        updates: Whether it scatters to them.
+        in_groups: Whether groups of look-ups may be worked on apart: updates that overwrite are in
+            one group.
+    """
+
+    looks_up: bool = True
+    updates: bool = False
+    in_groups: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan(TableSplit):
+    """How a table is split over tiles; tiles of a group are neighbours in columns.
 
     Attributes:
         row_parts: Parts of the rows.
         column_parts: Parts of each row.
+        lookup_parts: Groups of look-ups.
     """
 
     row_parts: int
     column_parts: int
+    lookup_parts: int = 1
 
     @property
-    def tiles(self) -> int:
-        """Tiles that hold a part."""
-        return self.row_parts * self.column_parts
+    def name(self) -> str:
+        """Name of the layout of a table that is no matrix of rows."""
+        return f"table {self.row_parts}x{self.column_parts}x{self.lookup_parts}"
 
-    @property
-    def layout(self) -> str:
-        """Layout of a table that is split so."""
-        return f"table {self.row_parts}x{self.column_parts}"
+    def table_layout(self, shape: TableShape) -> BlockLayout:
+        """Returns the blocks of a table; groups share those that all of them read."""
+        rows = Axis(extent=shape.rows, parts=self.row_parts)
+        return blocks([rows, self._columns(shape)], share=self.lookup_parts)
+
+    def rows_layout(self, shape: TableShape) -> BlockLayout:
+        """Returns the blocks of looked-up rows, and of rows to write."""
+        parts = min(shape.lookups, self.lookup_parts * self.row_parts)
+        rows = Axis(extent=shape.lookups, parts=parts)
+        return blocks([rows, self._columns(shape)], order=(1, 0))
+
+    def _columns(self, shape: TableShape) -> Axis:
+        return Axis(extent=shape.columns, parts=self.column_parts, grain=shape.column_grain)
 
 
 @lru_cache(maxsize=1 << 10)
-def plan_table(*, rows: int, columns: int, lookups: int, dtype: str, target: Target) -> TablePlan:
-    """Returns the cheapest split of a table that is looked up and updated.
+def plan_table(shape: TableShape, uses: TableUses, target: Target) -> TablePlan:
+    """Returns the cheapest split of a table that fits; the smallest one if none does.
 
     Args:
-        rows: Rows of the table.
-        columns: Elements of a row.
-        lookups: Rows that are read, or written, at once.
-        dtype: Type of the elements.
+        shape: The table.
+        uses: What a program does with it.
         target: The machine.
     """
-    row_parts, column_parts = _candidates(rows, columns, target)
-    size = vertices.dtype_bytes(dtype)
-    share = ceil_div(columns, column_parts)
-    found = vertices.multi_slice(share, lookups, dtype, target).cycles
-    # Every part of the rows collects the results of its share of the look-ups.
-    own_lookups = ceil_div(lookups, row_parts)
-    collected = np.where(row_parts > 1, own_lookups * share * size, 0)
-    second = vertices.multi_slice(share, own_lookups, dtype, target).cycles
-    joined = exchange.phase_cycles(collected, target) + target.sync_cycles + second
-    cycles = found + np.where(row_parts > 1, joined, 0)
-    tile_bytes = ceil_div(rows, row_parts) * share * size
-    # If splits cost the same, take the one with the least memory per tile.
-    best = int(np.lexsort((tile_bytes, cycles))[0])
-    fits = tile_bytes * 2 <= target.tile_bytes
-    if not fits[best] and fits.any():
-        best = int(np.lexsort((cycles, ~fits))[0])
-    return TablePlan(row_parts=int(row_parts[best]), column_parts=int(column_parts[best]))
-
-
-def _candidates(rows: int, columns: int, target: Target) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the splits to try: powers of two, and one part for every column."""
-    row_counts = [2**e for e in range(min(rows, target.tiles).bit_length()) if 2**e <= rows]
-    column_counts = [2**e for e in range(min(columns, target.tiles).bit_length())]
-    column_counts.append(min(columns, target.tiles))
-    grid = np.array(
-        [(r, c) for r in row_counts for c in sorted(set(column_counts)) if r * c <= target.tiles],
-        dtype=np.int64,
+    splits = _candidates(shape, uses, target)
+    table = part_of(shape, splits).table_bytes
+    temporary = temporary_bytes(shape, splits)
+    fits = (temporary <= _TEMPORARY_SHARE * target.tile_bytes) & (
+        table <= _TABLE_SHARE * target.tile_bytes
     )
-    return grid[:, 0], grid[:, 1]
+    cycles = plan_cycles(shape, splits, uses, target)
+    if fits.any():
+        best = int(np.lexsort((table + temporary, cycles, ~fits))[0])
+    else:
+        best = int(np.lexsort((cycles, table + temporary))[0])
+    return TablePlan(
+        row_parts=int(splits.row_parts[best]),
+        column_parts=int(splits.column_parts[best]),
+        lookup_parts=int(splits.lookup_parts[best]),
+    )
+
+
+def plan_cycles(shape: TableShape, split: TableSplit, uses: TableUses, target: Target) -> Count:
+    """Returns the cycles by which splits are compared.
+
+    Counts the way of the bytes by which a tile's part of the table exceeds an even share: once for
+    a look-up, there and back for an update. So little work does not leave a large table on few
+    tiles (poplibs: alwaysIncludeBaseRearrangementCost).
+    """
+    even = ceil_div(shape.rows * shape.columns * shape.element_bytes, target.tiles)
+    uneven = np.maximum(0, part_of(shape, split).table_bytes - even)
+    spread = exchange.phase_cycles(uneven, target)
+    cycles: Count = 0
+    if uses.looks_up:
+        cycles = cycles + spread + stage_cycles(lookup_stages(shape, split, target), target)
+    if uses.updates:
+        cycles = cycles + 2 * spread + stage_cycles(update_stages(shape, split, target), target)
+    return cycles
+
+
+def _candidates(shape: TableShape, uses: TableUses, target: Target) -> TableSplit:
+    """Returns the splits to try: powers of two, and as many parts as there are tiles left."""
+    tiles = target.tiles
+    grains = ceil_div(shape.columns, shape.column_grain)
+    most_groups = shape.lookups if uses.in_groups else 1
+    grid = []
+    for columns in _counts(min(grains, tiles)):
+        for rows in _counts(min(shape.rows, tiles // columns)):
+            for lookups in _counts(min(most_groups, tiles // (columns * rows))):
+                grid.append((rows, columns, lookups))
+    found = np.array(grid, dtype=np.int64)
+    return TableSplit(row_parts=found[:, 0], column_parts=found[:, 1], lookup_parts=found[:, 2])
+
+
+def _counts(most: int) -> list[int]:
+    """Returns the powers of two up to a number, and the number itself."""
+    return sorted({2**exponent for exponent in range(most.bit_length())} | {most})
