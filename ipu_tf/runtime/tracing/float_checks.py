@@ -28,6 +28,11 @@ _MOVES = frozenset(
 )  # fmt: skip
 
 
+def are_on(configuration: DeviceConfiguration) -> bool:
+    """Returns whether any exception is on."""
+    return configuration.inv or configuration.div0 or configuration.oflo
+
+
 def add(op: tf.Operation, configuration: DeviceConfiguration) -> None:
     """Adds a check of `op` to its graph if the op computes floats."""
     if op.type in _MOVES or not any(output.dtype.is_floating for output in op.outputs):

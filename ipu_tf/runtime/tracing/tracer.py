@@ -22,48 +22,20 @@ from ipu_tf import scopes
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.graphs import clear_device, is_in_control_flow, is_ipu, set_op_attribute
 from ipu_tf.internals.keras_layers import callers_of_open_scopes, keras_layer_path
-from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph, is_recording
+from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph
 from ipu_tf.ops.kernels import replica_context
-from ipu_tf.ops.kernels.numerics import numerics_for
-from ipu_tf.ops.kernels.op_shapes import OpInputs, Untileable
-from ipu_tf.ops.kernels.twins import (
-    STOCK_OF,
-    TWINS,
-    Twin,
-    plan_for,
-    plan_from_attributes,
-    tile_attributes,
-)
-from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.ops.kernels.twins import STOCK_OF
 from ipu_tf.programs.op_names import LOSS, LayerScopes, scope_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
-from ipu_tf.runtime.tracing import (
-    float_checks,
-    held_updates,
-    index_checks,
-    list_sizes,
-    replica_reads,
-    slices,
-    tried_loops,
-)
+from ipu_tf.runtime.tracing import float_checks, index_checks
 from ipu_tf.runtime.tracing import op_attributes as attributes
-from ipu_tf.runtime.tracing.call_ops import LOOPS
+from ipu_tf.runtime.tracing.op_request import OpRequest
+from ipu_tf.runtime.tracing.op_rules import RULES, UPDATES
 
 Create = Callable[..., tf.Operation]
 
-_CONTRACTIONS_WITHOUT_TWIN = frozenset(
-    {
-        "SparseMatMul", "SparseTensorDenseMatMul", "QuantizedMatMul",
-        "Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "Conv", "XlaDotV2",
-        "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "XlaConvV2", "Dilation2D",
-        "CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "BlockLSTM", "BlockLSTMV2", "GRUBlockCell",
-    }
-)  # fmt: skip
-
 FEED_OPS = frozenset({"IpuDequeue", "IpuEnqueue"})
 """Types of the ops that read infeeds and write outfeeds."""
-_UPDATES = ("ResourceApply", "ResourceSparseApply")
-"""How the types of ops begin that update a variable and its slots."""
 _ON_DEVICE = frozenset({"Placeholder", "Const", "ReadVariableOp"})
 """Types of ops that give the host its operands in `outside_compilation_scope`."""
 
@@ -120,55 +92,42 @@ class Tracer:
         attrs: Mapping[str, Any] | None,
         **kwargs: Any,
     ) -> tf.Operation:
-        """Creates an op in `graph` through `create`, as its tile twin if it has one."""
+        """Creates an op in `graph` through `create`, changed by the rule of its type.
+
+        `op_rules.RULES` has the rules: a contraction becomes its tile twin, for example.
+        """
         self._graphs.add(graph)
         name = _full_name(graph, kwargs.get("name") or op_type)
         if op_type != "Placeholder":  # A layer may capture tensors from outside.
             self._note_layer(name)
-        twin = TWINS.get(op_type)
         attrs = dict(attrs or {})
         if scopes.current().outside and op_type not in _ON_DEVICE:
             return attributes.note_host_op(create(op_type, inputs, attrs=attrs, **kwargs))
         inputs = index_checks.checked(graph, op_type, inputs, attrs, name)
-        if twin is not None:
-            op_type, attrs = self._tile_op(op_type, twin, inputs, attrs, name)
-        elif op_type in STOCK_OF:
-            attrs = self._face_op(op_type, inputs, attrs, name)
-        elif op_type == "Cast":
-            op_type, attrs = self._cast(inputs, attrs)
-        elif op_type in replica_reads.READS:
-            op_type, inputs = replica_reads.of_replica(op_type, inputs, name)
-        elif op_type == "StridedSlice":
-            inputs, attrs = slices.with_static_sizes(inputs, attrs)
-        elif op_type in list_sizes.SIZES and not is_recording():
-            constant = list_sizes.constant_of(op_type, inputs, attrs)
-            if constant is not None:
-                op_type, inputs, attrs, kwargs["op_def"] = "Const", [], constant, None
-        elif op_type in LOOPS:
-            of_update = self.steps_of_update
-            inputs, loop = tried_loops.limited(graph, op_type, inputs, attrs, of_update)
-            attrs = dict(loop)
-        elif op_type.startswith(_UPDATES):
-            inputs, executions = held_updates.held(op_type, inputs, graph)
-            self.steps_of_update = max(self.steps_of_update, executions)
-        elif op_type in _CONTRACTIONS_WITHOUT_TWIN:
-            self.add_native(op_type, name, "no tile op exists for ops of this type")
-        if op_type.startswith("Ipu"):
+        request = OpRequest(graph=graph, op_type=op_type, inputs=inputs, attrs=attrs, name=name)
+        rule = RULES.get(op_type)
+        if rule is not None:
+            request = rule(self, request)
+        if request.op_type.startswith("Ipu") or request.op_type != op_type:
             kwargs["op_def"] = None  # The caller's belongs to the stock op.
-        op = create(op_type, inputs, attrs=attrs, **kwargs)
+        op = create(request.op_type, request.inputs, attrs=dict(request.attrs), **kwargs)
+        self._note_op(op, request)
+        if float_checks.are_on(self.configuration):
+            float_checks.add(op, self.configuration)
+        return op
+
+    def _note_op(self, op: tf.Operation, request: OpRequest) -> None:
+        """Notes what the program learns from an op: its device, its shard, slots, its tile op."""
         self._take_device(op)
         shard = scopes.current().shard
         if shard is not None:
             set_op_attribute(op, attributes.SHARD, tf.compat.v1.AttrValue(i=shard))
-        self.moves_feeds = self.moves_feeds or op_type in FEED_OPS
-        if op_type.startswith(_UPDATES):
-            slots = [tensor for tensor in inputs[1:] if tensor.dtype == tf.resource]
-            self._slots += [(slot, inputs[0]) for slot in slots]
-        if op_type in STOCK_OF:
+        self.moves_feeds = self.moves_feeds or request.op_type in FEED_OPS
+        if request.op_type in UPDATES:
+            slots = [tensor for tensor in request.inputs[1:] if tensor.dtype == tf.resource]
+            self._slots += [(slot, request.inputs[0]) for slot in slots]
+        if request.op_type in STOCK_OF:
             self._operations.append((self.program.tile_ops[-1], op))
-        if _checks_floats(self.configuration):
-            float_checks.add(op, self.configuration)
-        return op
 
     @property
     def trainable_variables(self) -> tuple[tf.Variable, ...]:
@@ -306,101 +265,6 @@ class Tracer:
         """Returns the number of the next stream of random bits."""
         return next(self._streams)
 
-    def _tile_op(
-        self,
-        op_type: str,
-        twin: Twin,
-        inputs: Sequence[tf.Tensor],
-        attrs: dict[str, Any],
-        name: str,
-    ) -> tuple[str, dict[str, Any]]:
-        """Returns the type and the attributes to create a stock op with."""
-        try:
-            self._check_wanted(inputs, attrs)
-            op = self._inputs_of(twin, inputs, attrs, name)
-            shape = twin.shape(op)
-        except Untileable as reason:
-            self.add_native(op_type, name, str(reason))
-            return op_type, attrs
-        numerics = numerics_for(twin.family, self.configuration)
-        plan = plan_for(shape, numerics, None, name)
-        self._record(name, op_type, shape, plan, numerics.stochastic_rounding)
-        own = tile_attributes(plan, numerics, self.next_stream())
-        return twin.tile_op, attrs | attributes.to_protos(own)
-
-    def _face_op(
-        self, op_type: str, inputs: Sequence[tf.Tensor], attrs: dict[str, Any], name: str
-    ) -> dict[str, Any]:
-        """Records a tile op that `ipu_tf.ops` or a gradient creates; returns its attributes."""
-        stock = STOCK_OF[op_type]
-        shape = TWINS[stock].shape(self._inputs_of(TWINS[stock], inputs, attrs, name))
-        own = attributes.from_protos(attrs)
-        plan = plan_from_attributes(stock, own)
-        self._record(name, stock, shape, plan, own["rounding"] == "stochastic")
-        return attrs | attributes.to_protos({"stream": self.next_stream()})
-
-    def _record(
-        self, name: str, op_type: str, shape: OpShape, plan: Plan, stochastic_rounding: bool
-    ) -> None:
-        self.program.tile_ops.append(
-            TileOp(
-                name=name,
-                layer=self._layer_of(name),
-                op_type=op_type,
-                shape=shape,
-                plan=plan,
-                stochastic_rounding=stochastic_rounding,
-            )
-        )
-
-    def _check_wanted(self, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any]) -> None:
-        if self.configuration.numerics == "native":
-            raise Untileable("cfg.simulator.numerics is 'native'")
-        dtypes = {tensor.dtype for tensor in inputs if tensor.dtype != tf.int32} or {tf.int32}
-        if len(dtypes) > 1 or not dtypes <= {tf.float32, tf.float16}:
-            names = ", ".join(sorted(dtype.name for dtype in dtypes))
-            raise Untileable(f"inputs of type {names}; tile ops take float32 and float16")
-        result = tf.as_dtype(attrs["Tout"].type) if "Tout" in attrs else None
-        if result is not None and result not in dtypes:
-            raise Untileable(
-                f"a result of type {result.name}, which differs from that of its inputs"
-            )
-
-    def _inputs_of(
-        self, twin: Twin, inputs: Sequence[tf.Tensor], attrs: Mapping[str, Any], name: str
-    ) -> OpInputs:
-        sizes = None
-        if twin.sizes_input is not None:
-            sizes = _static_values(inputs[twin.sizes_input])
-        shapes = [_static_shape(tensor, name) for tensor in inputs]
-        dtype = next(tensor.dtype.name for tensor in inputs if tensor.dtype.is_floating)
-        return OpInputs(
-            op=name,
-            attributes=attributes.from_protos(attrs),
-            shapes=shapes,
-            sizes=sizes,
-            dtype=dtype,
-        )
-
-    def _cast(
-        self, inputs: Sequence[tf.Tensor], attrs: dict[str, Any]
-    ) -> tuple[str, dict[str, Any]]:
-        """Returns the type and the attributes of a cast; to float16 the rounding rules apply."""
-        to_half = attrs["DstT"].type == tf.float16.as_datatype_enum
-        if self.configuration.numerics == "native" or inputs[0].dtype != tf.float32 or not to_half:
-            return "Cast", attrs
-        numerics = numerics_for("matmul", self.configuration)
-        own = {
-            "plan": [],
-            "method": "",
-            "serial": [],
-            "partials": "float32",
-            "rounding": "stochastic" if numerics.stochastic_rounding else "nearest",
-            "nanoo": numerics.nanoo,
-            "stream": self.next_stream(),
-        }
-        return "IpuCast", attrs | attributes.to_protos(own)
-
     def _note_layer(self, name: str) -> None:
         """Remembers the Keras layer of an op's scope; it is known only during the layer's call."""
         path, scope = _COMPILED_LOSS.sub(LOSS, keras_layer_path()), scope_of(name)
@@ -409,7 +273,7 @@ class Tracer:
             if _in_optimizer():
                 self.optimizer_scopes.add(scope)
 
-    def _layer_of(self, name: str) -> str:
+    def layer_of(self, name: str) -> str:
         """Returns the path of an op's Keras layer, or its name scope if it has none.
 
         Gradients are matched by the scope that they carry.
@@ -419,7 +283,7 @@ class Tracer:
     def add_native(self, op_type: str, name: str, reason: str) -> None:
         """Records a contraction that TensorFlow's own kernel runs."""
         self.program.native_ops.append(
-            NativeOp(name=name, layer=self._layer_of(name), op_type=op_type, reason=reason)
+            NativeOp(name=name, layer=self.layer_of(name), op_type=op_type, reason=reason)
         )
 
 
@@ -454,38 +318,3 @@ def _needed(graph: FuncGraph, outputs: Any) -> set[str]:
             needed.add(op.name)
             waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
     return needed
-
-
-def _static_values(sizes: tf.Tensor) -> list[int] | None:
-    """Returns the values of a tensor of sizes, None if they are not static."""
-    op = getattr(sizes, "op", None)  # An eager tensor has none.
-    if op is not None and op.type == "ShapeN":
-        shape = op.inputs[sizes.value_index].shape
-        return shape.as_list() if shape.is_fully_defined() else None
-    value = tf.get_static_value(sizes)
-    return None if value is None else [int(size) for size in value]
-
-
-def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
-    if not tensor.shape.is_fully_defined():
-        layer = scope_of(name) or "the top level"
-        made = _where_size_is_lost(tensor)
-        raise ValueError(
-            f"Op '{name}' (layer '{layer}') has an input of shape {tensor.shape} which is not "
-            f"fully defined; its size is unknown from op '{made.name}' ({made.type}) on. Shapes "
-            "are static on the IPU: batch data with `drop_remainder=True`, and give variable sizes "
-            "as Python integers."
-        )
-    return tensor.shape.as_list()
-
-
-def _where_size_is_lost(tensor: tf.Tensor) -> tf.Operation:
-    """Returns the first op on the way to a tensor that loses the static size of its inputs."""
-    op = tensor.op
-    while unknown := [source for source in op.inputs if not source.shape.is_fully_defined()]:
-        op = unknown[0].op
-    return op
-
-
-def _checks_floats(configuration: DeviceConfiguration) -> bool:
-    return configuration.inv or configuration.div0 or configuration.oflo

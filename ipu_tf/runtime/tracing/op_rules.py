@@ -1,0 +1,256 @@
+"""How the tracer creates ops of each type: the table from types to rules.
+
+A rule is a function from the trace and a request to the request that is created in its place. A
+stock contraction becomes its tile twin; the other rules keep what the machine needs static.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import tensorflow as tf
+
+from ipu_tf.config import DeviceConfiguration
+from ipu_tf.internals.tensorflow import is_recording
+from ipu_tf.ops.kernels.numerics import numerics_for
+from ipu_tf.ops.kernels.op_shapes import OpInputs, Untileable
+from ipu_tf.ops.kernels.twins import (
+    STOCK_OF,
+    TWINS,
+    Twin,
+    plan_for,
+    plan_from_attributes,
+    tile_attributes,
+)
+from ipu_tf.planner.plan import OpShape, Plan
+from ipu_tf.programs.op_names import scope_of
+from ipu_tf.programs.program import Program, TileOp
+from ipu_tf.runtime.tracing import held_updates, list_sizes, replica_reads, slices, tried_loops
+from ipu_tf.runtime.tracing import op_attributes as attributes
+from ipu_tf.runtime.tracing.call_ops import LOOPS
+from ipu_tf.runtime.tracing.op_request import OpRequest
+
+
+class Trace(Protocol):
+    """What a rule knows of the trace, and tells it.
+
+    Attributes:
+        program: The program that is traced.
+        configuration: The device that it is traced for.
+        steps_of_update: Iterations of a loop after which an optimizer updates the weights.
+    """
+
+    program: Program
+    configuration: DeviceConfiguration
+    steps_of_update: int
+
+    def next_stream(self) -> int:
+        """Returns the number of the next stream of random bits."""
+
+    def layer_of(self, name: str) -> str:
+        """Returns the path of an op's Keras layer, or its name scope if it has none."""
+
+    def add_native(self, op_type: str, name: str, reason: str) -> None:
+        """Records a contraction that TensorFlow's own kernel runs."""
+
+
+Rule = Callable[[Trace, OpRequest], OpRequest]
+
+
+def _tile_op(trace: Trace, request: OpRequest) -> OpRequest:
+    """Creates a stock contraction as its tile twin, if a tile op can compute it."""
+    twin = TWINS[request.op_type]
+    try:
+        _check_wanted(trace.configuration, request)
+        shape = twin.shape(_inputs_of(twin, request))
+    except Untileable as reason:
+        trace.add_native(request.op_type, request.name, str(reason))
+        return request
+    numerics = numerics_for(twin.family, trace.configuration)
+    plan = plan_for(shape, numerics, None, request.name)
+    _record(trace, request, request.op_type, shape, plan, numerics.stochastic_rounding)
+    own = attributes.to_protos(tile_attributes(plan, numerics, trace.next_stream()))
+    return request.changed(op_type=twin.tile_op, attrs={**request.attrs, **own})
+
+
+def _face_op(trace: Trace, request: OpRequest) -> OpRequest:
+    """Records a tile op that `ipu_tf.ops` or a gradient creates, and numbers its random bits."""
+    stock = STOCK_OF[request.op_type]
+    shape = TWINS[stock].shape(_inputs_of(TWINS[stock], request))
+    own = attributes.from_protos(request.attrs)
+    plan = plan_from_attributes(stock, own)
+    _record(trace, request, stock, shape, plan, own["rounding"] == "stochastic")
+    stream = attributes.to_protos({"stream": trace.next_stream()})
+    return request.changed(attrs={**request.attrs, **stream})
+
+
+def _cast(trace: Trace, request: OpRequest) -> OpRequest:
+    """Rounds casts from float32 to float16 as the configuration says."""
+    to_half = request.attrs["DstT"].type == tf.float16.as_datatype_enum
+    is_native = trace.configuration.numerics == "native"
+    if is_native or request.inputs[0].dtype != tf.float32 or not to_half:
+        return request
+    numerics = numerics_for("matmul", trace.configuration)
+    own = {
+        "plan": [],
+        "method": "",
+        "serial": [],
+        "partials": "float32",
+        "rounding": "stochastic" if numerics.stochastic_rounding else "nearest",
+        "nanoo": numerics.nanoo,
+        "stream": trace.next_stream(),
+    }
+    attrs = {**request.attrs, **attributes.to_protos(own)}
+    return request.changed(op_type="IpuCast", attrs=attrs)
+
+
+def _read_of_replica(trace: Trace, request: OpRequest) -> OpRequest:
+    """Gives each replica elements of its own."""
+    del trace
+    op_type, inputs = replica_reads.of_replica(request.op_type, request.inputs, request.name)
+    return request.changed(op_type=op_type, inputs=inputs)
+
+
+def _slice(trace: Trace, request: OpRequest) -> OpRequest:
+    """Makes the sizes of slices static."""
+    del trace
+    inputs, attrs = slices.with_static_sizes(request.inputs, request.attrs)
+    return request.changed(inputs=inputs, attrs=attrs)
+
+
+def _list_size(trace: Trace, request: OpRequest) -> OpRequest:
+    """Replaces the size of a tensor list by a constant if it is static."""
+    del trace
+    if is_recording():
+        return request
+    constant = list_sizes.constant_of(request.op_type, request.inputs, request.attrs)
+    return request if constant is None else request.changed("Const", inputs=[], attrs=constant)
+
+
+def _loop(trace: Trace, request: OpRequest) -> OpRequest:
+    """Limits the iterations of a loop while a script is tried out."""
+    inputs, attrs = tried_loops.limited(
+        request.graph, request.op_type, request.inputs, request.attrs, trace.steps_of_update
+    )
+    return request.changed(inputs=inputs, attrs=attrs)
+
+
+def _update(trace: Trace, request: OpRequest) -> OpRequest:
+    """Lets the update of a variable wait until the sum of its gradients is complete."""
+    inputs, executions = held_updates.held(request.op_type, request.inputs, request.graph)
+    trace.steps_of_update = max(trace.steps_of_update, executions)
+    return request.changed(inputs=inputs)
+
+
+def _native(trace: Trace, request: OpRequest) -> OpRequest:
+    """Records a contraction that no tile op computes."""
+    reason = "no tile op exists for ops of this type"
+    trace.add_native(request.op_type, request.name, reason)
+    return request
+
+
+UPDATES = frozenset(
+    name for name in dir(tf.raw_ops) if name.startswith(("ResourceApply", "ResourceSparseApply"))
+)
+"""Types of the ops that update a variable and its slots."""
+
+_CONTRACTIONS_WITHOUT_TWIN = frozenset(
+    {
+        "SparseMatMul", "SparseTensorDenseMatMul", "QuantizedMatMul",
+        "Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "Conv", "XlaDotV2",
+        "Conv2DBackpropInputV2", "Conv2DBackpropFilterV2", "XlaConvV2", "Dilation2D",
+        "CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "BlockLSTM", "BlockLSTMV2", "GRUBlockCell",
+    }
+)  # fmt: skip
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(_CONTRACTIONS_WITHOUT_TWIN, _native),
+    **dict.fromkeys(UPDATES, _update),
+    **dict.fromkeys(LOOPS, _loop),
+    **dict.fromkeys(list_sizes.SIZES, _list_size),
+    "StridedSlice": _slice,
+    **dict.fromkeys(replica_reads.READS, _read_of_replica),
+    "Cast": _cast,
+    **dict.fromkeys(STOCK_OF, _face_op),
+    **dict.fromkeys(TWINS, _tile_op),
+}
+"""The rule of each type of op; ops of other types are created as they are."""
+
+
+def _record(
+    trace: Trace,
+    request: OpRequest,
+    stock: str,
+    shape: OpShape,
+    plan: Plan,
+    stochastic_rounding: bool,
+) -> None:
+    trace.program.tile_ops.append(
+        TileOp(
+            name=request.name,
+            layer=trace.layer_of(request.name),
+            op_type=stock,
+            shape=shape,
+            plan=plan,
+            stochastic_rounding=stochastic_rounding,
+        )
+    )
+
+
+def _check_wanted(configuration: DeviceConfiguration, request: OpRequest) -> None:
+    if configuration.numerics == "native":
+        raise Untileable("cfg.simulator.numerics is 'native'")
+    dtypes = {one.dtype for one in request.inputs if one.dtype != tf.int32} or {tf.int32}
+    if len(dtypes) > 1 or not dtypes <= {tf.float32, tf.float16}:
+        names = ", ".join(sorted(dtype.name for dtype in dtypes))
+        raise Untileable(f"inputs of type {names}; tile ops take float32 and float16")
+    result = tf.as_dtype(request.attrs["Tout"].type) if "Tout" in request.attrs else None
+    if result is not None and result not in dtypes:
+        raise Untileable(f"a result of type {result.name}, which differs from that of its inputs")
+
+
+def _inputs_of(twin: Twin, request: OpRequest) -> OpInputs:
+    sizes = None
+    if twin.sizes_input is not None:
+        sizes = _static_values(request.inputs[twin.sizes_input])
+    shapes = [_static_shape(tensor, request.name) for tensor in request.inputs]
+    dtype = next(one.dtype.name for one in request.inputs if one.dtype.is_floating)
+    return OpInputs(
+        op=request.name,
+        attributes=attributes.from_protos(request.attrs),
+        shapes=shapes,
+        sizes=sizes,
+        dtype=dtype,
+    )
+
+
+def _static_values(sizes: tf.Tensor) -> list[int] | None:
+    """Returns the values of a tensor of sizes, None if they are not static."""
+    op = getattr(sizes, "op", None)  # An eager tensor has none.
+    if op is not None and op.type == "ShapeN":
+        shape = op.inputs[sizes.value_index].shape
+        return shape.as_list() if shape.is_fully_defined() else None
+    value = tf.get_static_value(sizes)
+    return None if value is None else [int(size) for size in value]
+
+
+def _static_shape(tensor: tf.Tensor, name: str) -> list[int]:
+    if not tensor.shape.is_fully_defined():
+        layer = scope_of(name) or "the top level"
+        made = _where_size_is_lost(tensor)
+        raise ValueError(
+            f"Op '{name}' (layer '{layer}') has an input of shape {tensor.shape} which is not "
+            f"fully defined; its size is unknown from op '{made.name}' ({made.type}) on. Shapes "
+            "are static on the IPU: batch data with `drop_remainder=True`, and give variable sizes "
+            "as Python integers."
+        )
+    return tensor.shape.as_list()
+
+
+def _where_size_is_lost(tensor: tf.Tensor) -> tf.Operation:
+    """Returns the first op on the way to a tensor that loses the static size of its inputs."""
+    op = tensor.op
+    while unknown := [source for source in op.inputs if not source.shape.is_fully_defined()]:
+        op = unknown[0].op
+    return op
