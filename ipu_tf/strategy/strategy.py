@@ -6,7 +6,6 @@ Users get it from `ipu_tf.ipu_strategy`, where `ipu_tf.keras` extends its scopes
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import logging
 import math
@@ -14,17 +13,13 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-import keras
 import tensorflow as tf
 
 from ipu_tf import config, utils
 from ipu_tf.base import spans
-from ipu_tf.config import DeviceConfiguration
 from ipu_tf.config.launchers import check_one_process
 from ipu_tf.internals.autograph import autograph_artifact
 from ipu_tf.internals.graphs import graph_of_session
-from ipu_tf.internals.tensorflow import is_recording
-from ipu_tf.ops.functions.program_variables import variables_of
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.profile import automatic_reports, watching
 from ipu_tf.profile.figures.host_timeline import timeline_of
@@ -32,26 +27,25 @@ from ipu_tf.profile.report import Report
 from ipu_tf.profile.text.progress import showing_progress_on_terminal
 from ipu_tf.programs.insights import are_found
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime.execution import boundary, compile_only, fusion, xla_engine
+from ipu_tf.runtime.execution import boundary, compile_only
 from ipu_tf.runtime.execution.executable import (
     ExecutableCache,
-    Identity,
     function_name,
-    is_jitted,
     python_function,
 )
 from ipu_tf.runtime.execution.host_spans import marking_calls, note_run
-from ipu_tf.runtime.extraction import deployments
-from ipu_tf.runtime.programs import device_programs, sharded_loops, sharded_program
+from ipu_tf.runtime.programs import device_programs
 from ipu_tf.runtime.programs.traced_programs import TracedPrograms
 from ipu_tf.runtime.replicas import replicated_call
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.runtime.tracing.tracer import Tracer
+from ipu_tf.strategy import program_trace
 from ipu_tf.strategy.adaptation import adapting_on_host
 from ipu_tf.strategy.default_graph import outlasting_resets
 from ipu_tf.strategy.extension import IPUExtendedV1
 from ipu_tf.strategy.infeed_iterator import dataset_iterators_in_scope
-from ipu_tf.strategy.open_scope import in_force, outer_optimizer
+from ipu_tf.strategy.open_scope import in_force
+from ipu_tf.strategy.program_trace import ProgramCall, is_keras_step, program_name
 from ipu_tf.tile_program.errors import IPUOutOfMemoryError
 
 _FUNCTION_TYPES = (
@@ -71,9 +65,6 @@ def extend_scopes(extension: ScopeExtension) -> ScopeExtension:
     """Registers a context that every scope with Keras extensions opens; a decorator."""
     _scope_extensions.append(extension)
     return extension
-
-
-_KERAS_STEPS = frozenset({"train_step", "test_step", "predict_step"})
 
 
 class IPUStrategyV1(tf.distribute.Strategy):
@@ -213,7 +204,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
                 is_inside = tf.distribute.get_strategy() is self
                 return fn(*args, **kwargs) if is_inside else super().run(fn, args, kwargs)
             inner = python_function(fn)
-            note_run(_program_name(inner, getattr(inner, "__self__", None)))
+            note_run(program_name(inner))
             return self._trace(fn, tuple(args), kwargs)
         if not isinstance(fn, _FUNCTION_TYPES):
             if not tf.executing_eagerly():  # A session's graph: its programs are in `fn`.
@@ -227,7 +218,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if not spans.are_recorded():
             return executable(*args, **kwargs)
         inner = python_function(fn)
-        program = _program_name(inner, getattr(inner, "__self__", None))
+        program = program_name(inner)
         with spans.span("run", "execution", program=program, steps=1):
             return executable(*args, **kwargs)
 
@@ -325,7 +316,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         boundary.check_arguments(args, kwargs)
         name = function_name(python_function(fn))
         program: Callable[..., Any] = functools.partial(self._trace_program, fn)
-        if not _is_keras_step(python_function(fn)):
+        if not is_keras_step(python_function(fn)):
             program = functools.partial(
                 replicated_call.call,
                 program,
@@ -344,69 +335,35 @@ class IPUStrategyV1(tf.distribute.Strategy):
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Calls `fn` in the graph that is being built, as the program of one replica."""
-        configuration = config.device_configuration()
         automatic_reports.watch(self)  # Scripts may configure the system after this was made.
-        inner = python_function(fn)
-        self._say_what_is_not_converted(inner)
-        owner = getattr(inner, "__self__", None)
-        program = Program(
-            name=_program_name(inner, owner),
-            steps_per_execution=_steps_per_execution(inner, owner),
+        call = ProgramCall(
+            function=fn, args=args, kwargs=kwargs, configuration=config.device_configuration()
         )
-        tracer = Tracer(program, configuration)
-        graph = tf.compat.v1.get_default_graph()
-        first = len(graph.get_operations())
-        # A method is identified by its object: Keras wraps the steps of a model again each time.
-        subject = inner if owner is None else owner
-        key = (Identity(subject), program.name, boundary.signature(args, kwargs), configuration)
+        self._say_what_is_not_converted(call.python_function)
+        program = program_trace.untraced_program(call)
+        run = functools.partial(super().run, fn, args=args, kwargs=kwargs)
         with (
             showing_progress_on_terminal(),
-            self._keeping_what_does_not_fit(subject, key, program),
-            _errors_as_they_are(program, configuration),
+            self._keeping_what_does_not_fit(call, program),
+            program_trace.errors_as_they_are(program, call.configuration),
         ):
-            with (
-                spans.span("trace", "trace", program=program.name),
-                variables_of(subject),
-                hooks.tracing(tracer),
-            ):
-                outputs = boundary.without_operations(super().run(fn, args=args, kwargs=kwargs))
-            tracer.finish(outputs)
-            boundary.check_results(outputs)
-            operations = graph.get_operations()[first:]
-            remainder = sharded_loops.compiled_apart(
-                tracer, graph, operations, outputs, program.steps_per_execution
-            )
-            program.device = device_programs.compile_trace(
-                device_programs.TracedFunction(
-                    tracer=tracer,
-                    graph=graph,
-                    operations=remainder.operations,
-                    arguments=(args, kwargs),
-                    outputs=outputs,
-                    owner=owner,
-                    deployment=deployments.current(owner, getattr(inner, "__name__", ""))
-                    or sharded_program.deployment_of(tracer, graph),
-                    carried=remainder.carried,
-                )
-            )
-        for compiled in (program, *tracer.parts):
-            _log_cycles(compiled)
-        program.device = sharded_program.noted(program.device, tracer, graph)
-        if not is_recording():
-            operations = graph.get_operations()[first:]
-            choice = xla_engine.choose(
-                configuration.engine, graph, operations, outputs, program.device, jitted=is_jitted()
-            )
-            outputs = choice.outputs if choice.by_xla else fusion.fuse(graph, outputs)
-            if choice.note and program.device is not None:
-                notes = (*program.device.notes, choice.note)
-                program.device = dataclasses.replace(program.device, notes=notes)
-        if device_programs.is_reported():
-            for part in tracer.parts:
-                self._programs.add(subject, (part.name, *key), part)
-            if not tracer.parts or _does_anything(program):
-                self._programs.add(subject, key, program)
+            trace = program_trace.traced(call, program, run)
+            device = program_trace.compiled(call, trace)
+        outputs, program.device = program_trace.executed(call, trace, device)
+        self._add_programs(call, trace.tracer)
         return outputs
+
+    def _add_programs(self, call: ProgramCall, tracer: Tracer) -> None:
+        """Keeps the program of a trace, and those of its parts, for reports."""
+        program = tracer.program
+        for one in (program, *tracer.parts):
+            _log_cycles(one)
+        if not device_programs.is_reported():
+            return
+        for part in tracer.parts:
+            self._programs.add(call.subject, (part.name, *call.key), part)
+        if not tracer.parts or _does_anything(program):
+            self._programs.add(call.subject, call.key, program)
 
     def _say_what_is_not_converted(self, fn: Any) -> None:
         """Warns, once per strategy, that models of `tf_keras` keep their own training loop."""
@@ -423,9 +380,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         )
 
     @contextlib.contextmanager
-    def _keeping_what_does_not_fit(
-        self, subject: Any, key: tuple[Any, ...], program: Program
-    ) -> Iterator[None]:
+    def _keeping_what_does_not_fit(self, call: ProgramCall, program: Program) -> Iterator[None]:
         """Keeps a program for reports even if it does not fit into memory."""
         try:
             yield
@@ -434,24 +389,11 @@ class IPUStrategyV1(tf.distribute.Strategy):
             if error.compiled is None:
                 program.refusal = str(error)
             if device_programs.is_reported():
-                self._programs.add(subject, key, program)
+                self._programs.add(call.subject, call.key, program)
             raise
 
 
 IPUStrategy = IPUStrategyV1
-
-
-@contextlib.contextmanager
-def _errors_as_they_are(program: Program, configuration: DeviceConfiguration) -> Iterator[None]:
-    """Keeps AutoGraph from replacing the compiler's errors, whose types it does not know."""
-    try:
-        yield
-    except Exception as error:
-        own = device_programs.own_error(error, program, configuration) or outer_optimizer(error)
-        if own is None:
-            raise
-        own.ag_pass_through = True  # type: ignore[attr-defined] # AutoGraph looks for it.
-        raise own from None
 
 
 def _does_anything(program: Program) -> bool:
@@ -468,26 +410,6 @@ def _log_cycles(program: Program) -> None:
         logger.warning(
             "Program '%s' takes %d cycles a run (modelled).", program.name, program.device.cycles
         )
-
-
-def _program_name(fn: Any, owner: Any) -> str:
-    """Returns the name of a function, prefixed with the name of its model if it is a method."""
-    name = function_name(fn)
-    owner_name = getattr(owner, "name", None)
-    return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
-
-
-def _is_keras_step(fn: Any) -> bool:
-    """Returns whether a function is a step of a model: Keras' loop has replicas of its own."""
-    owner = getattr(fn, "__self__", None)
-    return isinstance(owner, keras.Model) and getattr(fn, "__name__", "") in _KERAS_STEPS
-
-
-def _steps_per_execution(fn: Any, owner: Any) -> int:
-    """Returns how often a call from the host runs a function: Keras repeats its steps."""
-    if getattr(fn, "__name__", "") not in _KERAS_STEPS:
-        return 1
-    return int(getattr(owner, "steps_per_execution", 1))
 
 
 def _clear(executables: weakref.ref[ExecutableCache]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -70,83 +70,89 @@ class TracedFunction:
     carried: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()
 
 
-_CAPTURED: ContextVar[list[TracedStep] | None] = ContextVar("ipu_tf.captured", default=None)
-_ON_HOST: ContextVar[bool] = ContextVar("ipu_tf.on_host", default=False)
-_SAMPLES: ContextVar[int | None] = ContextVar("ipu_tf.samples", default=None)
-_RECOMPUTING: ContextVar[tuple[bool, tuple[str, ...]] | None] = ContextVar(
-    "ipu_tf.recomputing", default=None
-)
-_ACCUMULATORS: ContextVar[Sequence[tf.Variable]] = ContextVar("ipu_tf.accumulators", default=())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSettings:
+    """How the functions of enclosed traces are compiled.
+
+    Attributes:
+        captured: Collects the functions, which are not compiled then; None compiles them.
+        is_on_host: Whether no device program is compiled: another trace represents them.
+        samples: Samples of a run, whatever the arguments; None for those of the arguments.
+        recomputation: Whether programs recompute activations, and the layers after which they
+            keep them; None for what the configuration says.
+        accumulators: Variables that accumulate gradients.
+    """
+
+    captured: list[TracedStep] | None = None
+    is_on_host: bool = False
+    samples: int | None = None
+    recomputation: tuple[bool, tuple[str, ...]] | None = None
+    accumulators: Sequence[tf.Variable] = ()
+
+
+_NO_SETTINGS = TraceSettings()
+
+# A trace begins inside of TensorFlow's own calls, which pass on no arguments of ours.
+_SETTINGS: ContextVar[TraceSettings] = ContextVar("ipu_tf.trace_settings", default=_NO_SETTINGS)
+
+
+@contextlib.contextmanager
+def _setting(change: Callable[[TraceSettings], TraceSettings]) -> Iterator[None]:
+    """Changes the settings of enclosed traces."""
+    token = _SETTINGS.set(change(_SETTINGS.get()))
+    try:
+        yield
+    finally:
+        _SETTINGS.reset(token)
 
 
 @contextlib.contextmanager
 def capturing() -> Iterator[list[TracedStep]]:
     """Yields a list that collects the functions traced inside; they are not compiled."""
     found: list[TracedStep] = []
-    token = _CAPTURED.set(found)
-    try:
+    with _setting(lambda now: dataclasses.replace(now, captured=found)):
         yield found
-    finally:
-        _CAPTURED.reset(token)
 
 
-@contextlib.contextmanager
-def on_host() -> Iterator[None]:
+def on_host() -> contextlib.AbstractContextManager[None]:
     """Compiles no device program for functions traced inside: another trace represents them."""
-    token = _ON_HOST.set(True)
-    try:
-        yield
-    finally:
-        _ON_HOST.reset(token)
+    return _setting(lambda now: dataclasses.replace(now, is_on_host=True))
 
 
-@contextlib.contextmanager
-def samples_a_run(samples: int) -> Iterator[None]:
+def samples_a_run(samples: int) -> contextlib.AbstractContextManager[None]:
     """Sets the samples of a run of the functions traced inside, whatever their arguments."""
-    token = _SAMPLES.set(samples)
-    try:
-        yield
-    finally:
-        _SAMPLES.reset(token)
+    return _setting(lambda now: dataclasses.replace(now, samples=samples))
 
 
-@contextlib.contextmanager
-def accumulating_in(accumulators: Sequence[tf.Variable]) -> Iterator[None]:
+def accumulating_in(accumulators: Sequence[tf.Variable]) -> contextlib.AbstractContextManager[None]:
     """Marks `accumulators` as gradient accumulators for enclosed traces.
 
     Args:
         accumulators: The variables; their names begin with the paths of the layers.
     """
-    token = _ACCUMULATORS.set(accumulators)
-    try:
-        yield
-    finally:
-        _ACCUMULATORS.reset(token)
+    return _setting(lambda now: dataclasses.replace(now, accumulators=accumulators))
 
 
-@contextlib.contextmanager
-def recomputing(recompute: bool, checkpoints: tuple[str, ...]) -> Iterator[None]:
+def recomputing(
+    recompute: bool, checkpoints: tuple[str, ...]
+) -> contextlib.AbstractContextManager[None]:
     """Makes programs compiled inside recompute activations, or not, whatever the configuration.
 
     Args:
         recompute: Whether they do.
         checkpoints: Layers after which they keep activations.
     """
-    token = _RECOMPUTING.set((recompute, checkpoints))
-    try:
-        yield
-    finally:
-        _RECOMPUTING.reset(token)
+    return _setting(lambda now: dataclasses.replace(now, recomputation=(recompute, checkpoints)))
 
 
 def is_reported() -> bool:
     """Returns whether the current trace is a device program, not a part or copy of one."""
-    return _CAPTURED.get() is None and not _ON_HOST.get()
+    return _SETTINGS.get().captured is None and is_compiled()
 
 
 def is_compiled() -> bool:
     """Returns whether the current trace is compiled for the machine, alone or as a part."""
-    return not _ON_HOST.get()
+    return not _SETTINGS.get().is_on_host
 
 
 def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
@@ -161,7 +167,8 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
         UnsupportedOpcodeError: An operation has no cost on the machine.
         IPUOutOfMemoryError: The program does not fit on a tile.
     """
-    if _ON_HOST.get():
+    settings = _SETTINGS.get()
+    if settings.is_on_host:
         return None
     program, configuration = trace.tracer.program, trace.tracer.configuration
     tensors = [leaf for leaf in tf.nest.flatten(trace.arguments) if isinstance(leaf, tf.Tensor)]
@@ -186,12 +193,11 @@ def compile_trace(trace: TracedFunction) -> DeviceProgram | None:
         program.refusal = str(error)
         return None
     wide_values.check_sources(module)
-    options, samples = _of_replicas(configuration), _SAMPLES.get() or _samples(tensors)
+    options, samples = _of_replicas(configuration), settings.samples or _samples(tensors)
     plans = _plans(module, program.tile_ops)
     step = TracedStep(module=module, options=options, plans=plans, samples_per_run=samples)
-    captured = _CAPTURED.get()
-    if captured is not None:
-        captured.append(step)
+    if settings.captured is not None:
+        settings.captured.append(step)
         return None
     (batch, *_), _ = trace.arguments if trace.arguments[0] else ((None,), {})
     program.source = Source(
@@ -250,7 +256,7 @@ def _host_results(outputs: Any) -> tuple[str, ...]:
 
 def compiler_options(configuration: DeviceConfiguration) -> CompilerOptions:
     """Returns the compiler's options for a configuration."""
-    recompute, checkpoints = _RECOMPUTING.get() or (configuration.allow_recompute, ())
+    recompute, checkpoints = _SETTINGS.get().recomputation or (configuration.allow_recompute, ())
     return CompilerOptions(
         target=configuration.target,
         system=configuration.system,
@@ -306,7 +312,7 @@ def _variables(trace: TracedFunction) -> VariableRoles:
         optimizer_state=optimizer.variables if optimizer is not None else (),
         states=model.variables,
         metrics=model.metrics_variables,
-        accumulators=_ACCUMULATORS.get(),
+        accumulators=_SETTINGS.get().accumulators,
     )
 
 

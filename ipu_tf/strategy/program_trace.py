@@ -1,0 +1,208 @@
+"""Traces a call of a strategy as a program, compiles it for the device, and runs it on the host.
+
+The steps hand values on: `traced` -> `compiled` -> `executed`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.base import spans
+from ipu_tf.config import DeviceConfiguration
+from ipu_tf.internals.tensorflow import FuncGraph, is_recording
+from ipu_tf.ops.functions.program_variables import variables_of
+from ipu_tf.programs.program import Program
+from ipu_tf.runtime.execution import boundary, fusion, xla_engine
+from ipu_tf.runtime.execution.executable import (
+    Identity,
+    function_name,
+    is_jitted,
+    python_function,
+)
+from ipu_tf.runtime.extraction import deployments
+from ipu_tf.runtime.programs import device_programs, sharded_loops, sharded_program
+from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.tracer import Tracer
+from ipu_tf.strategy.open_scope import outer_optimizer
+from ipu_tf.tile_program.device_program import DeviceProgram
+
+_KERAS_STEPS = frozenset({"train_step", "test_step", "predict_step"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProgramCall:
+    """A call that becomes a program.
+
+    Attributes:
+        function: What `run` got: a tf.function, a concrete function, or a plain one.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        configuration: The device.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    configuration: DeviceConfiguration
+
+    @property
+    def python_function(self) -> Callable[..., Any]:
+        """The Python function behind it."""
+        return python_function(self.function)
+
+    @property
+    def owner(self) -> object | None:
+        """The object whose method it is, or None."""
+        return getattr(self.python_function, "__self__", None)
+
+    @property
+    def subject(self) -> object:
+        """The object that identifies it: Keras wraps the steps of a model again each time."""
+        return self.python_function if self.owner is None else self.owner
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Identifies its program among those of the strategy."""
+        name = program_name(self.python_function)
+        signature = boundary.signature(self.args, self.kwargs)
+        return Identity(self.subject), name, signature, self.configuration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProgramTrace:
+    """The trace of a call.
+
+    Attributes:
+        tracer: The tracer of its ops, with its program.
+        graph: The graph that was being built.
+        first: Number of ops in the graph before the trace.
+        outputs: The results of the function, a structure.
+    """
+
+    tracer: Tracer
+    graph: FuncGraph
+    first: int
+    outputs: Any
+
+    @property
+    def operations(self) -> list[tf.Operation]:
+        """The ops that the trace, and what followed it, created."""
+        return self.graph.get_operations()[self.first :]
+
+
+def program_name(fn: Callable[..., Any]) -> str:
+    """Returns the name of a function, prefixed with the name of its model if it is a method."""
+    name, owner_name = function_name(fn), getattr(getattr(fn, "__self__", None), "name", None)
+    return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
+
+
+def is_keras_step(fn: Callable[..., Any]) -> bool:
+    """Returns whether a function is a step of a model: Keras' loop has replicas of its own."""
+    owner = getattr(fn, "__self__", None)
+    return isinstance(owner, keras.Model) and getattr(fn, "__name__", "") in _KERAS_STEPS
+
+
+def untraced_program(call: ProgramCall) -> Program:
+    """Returns the program of a call, before anything is known of it."""
+    fn, steps = call.python_function, 1
+    if getattr(fn, "__name__", "") in _KERAS_STEPS:  # Keras repeats its steps in one execution.
+        steps = int(getattr(call.owner, "steps_per_execution", 1))
+    return Program(name=program_name(fn), steps_per_execution=steps)
+
+
+def traced(call: ProgramCall, program: Program, run: Callable[[], Any]) -> ProgramTrace:
+    """Returns the trace of a call in the graph that is being built.
+
+    Args:
+        call: The call.
+        program: Its program; the trace records ops there.
+        run: Calls the function.
+
+    Raises:
+        TypeError: A result has 64 bits.
+        ValueError: The shape of a result or of an operation is not static.
+    """
+    tracer = Tracer(program, call.configuration)
+    graph = tf.compat.v1.get_default_graph()
+    first = len(graph.get_operations())
+    with (
+        spans.span("trace", "trace", program=program.name),
+        variables_of(call.subject),
+        hooks.tracing(tracer),
+    ):
+        outputs = boundary.without_operations(run())
+    tracer.finish(outputs)
+    boundary.check_results(outputs)
+    return ProgramTrace(tracer=tracer, graph=graph, first=first, outputs=outputs)
+
+
+def compiled(call: ProgramCall, trace: ProgramTrace) -> DeviceProgram | None:
+    """Returns the device program of a trace; None for a function that has none.
+
+    Raises:
+        UncompilableProgram: The function has no HLO.
+        UnsupportedOpcodeError: An operation has no cost on the machine.
+        IPUOutOfMemoryError: The program does not fit on a tile.
+    """
+    tracer, graph = trace.tracer, trace.graph
+    remainder = sharded_loops.compiled_apart(
+        tracer, graph, trace.operations, trace.outputs, tracer.program.steps_per_execution
+    )
+    step_name = getattr(call.python_function, "__name__", "")
+    deployment = deployments.current(call.owner, step_name)
+    device = device_programs.compile_trace(
+        device_programs.TracedFunction(
+            tracer=tracer,
+            graph=graph,
+            operations=remainder.operations,
+            arguments=(call.args, call.kwargs),
+            outputs=trace.outputs,
+            owner=call.owner,
+            deployment=deployment or sharded_program.deployment_of(tracer, graph),
+            carried=remainder.carried,
+        )
+    )
+    return sharded_program.noted(device, tracer, graph)
+
+
+def executed(
+    call: ProgramCall, trace: ProgramTrace, device: DeviceProgram | None
+) -> tuple[Any, DeviceProgram | None]:
+    """Returns the results of a trace as the host computes them, and its noted device program.
+
+    Joins ops, or lets XLA run the program. A trace that a tape records stays as it is.
+    """
+    if is_recording():
+        return trace.outputs, device
+    choice = xla_engine.choose(
+        call.configuration.engine,
+        trace.graph,
+        trace.operations,
+        trace.outputs,
+        device,
+        jitted=is_jitted(),
+    )
+    outputs = choice.outputs if choice.by_xla else fusion.fuse(trace.graph, trace.outputs)
+    if choice.note and device is not None:
+        device = dataclasses.replace(device, notes=(*device.notes, choice.note))
+    return outputs, device
+
+
+@contextlib.contextmanager
+def errors_as_they_are(program: Program, configuration: DeviceConfiguration) -> Iterator[None]:
+    """Keeps AutoGraph from replacing the compiler's errors, whose types it does not know."""
+    try:
+        yield
+    except Exception as error:
+        own = device_programs.own_error(error, program, configuration) or outer_optimizer(error)
+        if own is None:
+            raise
+        own.ag_pass_through = True  # type: ignore[attr-defined] # AutoGraph looks for it.
+        raise own from None
