@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 from ipu_tf.mcmc.arguments import check_positive, check_start, strategy_in_force
 from ipu_tf.mcmc.block_run import BlockPlan, run_blocks
 from ipu_tf.mcmc.block_sampler import TraceFn
-from ipu_tf.mcmc.chain_files import ChainFiles
+from ipu_tf.mcmc.chain_files import chain_files
 from ipu_tf.mcmc.chains import Chains
 from ipu_tf.mcmc.identity import identity_of_run
 from ipu_tf.mcmc.packing import packed
@@ -84,6 +85,8 @@ def sample_chain(
         ValueError: An argument is out of range, there is no `IPUStrategy`, the device has another
             number of replicas, or the log-density of `current_state` is NaN.
         ChainMismatch: `directory` has the chains of another run.
+        ChainsInUse: Another run writes to `directory` at this time.
+        DamagedChains: A file of `directory` is not as it was written.
         OSError: A block cannot be written; those before are kept.
     """
     strategy = strategy_in_force(num_replicas)
@@ -107,15 +110,15 @@ def sample_chain(
         between=num_steps_between_results,
     )
     sampler = sampler_of(kernel, strategy, trace_fn, chains, parallel_iterations, name)
-    files = None
-    if directory is not None:
-        files = ChainFiles(
-            directory,
-            identity_of_run(kernel, plan, chains, replicas, None if seed is None else seeds),
-        )
     stacked = [np.stack([leaf] * replicas) for leaf in chains.leaves]
     stacked[-1] = seeds
-    draws, stacked = run_blocks(
-        sampler, plan, stacked, files, blocks_per_checkpoint, shown=progress
-    )
+    with contextlib.ExitStack() as stack:
+        files = None
+        if directory is not None:
+            known = None if seed is None else seeds
+            identity = identity_of_run(kernel, plan, chains, replicas, known)
+            files = stack.enter_context(chain_files(directory, identity))
+        draws, stacked = run_blocks(
+            sampler, plan, stacked, files, blocks_per_checkpoint, shown=progress
+        )
     return packed(sampler, draws, stacked, replicas, final=return_final_kernel_results)

@@ -178,19 +178,6 @@ def test_a_killed_run_gives_the_draws_of_one_that_was_not(tmp_path):
     np.testing.assert_array_equal(*states)
 
 
-def test_a_full_disk_leaves_whole_files(tmp_path, monkeypatch):
-    files = chain_files.ChainFiles(tmp_path, {"seed": 1})
-    files.write_block(0, [np.zeros(3)])
-
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(chain_files.os, "fsync", full)
-    with pytest.raises(OSError, match=r"block_000001.npz' \(No space left on device\).*make room"):
-        files.write_block(1, [np.zeros(3)])
-    assert [path.name for path in tmp_path.iterdir()] == ["block_000000.npz"]
-
-
 def test_bad_arguments_are_named(scope):
     with pytest.raises(ValueError, match=r"in the scope of an IPUStrategy"):
         mcmc.sample_chain(3, STATE, kernel=hmc())
