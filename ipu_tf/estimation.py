@@ -17,9 +17,9 @@ from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.data.input_shapes import Shapes
+from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model
 from ipu_tf.keras.loop.step_checks import check_step
 from ipu_tf.keras.options import GradientAccumulationOptions
-from ipu_tf.keras.pipeline.model_pipeline import accumulation_of_model
 from ipu_tf.keras.steps.recompute_argument import (
     Recompute,
     check_recompute,

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from ipu_tf.keras.data.epoch_steps import WHOLE_EPOCH
 from ipu_tf.keras.data.lengths import KERAS_BATCH_SIZE
-from ipu_tf.keras.pipeline.model_pipeline import replicas_on_device
+from ipu_tf.keras.deployment.model_pipeline import replicas_on_device
 
 _LOG = logging.getLogger(__name__)
 

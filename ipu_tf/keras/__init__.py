@@ -3,6 +3,8 @@
 import ipu_tf.keras.construction  # Importing it registers it with the strategy.
 import ipu_tf.keras.rematerialization  # noqa: F401 # So does this.
 from ipu_tf.keras import callbacks, extensions, layers, optimizers, pipeline
+from ipu_tf.keras.deployment import rebatching as _rebatching  # noqa: F401  # It registers itself.
+from ipu_tf.keras.deployment.auto_pipeline import PipelineDecision, auto_pipeline
 from ipu_tf.keras.models import Model, Sequential
 from ipu_tf.keras.pipeline import (
     FunctionalLayerPipelineStageAssignment,
@@ -13,8 +15,6 @@ from ipu_tf.keras.pipeline import (
     SequentialLayerPipelineStageAssignment,
     SequentialNestedModelPipelineStageAssignment,
 )
-from ipu_tf.keras.pipeline.auto_pipeline import PipelineDecision, auto_pipeline
-from ipu_tf.keras.steps import rebatching as _rebatching  # noqa: F401  # It registers itself.
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",

@@ -15,12 +15,12 @@ import keras
 from ipu_tf.base import spans
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import keras_layer_path
+from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages
 from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.loop.step_checks import runs_on_ipu
 from ipu_tf.keras.loop.training_loop import TrainingLoop, seen_batch
 from ipu_tf.keras.pipeline import symbolic
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
-from ipu_tf.keras.pipeline.model_pipeline import check_recorded_stages
 from ipu_tf.keras.saving.model_files import OptionFiles, read_options, take_options
 from ipu_tf.keras.saving.random_states import RandomStates
 from ipu_tf.keras.saving.saved_options import set_options

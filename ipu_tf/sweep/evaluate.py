@@ -15,7 +15,7 @@ from ipu_tf.base.user_objects import named
 from ipu_tf.config import IPUConfig
 from ipu_tf.estimation import estimate
 from ipu_tf.ipu_strategy import IPUStrategy
-from ipu_tf.keras.pipeline.auto_pipeline import auto_pipeline
+from ipu_tf.keras.deployment.auto_pipeline import auto_pipeline
 from ipu_tf.machine.link_timing import StreamingTiming
 from ipu_tf.machine.system import System, system_of
 from ipu_tf.profile.figures import energy

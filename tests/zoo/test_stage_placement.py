@@ -6,8 +6,8 @@ import keras
 import pytest
 
 from ipu_tf import IPUStrategy, zoo
+from ipu_tf.keras.deployment.model_pipeline import pipeline_of_model
 from ipu_tf.keras.layers import RecomputationCheckpoint
-from ipu_tf.keras.pipeline.model_pipeline import pipeline_of_model
 from ipu_tf.zoo.stage_placement import chain
 from tests.zoo import tiny
 

@@ -8,6 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ipu_tf.keras.data.lengths import positive_integer
+from ipu_tf.keras.deployment.model_pipeline import (
+    assign_stages,
+    layer_graph,
+    pipeline_of_model,
+    remove_stages,
+)
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
@@ -18,12 +24,6 @@ from ipu_tf.keras.options import (
 )
 from ipu_tf.keras.pipeline import stages as stage_rules
 from ipu_tf.keras.pipeline import summary
-from ipu_tf.keras.pipeline.model_pipeline import (
-    assign_stages,
-    layer_graph,
-    pipeline_of_model,
-    remove_stages,
-)
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.pipeline.recomputation_layers import checked_checkpoints
 from ipu_tf.keras.saving import serving_export

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu_tf import config, scopes
+from ipu_tf.keras.deployment.model_pipeline import (
+    accumulation_of_model,
+    pipeline_of_model,
+    replicas_on_device,
+)
 from ipu_tf.keras.loop import execution
 from ipu_tf.keras.loop.device_loop import DeviceLoop
 from ipu_tf.keras.loop.execution import ExecutionFunction
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.loop.update_checks import parts_of_batch
-from ipu_tf.keras.pipeline.model_pipeline import (
-    accumulation_of_model,
-    pipeline_of_model,
-    replicas_on_device,
-)
 from ipu_tf.keras.replication import replica_state
 from ipu_tf.keras.replication.replicas import Replicas, replicas_of
 from ipu_tf.keras.steps.device_function import run_with

@@ -19,14 +19,14 @@ from ipu_tf.keras.data import feeding, lengths, preparation
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.data.lengths import DataUse
 from ipu_tf.keras.data.preparation import Data
-from ipu_tf.keras.loop import execution
-from ipu_tf.keras.loop.step_checks import check_step, is_built_for
-from ipu_tf.keras.loop.update_checks import check_training, check_update, steps_of_update
-from ipu_tf.keras.pipeline.model_pipeline import (
+from ipu_tf.keras.deployment.model_pipeline import (
     check_inference_steps,
     inference_depth,
     replicas_on_device,
 )
+from ipu_tf.keras.loop import execution
+from ipu_tf.keras.loop.step_checks import check_step, is_built_for
+from ipu_tf.keras.loop.update_checks import check_training, check_update, steps_of_update
 from ipu_tf.keras.steps.own_steps import build_by_tracing, has_own
 from ipu_tf.keras.training_state import StatefulModel
 

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.internals.keras_layers import layers_within
-from ipu_tf.keras.pipeline.model_pipeline import pipeline_of_model
+from ipu_tf.keras.deployment.model_pipeline import pipeline_of_model
 from ipu_tf.keras.replication.replica_state import replication_factor
 from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.own_steps import has_own

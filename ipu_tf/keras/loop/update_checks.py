@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from ipu_tf.keras.data.infeed import Infeed
-from ipu_tf.keras.pipeline.model_pipeline import (
+from ipu_tf.keras.deployment.model_pipeline import (
     accumulation_of_model,
     checked_training_pipeline,
     pipeline_of_model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 import keras
 
@@ -14,9 +15,7 @@ from ipu_tf.keras.pipeline.assignments import (
     SequentialLayerPipelineStageAssignment,
     SequentialNestedModelPipelineStageAssignment,
 )
-from ipu_tf.keras.pipeline.model_pipeline import pipeline_of_model
 from ipu_tf.keras.pipeline.scope import PipelineStage
-from ipu_tf.keras.training_state import StatefulModel
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",
@@ -30,6 +29,14 @@ __all__ = [
 ]
 
 
+@runtime_checkable
+class StagedModel(Protocol):
+    """A model that knows the stages of its layers, as all models of the scope do."""
+
+    def pipeline_stages(self) -> Mapping[str, int]:
+        """Returns the stage of each layer by its path, empty for a model without stages."""
+
+
 def stage_of_layers(model: keras.Model) -> Mapping[str, int]:
     """Returns the pipeline stage of each layer of a model, by the paths that programs use.
 
@@ -41,5 +48,4 @@ def stage_of_layers(model: keras.Model) -> Mapping[str, int]:
         RuntimeError: A stage has no layer.
         ValueError: A layer has no stage, or the options of the pipeline do not fit its stages.
     """
-    pipeline = pipeline_of_model(model) if isinstance(model, StatefulModel) else None
-    return {} if pipeline is None else pipeline.stage_of_layers
+    return model.pipeline_stages() if isinstance(model, StagedModel) else {}

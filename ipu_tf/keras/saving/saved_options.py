@@ -10,6 +10,7 @@ import keras
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_tf.internals.keras import KerasFunctional
+from ipu_tf.keras.deployment.model_pipeline import assign_stages, layer_graph, remove_stages
 from ipu_tf.keras.options import (
     GradientAccumulationOptions,
     InfeedOptions,
@@ -18,7 +19,6 @@ from ipu_tf.keras.options import (
     ReplicatedMetricReductionMethod,
     ReplicationOptions,
 )
-from ipu_tf.keras.pipeline.model_pipeline import assign_stages, layer_graph, remove_stages
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.training_state import NO_STAGES, StatefulModel, TrainingState
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu_tf.keras.pipeline.model_pipeline import pipeline_of_model
+from ipu_tf.keras.deployment.model_pipeline import pipeline_of_model
 from ipu_tf.ops.pipelining_ops import (
     PipelineSchedule,
     PipelineStageOptions,

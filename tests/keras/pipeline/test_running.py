@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_tf import config
-from ipu_tf.keras.pipeline.model_pipeline import replicas_on_device
+from ipu_tf.keras.deployment.model_pipeline import replicas_on_device
 from ipu_tf.ops.pipelining_ops import PipelineSchedule
 from tests.grids import mostly_slow
 from tests.keras.equivalence import BATCH, batches, samples, strategy_of

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model
 from ipu_tf.keras.options import GradientAccumulationOptions
-from ipu_tf.keras.pipeline.model_pipeline import accumulation_of_model
 from ipu_tf.keras.replication.accumulation import GradientAccumulator
 from tests.grids import mostly_slow
 from tests.keras.equivalence import (

@@ -8,7 +8,7 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras import Sequential
-from ipu_tf.keras.pipeline.device_pipeline import offload_of
+from ipu_tf.keras.deployment.device_pipeline import offload_of
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.ops.pipelining_ops import NEEDED_OPTIONS, PipelineSchedule, RecomputationMode
 from tests.grids import covering, mostly_slow

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ipu_tf.compiler.pipeline.deployment import ALL_ON_TILES, Deployment, Offload, with_short_paths
 from ipu_tf.config import device_configuration
-from ipu_tf.keras.options import GradientAccumulationOptions
-from ipu_tf.keras.pipeline.model_pipeline import (
+from ipu_tf.keras.deployment.model_pipeline import (
     accumulation_of_model,
     pipeline_of_model,
     replicas_on_device,
 )
+from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.ops.pipelining_ops import RecomputationMode, schedule_name

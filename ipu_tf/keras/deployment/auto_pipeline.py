@@ -18,11 +18,11 @@ from ipu_tf.compiler.pipeline.search_bounds import Bounds
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
+from ipu_tf.keras.deployment import reasons
+from ipu_tf.keras.deployment.device_pipeline import offload_of, offload_without_stages
+from ipu_tf.keras.deployment.model_pipeline import assign_stages, layer_graph, remove_stages
 from ipu_tf.keras.options import GradientAccumulationOptions, RecomputationOptions
-from ipu_tf.keras.pipeline import reasons
-from ipu_tf.keras.pipeline.device_pipeline import offload_of, offload_without_stages
 from ipu_tf.keras.pipeline.layer_graph import Invocation
-from ipu_tf.keras.pipeline.model_pipeline import assign_stages, layer_graph, remove_stages
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.steps.step_tracing import trace_training
 from ipu_tf.keras.training_state import StatefulModel

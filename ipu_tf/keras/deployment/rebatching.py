@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compiler.traced_step import TracedStep
-from ipu_tf.keras.pipeline.model_pipeline import accumulation_of_model
+from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model
 from ipu_tf.keras.steps.own_steps import has_own
 from ipu_tf.keras.steps.step_tracing import trace_training
 from ipu_tf.keras.training_state import StatefulModel

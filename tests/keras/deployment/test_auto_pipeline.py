@@ -8,7 +8,7 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig, IPUOutOfMemoryError, IPUStrategy, config
 from ipu_tf.keras import auto_pipeline
-from ipu_tf.keras.pipeline.model_pipeline import (
+from ipu_tf.keras.deployment.model_pipeline import (
     accumulation_of_model,
     pipeline_of_model,
     replicas_on_device,

@@ -1,0 +1,1 @@
+"""How the models of Keras run on a device: their pipelines, for the compiler and by its figures."""
