@@ -30,6 +30,8 @@ _FLAGS = (
     "offload_weights",
 )
 _SUBJECT = "the pipeline"
+_SEVERAL_IPUS = -1
+"""Stands for the IPUs of a stage of several functions where a schedule counts passes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +39,13 @@ class PipelineArguments:
     """The arguments of `pipeline` in their final form; its docstring has their meaning.
 
     Attributes:
+        stages: The functions of each stage, most often one.
+        ipus: IPU of each function, stage after stage.
         count: Micro-batches of a weight update: an int, or a scalar tensor that the program knows.
         serialization: Micro-batches that each stage runs before the next stage begins.
     """
 
-    stages: tuple[Callable[..., Any], ...]
+    stages: tuple[tuple[Callable[..., Any], ...], ...]
     count: int | tf.Tensor
     gradient_accumulation_dtype: DtypeOption
     accumulates_captured: bool
@@ -89,9 +93,11 @@ class PipelineArguments:
         """
         count = self.static_count
         if count is not None:
+            ipus = iter(self.ipus)
+            taken = [[next(ipus) for _ in functions] for functions in self.stages]
             check_depth(
                 self.schedule,
-                self.ipus,
+                [of_stage[0] if len(of_stage) == 1 else _SEVERAL_IPUS for of_stage in taken],
                 count,
                 training=self.training,
                 argument="gradient_accumulation_count",
@@ -136,12 +142,12 @@ def checked(
     stages = _stages(computational_stages)
     method = Method.parse(reduction_method)
     schedule = _schedule(pipeline_schedule, serialization)
-    ipus = _ipus(device_mapping, len(stages), serialization)
+    ipus = _ipus(device_mapping, stages, serialization)
     _check_serialization(serialization, schedule, ipus, method)
     training = optimizer_function is not None
     if training and schedule is PipelineSchedule.Interleaved and len(set(ipus)) < len(ipus):
         raise NotImplementedError(
-            "The Interleaved schedule trains one stage on an IPU. Use PipelineSchedule.Grouped or "
+            "The pipelining schedule Interleaved trains one stage on an IPU. Use PipelineSchedule.Grouped or "
             f"Sequential. Received: device_mapping={list(ipus)}."
         )
     for name, options in stage_options.items():
@@ -205,7 +211,7 @@ def _positive(name: str, value: Any) -> int:
     return int(value)
 
 
-def _stages(stages: Any) -> tuple[Callable[..., Any], ...]:
+def _stages(stages: Any) -> tuple[tuple[Callable[..., Any], ...], ...]:
     if not isinstance(stages, list | tuple):
         raise TypeError(
             f"`computational_stages` must be a list or a tuple of functions. Received: {stages!r}."
@@ -214,19 +220,17 @@ def _stages(stages: Any) -> tuple[Callable[..., Any], ...]:
         raise ValueError(
             f"Pipeline requires at least two computational stages. Received: {len(stages)}."
         )
-    for number, stage in enumerate(stages):
-        if isinstance(stage, list | tuple):
-            raise TypeError(
-                f"Stage {number} of `computational_stages` is a list of functions for several IPUs "
-                "at a time, which is not simulated. Give a stage each function, or place their "
-                f"parts by `ipu_shard` in a program without a pipeline. Received: {stage!r}."
-            )
-        if not callable(stage):
+    nested = tuple(
+        tuple(stage) if isinstance(stage, list | tuple) else (stage,) for stage in stages
+    )
+    for number, functions in enumerate(nested):
+        if not functions or not all(map(callable, functions)):
             raise TypeError(
                 f"Stage {number} of `computational_stages` must be a function of the previous "
-                f"stage's results. Received: {stage!r}."
+                "stage's results, or a list of such functions for several IPUs. "
+                f"Received: {stages[number]!r}."
             )
-    return tuple(stages)
+    return nested
 
 
 def _schedule(schedule: Any, serialization: int) -> PipelineSchedule:
@@ -245,30 +249,41 @@ def _recomputation(mode: Any) -> RecomputationMode:
     return mode
 
 
-def _ipus(mapping: Any, stages: int, serialization: int) -> tuple[int, ...]:
-    """Returns the IPU of each stage; serialized stages share one."""
-    if mapping is None:
-        return (0,) * stages if serialization > 1 else tuple(range(stages))
+def _ipus(
+    mapping: Any, stages: Sequence[Sequence[Callable[..., Any]]], serialization: int
+) -> tuple[int, ...]:
+    """Returns the IPU of each function, stage after stage; serialized stages share one."""
+    if mapping is None and all(len(functions) == 1 for functions in stages):
+        return (0,) * len(stages) if serialization > 1 else tuple(range(len(stages)))
     if not isinstance(mapping, list | tuple):
         raise TypeError(
-            f"The device_mapping argument needs to be a list or a tuple. Received: {mapping!r}."
+            "The device_mapping argument needs to be a list or a tuple; it is optional only where "
+            f"every stage is one function. Received: {mapping!r}."
         )
-    if len(mapping) != stages:
+    if len(mapping) != len(stages):
         raise ValueError(
-            f"Each stage must be mapped to an IPU: there are {stages} stages. "
+            f"Each stage must be mapped to an IPU: there are {len(stages)} stages. "
             f"Received: device_mapping={list(mapping)}."
         )
-    if any(isinstance(ipu, bool) or not isinstance(ipu, int | np.integer) for ipu in mapping):
+    nested = [ipus if isinstance(ipus, list | tuple) else [ipus] for ipus in mapping]
+    for number, (ipus, functions) in enumerate(zip(nested, stages, strict=True)):
+        if len(ipus) != len(functions):
+            raise ValueError(
+                f"Stage {number} has {len(functions)} functions, and `device_mapping` must hold a "
+                f"list of as many IPUs for it. Received: {mapping[number]!r}."
+            )
+    flat = [ipu for ipus in nested for ipu in ipus]
+    if any(isinstance(ipu, bool) or not isinstance(ipu, int | np.integer) for ipu in flat):
         raise TypeError(
-            "`device_mapping` must hold the number of the IPU of each stage. Stages that are lists "
-            f"of functions for several IPUs are not simulated. Received: {list(mapping)}."
+            "`device_mapping` must hold the number of the IPU of each stage, or a list of them for "
+            f"a stage of several functions. Received: {list(mapping)}."
         )
-    if min(mapping) < 0:
+    if min(flat) < 0:
         raise ValueError(
             "`device_mapping` must hold numbers of IPUs from 0 on. A stage over all IPUs is not "
             f"simulated. Received: {list(mapping)}."
         )
-    return tuple(int(ipu) for ipu in mapping)
+    return tuple(int(ipu) for ipu in flat)
 
 
 def _check_serialization(

@@ -22,7 +22,7 @@ from ipu_tf.runtime.tracing.tracer import Tracer
 
 @tf.autograph.experimental.do_not_convert
 def pipeline(
-    computational_stages: Sequence[Callable[..., Any]],
+    computational_stages: Sequence[Callable[..., Any] | Sequence[Callable[..., Any]]],
     gradient_accumulation_count: int | tf.Tensor | None = None,
     gradient_accumulation_dtype: Any = None,
     gradient_accumulation_for_captured_grads: bool = True,
@@ -32,7 +32,7 @@ def pipeline(
     infeed_queue: Any = None,
     outfeed_queue: Any = None,
     optimizer_function: Callable[..., Any] | None = None,
-    device_mapping: Sequence[int] | None = None,
+    device_mapping: Sequence[int | Sequence[int]] | None = None,
     pipeline_schedule: PipelineSchedule | None = None,
     recomputation_mode: RecomputationMode | None = None,
     forward_propagation_stages_poplar_options: Sequence[PipelineStageOptions] | None = None,
@@ -62,7 +62,9 @@ def pipeline(
     schedule and the recomputation change the figures of the report alone.
 
     Args:
-        computational_stages: A function for each stage.
+        computational_stages: A function for each stage, or a list of functions that work side by
+            side on IPUs of their own: each takes the results of the stage before, and the next
+            stage those of all of them. The report models them as stages one after the other.
         gradient_accumulation_count: Micro-batches of a weight update, or of an execution.
         gradient_accumulation_dtype: Type of the sums of gradients: a type, a function from a
             variable to one, or None for the type of each variable.
@@ -75,7 +77,8 @@ def pipeline(
         infeed_queue: Gives the first stage an element for every micro-batch.
         outfeed_queue: Takes the results of the last stage.
         optimizer_function: Maps the results of the last stage to an `OptimizerFunctionOutput`.
-        device_mapping: IPU of each stage; stage i is on IPU i by default.
+        device_mapping: IPU of each stage; stage i is on IPU i by default. A stage of several
+            functions has a list of them.
         pipeline_schedule: Order of the stages; Grouped by default.
         recomputation_mode: How backward passes get the activations.
         forward_propagation_stages_poplar_options: Options of each stage.

@@ -24,7 +24,7 @@ class StageResults:
     Attributes:
         tensors: They, one by one.
         packed: They, in the structure that an outfeed takes: a tensor and a dict remain one.
-        scopes: Name scope of each stage.
+        scopes: Name scope of each function of a stage, stage after stage.
     """
 
     tensors: list[Any]
@@ -41,6 +41,8 @@ def run_stages(
 ) -> StageResults:
     """Returns the results of the last stage; each stage takes those of the stage before it.
 
+    All functions of a stage take the same, and the next stage takes the results of all of them.
+
     Args:
         arguments: Those of the pipeline.
         inputs: The first arguments of the first stage.
@@ -55,20 +57,24 @@ def run_stages(
     """
     values, by_name = _first_arguments(inputs, element)
     graph = tf.compat.v1.get_default_graph()
-    scopes = []
-    users: dict[int, int] = {}
+    scopes: list[str] = []
+    users = _Users(arguments.ipus)
     packed: Any = None
-    for number, stage in enumerate(arguments.stages):
-        first = len(graph.get_operations())
-        with tf.name_scope(f"{name}_stage_{number}") as scope, internal_ops.numbered(index):
-            # A stage may change a dict that it gets.
-            given = tf.nest.flatten((values, by_name, index))
-            results = stage(*values, **by_name)
-            packed = _as_tensors(results, number)
-        created = graph.get_operations()[first:]
-        _check_sources(created, given, number)
-        _check_variables(created, number, arguments.ipus, users)
-        scopes.append(scope.rstrip("/"))
+    for number, functions in enumerate(arguments.stages):
+        found = []
+        for part, function in enumerate(functions):
+            first = len(graph.get_operations())
+            label = f"{name}_stage_{number}" + (f"_{part}" if len(functions) > 1 else "")
+            with tf.name_scope(label) as scope, internal_ops.numbered(index):
+                # A stage may change a dict that it gets.
+                given = tf.nest.flatten((values, by_name, index))
+                results = function(*values, **by_name)
+                found.append(_as_tensors(results, number))
+            created = graph.get_operations()[first:]
+            _check_sources(created, given, number)
+            users.check(created, number, arguments.ipus[len(scopes)])
+            scopes.append(scope.rstrip("/"))
+        packed = found[0] if len(found) == 1 else tf.nest.flatten(found)
         values, by_name = _as_list(packed), {}
     return StageResults(tensors=values, packed=packed, scopes=tuple(scopes))
 
@@ -151,30 +157,38 @@ def _check_sources(operations: Sequence[tf.Operation], given: Sequence[Any], num
             raise ValueError(f"Stage {number}, op '{op.name}': {_captured(tensor)}")
 
 
-def _check_variables(
-    operations: Sequence[tf.Operation], number: int, ipus: Sequence[int], users: dict[int, int]
-) -> None:
-    """Checks that the variables of a stage are on no other IPU.
+class _Users:
+    """The stages that use each variable.
 
     Args:
-        operations: The ops of the stage.
-        number: Its number.
-        ipus: IPU of each stage.
-        users: The first stage that uses each variable, by the id of its handle; it is extended.
-
-    Raises:
-        ValueError: One is on another IPU.
+        ipus: IPU of each function, stage after stage.
     """
-    for handle in {id(t): t for op in operations for t in op.inputs}.values():
-        if not _is_number_variable(handle):
-            continue
-        first = users.setdefault(id(handle), number)
-        if ipus[first] != ipus[number]:
-            raise ValueError(
-                f"The variable '{handle.op.name}' is used by stages {first} and {number}, which "
-                "are on different IPUs. Use it in one stage, or map both stages to one IPU with "
-                f"`device_mapping`. Received: device_mapping={list(ipus)}."
-            )
+
+    def __init__(self, ipus: Sequence[int]) -> None:
+        self._ipus = ipus
+        self._first: dict[int, tuple[int, int]] = {}
+
+    def check(self, operations: Sequence[tf.Operation], number: int, ipu: int) -> None:
+        """Checks that the variables of a stage's function are on no other IPU.
+
+        Args:
+            operations: The ops of the function.
+            number: The number of the stage.
+            ipu: The IPU of the function.
+
+        Raises:
+            ValueError: One is on another IPU.
+        """
+        for handle in {id(t): t for op in operations for t in op.inputs}.values():
+            if not _is_number_variable(handle):
+                continue
+            first, home = self._first.setdefault(id(handle), (number, ipu))
+            if home != ipu:
+                raise ValueError(
+                    f"The variable '{handle.op.name}' is used by stages {first} and {number}, "
+                    "which are on different IPUs. Use it in one stage, or map both stages to one "
+                    f"IPU with `device_mapping`. Received: device_mapping={list(self._ipus)}."
+                )
 
 
 def _is_number_variable(tensor: tf.Tensor) -> bool:

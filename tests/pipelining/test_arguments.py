@@ -40,9 +40,11 @@ def optimize(loss):
         (ValueError, "Pipeline requires at least two computational", {"stages": [same]}),
         (TypeError, "must be a list or a tuple of functions", {"stages": same}),
         (TypeError, "Stage 1 of `computational_stages` must be a function", {"stages": [same, 3]}),
-        (TypeError, "is a list of functions for several IPUs", {"stages": [[same, same], same]}),
+        (TypeError, "or a list of such functions for several IPUs", {"stages": [[same, 3], same]}),
+        (TypeError, "optional only where every stage is one", {"stages": [[same, same], same]}),
         (TypeError, "device_mapping argument needs to be a list", {"device_mapping": 3}),
-        (TypeError, "lists of functions for several", {"device_mapping": [[0], 1]}),
+        (ValueError, "Stage 0 has 1 functions, and", {"device_mapping": [[0, 1], 1]}),
+        (TypeError, "a list of them for a stage of several", {"device_mapping": [0.5, 1]}),
         (ValueError, "numbers of IPUs from 0", {"device_mapping": [0, -1]}),
         (ValueError, "Each stage must be mapped to an IPU", {"device_mapping": [0]}),
         (TypeError, "must be a PipelineSchedule", {"pipeline_schedule": "Grouped"}),
@@ -104,7 +106,7 @@ def optimize(loss):
         (TypeError, "`outfeed_queue` must be an IPUOutfeedQueue", {"outfeed_queue": [1]}),
         (
             NotImplementedError,
-            "The Interleaved schedule trains one stage on an IPU",
+            "The pipelining schedule Interleaved trains one stage on an IPU",
             {
                 "pipeline_schedule": INTERLEAVED,
                 "device_mapping": [0, 0],

@@ -470,6 +470,53 @@ def test_an_outfeed_gets_what_a_tape_captures():
     assert weight.numpy() == 3.0 - 0.5 * 4 * 2 * 2 * 6.0
 
 
+@pytest.mark.parametrize(
+    ("mapping", "side_by_side"), [([[0, 1], 0], True), ([0, 1], False)], ids=["list", "one"]
+)
+def test_a_stage_may_be_functions_side_by_side(model, mapping, side_by_side):
+    """Each takes what the stage takes; the next stage takes the results of all of them."""
+    with model.strategy.scope():
+        weight = tf.Variable(tf.ones([4, 16]))
+
+    def other(batch):
+        return tf.matmul(batch, weight), tf.reduce_sum(batch)
+
+    def both(batch):
+        return model.first(batch), *other(batch)
+
+    def last(x, y, total):
+        return model.second(x - y) + total
+
+    infeed = IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(model.batches))
+    outfeed = IPUOutfeedQueue()
+
+    @tf.function
+    def train():
+        pipeline(
+            [[model.first, other] if side_by_side else both, last],
+            4,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=lambda loss: OptimizerFunctionOutput(
+                V1.GradientDescentOptimizer(0.1), loss
+            ),
+            device_mapping=mapping,
+        )
+
+    model.strategy.run(train)
+    weights, (first, second) = [*model.weights, weight], model.start
+    loss = 0.0
+    with tf.GradientTape(persistent=True) as tape:
+        values = [tf.Variable(value) for value in (first, second, np.ones((4, 16), "float32"))]
+        for batch in model.batches[:4]:
+            x = tf.nn.relu(batch @ values[0]) - batch @ values[2]
+            loss += tf.reduce_mean(tf.square(x @ values[1]))
+    for weight, value in zip(weights, values, strict=True):
+        expected = value - 0.1 * tape.gradient(loss, value)
+        np.testing.assert_allclose(weight, expected, rtol=1e-4, atol=1e-5)
+    assert len(model.strategy.report().programs[-1].device.stages) == 2 + side_by_side
+
+
 def test_stages_know_the_number_of_the_micro_batch(model):
     """Whether the pipeline is in a loop, or the stage has loops, does not matter."""
     outfeed = IPUOutfeedQueue()
