@@ -147,8 +147,8 @@ def checked(
     training = optimizer_function is not None
     if training and schedule is PipelineSchedule.Interleaved and len(set(ipus)) < len(ipus):
         raise NotImplementedError(
-            "The pipelining schedule Interleaved trains one stage on an IPU. Use PipelineSchedule.Grouped or "
-            f"Sequential. Received: device_mapping={list(ipus)}."
+            "The pipelining schedule Interleaved trains one stage on an IPU. Use "
+            f"PipelineSchedule.Grouped or Sequential. Received: device_mapping={list(ipus)}."
         )
     for name, options in stage_options.items():
         _check_stage_options(name, options, len(stages))
