@@ -71,7 +71,7 @@ def _check_density(sampler: BlockSampler, stacked: Arrays, files: ChainFiles) ->
     if saved is None:
         return
     state = tf.nest.map_structure(tf.constant, state)
-    now = sampler.strategy.run(tf.function(sampler.kernel.bootstrap_results), args=(state,))
+    now = sampler.first_results(state)
     found = np.asarray(find(now.inner, "target_log_prob"))
     if not np.allclose(found, saved, rtol=_DENSITY_TOLERANCE, equal_nan=True):
         raise ChainMismatch(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,18 +24,50 @@ TraceFn: TypeAlias = Callable[[Any, Any], Any]
 
 @dataclass(kw_only=True)
 class BlockSampler:
-    """Runs blocks on all replicas."""
+    """Runs blocks on all replicas.
 
-    strategy: IPUStrategyV1
-    kernel: SeededKernel
-    trace_fn: TraceFn | None
-    chains: Chains
+    Attributes:
+        parallel_iterations: Iterations of a loop that TensorFlow may run at once.
+        name: Name of the operations.
+        trace_fn: From state and kernel results to what is traced; None traces nothing.
+        chains: The chains of the call.
+        structure: States and trace of a block, once one is traced.
+    """
+
     parallel_iterations: int
     name: str | None
+    trace_fn: TraceFn | None = None
+    chains: Chains = field(init=False)
     structure: Any = None
 
     def __post_init__(self) -> None:
         self._programs: dict[tuple[int, int, int], tuple[Any, IPUOutfeedQueue]] = {}
+        self._bootstrap = tf.function(lambda state: self._kernel.bootstrap_results(state))
+
+    def begin(self, strategy: IPUStrategyV1, kernel: Any, trace_fn: TraceFn | None) -> None:
+        """Sets whose functions are traced from now on.
+
+        Args:
+            strategy: The strategy in force; it is held weakly, as it keeps the programs.
+            kernel: The transition kernel; it is held weakly, as by `SeededKernel`.
+            trace_fn: What is traced.
+        """
+        self._strategy = weakref.ref(strategy)
+        self._kernel = SeededKernel(kernel)
+        self.trace_fn = trace_fn
+
+    @property
+    def strategy(self) -> IPUStrategyV1:
+        """The strategy of the call."""
+        strategy = self._strategy()
+        if strategy is None:
+            raise ReferenceError("The strategy of these chains was deleted.")
+        return strategy
+
+    def first_results(self, state: Any) -> SeededResults:
+        """Returns the results of the kernel before the first step from a state."""
+        results: SeededResults = self.strategy.run(self._bootstrap, args=(state,))
+        return results
 
     def run(self, size: int, burnin: int, between: int, stacked: Arrays) -> tuple[Arrays, Arrays]:
         """Returns the draws of a block, [size, replicas, ...], and the chains after it."""
@@ -60,7 +93,7 @@ class BlockSampler:
                 num_results=size,
                 current_state=state,
                 previous_kernel_results=results,
-                kernel=self.kernel,
+                kernel=self._kernel,
                 num_burnin_steps=burnin,
                 num_steps_between_results=between,
                 trace_fn=self.trace,

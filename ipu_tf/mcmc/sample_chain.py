@@ -97,19 +97,21 @@ def sample_chain(
         raise ValueError("`kernel` has to be a tfp.mcmc.TransitionKernel. Received: kernel=None.")
     replicas = strategy.num_replicas
     state = tf.nest.map_structure(tf.convert_to_tensor, current_state)
+    start = (state, previous_kernel_results)
+    sampler = sampler_of(kernel, strategy, trace_fn, start, parallel_iterations, name)
     results = previous_kernel_results
     if results is None:
-        results = strategy.run(tf.function(kernel.bootstrap_results), args=(state,))
+        results = sampler.first_results(state).inner
     check_start(results)
     seeds = seeds_of_replicas(seed, replicas)
     chains = Chains(state=state, results=SeededResults(inner=results, seed=seeds[0]))
+    sampler.chains = chains
     plan = BlockPlan(
         results=num_results,
         block=min(block_size, num_results),
         burnin=num_burnin_steps,
         between=num_steps_between_results,
     )
-    sampler = sampler_of(kernel, strategy, trace_fn, chains, parallel_iterations, name)
     stacked = [np.stack([leaf] * replicas) for leaf in chains.leaves]
     stacked[-1] = seeds
     with contextlib.ExitStack() as stack:

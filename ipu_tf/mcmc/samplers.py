@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Any
+
+import numpy as np
+import tensorflow as tf
 
 from ipu_tf import config
 from ipu_tf.mcmc.block_sampler import BlockSampler, TraceFn
-from ipu_tf.mcmc.chains import Chains
-from ipu_tf.mcmc.seeded_kernel import SeededKernel
+from ipu_tf.mcmc.value_keys import NoKey, key_of
 from ipu_tf.strategy import IPUStrategyV1
 
-_SAMPLERS: weakref.WeakKeyDictionary[Any, dict[Any, BlockSampler]] = weakref.WeakKeyDictionary()
-"""The samplers of each kernel, whose programs are compiled: a next window starts at once."""
+_KEPT = 8
+"""Samplers that a strategy keeps; each holds the programs and constants of a call."""
+
+_SAMPLERS: weakref.WeakKeyDictionary[IPUStrategyV1, OrderedDict[Hashable, BlockSampler]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def sampler_of(
     kernel: Any,
     strategy: IPUStrategyV1,
     trace_fn: TraceFn | None,
-    chains: Chains,
+    start: Any,
     parallel_iterations: int,
     name: str | None,
 ) -> BlockSampler:
-    """Returns the sampler of earlier calls alike, or a new one."""
-    code = getattr(trace_fn, "__code__", trace_fn)
-    closure = tuple(id(cell) for cell in getattr(trace_fn, "__closure__", None) or ())
-    specs = tuple((leaf.shape, str(leaf.dtype)) for leaf in chains.leaves)
-    device = config.device_configuration()
-    key = (id(strategy), device, code, closure, specs, parallel_iterations, name)
-    known = _SAMPLERS.setdefault(kernel, {})
-    if key not in known:
-        known[key] = BlockSampler(
-            strategy=strategy,
-            kernel=SeededKernel(kernel),
-            trace_fn=trace_fn,
-            chains=chains,
-            parallel_iterations=parallel_iterations,
-            name=name,
+    """Returns the sampler of an earlier call that computes the same, or a new one.
+
+    Args:
+        kernel: The transition kernel.
+        strategy: The strategy in force.
+        trace_fn: From state and kernel results to what is traced.
+        start: The state, and results of the kernel or None; only their types matter.
+        parallel_iterations: Of the sampler's loops.
+        name: Of its operations.
+    """
+    sampler = BlockSampler(parallel_iterations=parallel_iterations, name=name)
+    try:
+        key = (
+            config.device_configuration(),
+            key_of((tf.nest.map_structure(_type, start), parallel_iterations, name)),
+            key_of((kernel, trace_fn)),
         )
-    return known[key]
+    except NoKey:
+        pass
+    else:
+        known = _SAMPLERS.setdefault(strategy, OrderedDict())
+        sampler = known.setdefault(key, sampler)
+        known.move_to_end(key)
+        while len(known) > _KEPT:
+            known.popitem(last=False)
+    # Those of the first call may compute something else by now.
+    sampler.begin(strategy, kernel, trace_fn)
+    return sampler
+
+
+def _type(leaf: Any) -> tuple[str, tuple[int, ...]]:
+    array = np.asarray(leaf)
+    return str(array.dtype), array.shape
