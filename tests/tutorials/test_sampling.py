@@ -46,6 +46,7 @@ def test_windows_are_sampled_on_four_ipus_and_resumed(tmp_path, capsys):
 
 def test_predictions_are_those_of_the_density():
     weights = np.random.default_rng(0).normal(size=(3, 2, sum(mcmc.SIZES))).astype("float32")
+    assert weights.shape[-1] == 963
     x, _ = mcmc.window_of(mcmc.make_series(600), 1)
     found = mcmc.predictions(weights, x)
     assert found.shape == (3, 2, mcmc.ROWS)
