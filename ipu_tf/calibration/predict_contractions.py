@@ -9,12 +9,13 @@ from ipu_tf.calibration.outcome import CannotPredict, PredictionOutcome
 from ipu_tf.calibration.params import input_dtype, partials_dtype, says, whole
 from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.machine.contractions.amp import amp_1x1_cycles
-from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
+from ipu_tf.machine.contractions.work import ContractionWork
+from ipu_tf.machine.dtypes import INPUT_BYTES
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.plan import Plan, PlanDoesNotFit
 from ipu_tf.planner.plan_memory import plan_memory
 from ipu_tf.planner.plan_steps import plan_supersteps
-from ipu_tf.planner.planner import plan_conv, plan_matmul
+from ipu_tf.planner.planner import plan_op
 from ipu_tf.planner.releases import CURRENT, FIRST
 from ipu_tf.planner.shapes import ConvShape, MatMulShape, OpShape
 
@@ -177,9 +178,7 @@ def _planned(shape: MatMulShape | ConvShape, target: Target, partials: str) -> P
     """
     release = FIRST if target.chip == "gc2" else CURRENT
     try:
-        if isinstance(shape, MatMulShape):
-            return plan_matmul(shape, target, partials=partials, release=release)
-        return plan_conv(shape, target, partials=partials, release=release)
+        return plan_op(shape, target, partials=partials, release=release)
     except PlanDoesNotFit as error:
         raise CannotPredict(str(error)) from error
 

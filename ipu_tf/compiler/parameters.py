@@ -15,11 +15,11 @@ from ipu_tf.compiler.blocks import Value, Values
 from ipu_tf.compiler.build_state import BuildState
 from ipu_tf.compiler.control import array_count
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Role, Type
-from ipu_tf.compiler.hlo.module import DTYPE_BITS
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.opcodes import is_elementwise
+from ipu_tf.machine.dtypes import DTYPE_BITS
 from ipu_tf.planner.plan import PlanDoesNotFit
 from ipu_tf.tile_program.layouts.placement import Placement
 from ipu_tf.tile_program.program import Category

@@ -11,7 +11,7 @@ import numpy as np
 
 from ipu_tf.machine.contractions import ContractionWork
 from ipu_tf.machine.cost import Count, ceil_div
-from ipu_tf.planner.shape_terms import Block, Operands, check_at_least, check_dtype
+from ipu_tf.planner.shape_terms import Block, Family, Operands, check_at_least, check_dtype
 from ipu_tf.planner.windows import skips_positions, window_extent, window_reads, window_span
 
 ConvPass: TypeAlias = Literal["forward", "input_gradient", "filter_gradient"]
@@ -111,6 +111,22 @@ class ConvShape:
         return "conv2d" if self.pass_ == "forward" else f"conv2d {self.pass_.replace('_', ' ')}"
 
     @property
+    def family(self) -> Family:
+        """The kind of plans it takes, and of options that apply."""
+        return "conv"
+
+    @property
+    def products(self) -> int:
+        """The multiplications.
+
+        A strided input gradient multiplies only where a tap meets an element, as often as the
+        forward pass; every pass counts the taps that fall into the padding.
+        """
+        channels = self.groups * self.in_channels * self.out_channels
+        taps = self.kernel_rows * self.kernel_columns
+        return self.batch * channels * taps * self.out_rows * self.out_columns
+
+    @property
     def extents(self) -> dict[str, int]:
         """Extents that a plan splits, in the plan's order (docs/numerics.md, "Plans")."""
         field = (self.out_rows, self.out_columns)
@@ -150,6 +166,22 @@ class ConvShape:
     def channels(self) -> int:
         """Elements of a group that lie side by side in the left input."""
         return self.out_channels if self.pass_ == "input_gradient" else self.in_channels
+
+    @property
+    def part_order(self) -> tuple[str, ...]:
+        """The extents in the order in which their parts number tiles, the slowest first.
+
+        Parts of the result come before parts that are summed over.
+        """
+        if self.pass_ == "filter_gradient":
+            return (
+                "groups", "out_channels", "in_channels", "kernel_rows", "kernel_columns", "batch",
+                "field_rows", "field_columns",
+            )  # fmt: skip
+        return (
+            "batch", "field_rows", "field_columns", "groups", "out_channels", "in_channels",
+            "kernel_rows", "kernel_columns",
+        )  # fmt: skip
 
     @property
     def left_shared_by(self) -> tuple[str, ...]:

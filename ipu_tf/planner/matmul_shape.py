@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipu_tf.machine.contractions import ContractionWork
-from ipu_tf.planner.shape_terms import Block, Operands, check_at_least, check_dtype
+from ipu_tf.planner.shape_terms import Block, Family, Operands, check_at_least, check_dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,21 @@ class MatMulShape:
     def op(self) -> str:
         """Name for messages."""
         return "matmul"
+
+    @property
+    def family(self) -> Family:
+        """The kind of plans it takes, and of options that apply."""
+        return "matmul"
+
+    @property
+    def pass_(self) -> str:
+        """Always "forward": the gradients of a matmul are matmuls."""
+        return "forward"
+
+    @property
+    def products(self) -> int:
+        """The multiplications."""
+        return self.batch * self.m * self.k * self.n
 
     @property
     def extents(self) -> dict[str, int]:
@@ -82,6 +97,14 @@ class MatMulShape:
         return self.k
 
     @property
+    def part_order(self) -> tuple[str, ...]:
+        """The extents in the order in which their parts number tiles, the slowest first.
+
+        Parts of the result come before parts that are summed over.
+        """
+        return ("batch", "rows", "columns", "reduction")
+
+    @property
     def left_shared_by(self) -> tuple[str, ...]:
         """Splits whose parts read the same block of the left input."""
         return ("columns",)
@@ -90,6 +113,16 @@ class MatMulShape:
     def right_shared_by(self) -> tuple[str, ...]:
         """Splits whose parts read the same block of the right input."""
         return ("rows",)
+
+    @property
+    def left_read_share(self) -> float:
+        """1: a matmul reads all of its inputs."""
+        return 1.0
+
+    def halo(self, block: Block) -> tuple[int, float]:
+        """Returns that a block reads one block of the left input, and no more than its elements."""
+        del block
+        return 1, 1.0
 
     def operands(self, block: Block) -> Operands:
         """Returns the elements that a tile holds for a block."""

@@ -249,6 +249,9 @@ def cut_grain(name: str, shape: OpShape, plan: Plan) -> int:
     return group
 
 
+_PLAN_TYPES = {"matmul": "MatMulPlan", "conv": "ConvPlan"}
+
+
 def check_parts(plan: Plan, shape: OpShape) -> None:
     """Checks that a plan is of the op's kind and splits no extent into more parts than elements.
 
@@ -258,7 +261,7 @@ def check_parts(plan: Plan, shape: OpShape) -> None:
     if plan.splits.keys() != shape.extents.keys():
         raise ValueError(
             f"A {type(plan).__name__} does not describe a {shape.op}: it takes a "
-            f"{'MatMulPlan' if isinstance(shape, MatMulShape) else 'ConvPlan'}. Received: {plan!r}."
+            f"{_PLAN_TYPES[shape.family]}. Received: {plan!r}."
         )
     for name, extent in shape.extents.items():
         parts = plan.splits[name]

@@ -16,7 +16,7 @@ from ipu_tf.machine.contractions import pass_columns
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.methods import methods_for
-from ipu_tf.planner.plan import ConvPlan, MatMulPlan, partial_dtype
+from ipu_tf.planner.plan import ConvPlan, MatMulPlan, Plan, partial_dtype
 from ipu_tf.planner.plan_check import check_proportion
 from ipu_tf.planner.plan_search import Found, PlanSearch
 from ipu_tf.planner.releases import CURRENT, Release
@@ -67,6 +67,29 @@ def plan_conv(
     Arguments and errors are those of `plan_matmul`.
     """
     return _search(ConvPlan, shape, target, partials, available_memory_proportion, release)
+
+
+def plan_op(
+    shape: OpShape,
+    target: Target,
+    *,
+    partials: str = "float32",
+    available_memory_proportion: float = 0.6,
+    release: Release = CURRENT,
+) -> Plan:
+    """Returns the cheapest plan of an op.
+
+    Arguments and errors are those of `plan_matmul`.
+    """
+    search = plan_matmul if isinstance(shape, MatMulShape) else plan_conv
+    plan: Plan = search(
+        shape,
+        target,
+        partials=partials,
+        available_memory_proportion=available_memory_proportion,
+        release=release,
+    )
+    return plan
 
 
 def _search(

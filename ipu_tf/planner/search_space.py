@@ -15,7 +15,7 @@ from ipu_tf.machine.target import Target
 from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.plan_blocks import scratch_bytes
 from ipu_tf.planner.releases import Release, Role
-from ipu_tf.planner.shapes import AMP_GRAINS, ConvShape, OpShape
+from ipu_tf.planner.shapes import AMP_GRAINS, OpShape
 
 _ALWAYS_TRIED = 4
 """Every number of parts of a convolution's extent up to this one is tried."""
@@ -152,7 +152,7 @@ def _part_counts(shape: OpShape, name: str, target: Target, width: int) -> NDArr
     divides = (units % parts == 0) | (target.tiles % parts == 0)
     tried = parts[power_of_two | divides | (parts <= _ALWAYS_TRIED)]
     tried = _with_other_sizes(units, tried)
-    if isinstance(shape, ConvShape):
+    if shape.family == "conv":
         return tried
     return np.union1d(tried, _with_other_sizes(ceil_div(units, width), parts))
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
-from ipu_tf.machine.contractions import INPUT_BYTES
 from ipu_tf.machine.cost import Count
+from ipu_tf.machine.dtypes import INPUT_BYTES
 
 Block: TypeAlias = Mapping[str, Count]
 """The size of every extent's part, or the number of its parts, by the extent's name."""
+
+Family: TypeAlias = Literal["matmul", "conv"]
+"""Kinds of planned ops."""
 
 DTYPE_BYTES = INPUT_BYTES
 PARTIAL_DTYPES = ("float32", "float16")
@@ -23,6 +26,68 @@ class Operands:
     left: Count
     right: Count
     output: Count
+
+
+class PlannedShape(Protocol):
+    """What planner, cost model and lowering know of a shape, whatever its op."""
+
+    @property
+    def op(self) -> str:
+        """Name for messages."""
+
+    @property
+    def family(self) -> Family:
+        """The kind of plans it takes, and of options that apply."""
+
+    @property
+    def pass_(self) -> str:
+        """Part of the training step: "forward", "input_gradient" or "filter_gradient"."""
+
+    @property
+    def dtype(self) -> str:
+        """Type of the inputs."""
+
+    @property
+    def products(self) -> int:
+        """The multiplications."""
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        """Extents that a plan splits, in the plan's order."""
+
+    @property
+    def reduction_splits(self) -> tuple[str, ...]:
+        """Extents that are summed over, in the order in which their partials are added."""
+
+    @property
+    def grained_split(self) -> str:
+        """The extent that is cut in whole AMP passes."""
+
+    @property
+    def column_split(self) -> str:
+        """The extent that the columns of the AMP unit compute side by side."""
+
+    @property
+    def part_order(self) -> tuple[str, ...]:
+        """The extents in the order in which their parts number tiles, the slowest first."""
+
+    @property
+    def left_shared_by(self) -> tuple[str, ...]:
+        """Splits whose parts read the same block of the left input."""
+
+    @property
+    def right_shared_by(self) -> tuple[str, ...]:
+        """Splits whose parts read the same block of the right input."""
+
+    @property
+    def left_read_share(self) -> float:
+        """The share of the left input that is read."""
+
+    def halo(self, block: Block) -> tuple[int, float]:
+        """Returns how many blocks of the left input one block reads, and their elements."""
+
+    def operands(self, block: Block) -> Operands:
+        """Returns the elements that a tile holds for a block."""
 
 
 def check_dtype(owner: str, dtype: str) -> None:

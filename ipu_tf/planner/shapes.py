@@ -12,7 +12,13 @@ from typing import TypeAlias
 from ipu_tf.machine.contractions import AMP_GRAINS
 from ipu_tf.planner.conv_shape import CONV_PASSES, ConvPass, ConvShape, fold_depth
 from ipu_tf.planner.matmul_shape import MatMulShape
-from ipu_tf.planner.shape_terms import DTYPE_BYTES, PARTIAL_DTYPES, Block, Operands
+from ipu_tf.planner.shape_terms import (
+    DTYPE_BYTES,
+    PARTIAL_DTYPES,
+    Block,
+    Operands,
+    PlannedShape,
+)
 
 __all__ = [
     "AMP_GRAINS",
@@ -25,7 +31,11 @@ __all__ = [
     "MatMulShape",
     "OpShape",
     "Operands",
+    "PlannedShape",
     "fold_depth",
 ]
 
 OpShape: TypeAlias = MatMulShape | ConvShape
+
+SHAPE_TYPES: tuple[type[PlannedShape], ...] = (MatMulShape, ConvShape)
+"""The types of shapes; all of them answer what `PlannedShape` asks."""

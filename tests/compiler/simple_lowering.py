@@ -1,10 +1,10 @@
 """Simple lowering rules, for tests of what comes after lowering."""
 
-from ipu_tf.compiler.hlo.module import DTYPE_BITS
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import arrays
 from ipu_tf.compiler.opcodes import is_elementwise
+from ipu_tf.machine.dtypes import DTYPE_BITS
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.planner.plan import PlanDoesNotFit
 from ipu_tf.tile_program.layouts.footprint import Footprint

@@ -7,18 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ipu_tf.machine.dtypes import DTYPE_BITS
 from ipu_tf.tile_program.phase import Phase
-
-DTYPE_BITS = {
-    "pred": 8, "s8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8, "s16": 16, "u16": 16, "f16": 16,
-    "bf16": 16, "s32": 32, "u32": 32, "f32": 32, "s64": 64, "u64": 64, "f64": 64, "c64": 64,
-    "c128": 128, "token": 0,
-}  # fmt: skip
-"""Bits of one element in tile memory, by HLO's name of the type."""
 
 LOSS = "loss"
 """Stands for a layer in instructions that compute the loss of a model."""
@@ -145,10 +139,30 @@ class Computation:
     name: str
     instructions: tuple[Instruction, ...]
     root: str
+    _by_name: dict[str, Instruction] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _users: dict[str, list[Instruction]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
-    def by_name(self) -> dict[str, Instruction]:
+    def by_name(self) -> Mapping[str, Instruction]:
         """Returns the instructions by their names."""
-        return {instruction.name: instruction for instruction in self.instructions}
+        if not self._by_name:
+            self._by_name.update((one.name, one) for one in self.instructions)
+        return self._by_name
+
+    @property
+    def users(self) -> Mapping[str, Sequence[Instruction]]:
+        """The readers of each instruction, in order; one that reads it twice is listed once."""
+        if not self._users:
+            found: dict[str, list[Instruction]] = {}
+            for instruction in self.instructions:
+                found.setdefault(instruction.name, [])
+                for operand in dict.fromkeys(instruction.operands):
+                    found.setdefault(operand, []).append(instruction)
+            self._users.update(found)
+        return self._users
 
     def __iter__(self) -> Iterator[Instruction]:
         return iter(self.instructions)

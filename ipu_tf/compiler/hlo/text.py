@@ -24,7 +24,6 @@ from typing import Any
 
 from ipu_tf.compiler.hlo import attribute_text, literal
 from ipu_tf.compiler.hlo.module import (
-    DTYPE_BITS,
     Array,
     Computation,
     Instruction,
@@ -33,6 +32,7 @@ from ipu_tf.compiler.hlo.module import (
     TupleType,
     Type,
 )
+from ipu_tf.machine.dtypes import DTYPE_BITS
 
 _IN_PARENTHESES = {"parameter": "parameter_number", "constant": "literal"}
 """Attributes written in place of operands, by opcode."""

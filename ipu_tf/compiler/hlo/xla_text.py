@@ -34,7 +34,6 @@ from ipu_tf.compiler.hlo.attributes import (
 )
 from ipu_tf.compiler.hlo.from_proto import UnsupportedType
 from ipu_tf.compiler.hlo.module import (
-    DTYPE_BITS,
     Array,
     Computation,
     Instruction,
@@ -44,6 +43,7 @@ from ipu_tf.compiler.hlo.module import (
     Type,
 )
 from ipu_tf.compiler.hlo.text import ParseError
+from ipu_tf.machine.dtypes import DTYPE_BITS
 
 Attributes: TypeAlias = Mapping[str, str]
 """The attributes of an instruction as text, by XLA's names."""

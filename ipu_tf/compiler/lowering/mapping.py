@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler.hlo import Array, Type
-from ipu_tf.compiler.hlo.module import DTYPE_BITS
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.machine.cost import ceil_div
+from ipu_tf.machine.dtypes import DTYPE_BITS
 from ipu_tf.tile_program.layouts.layout import LINEAR, BlockLayout, Layout
 from ipu_tf.tile_program.layouts.placement import Placement
 

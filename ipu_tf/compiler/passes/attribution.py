@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module
-from ipu_tf.compiler.passes.rewrite import programs, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import programs, with_instructions
 from ipu_tf.tile_program.phase import Phase
 
 _BACKWARD_SCOPES = frozenset({"gradient_tape", "gradients"})
@@ -35,7 +35,7 @@ def run(module: Module) -> Module:
     for name in programs(module):
         attributed = _attributed(computations[name], callers.get(name), updated.get(name, {}))
         computations[name] = attributed
-        read_by = users(attributed)
+        read_by = attributed.users
         for instruction in attributed:
             for callee in instruction.computations:
                 callers.setdefault(callee, instruction)
@@ -89,7 +89,7 @@ def _attributed(
         caller: The instruction that calls it; None for the entry.
         updated: Layers of the parts of its result that become weights or optimizer states.
     """
-    read_by = users(computation)
+    read_by = computation.users
     root = computation.by_name()[computation.root]
     results = root.operands if root.opcode == "tuple" else ()
     updates = {results[index]: layer for index, layer in updated.items() if index < len(results)}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
-from ipu_tf.compiler.passes.rewrite import programs, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import programs, with_instructions
 
 ELEMENTWISE = frozenset(
     {
@@ -65,7 +65,7 @@ class _Fuser:
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
         self._defined = computation.by_name()
-        self._read_by = users(computation)
+        self._read_by = computation.users
         self.fused: list[Computation] = []
 
     def computation(self) -> Computation:

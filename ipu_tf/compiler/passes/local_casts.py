@@ -9,17 +9,16 @@ again after common subexpressions are found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
-from ipu_tf.compiler.hlo.module import DTYPE_BITS
 from ipu_tf.compiler.passes.recognition.polynomials import FLOATS
 from ipu_tf.compiler.passes.rewrite import (
     each_program,
     rename_operands,
-    users,
     with_instructions,
 )
+from ipu_tf.machine.dtypes import DTYPE_BITS
 
 
 def run(module: Module) -> Module:
@@ -45,7 +44,7 @@ def widens(instruction: Instruction, source: Instruction) -> bool:
 
 
 def _with_local_casts(computation: Computation) -> Computation:
-    defined, read_by = computation.by_name(), users(computation)
+    defined, read_by = computation.by_name(), computation.users
     copies: dict[tuple[str, str], Instruction] = {}
     for instruction in computation:
         if instruction.operands and widens(instruction, defined[instruction.operands[0]]):
@@ -56,7 +55,7 @@ def _with_local_casts(computation: Computation) -> Computation:
     return with_instructions(computation, _rewritten(computation, copies))
 
 
-def _copies(cast: Instruction, readers: list[Instruction], root: str) -> Iterator[Instruction]:
+def _copies(cast: Instruction, readers: Sequence[Instruction], root: str) -> Iterator[Instruction]:
     """Yields a copy of a cast for each other layer that reads it."""
     seen = {"", cast.layer}
     for reader in readers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.passes.local_casts import widens
-from ipu_tf.compiler.passes.rewrite import programs, rename_operands, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import programs, rename_operands, with_instructions
 
 
 def run(module: Module) -> Module:
@@ -21,7 +21,7 @@ def run(module: Module) -> Module:
 
 
 def _with_narrow_sums(module: Module, computation: Computation) -> Computation:
-    defined, read_by = computation.by_name(), users(computation)
+    defined, read_by = computation.by_name(), computation.users
     aliases = {
         cast.name: cast.operands[0]
         for cast in computation

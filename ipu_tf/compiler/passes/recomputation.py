@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module
-from ipu_tf.compiler.passes.rewrite import each_program, rename_operands, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import each_program, rename_operands, with_instructions
 
 _CHEAP = frozenset({"add", "convert", "multiply", "negate", "subtract"})
 """Opcodes of a few cycles for a vector of elements."""
@@ -51,7 +51,7 @@ class _Recomputer:
         self._lasting = lasting
         self._original = computation
         self._defined = computation.by_name()
-        self._read_by = users(computation)
+        self._read_by = computation.users
         self._again: set[str] = set()
         for instruction in computation:
             if self._is_worth_it(instruction):

@@ -71,16 +71,6 @@ def programs(module: Module) -> list[str]:
     return list(found)
 
 
-def users(instructions: Iterable[Instruction]) -> dict[str, list[Instruction]]:
-    """Returns the readers of each instruction, in order; one that reads it twice is listed once."""
-    found: dict[str, list[Instruction]] = {}
-    for instruction in instructions:
-        found.setdefault(instruction.name, [])
-        for operand in dict.fromkeys(instruction.operands):
-            found.setdefault(operand, []).append(instruction)
-    return found
-
-
 def with_side_effects(module: Module) -> frozenset[str]:
     """Returns the names of the computations with side effects."""
     found: set[str] = set()

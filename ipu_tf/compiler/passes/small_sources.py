@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.opcodes import is_elementwise
-from ipu_tf.compiler.passes.rewrite import each_program, rename_operands, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import each_program, rename_operands, with_instructions
 
 _CHEAP = frozenset(
     {"add", "and", "compare", "convert", "multiply", "negate", "not", "or", "select", "subtract"}
@@ -38,7 +38,7 @@ class _Copier:
     def __init__(self, computation: Computation) -> None:
         self._original = computation
         self._defined = computation.by_name()
-        self._read_by = users(computation)
+        self._read_by = computation.users
         self._derived: set[str] = set()
         for instruction in computation:
             if instruction.opcode in _CHEAP and all(map(self._is_small, instruction.operands)):

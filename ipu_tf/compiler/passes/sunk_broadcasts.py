@@ -21,7 +21,7 @@ from ipu_tf.compiler.passes.loops.loop_state import (
     with_loop,
     with_state,
 )
-from ipu_tf.compiler.passes.rewrite import programs, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import programs, with_instructions
 
 
 def run(module: Module) -> Module:
@@ -77,7 +77,7 @@ def _is_only_sliced(loop: WhileLoop, part: int, broadcast: Instruction, module: 
         for each in loops_of(loop.body, module)
         if not is_used_whole(loop.body, each.instruction.name)
     }
-    read_by = users(loop.body)
+    read_by = loop.body.users
     for name, number in parts_of(loop.body, parameter_of(loop.body)).items():
         for reader in read_by[name] if number == part else ():
             if reader.name in inner and read_by[reader.name] == [inner[reader.name].instruction]:

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter
 from ipu_tf.compiler.opcodes import is_elementwise
-from ipu_tf.compiler.passes.rewrite import users
 from ipu_tf.tile_program.phase import Phase
 
 _OWNED = frozenset({"weight", "optimizer_state"})
@@ -98,7 +97,7 @@ class _Assigner:
         self._shared = shared_layers
         self._last = stages - 1
         self._anywhere = _anywhere(self._entry)
-        self._users = users(self._entry)
+        self._users = self._entry.users
         self._stages = dict(known)
         self._weights = frozenset(
             name for name, parameter in self._parameter_names() if parameter.role == "weight"

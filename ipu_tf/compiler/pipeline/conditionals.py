@@ -13,7 +13,6 @@ from ipu_tf.compiler.hlo import Computation, Instruction, Module, TupleType
 from ipu_tf.compiler.passes import dead_code
 from ipu_tf.compiler.passes.rewrite import (
     has_side_effect,
-    users,
     with_instructions,
     with_side_effects,
 )
@@ -79,14 +78,14 @@ def _is_of_tuples(module: Module, conditional: Instruction) -> bool:
     entry = module.entry_computation
     by_name = entry.by_name()
     return (
-        all(reader.opcode == "get-tuple-element" for reader in users(entry)[conditional.name])
+        all(reader.opcode == "get-tuple-element" for reader in entry.users[conditional.name])
         and all(by_name[name].opcode == "tuple" for name in conditional.operands[1:])
         and all(_takes_and_gives_a_tuple(module.computations[c]) for c in conditional.computations)
     )
 
 
 def _takes_and_gives_a_tuple(branch: Computation) -> bool:
-    by_name, read_by = branch.by_name(), users(branch)
+    by_name, read_by = branch.by_name(), branch.users
     parameters = [i for i in branch if i.opcode == "parameter"]
     readers = [reader for parameter in parameters for reader in read_by[parameter.name]]
     return by_name[branch.root].opcode == "tuple" and all(
@@ -106,7 +105,7 @@ def _parts(
         if parameter.updated_by is not None
     }
     found: dict[int | None, list[int]] = {}
-    for reader in users(entry)[conditional.name]:
+    for reader in entry.users[conditional.name]:
         number = reader.attributes["tuple_index"]
         layers = [of_variables.get(reader.name, ""), *_makers(module, conditional, number)]
         stages = (layer_stage(layer, stage_of_layers) for layer in layers)

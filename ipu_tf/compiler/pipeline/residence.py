@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ipu_tf.compiler.hlo import Instruction, Module, Parameter
-from ipu_tf.compiler.passes.rewrite import users
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.tile_program.layouts.footprint import Footprint, add_footprint
 from ipu_tf.tile_program.memory import tile_memory
@@ -67,7 +66,7 @@ def variables(module: Module, program: TileProgram) -> tuple[StageVariable, ...]
     """
     entry = module.entry_computation
     by_name = entry.by_name()
-    read_by = users(entry)
+    read_by = entry.users
     results = by_name[entry.root].operands
     steps = _Steps(program)
     found: dict[int, StageVariable] = {}

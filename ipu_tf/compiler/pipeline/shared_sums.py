@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction, Module, Parameter, TupleType
-from ipu_tf.compiler.passes.rewrite import users, with_instructions
+from ipu_tf.compiler.passes.rewrite import with_instructions
 from ipu_tf.compiler.pipeline.assignment import Assignment
 
 
@@ -41,7 +41,7 @@ class _SharedSums:
         self._module, self._ipus = module, ipus
         self._entry = module.entry_computation
         self._by_name = self._entry.by_name()
-        self._read_by = users(self._entry)
+        self._read_by = self._entry.users
         self._stages = dict(assignment.stage_of)
         self._anywhere = assignment.anywhere
         self._accumulators = {

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, TupleType
 from ipu_tf.compiler.opcodes import ELEMENTWISE
-from ipu_tf.compiler.passes.rewrite import users
 from ipu_tf.machine.cost import ceil_div
 
 _VIEWS = frozenset({"bitcast", "broadcast", "reshape", "transpose"})
@@ -160,7 +159,7 @@ class _Rewriter:
         self._share = {
             name: ceil_div(group.elements, parts) for group in groups for name in group.values
         }
-        self._read_by = users(self._entry)
+        self._read_by = self._entry.users
         self._computations = dict(module.computations)
         self._instructions: list[Instruction] = []
         self._renamed: dict[str, str] = {}

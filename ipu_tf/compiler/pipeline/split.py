@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Parameter, TupleType
 from ipu_tf.compiler.hlo.module import Role, Type
-from ipu_tf.compiler.passes.rewrite import SOURCES, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import SOURCES, with_instructions
 from ipu_tf.compiler.pipeline.assignment import Assignment
 from ipu_tf.compiler.pipeline.fifo import Fifo
 from ipu_tf.tile_program.device_program import Crossing
@@ -266,7 +266,7 @@ def with_accumulators(module: Module, assignment: Assignment) -> tuple[Module, A
         assignment: Stages of its instructions.
     """
     entry = module.entry_computation
-    read_by = users(entry)
+    read_by = entry.users
     root = entry.by_name()[entry.root]
     results = list(_results(entry))
     parameters = list(module.parameters)
@@ -325,7 +325,7 @@ def gradients(module: Module) -> tuple[str, ...]:
     """
     if sums := accumulated(module):
         return sums
-    read_by = users(module.entry_computation)
+    read_by = module.entry_computation.users
     return tuple(i.name for i in module.entry_computation if _is_gradient(i, read_by[i.name]))
 
 

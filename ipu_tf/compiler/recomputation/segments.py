@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module
 from ipu_tf.compiler.hlo.module import LOSS, METRICS
-from ipu_tf.compiler.passes.rewrite import SOURCES, has_side_effect, users, with_side_effects
+from ipu_tf.compiler.passes.rewrite import SOURCES, has_side_effect, with_side_effects
 from ipu_tf.compiler.recomputation import marks
 
 _FIXED = (SOURCES - {"rng-bit-generator"}) | {"constant", "iota"}
@@ -30,7 +30,7 @@ class ForwardPass:
 
     def __init__(self, module: Module) -> None:
         self.entry = module.entry_computation
-        self.read_by = users(self.entry)
+        self.read_by = self.entry.users
         effects = with_side_effects(module)
         changing, lasting = _parameters(module)
         self.recomputable: set[str] = set()

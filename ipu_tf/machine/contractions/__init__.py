@@ -9,7 +9,8 @@ from ipu_tf.machine.contractions.mac import (
 from ipu_tf.machine.contractions.methods import METHODS, Method
 from ipu_tf.machine.contractions.partials import add_in_place_cycles, reduce_cycles
 from ipu_tf.machine.contractions.slic import slic_cycles
-from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
+from ipu_tf.machine.contractions.work import ContractionWork
+from ipu_tf.machine.dtypes import INPUT_BYTES
 from ipu_tf.machine.target import AMP_GRAINS
 
 __all__ = [

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_tf.machine.contractions.work import INPUT_BYTES, ContractionWork
+from ipu_tf.machine.contractions.work import ContractionWork
 from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.dtypes import INPUT_BYTES
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.vertex import VECTOR_BYTES
 from ipu_tf.machine.workers import barrel_cycles, slowest_share

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from ipu_tf.machine.cost import Count, ceil_div
 from ipu_tf.machine.target import Target
 
-INPUT_BYTES = {"float32": 4, "float16": 2, "float8": 1}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractionWork:

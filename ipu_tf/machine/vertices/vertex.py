@@ -7,20 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ipu_tf.machine.cost import Count
+from ipu_tf.machine.dtypes import dtype_bytes
 
 VECTOR_BYTES = 8
 """Bytes of a vector register operand, and of a load or store (ISA 3.7)."""
 
 _POINTER_BYTES = 4
-_WORD_BYTES = 4
 _BUNDLE_BYTES = 8
-
-_DTYPE_BYTES = {
-    "pred": 1, "s8": 1, "u8": 1, "f8e4m3": 1, "f8e5m2": 1,
-    "s16": 2, "u16": 2, "f16": 2, "bf16": 2,
-    "s32": 4, "u32": 4, "f32": 4,
-    "s64": 8, "u64": 8,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +31,6 @@ class Vertex:
     cycles: Count
     state_bytes: Count
     code_bytes: int
-
-
-def dtype_bytes(dtype: str) -> int:
-    """Returns the bytes of an element in tile memory.
-
-    Raises:
-        ValueError: Tiles have no arithmetic for the type.
-    """
-    if dtype not in _DTYPE_BYTES:
-        narrow = [name for name, size in _DTYPE_BYTES.items() if size <= _WORD_BYTES]
-        raise ValueError(
-            f"Vertices have no arithmetic for {dtype!r}: an IPU computes with at most 32 bits. "
-            f"Cast to one of {', '.join(narrow)}. Received: {dtype!r}."
-        )
-    return _DTYPE_BYTES[dtype]
 
 
 def vector_elements(dtype: str) -> int:

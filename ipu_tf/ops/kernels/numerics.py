@@ -14,8 +14,8 @@ from typing import Literal
 from ipu_tf import scopes
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.machine.target import Target
-from ipu_tf.planner.plan import MatMulShape, OpShape, Plan, PlanDoesNotFit
-from ipu_tf.planner.planner import plan_conv, plan_matmul
+from ipu_tf.planner.plan import OpShape, Plan, PlanDoesNotFit
+from ipu_tf.planner.planner import plan_op
 
 _LOG = logging.getLogger(__name__)
 _UNBOUNDED_TILE_BYTES = 2**62
@@ -58,8 +58,7 @@ class TileNumerics:
         return self._search(shape, unbounded, 1.0)
 
     def _search(self, shape: OpShape, machine: Target, proportion: float) -> Plan:
-        search = plan_matmul if isinstance(shape, MatMulShape) else plan_conv
-        return search(
+        return plan_op(
             shape, machine, partials=self.partials, available_memory_proportion=proportion
         )
 

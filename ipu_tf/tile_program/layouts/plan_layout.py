@@ -8,12 +8,11 @@ that read it, in even pieces, too, but not in smaller ones than the minimum belo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import lru_cache
 
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.planner.plan import Plan, cut_grain
-from ipu_tf.planner.shapes import DTYPE_BYTES, MatMulShape, OpShape
+from ipu_tf.planner.shapes import DTYPE_BYTES, OpShape
 from ipu_tf.tile_program.layouts.layout import Axis, BlockLayout, Layout
 from ipu_tf.tile_program.layouts.layout_form import blocks
 
@@ -24,27 +23,13 @@ _LEAST_PIECE_BYTES = {"left": 128, "right": 256, "result": 16}
 (poplibs 3.4, mapActivationsOrWeights: activations 128, weights 256), and of a result (a vector of
 its reduction)."""
 
-_ORDER: Mapping[str, tuple[str, ...]] = {
-    "matmul": ("batch", "rows", "columns", "reduction"),
-    "conv": (
-        "batch", "field_rows", "field_columns", "groups", "out_channels", "in_channels",
-        "kernel_rows", "kernel_columns",
-    ),
-    "filter_gradient": (
-        "groups", "out_channels", "in_channels", "kernel_rows", "kernel_columns", "batch",
-        "field_rows", "field_columns",
-    ),
-}  # fmt: skip
-"""The parts of plans in the order of tile numbers, the slowest first: parts of the result before
-parts that are summed over."""
-
 PlanDimension = tuple[int, tuple[str, ...]]
 """An extent and the splits of a plan that cut it, the outermost first."""
 
 
 def plan_blocks_of(shape: OpShape, plan: Plan) -> BlockLayout:
     """Returns the products of a plan as blocks on its tiles, numbered as in its layouts."""
-    names = _ORDER[_kind(shape)]
+    names = shape.part_order
     axes = [_axis(shape.extents[name], name, shape, plan) for name in names]
     return BlockLayout(axes=tuple(axes), order=tuple(range(len(axes))))
 
@@ -71,7 +56,7 @@ def dimensions_layout(
             return None
         axes += cut
         names += splits
-    ranked = _ORDER[_kind(shape)]
+    ranked = shape.part_order
     order = sorted(range(len(axes)), key=lambda place: ranked.index(names[place]))
     sharing = plan.tiles // math.prod(axis.coordinates for axis in axes)
     block_bytes = math.prod(axis.held for axis in axes) * DTYPE_BYTES[shape.dtype]
@@ -94,10 +79,3 @@ def _axis(extent: int, name: str, shape: OpShape, plan: Plan) -> Axis:
     parts = min(plan.splits[name], ceil_div(extent, grain))
     steps = plan.serial.get(name, 1)
     return Axis(extent=extent, parts=parts, grain=grain, steps=steps if parts % steps == 0 else 1)
-
-
-def _kind(shape: OpShape) -> str:
-    """Returns the row of `_ORDER` for a shape."""
-    if isinstance(shape, MatMulShape):
-        return "matmul"
-    return "filter_gradient" if shape.pass_ == "filter_gradient" else "conv"

@@ -27,7 +27,7 @@ from ipu_tf.planner.plan import Plan, largest_block
 from ipu_tf.planner.plan_cost import STAGED_DEPTHS
 from ipu_tf.planner.plan_memory import PlanMemory, plan_memory
 from ipu_tf.planner.plan_steps import plan_supersteps
-from ipu_tf.planner.shapes import ConvShape, MatMulShape, OpShape
+from ipu_tf.planner.shapes import OpShape
 from ipu_tf.tile_program.layouts.footprint import Footprint
 from ipu_tf.tile_program.layouts.layout import BlockLayout, Layout
 from ipu_tf.tile_program.layouts.placement import Placement
@@ -79,7 +79,7 @@ def contraction(
         vertex_state=_footprints(result.first_tile, memory.tiles, memory.vertex_state_bytes),
         code=memory.code,
         exchange_code_bytes=dataclasses.replace(fetched, sent_bytes=traffic.sent_bytes).code_bytes,
-        flops=_FLOPS_PER_PRODUCT * products(shape),
+        flops=_FLOPS_PER_PRODUCT * shape.products,
         plan=plan,
         dtype=shape.dtype,
     )
@@ -99,8 +99,8 @@ def planned(instruction: Instruction, context: LoweringContext) -> tuple[OpShape
 
 
 def _is_same_work(executed: OpShape, shape: OpShape) -> bool:
-    is_as_batched = not isinstance(shape, MatMulShape) or executed.batch == shape.batch
-    return is_as_batched and products(executed) == products(shape)
+    is_as_batched = shape.family != "matmul" or executed.batch == shape.batch
+    return is_as_batched and executed.products == shape.products
 
 
 def preferred_operand(
@@ -111,28 +111,6 @@ def preferred_operand(
     array = operand_array(instruction, operand, context)
     layout = plan_layout(instruction, array, _SIDES[operand], shape, plan)
     return on_tiles(array, plan.tiles, context, layout=layout)
-
-
-def products(shape: OpShape) -> int:
-    """Returns the multiplications of a contraction.
-
-    A strided input gradient multiplies only where a tap meets an element, as often as the forward
-    pass; every pass of a convolution counts the taps that fall into the padding.
-    """
-    if isinstance(shape, MatMulShape):
-        return shape.batch * shape.m * shape.k * shape.n
-    return math.prod(
-        (
-            shape.batch,
-            shape.groups,
-            shape.in_channels,
-            shape.out_channels,
-            shape.kernel_rows,
-            shape.kernel_columns,
-            shape.out_rows,
-            shape.out_columns,
-        )
-    )
 
 
 def _shape(instruction: Instruction, context: LoweringContext) -> OpShape:
@@ -176,10 +154,10 @@ def _is_viewed(number: int, shape: OpShape, plan: Plan) -> bool:
     poplibs rearranges an operand first only if more tiles than these read each element, or in a
     filter gradient (Convolution.cpp, inViewMaxBroadcastDests and inputRearrangementIsExpensive).
     """
-    if isinstance(shape, ConvShape) and shape.pass_ == "filter_gradient":
+    if shape.pass_ == "filter_gradient":
         return False
-    shared_by = shape.right_shared_by if number else shape.left_shared_by
-    return _tile_parts(plan, shared_by) <= _MOST_READERS_OF_A_VIEW
+    readers = shape.right_shared_by if number else shape.left_shared_by
+    return _tile_parts(plan, readers) <= _MOST_READERS_OF_A_VIEW
 
 
 def _fetched(moved: Traffic, number: int, shape: OpShape) -> Traffic:
@@ -187,7 +165,7 @@ def _fetched(moved: Traffic, number: int, shape: OpShape) -> Traffic:
 
     Pieces of skipped and of read pixels are the same: messages do not become fewer.
     """
-    share = shape.left_read_share if isinstance(shape, ConvShape) and number == 0 else 1.0
+    share = 1.0 if number else shape.left_read_share
     return moved if share == 1 else moved.part(share)
 
 
@@ -213,7 +191,7 @@ def _operand_messages(
         messages = Traffic(received=unknown_met(operand.tiles), sent=unknown_met(home.tiles))
     else:
         messages = met_by(operand, dataclasses.replace(cut, share=1))
-    if number or not isinstance(shape, ConvShape):
+    if number:
         return messages
     blocks_met, ratio = shape.halo(largest_block(shape, plan.splits, plan.grain))
     wider = math.ceil(messages.received * ratio) + blocks_met - 1

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, ConvolutionDimensions, DotDimensions, Instruction
 from ipu_tf.planner.plan import Plan
-from ipu_tf.planner.shapes import ConvShape, MatMulShape, OpShape
+from ipu_tf.planner.shapes import OpShape
 from ipu_tf.tile_program.layouts.layout import Layout
 from ipu_tf.tile_program.layouts.plan_layout import PlanDimension, dimensions_layout
 
@@ -61,7 +61,7 @@ def _dimensions(
 
     Joins neighbouring dimensions of a dot that are split together.
     """
-    if isinstance(shape, MatMulShape):
+    if shape.family == "matmul":
         numbers: DotDimensions = instruction.attributes["dot_dimension_numbers"]
         found = _joined(array.dims, _dot_splits(numbers, array.dims, side, shape))
     else:
@@ -76,11 +76,12 @@ def _dimensions(
 
 
 def _dot_splits(
-    numbers: DotDimensions, dims: Sequence[int], side: str, shape: MatMulShape
+    numbers: DotDimensions, dims: Sequence[int], side: str, shape: OpShape
 ) -> list[str]:
     """Returns the split of every dimension of a dot's operand or result."""
     if side == "result":
-        return _counted(dims, {"batch": shape.batch, "rows": shape.m, "columns": shape.n})
+        extents = {name: shape.extents[name] for name in ("batch", "rows", "columns")}
+        return _counted(dims, extents)
     if side == "left":
         batch, summed, free = numbers.lhs_batch, numbers.lhs_contracting, "rows"
     else:
@@ -118,7 +119,7 @@ def _joined(dims: Sequence[int], splits: Sequence[str]) -> tuple[PlanDimension, 
 
 
 def _conv_dimensions(
-    instruction: Instruction, dims: Sequence[int], side: str, shape: ConvShape
+    instruction: Instruction, dims: Sequence[int], side: str, shape: OpShape
 ) -> tuple[PlanDimension, ...]:
     """Returns the dimensions of a convolution's operand or result with their splits."""
     numbers: ConvolutionDimensions = instruction.attributes["convolution_dimension_numbers"]

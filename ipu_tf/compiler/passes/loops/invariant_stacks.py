@@ -19,7 +19,6 @@ from ipu_tf.compiler.passes.rewrite import (
     has_side_effect,
     programs,
     rename_operands,
-    users,
     with_instructions,
     with_side_effects,
 )
@@ -97,7 +96,7 @@ def _stacks(loop: WhileLoop, effects: Collection[str]) -> Iterator[_Stack]:
     body = loop.body.by_name()
     state = parts_of(loop.body, parameter_of(loop.body))
     invariant = _invariants(loop, effects)
-    read_by = users(loop.body)
+    read_by = loop.body.users
     for part, name in enumerate(loop.next_state):
         push = body[name]
         if push.opcode != "dynamic-update-slice" or push.op_type != _PUSH:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, TupleType, Type
-from ipu_tf.compiler.passes.rewrite import rewrite, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import rewrite, with_instructions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ def with_loop(
         after: Replacements of parts that change, by their old number: the name of another
             instruction or the new number.
     """
-    read_by = users(computation)[loop.initial.name]
+    read_by = computation.users[loop.initial.name]
     is_own = read_by == [loop.instruction] and loop.initial.name != computation.root
     name = loop.initial.name if is_own else f"{loop.initial.name}.{loop.instruction.name}"
     new = loop.initial.replace(name=name, operands=tuple(initial), type=state)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.passes.fusion import ELEMENTWISE
 from ipu_tf.compiler.passes.identities import scalar_of
-from ipu_tf.compiler.passes.rewrite import each_program, rename_operands, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import each_program, rename_operands, with_instructions
 
 _VIEWS = frozenset({"broadcast", "get-tuple-element", "reshape"})
 
@@ -31,7 +31,7 @@ class _Rewriter:
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
         self._defined = computation.by_name()
-        self._read_by = users(computation)
+        self._read_by = computation.users
 
     def computation(self) -> Computation:
         """Returns the computation with dropouts."""

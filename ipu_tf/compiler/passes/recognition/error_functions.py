@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
-from ipu_tf.compiler.passes.rewrite import each_program, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import each_program, with_instructions
 
 _COMPLEMENT: Mapping[str, bool] = {"Erf": False, "Erfc": True}
 """Whether an op computes one less the function, by its type."""
@@ -30,7 +30,7 @@ def _replaced(computation: Computation) -> Computation:
             regions.setdefault(key, []).append(instruction)
     if not regions:
         return computation
-    read_by = users(computation)
+    read_by = computation.users
     made: dict[str, Instruction] = {}
     for region in regions.values():
         made |= _function(region, read_by, computation)

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module, Type
-from ipu_tf.compiler.passes.rewrite import each_program, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import each_program, with_instructions
 
 _FLOATS = frozenset({"f32", "f16", "bf16"})
 
@@ -56,7 +56,7 @@ class _Rewriter:
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
         self._defined = computation.by_name()
-        self._read_by = users(computation)
+        self._read_by = computation.users
 
     def computation(self) -> Computation:
         """Returns the computation with folded scales."""

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from ipu_tf.compiler.hlo import Instruction, Module, Parameter
 from ipu_tf.compiler.passes.rewrite import (
     has_side_effect,
-    users,
     with_instructions,
     with_side_effects,
 )
@@ -26,7 +25,7 @@ def run(module: Module) -> Module:
     if any(parameter.updated_by is not None for parameter in module.parameters):
         return module
     entry = module.entry_computation
-    read_by, known = users(entry), _known(module)
+    read_by, known = entry.users, _known(module)
     made = {
         instruction.name
         for instruction in entry

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.passes.identities import scalar_of
-from ipu_tf.compiler.passes.rewrite import each_program, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import each_program, with_instructions
 
 _FLOATS = frozenset({"f32", "f16", "bf16"})
 
@@ -24,7 +24,7 @@ def run(module: Module) -> Module:
 
 
 def _gated(computation: Computation) -> Computation:
-    defined, read_by = computation.by_name(), users(computation)
+    defined, read_by = computation.by_name(), computation.users
     gates: dict[str, Instruction] = {}
     for instruction in computation:
         if instruction.opcode != "compare" or instruction.name == computation.root:

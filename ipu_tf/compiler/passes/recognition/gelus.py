@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
 from ipu_tf.compiler.passes.identities import scalar_of
-from ipu_tf.compiler.passes.rewrite import each_program, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import each_program, with_instructions
 
 _Points = NDArray[np.float64]
 _POINTS: _Points = np.linspace(-4.0, 4.0, 17)
@@ -68,7 +68,7 @@ class _Rewriter:
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
         self._defined = computation.by_name()
-        self._read_by = users(computation)
+        self._read_by = computation.users
         self._tensors: dict[str, frozenset[str]] = {}
         self._kinds: dict[str, frozenset[str]] = {}
 

@@ -21,7 +21,7 @@ from ipu_tf.compiler.passes.recognition.polynomials import (
     elements,
     factors,
 )
-from ipu_tf.compiler.passes.rewrite import programs, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import programs, with_instructions
 
 _ROOTS = frozenset({"rsqrt", "sqrt", "power"})
 _STEPS_TO_ROOT = 8
@@ -72,7 +72,7 @@ class _Rewriter:
         self._module = module
         self._computation = computation
         self._defined = computation.by_name()
-        self._read_by = users(computation)
+        self._read_by = computation.users
         self._position = {name: number for number, name in enumerate(self._defined)}
         self._of_layer: dict[str, list[Instruction]] = {}
         for instruction in computation:

@@ -6,10 +6,10 @@ integer instructions (to scramble a seed, or to draw bits) would be charged for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
-from ipu_tf.compiler.passes.rewrite import each_program, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import each_program, with_instructions
 
 _ROUNDS = frozenset(
     {"xor", "add", "multiply", "shift-right-logical", "shift-left", "or", "subtract"}
@@ -38,7 +38,7 @@ def _replaced(computation: Computation) -> Computation:
             regions.setdefault(instruction.op_name, []).append(instruction)
     generators: dict[str, Instruction] = {}
     if regions:
-        read_by = users(computation)
+        read_by = computation.users
         for region in regions.values():
             generators |= _generators(region, read_by, computation.root)
     if not generators:
@@ -48,7 +48,7 @@ def _replaced(computation: Computation) -> Computation:
 
 
 def _generators(
-    region: Sequence[Instruction], read_by: dict[str, list[Instruction]], root: str
+    region: Sequence[Instruction], read_by: Mapping[str, Sequence[Instruction]], root: str
 ) -> dict[str, Instruction]:
     """Returns the replacements of a region's random bits, by the names of the bits."""
     arithmetic = {i.name: i for i in region if _is_integer(i) and not i.computations}

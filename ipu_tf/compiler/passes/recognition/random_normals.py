@@ -6,10 +6,10 @@ pairs of bits, or the inverse error function of bits, would be charged for softw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
-from ipu_tf.compiler.passes.rewrite import each_program, users, with_instructions
+from ipu_tf.compiler.passes.rewrite import each_program, with_instructions
 
 _DISTRIBUTIONS = {
     "StatelessRandomNormal": "normal",
@@ -43,7 +43,7 @@ def _replaced(computation: Computation) -> Computation:
             regions.setdefault(key, []).append(instruction)
     if not regions:
         return computation
-    read_by = users(computation)
+    read_by = computation.users
     draws: dict[str, Instruction] = {}
     for (op_type, _), region in regions.items():
         draws |= _draws(region, _DISTRIBUTIONS[op_type], read_by, computation.root)
@@ -53,7 +53,7 @@ def _replaced(computation: Computation) -> Computation:
 def _draws(
     region: Sequence[Instruction],
     distribution: str,
-    read_by: dict[str, list[Instruction]],
+    read_by: Mapping[str, Sequence[Instruction]],
     root: str,
 ) -> dict[str, Instruction]:
     """Returns the replacements of the numbers that others read, by the names of the numbers."""
