@@ -1,4 +1,4 @@
-"""docs/mkdocs.yml: the navigation has every page of the checkout, once."""
+"""docs/mkdocs.yml: the navigation has every page of the checkout; packages enter their own."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ ENTRIES = re.findall(r"(?m)^ +- (?:.*: )?(\S+\.md)$", NAVIGATION)
 
 def pages():
     yield from ROOT.glob("*.md")
-    for folder in ("benchmarks", "docs", "ipu_tf", "ops", "tests", "tutorials"):
+    for folder in ("benchmarks", "docs", "ops", "tests", "tutorials"):
         for page in (ROOT / folder).rglob("*.md"):
             if "node_modules" not in page.parts:
                 yield page
