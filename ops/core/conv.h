@@ -2,34 +2,15 @@
 #ifndef IPU_TF_OPS_CORE_CONV_H_
 #define IPU_TF_OPS_CORE_CONV_H_
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
+#include "conv_shape.h"
 #include "epilogue.h"
 #include "kernels.h"
 #include "parallel.h"
 #include "plan.h"
 
 namespace ipu_tf {
-
-// Shape of the forward convolution that a call belongs to; channels count all groups.
-struct ConvShape {
-  int64_t batch = 0;
-  int64_t in_rows = 0, in_columns = 0, in_channels = 0;
-  int64_t out_rows = 0, out_columns = 0, out_channels = 0;
-  int64_t groups = 1;
-  int64_t kernel_rows = 0, kernel_columns = 0;
-  int64_t stride_rows = 1, stride_columns = 1;
-  int64_t dilation_rows = 1, dilation_columns = 1;
-  int64_t pad_top = 0, pad_left = 0;
-
-  int64_t group_in_channels() const { return in_channels / groups; }
-  int64_t group_out_channels() const { return out_channels / groups; }
-  int64_t filter_floats() const { return kernel_rows * kernel_columns * group_in_channels() * out_channels; }
-};
-
-enum class ConvPass { kForward, kInputGradient, kFilterGradient };
 
 std::string CheckPlan(ConvPass pass, const ConvPlan& plan, const ConvShape& shape);
 

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "matmul.h"
-
 namespace ipu_tf {
 
 // What a label is to the product: an index of every factor, of the rows, of the columns, or summed over.

@@ -2,7 +2,9 @@
 #ifndef IPU_TF_OPS_CORE_SMALL_MATMUL_H_
 #define IPU_TF_OPS_CORE_SMALL_MATMUL_H_
 
-#include "matmul.h"
+#include "kernels.h"
+#include "matmul_shape.h"
+#include "parallel.h"
 
 namespace ipu_tf {
 

@@ -2,7 +2,9 @@
 #ifndef IPU_TF_OPS_CORE_TILED_CONV_H_
 #define IPU_TF_OPS_CORE_TILED_CONV_H_
 
-#include "conv.h"
+#include "conv_shape.h"
+#include "parallel.h"
+#include "plan.h"
 
 namespace ipu_tf {
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../core/matmul.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tile_kernel.h"
