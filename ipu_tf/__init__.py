@@ -69,6 +69,7 @@ _MODULES = frozenset(
         "keras",
         "loops",
         "machine",
+        "mcmc",
         "ops",
         "optimizers",
         "pipelining",

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -52,6 +53,16 @@ def in_a_fresh_process(script):
 )
 def test_modules_load_no_tensorflow(module):
     assert in_a_fresh_process(f"import {module}\n{LOADED}") == "[]"
+
+
+def test_samplers_are_an_attribute_that_is_loaded_when_it_is_used():
+    script = "import ipu_tf\nassert 'mcmc' in dir(ipu_tf)\n"
+    script += "sys.modules['tensorflow_probability'] = None\n"
+    script += "try: ipu_tf.mcmc\nexcept ModuleNotFoundError as error: print(error)"
+    assert re.match(
+        r"`ipu_tf.mcmc` needs TensorFlow Probability. Install it: pip install 'tens.*Received: ",
+        in_a_fresh_process(script),
+    )
 
 
 def test_names_that_need_none_load_none():
