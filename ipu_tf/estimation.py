@@ -38,7 +38,7 @@ from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.checkpoints import with_cheapest_checkpoints
 from ipu_tf.programs.insights import are_found
-from ipu_tf.runtime.execution.untouched import untouched_variables
+from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from ipu_tf.runtime.extraction import deployments
 from ipu_tf.runtime.programs import device_programs
 
@@ -118,7 +118,7 @@ def estimate(
         with contextlib.ExitStack() as stack:
             stack.enter_context(strategy.scope())
             stack.enter_context(strategy.programs_apart())
-            stack.enter_context(untouched_variables())
+            stack.enter_context(placeholder_variables())
             stack.enter_context(keeping(recompute))
             made = _made(model)
             function = "train_step" if training else "predict_step"

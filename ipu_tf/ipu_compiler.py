@@ -25,7 +25,7 @@ from ipu_tf.internals.variable_scopes import number_scopes, numbers_of_scopes
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.runtime.programs import device_programs
 from ipu_tf.runtime.tracing import hooks
-from ipu_tf.runtime.tracing.made_variables import MadeVariables
+from ipu_tf.runtime.tracing.variable_record import VariableRecord
 
 _COMPILED = "ipu_tf_compiled_functions"
 _COUNT = "ipu_tf_number_of_computations"
@@ -103,7 +103,7 @@ class _Compilation:
         self._number = _count(self._graph)
         self._scope = tf.compat.v1.get_variable_scope()
         self._numbers_before = self._numbers_after = numbers_of_scopes()
-        self._variables = MadeVariables()
+        self._variables = VariableRecord()
         self._results: Any = None
         self._is_bound = False
         self._is_placed = scopes.is_on_ipu() or is_ipu(device_of_new_ops())

@@ -13,7 +13,7 @@ from ipu_tf.base import trial
 from ipu_tf.feeds.element_arguments import arguments_of
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.internals.autograph import autograph_artifact, converted_like_caller
-from ipu_tf.runtime.tracing import hooks, tried_loops
+from ipu_tf.runtime.tracing import hooks, trial_loops
 
 _LOG = logging.getLogger(__name__)
 
@@ -120,8 +120,8 @@ def _ended(iterations: int | tf.Tensor) -> tf.Tensor:
         return _limited(iterations)
     known = tf.get_static_value(tf.convert_to_tensor(iterations, tf.int32))
     if known is None:
-        return tf.identity(iterations, name=tried_loops.ITERATIONS)
-    return tf.constant(int(known), tf.int32, name=tried_loops.ITERATIONS)
+        return tf.identity(iterations, name=trial_loops.ITERATIONS)
+    return tf.constant(int(known), tf.int32, name=trial_loops.ITERATIONS)
 
 
 def _limited(iterations: int | tf.Tensor) -> tf.Tensor:

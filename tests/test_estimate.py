@@ -8,7 +8,7 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf import IPUConfig, config
 from ipu_tf.profile.figures import program_figures as figures
-from ipu_tf.runtime.execution.untouched import untouched_variables
+from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from tests import sample_models
 
 
@@ -20,7 +20,7 @@ def resident_bytes():
 class TestUntouchedVariables:
     def test_large_variables_take_no_memory(self):
         before = resident_bytes()
-        with untouched_variables():
+        with placeholder_variables():
             variable = keras.Variable(initializer="glorot_uniform", shape=(1 << 14, 1 << 14))
         assert variable.shape == (1 << 14, 1 << 14)
         assert resident_bytes() - before < 1 << 26  # of 1 GiB
@@ -28,31 +28,31 @@ class TestUntouchedVariables:
     @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "bool"])
     def test_variables_larger_than_the_host_take_no_memory(self, dtype):
         before = resident_bytes()
-        with untouched_variables():
+        with placeholder_variables():
             variable = tf.Variable(lambda: tf.zeros((1 << 21, 1 << 20), dtype))
         assert (variable.shape, variable.dtype.name) == ((1 << 21, 1 << 20), dtype)
         assert resident_bytes() - before < 1 << 26  # of 2 TiB and more
 
     def test_scopes_inside_one_another_are_as_one(self):
         before = resident_bytes()
-        with untouched_variables(), untouched_variables():
+        with placeholder_variables(), placeholder_variables():
             variable = tf.Variable(lambda: tf.zeros((1 << 21, 1 << 20)))
         assert variable.shape == (1 << 21, 1 << 20)
         assert resident_bytes() - before < 1 << 26
 
     def test_their_values_may_be_written(self):
-        with untouched_variables():
+        with placeholder_variables():
             variable = tf.Variable(lambda: tf.zeros((256, 256)))
         variable[3].assign(tf.ones(256))
         assert tf.reduce_sum(variable) == 256
 
     def test_small_variables_have_their_values(self):
-        with untouched_variables():
+        with placeholder_variables():
             variable = keras.Variable(initializer="ones", shape=(4, 4))
         np.testing.assert_array_equal(variable, np.ones((4, 4)))
 
     def test_outside_large_variables_have_their_values(self):
-        with untouched_variables():
+        with placeholder_variables():
             pass
         variable = keras.Variable(initializer="ones", shape=(256, 256))
         np.testing.assert_array_equal(variable, np.ones((256, 256)))

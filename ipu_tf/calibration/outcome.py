@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipu_tf.calibration.measured_units import Unit
+from ipu_tf.calibration.measurement_units import Unit
 
 
 class CannotPredict(ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from ipu_tf.calibration.measured_numbers import is_out_of_range, leading_number
+from ipu_tf.calibration.measurement_numbers import is_out_of_range, leading_number
 from ipu_tf.calibration.outcome import CannotPredict
 from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.machine.target import Target, target

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ipu_tf.calibration.measured_units import parse_unit
+from ipu_tf.calibration.measurement_units import parse_unit
 from ipu_tf.calibration.outcome import CannotPredict, PredictionOutcome
 from ipu_tf.calibration.params import target_of
 from ipu_tf.calibration.predict_contractions import (

@@ -5,7 +5,7 @@ Times include the sync in front of the exchange, as the measurements do unless t
 
 from __future__ import annotations
 
-from ipu_tf.calibration.measured_units import parse_unit
+from ipu_tf.calibration.measurement_units import parse_unit
 from ipu_tf.calibration.outcome import PredictionOutcome
 from ipu_tf.calibration.params import says, whole
 from ipu_tf.calibration.records import MeasuredPoint

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ipu_tf.calibration.corrections import Correction, CorrectionError, correction_of
-from ipu_tf.calibration.measured_numbers import LARGEST, is_out_of_range
+from ipu_tf.calibration.measurement_numbers import LARGEST, is_out_of_range
 
 
 class RecordError(ValueError):

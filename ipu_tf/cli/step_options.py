@@ -168,9 +168,9 @@ def _pipelined(
     from ipu_tf import IPUOutOfMemoryError, IPUStrategy, Report, estimate
     from ipu_tf.keras import auto_pipeline
     from ipu_tf.programs.program import Program
-    from ipu_tf.runtime.execution.untouched import untouched_variables
+    from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 
-    with IPUStrategy().scope(), untouched_variables():
+    with IPUStrategy().scope(), placeholder_variables():
         model = made()
         try:
             auto_pipeline(

@@ -20,7 +20,7 @@ _SDK = "POPLAR_SDK_ENABLED"
 @contextlib.contextmanager
 def process_as_before() -> Iterator[None]:
     """Restores environment, working folder and installed configuration after what is inside."""
-    from ipu_tf.config.installed import configuration_as_before
+    from ipu_tf.config.system_configuration import configuration_as_before
 
     environment, folder = dict(os.environ), Path.cwd()
     try:

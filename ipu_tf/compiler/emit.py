@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from ipu_tf.compiler.activation_liveness import ActivationLiveness
 from ipu_tf.compiler.blocks import Block, BufferTable, Node
-from ipu_tf.compiler.kept_activations import KeptActivations
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.machine.target import Target
 from ipu_tf.tile_program.layouts.footprint import Footprint, add_footprint, slices
@@ -31,7 +31,7 @@ class Emission:
         self._buffers = buffers
         self._first: dict[int, int] = {}
         self._last: dict[int, int] = {}
-        self._kept = KeptActivations(buffers)
+        self._kept = ActivationLiveness(buffers)
 
     @property
     def kept_activations(self) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ipu_tf.compiler.blocks import BufferTable, Node
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.stages import lower_stages
 from ipu_tf.machine.target import Target
@@ -135,7 +135,9 @@ def _stage(key: tuple[str, int, int, bool], tile_bytes: int, target: Target) -> 
         elements=tiles * tile_bytes, element_bytes=1, first_tile=first_tile, tiles=tiles
     )
     if not apart:
-        return ComputeStage(name=name, where=where, vertex=cached.copy(tile_bytes, "u8", target))
+        return ComputeStage(
+            name=name, where=where, vertex=vertex_costs.copy(tile_bytes, "u8", target)
+        )
     traffic = Traffic(
         received_bytes=tile_bytes,
         sent_bytes=tile_bytes,

@@ -17,7 +17,9 @@ from ipu_tf.config.flags import (
     poplar_flags,
     running_on_ipu_model,
 )
-from ipu_tf.config.installed import (
+from ipu_tf.config.ipu_config import IPUConfig
+from ipu_tf.config.metadata import AttributeMetadata
+from ipu_tf.config.system_configuration import (
     borrowed_device,
     configure_ipu_system,
     device_configuration,
@@ -27,8 +29,6 @@ from ipu_tf.config.installed import (
     on_reset,
     reset_ipu_configuration,
 )
-from ipu_tf.config.ipu_config import IPUConfig
-from ipu_tf.config.metadata import AttributeMetadata
 
 __all__ = [
     "AttributeMetadata",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipu_tf.config import installed as system
+from ipu_tf.config import system_configuration as system
 from ipu_tf.config.option_tree import OptionTree
 
 

@@ -22,9 +22,9 @@ from ipu_tf.keras.loop.training_loop import TrainingLoop, seen_batch
 from ipu_tf.keras.pipeline import symbolic
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.saving.model_files import OptionFiles, read_options, take_options
+from ipu_tf.keras.saving.options_config import set_options
 from ipu_tf.keras.saving.random_states import RandomStates
-from ipu_tf.keras.saving.saved_options import set_options
-from ipu_tf.keras.steps import scoped_steps
+from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
 from ipu_tf.keras.steps.own_steps import adopt_optimizers
 from ipu_tf.strategy import IPUStrategy
@@ -120,14 +120,14 @@ class KerasHooks(IPUExtensions):
         """Returns the logs of a training step; see `keras.Model.train_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().train_step(data)
-        return scoped_steps.train_step(self, data)
+        return step_scopes.train_step(self, data)
 
     @of_loop
     def test_step(self, data: Any) -> Any:
         """Returns the logs of a step of evaluation; see `keras.Model.test_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().test_step(data)
-        return scoped_steps.test_step(self, data)
+        return step_scopes.test_step(self, data)
 
     def _aggregate_additional_loss(self, loss: Any) -> Any:
         """Returns a loss of a layer, such as a regularizer's, in the dtype of the compiled loss.

@@ -11,7 +11,7 @@ from ipu_tf.internals.graphs import is_in_loop_body
 from ipu_tf.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from ipu_tf.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
 from ipu_tf.runtime.tracing import hooks
-from ipu_tf.runtime.tracing.accumulated_sums import as_applied
+from ipu_tf.runtime.tracing.gradient_sums import as_applied
 
 _V1 = tf.compat.v1.train
 

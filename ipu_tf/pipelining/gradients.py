@@ -16,7 +16,7 @@ from ipu_tf.ops import grad_util_ops
 from ipu_tf.pipelining import accumulation
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.optimizer_output import OptimizerFunctionOutput
-from ipu_tf.runtime.tracing.accumulated_sums import as_applied
+from ipu_tf.runtime.tracing.gradient_sums import as_applied
 
 _CAPTURED = "captured_grads"
 

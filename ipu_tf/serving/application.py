@@ -18,7 +18,7 @@ from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.serving import application_graph
 from ipu_tf.serving.descriptions import InputDescription
-from ipu_tf.serving.served_step import strategy_in_force
+from ipu_tf.serving.serving_step import strategy_in_force
 
 _READ_AHEAD = 1
 

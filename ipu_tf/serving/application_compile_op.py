@@ -20,8 +20,8 @@ from ipu_tf.programs.program import Program
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.runtime.tracing.tracer import Tracer
 from ipu_tf.serving import application_graph, graph_program, tracking
-from ipu_tf.serving.saved_program import save_with_description
-from ipu_tf.serving.served_step import Predictor, strategy_in_force
+from ipu_tf.serving.program_files import save_with_description
+from ipu_tf.serving.serving_step import Predictor, strategy_in_force
 
 _SUFFIX = ".ipu_exec"
 

@@ -15,9 +15,9 @@ from ipu_tf.internals.graphs import graph_of_session
 from ipu_tf.serving.application import Application
 from ipu_tf.serving.descriptions import InputDescription
 from ipu_tf.serving.host_call import host_call
-from ipu_tf.serving.loaded_pipeline import LoadedPipeline
-from ipu_tf.serving.saved_program import DESCRIPTION
-from ipu_tf.serving.served_step import Predictor, strategy_in_force
+from ipu_tf.serving.pipeline_loader import LoadedPipeline
+from ipu_tf.serving.program_files import DESCRIPTION
+from ipu_tf.serving.serving_step import Predictor, strategy_in_force
 
 
 class Executable(Protocol):

@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions
 from ipu_tf.serving import signatures
-from ipu_tf.serving.saved_program import ProgramParts, export_parts
-from ipu_tf.serving.served_step import ServedStep, served_function
+from ipu_tf.serving.program_files import ProgramParts, export_parts
+from ipu_tf.serving.serving_step import ServedStep, served_function
 from ipu_tf.serving.signatures import StepSignature
 from ipu_tf.serving.staged_step import served_stages
 

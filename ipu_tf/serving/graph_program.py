@@ -14,8 +14,8 @@ from ipu_tf.internals.graphs import call_flat, is_eager, trace, variable_spec, w
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime.execution import boundary
 from ipu_tf.runtime.tracing import hooks
-from ipu_tf.runtime.tracing.made_variables import MadeVariables
 from ipu_tf.runtime.tracing.tracer import Tracer
+from ipu_tf.runtime.tracing.variable_record import VariableRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def traced_in_graph(
     Raises:
         ValueError: It reads a tensor of the graph that is no input, variable or constant.
     """
-    variables = MadeVariables()
+    variables = VariableRecord()
     specs = [one for one in inputs if isinstance(one, tf.TensorSpec)]
 
     def traced(given: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -17,7 +17,7 @@ from ipu_tf.pipelining.stages import run_stages
 from ipu_tf.runtime.extraction import deployments
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.runtime.tracing.layer_stages import stage_of_layers
-from ipu_tf.serving.served_step import ServedStep, check_iterations
+from ipu_tf.serving.serving_step import ServedStep, check_iterations
 from ipu_tf.serving.signatures import StepSignature
 
 

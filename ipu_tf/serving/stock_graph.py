@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_tf.ops.kernels import joined
+from ipu_tf.ops.kernels import joined_ops
 from ipu_tf.runtime.extraction.function_nodes import STOCK_TYPES, become_stock, outputs_of
 from ipu_tf.runtime.tracing import index_checks
 
@@ -18,7 +18,7 @@ _PREFIX = "Ipu"
 
 def is_tile_op(op_type: str) -> bool:
     """Returns whether stock TensorFlow lacks an op type because it is of this package."""
-    known = (STOCK_TYPES, joined.JOINED, (_DROPPED, index_checks.CHECK))
+    known = (STOCK_TYPES, joined_ops.JOINED, (_DROPPED, index_checks.CHECK))
     return any(op_type in types for types in known)
 
 
@@ -38,8 +38,8 @@ def make_stock(function: Any) -> bool:
             continue
         if node.op == index_checks.CHECK:
             renamed[next(outputs_of(node))[0]] = node.input[0]
-        elif node.op in joined.JOINED:
-            stock, results = joined.expand(node)
+        elif node.op in joined_ops.JOINED:
+            stock, results = joined_ops.expand(node)
             names = [name for name, _ in outputs_of(node)]
             renamed.update(
                 {old: new for old, new in zip(names, results, strict=True) if old != new}

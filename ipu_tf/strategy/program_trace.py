@@ -27,7 +27,7 @@ from ipu_tf.runtime.execution.executable import (
     python_function,
 )
 from ipu_tf.runtime.extraction import deployments
-from ipu_tf.runtime.programs import device_programs, sharded_loops, sharded_program
+from ipu_tf.runtime.programs import device_programs, loop_shards, program_shards
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.runtime.tracing.tracer import Tracer
 from ipu_tf.strategy.open_scope import outer_optimizer
@@ -152,7 +152,7 @@ def compiled(call: ProgramCall, trace: ProgramTrace) -> DeviceProgram | None:
         IPUOutOfMemoryError: The program does not fit on a tile.
     """
     tracer, graph = trace.tracer, trace.graph
-    remainder = sharded_loops.compiled_apart(
+    remainder = loop_shards.compiled_apart(
         tracer, graph, trace.operations, trace.outputs, tracer.program.steps_per_execution
     )
     step_name = getattr(call.python_function, "__name__", "")
@@ -165,11 +165,11 @@ def compiled(call: ProgramCall, trace: ProgramTrace) -> DeviceProgram | None:
             arguments=(call.args, call.kwargs),
             outputs=trace.outputs,
             owner=call.owner,
-            deployment=deployment or sharded_program.deployment_of(tracer, graph),
+            deployment=deployment or program_shards.deployment_of(tracer, graph),
             carried=remainder.carried,
         )
     )
-    return sharded_program.noted(device, tracer, graph)
+    return program_shards.noted(device, tracer, graph)
 
 
 def executed(

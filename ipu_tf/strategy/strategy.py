@@ -35,8 +35,8 @@ from ipu_tf.runtime.execution.executable import (
 )
 from ipu_tf.runtime.execution.host_spans import marking_calls, note_run
 from ipu_tf.runtime.programs import device_programs
-from ipu_tf.runtime.programs.traced_programs import TracedPrograms
-from ipu_tf.runtime.replicas import replicated_call
+from ipu_tf.runtime.programs.program_registry import ProgramRegistry
+from ipu_tf.runtime.replicas import replica_call
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.runtime.tracing.tracer import Tracer
 from ipu_tf.strategy import program_trace
@@ -108,7 +108,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         self._enable_dataset_iterators = enable_dataset_iterators
         self._enable_keras_extensions = enable_keras_extensions
         self._executables = ExecutableCache(self._trace)
-        self._programs = TracedPrograms()
+        self._programs = ProgramRegistry()
         self._recorder: spans.Recorder | None = None
         self._said_of_tf_keras = False
         executables = weakref.ref(self._executables)
@@ -302,7 +302,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
     def programs_apart(self) -> Iterator[None]:
         """Separates the programs traced inside: there `report` shows them alone."""
         own = self._programs, self._recorder
-        self._programs, self._recorder = TracedPrograms(), None
+        self._programs, self._recorder = ProgramRegistry(), None
         try:
             yield
         finally:
@@ -318,7 +318,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         program: Callable[..., Any] = functools.partial(self._trace_program, fn)
         if not is_keras_step(python_function(fn)):
             program = functools.partial(
-                replicated_call.call,
+                replica_call.call,
                 program,
                 name=name,
                 # Scripts with sessions often build their graph before they configure the system.

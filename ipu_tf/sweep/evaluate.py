@@ -21,7 +21,7 @@ from ipu_tf.machine.system import System, system_of
 from ipu_tf.profile.figures import energy
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.programs.program import TileOp
-from ipu_tf.runtime.execution.untouched import untouched_variables
+from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from ipu_tf.sweep.point import Outcome, Point
 from ipu_tf.tile_program.device_program import DeviceProgram
 from ipu_tf.tile_program.errors import IPUOutOfMemoryError
@@ -76,7 +76,7 @@ def _estimated(model: Callable[[], keras.Model], point: Point, training: bool) -
     else:
         if not training:
             raise ValueError("a sweep cuts models into stages for training only")
-        with IPUStrategy().scope(), untouched_variables():
+        with IPUStrategy().scope(), placeholder_variables():
             made = model()
             if point.offload:
                 made.set_pipelining_options(offload_weight_update_variables=True)

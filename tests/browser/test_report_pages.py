@@ -14,7 +14,7 @@ from ipu_tf.profile.html.serving import server
 from ipu_tf.profile.report import Report
 from ipu_tf.profile.text import units
 from ipu_tf.programs.program import Program
-from ipu_tf.tile_program.condensed import condensed
+from ipu_tf.tile_program.condensation import condensed
 from tests.profile.html.pages import SCRIPT_END
 from tests.profile.html.test_report_page import NASTY, many_layers, named
 from tests.profile.programs import device_program, overflowing, program

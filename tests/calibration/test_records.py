@@ -1,7 +1,7 @@
 import pytest
 
 from ipu_tf.calibration import RecordError, load_records
-from ipu_tf.calibration.measured_units import UnknownUnit, parse_unit
+from ipu_tf.calibration.measurement_units import UnknownUnit, parse_unit
 
 GOOD = {"id": "a", "kind": "host", "chip": "gc2", "params": {}, "measured": 1.5, "unit": "us"}
 

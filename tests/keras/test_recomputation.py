@@ -10,7 +10,7 @@ import pytest
 import ipu_tf
 from ipu_tf import IPUConfig, IPUStrategy, config
 from ipu_tf.keras.layers import RecomputationCheckpoint
-from ipu_tf.keras.saving.saved_options import options_of, set_options
+from ipu_tf.keras.saving.options_config import options_of, set_options
 from ipu_tf.machine import CHIPS
 from ipu_tf.profile.data.json_figures import device_figures
 from ipu_tf.profile.figures.program_figures import recomputation

@@ -8,10 +8,10 @@ from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.machine.target import target
 from ipu_tf.planner.plan import MatMulPlan, MatMulShape
 from ipu_tf.planner.plan_steps import plan_supersteps
-from ipu_tf.tile_program.detailed import detailed
 from ipu_tf.tile_program.layouts.layout import Axis
 from ipu_tf.tile_program.layouts.layout_form import blocks
 from ipu_tf.tile_program.layouts.placement import Placement
+from ipu_tf.tile_program.tile_details import detailed
 from ipu_tf.tile_program.tile_work import PlanWork, dealt, held_elements
 from tests.compiler import modules
 from tests.compiler.lowering.programs import TILES, run

@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from ipu_tf import zoo
-from ipu_tf.runtime.execution.untouched import untouched_variables
+from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 
 WEIGHTS = {
     "bert_base": 110_106_428,  # with both heads of pre-training
@@ -41,7 +41,7 @@ WEIGHTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", zoo.NETWORKS)
 def test_networks_have_the_published_number_of_weights(name):
-    with untouched_variables():
+    with placeholder_variables():
         model = zoo.network(name).make()
     weights = sum(weight.value.shape.num_elements() for weight in model.trainable_weights)
     published = WEIGHTS[name]

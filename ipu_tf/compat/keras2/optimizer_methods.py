@@ -19,7 +19,7 @@ from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_libr
 from ipu_tf.internals import patches
 from ipu_tf.internals.keras_optimizers import learning_rate_in
 from ipu_tf.internals.patches import Wrap
-from ipu_tf.keras.steps import scoped_steps
+from ipu_tf.keras.steps import step_scopes
 
 _HYPERS = "keras_2_hypers"
 _DECAY = "_initial_decay"
@@ -361,7 +361,7 @@ def _stepping(notify: Notify) -> Wrap:
             if not computes_gradients(model.optimizer):
                 return stock(model, data)
             notify()
-            return scoped_steps.train_step(model, data)
+            return step_scopes.train_step(model, data)
 
         return train_step
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.internals import patches
-from ipu_tf.internals.moved_names import MOVED
+from ipu_tf.internals.earlier_names import MOVED
 from ipu_tf.internals.patches import Wrap
 
 _PYTHON = "tensorflow.python"

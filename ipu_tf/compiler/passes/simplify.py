@@ -22,15 +22,15 @@ from ipu_tf.compiler.passes.loops import dead_loop_parts, flat_loops, invariant_
 from ipu_tf.compiler.passes.recognition import (
     dropouts,
     error_functions,
-    folded_norms,
-    folded_statistics,
     gates,
     gelus,
+    norm_folding,
     norms,
     powers,
     random_generators,
     random_normals,
     softmaxes,
+    statistics_folding,
 )
 
 _UNTIL_COUNTED = (
@@ -67,13 +67,13 @@ _PASSES = (
     softmaxes.run,
     local_casts.run,
     norms.run,
-    folded_norms.run,
+    norm_folding.run,
     narrow_sums.run,
     dead_code.run,
     recomputation.run,
     small_sources.run,
     fusion.run,
-    folded_statistics.run,
+    statistics_folding.run,
     # Lets equal fusions share a computation.
     common_subexpressions.run,
     dead_code.run,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ipu_tf.compiler.hlo import Computation, Instruction, Module, TupleType
 from ipu_tf.compiler.passes import dead_code, identities
-from ipu_tf.compiler.passes.known_values import kept_parts
+from ipu_tf.compiler.passes.caller_constants import kept_parts
 from ipu_tf.compiler.passes.loops.loop_state import (
     WhileLoop,
     is_used_whole,

@@ -15,12 +15,6 @@ from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.pipeline.equal_stages import StageCompiler
 from ipu_tf.compiler.pipeline.fifo import Fifo, fifos
 from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES, leaves_tiles
-from ipu_tf.compiler.pipeline.placed_stages import (
-    CompiledStage,
-    memory_of_ipus,
-    placed_stages,
-    streaming_limit_bytes,
-)
 from ipu_tf.compiler.pipeline.shared_sums import added_by_stages
 from ipu_tf.compiler.pipeline.shared_updates import SharedUpdate, share_update
 from ipu_tf.compiler.pipeline.split import (
@@ -31,6 +25,12 @@ from ipu_tf.compiler.pipeline.split import (
     prepared,
     stage_module,
     with_accumulators,
+)
+from ipu_tf.compiler.pipeline.stage_placement import (
+    CompiledStage,
+    memory_of_ipus,
+    placed_stages,
+    streaming_limit_bytes,
 )
 from ipu_tf.compiler.pipeline.timeline import ReplicaGroup, Wiring, timeline
 from ipu_tf.compiler.recomputation import marks

@@ -14,8 +14,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.keras.data import lengths, narrowing
+from ipu_tf.keras.data.array_names import ROLES, arrays_by_name, by_role, has_roles, map_arrays
 from ipu_tf.keras.data.lengths import DataUse
-from ipu_tf.keras.data.named_arrays import ROLES, arrays_by_name, by_role, has_roles, map_arrays
 from ipu_tf.runtime.tracing import static_shapes
 
 

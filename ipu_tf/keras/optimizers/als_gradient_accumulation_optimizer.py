@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.keras.optimizers.als_optimizer import ALSOptimizer, CapturedGradients
+from ipu_tf.keras.optimizers.attribute_guards import ReadOnly
 from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import GradientAccumulationOptimizer
-from ipu_tf.keras.optimizers.guarded_attributes import ReadOnly
 
 
 def _of_als(name: str, doc: str) -> ReadOnly:

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.keras.optimizers.als_settings import ALSSettings
-from ipu_tf.keras.optimizers.guarded_attributes import ReadOnly, Setting
+from ipu_tf.keras.optimizers.attribute_guards import ReadOnly, Setting
 from ipu_tf.ops import grad_util_ops, statistics_ops
 
 ALSDefaults = ALSSettings()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ipu_tf.internals.keras import keras_global_attribute
-from ipu_tf.keras.saving import saved_options
+from ipu_tf.keras.saving import options_config
 from ipu_tf.keras.training_state import StatefulModel
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class OptionFiles:
         Raises:
             RuntimeError: The class has a `get_config` of its own without the one it overrides.
         """
-        if not str(path).endswith((".h5", ".hdf5")) or not saved_options.options_of(model):
+        if not str(path).endswith((".h5", ".hdf5")) or not options_config.options_of(model):
             return
         self._was_asked = False
         model.get_config()
@@ -66,7 +66,7 @@ class OptionFiles:
                 config["layers"][0][_ENTRY] = options
 
     def _options_to_keep(self, model: StatefulModel) -> dict[str, Any]:
-        unkept = saved_options.unkept_options(model.ipu_training_state)
+        unkept = options_config.unkept_options(model.ipu_training_state)
         if not self._warned.issuperset(unkept):
             logger.warning(
                 "Model '%s': its files do not keep these options, which you must set again after "
@@ -75,7 +75,7 @@ class OptionFiles:
                 ", ".join(unkept),
             )
             self._warned |= set(unkept)
-        return saved_options.options_of(model)
+        return options_config.options_of(model)
 
 
 def read_options(model: StatefulModel, folder: str | None) -> None:
@@ -86,7 +86,7 @@ def read_options(model: StatefulModel, folder: str | None) -> None:
     """
     path = Path(folder) / _ASSET if folder else None
     if path is not None and path.exists():
-        saved_options.set_options(model, json.loads(path.read_text()))
+        options_config.set_options(model, json.loads(path.read_text()))
 
 
 def take_options(config: dict[str, Any]) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from ipu_tf.keras.data.step_specs import input_specs
 from ipu_tf.keras.steps.own_steps import step_of_loop
 from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.serving.export import export_step
-from ipu_tf.serving.served_step import Arguments, ServedStep
+from ipu_tf.serving.serving_step import Arguments, ServedStep
 from ipu_tf.serving.signatures import StepSignature
 
 

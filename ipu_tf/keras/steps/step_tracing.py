@@ -20,7 +20,7 @@ from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.own_steps import build_by_tracing, has_own
 from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.keras.training_state import StatefulModel
-from ipu_tf.runtime.execution.untouched import untouched_variables
+from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from ipu_tf.runtime.programs import device_programs
 
 _RATE = 0.01
@@ -59,7 +59,7 @@ def trace_training(
         # A scope cannot be inside another one, and the caller may be in the model's.
         strategy = model.distribute_strategy
         specs = step_specs.input_specs(model, batch_size, inputs)
-        with strategy.scope(), untouched_variables(), trainable(model, ours=False) as known:
+        with strategy.scope(), placeholder_variables(), trainable(model, ours=False) as known:
             made, notes = known
             data = training_data(made, specs, targets, batch_size)
             DeviceStep(strategy, made, accumulation).trace(data)

@@ -22,9 +22,9 @@ from ipu_tf.internals.keras_layers import takes_training
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, GradientAccumulator
 from ipu_tf.keras.replication.replicas import Replicas
-from ipu_tf.keras.steps import scoped_steps
+from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.device_function import run_with
-from ipu_tf.runtime.execution.untouched import untouched_variables
+from ipu_tf.runtime.execution.placeholder_variables import placeholder_variables
 from ipu_tf.runtime.programs import device_programs
 
 
@@ -69,9 +69,9 @@ class WeightUpdate:
                     loss, replica_logs = self._loss_and_logs(tape, batch, outputs, replica, member)
                 losses.append(loss)
                 logs.append(replica_logs)
-            loss = scoped_steps.scaled(model, tf.add_n(losses) if len(losses) > 1 else losses[0])
+            loss = step_scopes.scaled(model, tf.add_n(losses) if len(losses) > 1 else losses[0])
         values = [weight.value for weight in self._weights]
-        gradients = scoped_steps.gradients_of(model, tape, loss, values)
+        gradients = step_scopes.gradients_of(model, tape, loss, values)
         self.accumulator.add(gradients, micro_batch, new_step=tf.equal(group, 0))
         if self._captured is not None:
             self._captured.add()
@@ -84,7 +84,7 @@ class WeightUpdate:
             return
         pairs = zip(self.accumulator.gradients(), self._weights, strict=True)
         captured = {} if self._captured is None else self._captured.arguments()
-        scoped_steps.apply_gradients(self._model, pairs, **captured)
+        step_scopes.apply_gradients(self._model, pairs, **captured)
 
     def _loss_and_logs(
         self, tape: tf.GradientTape, batch: Any, outputs: Any, replica: tf.Tensor, member: int
@@ -96,10 +96,10 @@ class WeightUpdate:
         if metrics is not None:
             metrics.load(replica)
         arguments = {"x": x, "y": y, "y_pred": part[1], "sample_weight": weights}
-        loss = scoped_steps.loss_of(model, training=True, **arguments)
+        loss = step_scopes.loss_of(model, training=True, **arguments)
         with tape.stop_recording():
-            scoped_steps.track_loss(model, loss, x)
-            logs = scoped_steps.metrics_of(model, **arguments)
+            step_scopes.track_loss(model, loss, x)
+            logs = step_scopes.metrics_of(model, **arguments)
             if metrics is not None:
                 metrics.store(replica)
         return loss, logs
@@ -200,7 +200,7 @@ class DeviceStep:
         self._model = model
         self._weight_update: WeightUpdate | None = None
         if accumulation.steps_per_replica > 1:
-            with untouched_variables():
+            with placeholder_variables():
                 self._weight_update = WeightUpdate(model, accumulation, Replicas())
 
     def trace(self, batch_spec: Any) -> None:

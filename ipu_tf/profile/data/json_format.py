@@ -21,9 +21,9 @@ from ipu_tf.base.whole_files import write_whole
 from ipu_tf.machine.tile_figures import TileRuns
 from ipu_tf.profile.data.json_figures import program_figures
 from ipu_tf.profile.data.json_upgrade import upgraded
-from ipu_tf.tile_program.detailed import detailed
 from ipu_tf.tile_program.device_program import DeviceProgram
 from ipu_tf.tile_program.program import Step, TileMemory
+from ipu_tf.tile_program.tile_details import detailed
 
 FORMAT = "ipu_tf report"
 VERSION = 4

@@ -11,13 +11,13 @@ import math
 
 import tensorflow as tf
 
-from ipu_tf.runtime.execution.joined_graph import JoinedGraph
+from ipu_tf.runtime.execution.fusion_graph import FusionGraph
 
 _PHILOX = (tf.random.Algorithm.PHILOX.value, tf.random.Algorithm.AUTO_SELECT.value)
 """Algorithms whose numbers are Philox's on a CPU."""
 
 
-def fuse_mask(joined: JoinedGraph, op: tf.Operation) -> None:
+def fuse_mask(joined: FusionGraph, op: tf.Operation) -> None:
     """Fuses the comparison of uniform random numbers with the op that draws them.
 
     Args:
@@ -41,7 +41,7 @@ def fuse_mask(joined: JoinedGraph, op: tf.Operation) -> None:
     joined.replace(op.outputs[0], fused.outputs[0])
 
 
-def fuse_product_then_selection(joined: JoinedGraph, op: tf.Operation) -> None:
+def fuse_product_then_selection(joined: FusionGraph, op: tf.Operation) -> None:
     """Fuses `where(mask, x * scale, 0)`, the dropout itself.
 
     Args:
@@ -53,7 +53,7 @@ def fuse_product_then_selection(joined: JoinedGraph, op: tf.Operation) -> None:
         _fuse_scale(joined, op, mask=op.inputs[0], factors=product.inputs)
 
 
-def fuse_selection_then_product(joined: JoinedGraph, op: tf.Operation) -> None:
+def fuse_selection_then_product(joined: FusionGraph, op: tf.Operation) -> None:
     """Fuses `where(mask, x, 0) * scale`, the gradient of dropout.
 
     Args:
@@ -69,7 +69,7 @@ def fuse_selection_then_product(joined: JoinedGraph, op: tf.Operation) -> None:
 
 
 def _fuse_scale(
-    joined: JoinedGraph, op: tf.Operation, *, mask: tf.Tensor, factors: tuple[tf.Tensor, ...]
+    joined: FusionGraph, op: tf.Operation, *, mask: tf.Tensor, factors: tuple[tf.Tensor, ...]
 ) -> None:
     for value, scale in (factors, factors[::-1]):
         factor = _constant(scale) if scale.shape.rank == 0 else None
@@ -92,7 +92,7 @@ def _keeps_or_zero(selection: tf.Operation) -> bool:
     )
 
 
-def _uniform(joined: JoinedGraph, numbers: tf.Tensor) -> tf.Operation | None:
+def _uniform(joined: FusionGraph, numbers: tf.Tensor) -> tf.Operation | None:
     """Returns the op of random numbers that are uniform in [0, 1) and read only here."""
     steps = ("AddV2", 0.0), ("Mul", 1.0)
     for op_type, neutral in steps:

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.execution import dropout_fusion
-from ipu_tf.runtime.execution.joined_graph import JoinedGraph, TensorUse, attributes_of
+from ipu_tf.runtime.execution.fusion_graph import FusionGraph, TensorUse, attributes_of
 
 _BIASED = {"IpuConv2D": "IpuConv2DBias", "IpuMatMul": "IpuMatMulBias"}
 
@@ -34,7 +34,7 @@ def fuse(graph: FuncGraph, outputs: Any) -> Any:
         `outputs` with the tensors of fused ops.
     """
     flat = tf.nest.flatten(outputs, expand_composites=True)
-    joined = JoinedGraph(graph, flat)
+    joined = FusionGraph(graph, flat)
     for op in graph.get_operations():
         if op.type in _RULES:
             _RULES[op.type](joined, op)
@@ -42,7 +42,7 @@ def fuse(graph: FuncGraph, outputs: Any) -> Any:
     return tf.nest.pack_sequence_as(outputs, flat, expand_composites=True)
 
 
-def _fuse_bias(joined: JoinedGraph, op: tf.Operation) -> None:
+def _fuse_bias(joined: FusionGraph, op: tf.Operation) -> None:
     use = joined.only_use(op.outputs[0])
     if use is None or not _is_bias_add(use):
         return
@@ -70,7 +70,7 @@ def _is_bias_add(use: TensorUse) -> bool:
     )
 
 
-def _fuse_bias_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
+def _fuse_bias_gradient(joined: FusionGraph, op: tf.Operation) -> None:
     gradient = op.inputs[2]
     for use in joined.uses(gradient):
         bias = use.op
@@ -85,7 +85,7 @@ def _fuse_bias_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
             return
 
 
-def _fuse_input_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
+def _fuse_input_gradient(joined: FusionGraph, op: tf.Operation) -> None:
     relu = _relu_gradient_of(joined, op)
     if relu is None:
         return
@@ -94,7 +94,7 @@ def _fuse_input_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
     joined.replace(relu.outputs[0], fused.outputs[0])
 
 
-def _fuse_pool_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
+def _fuse_pool_gradient(joined: FusionGraph, op: tf.Operation) -> None:
     is_plain = op.get_attr("data_format") == b"NHWC" and op.get_attr("padding") != b"EXPLICIT"
     kernel, strides = op.get_attr("ksize"), op.get_attr("strides")
     within_images = kernel[0] == kernel[3] == strides[0] == strides[3] == 1
@@ -113,7 +113,7 @@ def _fuse_pool_gradient(joined: JoinedGraph, op: tf.Operation) -> None:
     joined.replace(last.outputs[0], fused.outputs[0])
 
 
-def _relu_gradient_of(joined: JoinedGraph, op: tf.Operation) -> tf.Operation | None:
+def _relu_gradient_of(joined: FusionGraph, op: tf.Operation) -> tf.Operation | None:
     """Returns the ReLU gradient if it alone reads an op's float32 result as its gradients."""
     use = joined.only_use(op.outputs[0])
     if use is None or use.op.type != "ReluGrad" or use.index != 0:
@@ -121,7 +121,7 @@ def _relu_gradient_of(joined: JoinedGraph, op: tf.Operation) -> tf.Operation | N
     return use.op if op.outputs[0].dtype == tf.float32 else None
 
 
-_RULES: Mapping[str, Callable[[JoinedGraph, tf.Operation], None]] = MappingProxyType(
+_RULES: Mapping[str, Callable[[FusionGraph, tf.Operation], None]] = MappingProxyType(
     {
         **dict.fromkeys(_BIASED, _fuse_bias),
         "IpuConv2DBackpropFilter": _fuse_bias_gradient,

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.internals.tensorflow import XLA_MUST_COMPILE, FunctionDef, op_def_registry
-from ipu_tf.ops.kernels import joined
+from ipu_tf.ops.kernels import joined_ops
 from ipu_tf.runtime.extraction import compositions, hlo_stand_ins, loop_bounds
 from ipu_tf.runtime.extraction.deployments import COMPILED_APART
 from ipu_tf.runtime.extraction.function_nodes import become_stock, dtypes_of, outputs_of
@@ -205,7 +205,7 @@ class _Body:
             self._add_host_op(node)
         elif node.op in CALLS:
             self._add_call(node, host_inputs)
-        elif node.op in joined.JOINED:
+        elif node.op in joined_ops.JOINED:
             self._add_joined_op(node)
         elif node.op in compositions.COMPOSITIONS:
             self._add_composition(node)
@@ -265,12 +265,12 @@ class _Body:
     def _add_joined_op(self, node: Any) -> None:
         """Redirects the readers of a joined op to the ops that were joined, or to their chain."""
         names = [name for name, _ in outputs_of(node)]
-        replaced = [self._output(joined.replaced(node, index)) for index in range(len(names))]
+        replaced = [self._output(joined_ops.replaced(node, index)) for index in range(len(names))]
         found = [name for name in replaced if name is not None]
         if len(found) == len(names):
             self._unjoined.update(zip(names, found, strict=True))
             return
-        nodes, results = joined.expand(node)
+        nodes, results = joined_ops.expand(node)
         self.function.node_def.extend(nodes)
         self.renamed.update(zip(names, results, strict=True))
 

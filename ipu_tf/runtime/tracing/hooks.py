@@ -32,7 +32,7 @@ from ipu_tf.internals.tensorflow import (
     override_func_graph_name_scope,
 )
 from ipu_tf.ops.kernels import library, replica_context
-from ipu_tf.runtime.tracing import call_order, called_functions, retracing, traced_gradients
+from ipu_tf.runtime.tracing import call_order, function_calls, gradient_overrides, retracing
 from ipu_tf.runtime.tracing.call_ops import CALLS
 from ipu_tf.runtime.tracing.tracer import Tracer
 
@@ -216,11 +216,11 @@ def _name_scopes(stock: Callable[..., None]) -> Callable[..., None]:
 
 
 def _gradient_lookup(stock: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    """Makes ops in a trace use the gradients of `traced_gradients`."""
+    """Makes ops in a trace use the gradients of `gradient_overrides`."""
 
     def lookup(registry: Any, name: str) -> Any:
         gradient = stock(registry, name)
-        own = traced_gradients.GRADIENTS.get(name)
+        own = gradient_overrides.GRADIENTS.get(name)
         if own is not None and registry is gradient_registry and active() is not None:
             return functools.partial(own, gradient)
         return gradient
@@ -253,7 +253,7 @@ def _op_creation(stock: Any) -> Callable[..., tf.Operation]:
         if tracer is None or is_scratch(graph):
             return stock(graph, op_type, inputs, attrs=attrs, **kwargs)
         if op_type in CALLS:
-            attrs = called_functions.prepare(tracer, graph, op_type, inputs, attrs or {})
+            attrs = function_calls.prepare(tracer, graph, op_type, inputs, attrs or {})
         with call_order.in_order(graph, op_type):
             op = tracer.create_op(stock.__get__(graph), graph, op_type, inputs, attrs, **kwargs)
         call_order.note(op)

@@ -26,7 +26,13 @@ from ipu_tf.ops.kernels.twins import (
 from ipu_tf.planner.plan import OpShape, Plan
 from ipu_tf.programs.op_names import scope_of
 from ipu_tf.programs.program import Program, TileOp
-from ipu_tf.runtime.tracing import held_updates, list_sizes, replica_reads, slices, tried_loops
+from ipu_tf.runtime.tracing import (
+    accumulation_updates,
+    list_sizes,
+    replica_reads,
+    slices,
+    trial_loops,
+)
 from ipu_tf.runtime.tracing import op_attributes as attributes
 from ipu_tf.runtime.tracing.call_ops import LOOPS
 from ipu_tf.runtime.tracing.op_request import OpRequest
@@ -130,7 +136,7 @@ def _list_size(trace: Trace, request: OpRequest) -> OpRequest:
 
 def _loop(trace: Trace, request: OpRequest) -> OpRequest:
     """Limits the iterations of a loop while a script is tried out."""
-    inputs, attrs = tried_loops.limited(
+    inputs, attrs = trial_loops.limited(
         request.graph, request.op_type, request.inputs, request.attrs, trace.steps_of_update
     )
     return request.changed(inputs=inputs, attrs=attrs)
@@ -138,7 +144,9 @@ def _loop(trace: Trace, request: OpRequest) -> OpRequest:
 
 def _update(trace: Trace, request: OpRequest) -> OpRequest:
     """Lets the update of a variable wait until the sum of its gradients is complete."""
-    inputs, executions = held_updates.held(request.op_type, request.inputs, request.graph)
+    inputs, executions = accumulation_updates.update_inputs(
+        request.op_type, request.inputs, request.graph
+    )
     trace.steps_of_update = max(trace.steps_of_update, executions)
     return request.changed(inputs=inputs)
 

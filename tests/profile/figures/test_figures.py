@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ipu_tf.profile.figures import program_figures as figures
-from ipu_tf.tile_program.condensed import condensed
+from ipu_tf.tile_program.condensation import condensed
 from ipu_tf.tile_program.layouts.footprint import Footprint
 from tests.profile.programs import bytes_of, device_program, overflowing, program
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from ipu_tf import IPUStrategy
 from ipu_tf.internals.tensorflow import eager_context
 from ipu_tf.ops.kernels import library
-from ipu_tf.ops.kernels.joined import JOINED
+from ipu_tf.ops.kernels.joined_ops import JOINED
 from ipu_tf.ops.kernels.twins import STOCK_OF
 from ipu_tf.runtime.execution import fusion
 from ipu_tf.runtime.extraction.hlo_stock import StockFunctions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
@@ -43,7 +43,7 @@ def collective(
     if instruction.opcode in _ADDS:
         dtype = operand_array(instruction, 0, context).dtype
         share = ceil_div(sum(p.elements for p in operands), where.tiles)
-        adding = cached.reduce(ceil_div(share, ipus), ipus, dtype, context.target)
+        adding = vertex_costs.reduce(ceil_div(share, ipus), ipus, dtype, context.target)
         compute = adding.cycles
     received = ceil_div(moved_bytes, context.target.tiles)
     step = Superstep(

@@ -15,7 +15,7 @@ from ipu_tf.compiler.hlo import Instruction
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contractions.contraction_layout import plan_layout
 from ipu_tf.compiler.lowering.contractions.contraction_shape import conv_shape, dot_shape
-from ipu_tf.compiler.lowering.contractions.turned_operands import transpositions
+from ipu_tf.compiler.lowering.contractions.operand_transpositions import transpositions
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
 from ipu_tf.compiler.lowering.mapping import on_tiles

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction, TriangularSolveOptions
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.contractions.contraction_shape import dtype_of
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
@@ -122,8 +122,8 @@ def _panel_stages(
     target = context.target
     share = ceil_div(lines * batch, where.tiles)
     # Columns still to change: half of the block, on average.
-    scaled = cached.elementwise("divide", share, dtype, target)
-    subtracted = cached.elementwise("subtract", share * ceil_div(block, 2), dtype, target)
+    scaled = vertex_costs.elementwise("divide", share, dtype, target)
+    subtracted = vertex_costs.elementwise("subtract", share * ceil_div(block, 2), dtype, target)
     column = Placement(elements=block, element_bytes=where.element_bytes)
     times = blocks * block
     return (

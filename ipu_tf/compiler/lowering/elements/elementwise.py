@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
@@ -54,7 +54,7 @@ def operation(
     dtype = _operand_dtype(instruction, context)
     placement = result_placement(instruction, operands, context)
     try:
-        vertex = cached.elementwise(
+        vertex = vertex_costs.elementwise(
             instruction.opcode,
             placement.tile_elements,
             dtype,
@@ -76,7 +76,7 @@ def convert(
         return LoweredInstruction(results=(operands[0],), view_of=0)
     placement = result_placement(instruction, operands, context)
     try:
-        vertex = cached.convert(placement.tile_elements, source, result.dtype, context.target)
+        vertex = vertex_costs.convert(placement.tile_elements, source, result.dtype, context.target)
     except ValueError as error:
         raise LoweringError(instruction, str(error)) from None
     return _lower_pass(instruction, operands, placement, vertex, 0, context)
@@ -141,9 +141,9 @@ def _fused(
     target: Target,
 ) -> Vertex:
     if not operations:
-        return cached.copy(elements, dtype, target)
+        return vertex_costs.copy(elements, dtype, target)
     tensors = sum(not _is_scalar(operand) for operand in operands)
-    return cached.fused(operations, elements, dtype, target, operands=tensors)
+    return vertex_costs.fused(operations, elements, dtype, target, operands=tensors)
 
 
 def _operations(body: Computation) -> tuple[tuple[tuple[str, str], ...], int]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.elements.elementwise import views_inside
 from ipu_tf.compiler.lowering.elements.reduce import Reduction, reduction_stages
@@ -66,7 +66,7 @@ class _Norm:
     def statistic(self, opcode: str) -> Vertex:
         """Returns the vertex that adds, or multiplies by, a value made of statistics."""
         if self._is_by_rows:
-            return cached.by_rows(
+            return vertex_costs.by_rows(
                 opcode, self.where.tile_elements, self._held_from(len(self.kept)), *self._machine
             )
         return self.parameter(opcode)
@@ -74,17 +74,17 @@ class _Norm:
     def parameter(self, opcode: str) -> Vertex:
         """Returns the vertex that adds, or multiplies by, a value of each channel."""
         first = len(self.array.dims) - 1 if self._is_by_rows else self.kept[-1]
-        return cached.by_channels(
+        return vertex_costs.by_channels(
             opcode, self.where.tile_elements, self._held_from(first), *self._machine
         )
 
     def joined(self, opcode: str) -> Vertex:
         """Returns the vertex of an operation on two tensors."""
-        return cached.elementwise(opcode, self.where.tile_elements, *self._machine)
+        return vertex_costs.elementwise(opcode, self.where.tile_elements, *self._machine)
 
     def copied(self) -> Vertex:
         """Returns the vertex that copies the tensor."""
-        return cached.copy(self.where.tile_elements, *self._machine)
+        return vertex_costs.copy(self.where.tile_elements, *self._machine)
 
     def whitened(self) -> list[Vertex]:
         """Returns the vertices that give every element mean 0 and deviation 1."""

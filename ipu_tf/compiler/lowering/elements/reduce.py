@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.elements.reduction_plan import plan_stages
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
@@ -119,7 +119,7 @@ def _stages(
             name="reduce on tile",
             where=where,
             traffic=sum((move(operand, where) for operand in operands), Traffic()),
-            vertex=cached.reduce(
+            vertex=vertex_costs.reduce(
                 local_outputs, local_depth, dtype, target, operands=reduction.operands
             ),
         )
@@ -181,7 +181,7 @@ def _joined(
                     received=stage.depth,
                     sent=ceil_div(sent_outputs, stage.outputs),
                 ),
-                vertex=cached.reduce(
+                vertex=vertex_costs.reduce(
                     stage.outputs,
                     stage.depth,
                     dtype,

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, element_bytes, on_tiles
@@ -113,7 +113,7 @@ def _table_in_place(
 ) -> ComputeStage:
     """Returns the stage that brings a table to where it is updated, or fills it there."""
     filled = table.repeats is not None
-    fill = cached.fill(home.tile_elements, array.dtype, context.target)
+    fill = vertex_costs.fill(home.tile_elements, array.dtype, context.target)
     return ComputeStage(
         name="fill" if filled else "rearrange table",
         where=home,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ipu_tf.compiler.hlo import Instruction
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import element_bytes, spread
@@ -28,7 +28,7 @@ def copy(
     """Lowers a copy: every tile copies its piece; a view with repeated elements is filled in."""
     result = operands[0].stored
     dtype = array_of(instruction).dtype
-    vertex = cached.copy(result.tile_elements, dtype, context.target)
+    vertex = vertex_costs.copy(result.tile_elements, dtype, context.target)
     stage = ComputeStage(
         name="copy", where=result, traffic=move(operands[0], result), vertex=vertex, into_place=True
     )
@@ -44,7 +44,7 @@ def concatenate(
     traffic = _into(result, operands)
     vertex = None
     if traffic == NOTHING:
-        vertex = cached.copy(result.tile_elements, array.dtype, context.target)
+        vertex = vertex_costs.copy(result.tile_elements, array.dtype, context.target)
     stage = ComputeStage(
         name="concatenate", where=result, traffic=traffic, vertex=vertex, into_place=True
     )
@@ -64,7 +64,7 @@ def pad(
             name="fill",
             where=result,
             traffic=move(_repeated(operands[1], result), result),
-            vertex=cached.fill(share, array.dtype, context.target),
+            vertex=vertex_costs.fill(share, array.dtype, context.target),
         ),
         ComputeStage(
             name="pad", where=result, traffic=_into(result, operands[:1]), into_place=True
@@ -79,7 +79,7 @@ def iota(
     """Lowers ascending numbers: every tile writes its own."""
     array = array_of(instruction)
     result = spread(array, context)
-    vertex = cached.iota(result.tile_elements, array.dtype, context.target)
+    vertex = vertex_costs.iota(result.tile_elements, array.dtype, context.target)
     stage = ComputeStage(name="iota", where=result, vertex=vertex)
     return lower_stages((stage,), (result,), context.target)
 
@@ -96,7 +96,7 @@ def dynamic_slice(
         name="dynamic slice",
         where=result,
         traffic=_indices(operands[1:], result),
-        vertex=cached.dynamic_slice(
+        vertex=vertex_costs.dynamic_slice(
             ceil_div(share, workers), workers, array_of(instruction).dtype, context.target
         ),
     )
@@ -117,7 +117,7 @@ def dynamic_update_slice(
     result = operands[0].stored
     stages = []
     if operands[0].repeats is not None:
-        filled = cached.fill(result.tile_elements, array.dtype, context.target)
+        filled = vertex_costs.fill(result.tile_elements, array.dtype, context.target)
         traffic = move(operands[0], result)
         stages.append(ComputeStage(name="fill", where=result, traffic=traffic, vertex=filled))
     share = _sliced(result, update.elements, element_bytes(update.dtype))
@@ -126,7 +126,7 @@ def dynamic_update_slice(
             name="dynamic update",
             where=share,
             traffic=move(operands[1], share) + _indices(operands[2:], share),
-            vertex=cached.dynamic_update(
+            vertex=vertex_costs.dynamic_update(
                 ceil_div(share.tile_elements, workers), workers, array.dtype, context.target
             ),
         )

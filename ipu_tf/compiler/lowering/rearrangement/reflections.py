@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.mapping import arrays, on_tiles, product, spread
@@ -85,7 +85,7 @@ def _making(
             name="square column",
             where=column,
             traffic=move(held, column),
-            vertex=cached.elementwise("multiply", share, dtype, target),
+            vertex=vertex_costs.elementwise("multiply", share, dtype, target),
             times=count,
         ),
         ComputeStage(
@@ -99,7 +99,7 @@ def _making(
             name="make reflector",
             where=column,
             traffic=collect(sums, received_elements=1, tiles=tiles),
-            vertex=cached.elementwise("divide", share, dtype, target),
+            vertex=vertex_costs.elementwise("divide", share, dtype, target),
             times=count,
         ),
     )
@@ -123,13 +123,13 @@ def _applying(
             name="multiply by reflector",
             where=where,
             traffic=to_all(reflectors, where.tiles),
-            vertex=cached.elementwise("multiply", share * length, dtype, target),
+            vertex=vertex_costs.elementwise("multiply", share * length, dtype, target),
             times=count,
         ),
         ComputeStage(
             name="subtract reflection",
             where=where,
-            vertex=cached.elementwise("subtract", share * length, dtype, target),
+            vertex=vertex_costs.elementwise("subtract", share * length, dtype, target),
             times=count,
         ),
     )

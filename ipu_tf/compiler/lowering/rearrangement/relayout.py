@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.tile_program.layouts.placement import Placement
@@ -18,7 +18,7 @@ def relayout(
     vertex = None
     if traffic == NOTHING:
         # The cost of a copy depends on its bytes, not on their type.
-        vertex = cached.copy(destination.footprint.tile_bytes, "u8", context.target)
+        vertex = vertex_costs.copy(destination.footprint.tile_bytes, "u8", context.target)
     stage = ComputeStage(
         name="copy", where=destination, traffic=traffic, vertex=vertex, into_place=True
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_tf.compiler.hlo import Array, Instruction
-from ipu_tf.compiler.lowering import cached
+from ipu_tf.compiler.lowering import vertex_costs
 from ipu_tf.compiler.lowering.context import LoweringContext
 from ipu_tf.compiler.lowering.lowered_instruction import LoweredInstruction
 from ipu_tf.compiler.lowering.lowering_error import LoweringError
@@ -73,7 +73,7 @@ def _round(
     size, batch = matrix.dims[-1], product(matrix.dims[:-2])
     pairs = ceil_div(size, 2)
     share = ceil_div(batch * pairs, where.tiles)
-    found = cached.elementwise("divide", _QUOTIENTS_AND_ROOTS * share, dtype, target)
+    found = vertex_costs.elementwise("divide", _QUOTIENTS_AND_ROOTS * share, dtype, target)
     # A sine and a cosine for every pair of the matrices that a tile has columns of.
     angles = Placement(
         elements=2 * pairs * ceil_div(share, max(1, pairs)), element_bytes=where.element_bytes
@@ -86,13 +86,13 @@ def _round(
             name="multiply by rotations",
             where=where,
             traffic=to_all(angles, where.tiles),
-            vertex=cached.elementwise("multiply", 2 * elements, dtype, target),
+            vertex=vertex_costs.elementwise("multiply", 2 * elements, dtype, target),
             times=rounds,
         ),
         ComputeStage(
             name="add rotated",
             where=where,
-            vertex=cached.elementwise("add", elements, dtype, target),
+            vertex=vertex_costs.elementwise("add", elements, dtype, target),
             times=rounds,
         ),
         ComputeStage(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ipu_tf.compiler.hlo import Array, Computation, Instruction, Module
-from ipu_tf.compiler.passes.known_values import kept_parts
+from ipu_tf.compiler.passes.caller_constants import kept_parts
 from ipu_tf.compiler.passes.loops.loop_state import WhileLoop, loops_of, parameter_of, parts_of
 from ipu_tf.compiler.passes.rewrite import (
     CONTROL,

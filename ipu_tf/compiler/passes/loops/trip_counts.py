@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ipu_tf.compiler.hlo import Instruction, Module
-from ipu_tf.compiler.passes.known_values import Known, kept_parts, known_values
+from ipu_tf.compiler.passes.caller_constants import Known, kept_parts, known_values
 from ipu_tf.compiler.passes.rewrite import programs, with_instructions
 
 Count: TypeAlias = "int | tuple[int, ...]"

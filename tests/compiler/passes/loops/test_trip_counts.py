@@ -5,7 +5,7 @@ import pytest
 from ipu_tf.compiler.compile import compile_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import parse, verify
-from ipu_tf.compiler.passes.known_values import known_values
+from ipu_tf.compiler.passes.caller_constants import known_values
 from ipu_tf.compiler.passes.loops import trip_counts
 from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler import modules

@@ -25,7 +25,7 @@ _SMALL_BYTES = 64 * 1024
 
 
 @contextlib.contextmanager
-def untouched_variables() -> Iterator[None]:
+def placeholder_variables() -> Iterator[None]:
     """Leaves the large variables that are made inside without a value.
 
     Their initialisers give shape and type and do not run. Functions that use such variables may

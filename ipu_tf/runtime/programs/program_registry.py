@@ -8,10 +8,10 @@ from collections.abc import Hashable, Iterator
 from typing import Any
 
 from ipu_tf.programs.program import Program
-from ipu_tf.tile_program.condensed import condensed
+from ipu_tf.tile_program.condensation import condensed
 
 
-class TracedPrograms:
+class ProgramRegistry:
     """Keeps programs in the order of their traces, the last of those with equal keys.
 
     If a program's function or model is gone, only the figures stay, without single tensors.
@@ -50,7 +50,7 @@ class TracedPrograms:
             program.device = condensed(program.device)
 
 
-def _condense(programs: weakref.ref[TracedPrograms], key: Hashable) -> None:
+def _condense(programs: weakref.ref[ProgramRegistry], key: Hashable) -> None:
     kept = programs()
     if kept is not None:
         kept.condense(key)

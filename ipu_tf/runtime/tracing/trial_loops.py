@@ -12,7 +12,7 @@ from ipu_tf.base import trial
 from ipu_tf.internals.graphs import function_in
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.runtime.tracing.call_ops import LOOPS, functions_of
-from ipu_tf.runtime.tracing.tried_conditions import with_limit
+from ipu_tf.runtime.tracing.trial_conditions import with_limit
 
 _LOG = logging.getLogger(__name__)
 

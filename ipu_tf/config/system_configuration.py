@@ -23,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Installed:
+class _Installation:
     config: OptionTree  # a private copy
     device: DeviceConfiguration
 
-    def equals(self, other: _Installed) -> bool:
+    def equals(self, other: _Installation) -> bool:
         return self.device == other.device and self.config.to_dict() == other.config.to_dict()
 
 
@@ -36,7 +36,7 @@ class _System:
     """The state of the process. The lock is never held while callbacks run."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    installed: _Installed | None = None
+    installed: _Installation | None = None
     callbacks: list[Callable[[], None]] = field(default_factory=list)
 
     def notify(self) -> None:
@@ -74,7 +74,7 @@ def configure_ipu_system(
     """
     check_one_process()
     device_configuration = resolve(config)
-    new = _Installed(config=copy.deepcopy(config), device=device_configuration)
+    new = _Installation(config=copy.deepcopy(config), device=device_configuration)
     with _SYSTEM.lock:
         old = _SYSTEM.installed
         if old is not None and old.equals(new):
@@ -217,7 +217,7 @@ def _default() -> DeviceConfiguration:
     return resolve(OptionTree())
 
 
-def _log_what_is_ignored(installed: _Installed) -> None:
+def _log_what_is_ignored(installed: _Installation) -> None:
     device = installed.device
     for name, needed in idle_options(installed.config).items():
         _log.warning("%s does nothing without %s: set both, or neither.", name, needed)

@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.tensorflow import SavedModelProto
-from ipu_tf.serving import loaded_pipeline, signatures, tracking
-from ipu_tf.serving.served_step import ServedStep, strategy_in_force
+from ipu_tf.serving import pipeline_loader, signatures, tracking
+from ipu_tf.serving.serving_step import ServedStep, strategy_in_force
 from ipu_tf.serving.signatures import StepSignature
 from ipu_tf.serving.stock_graph import is_tile_op, make_stock
 
@@ -273,5 +273,5 @@ def _description(parts: ProgramParts) -> dict[str, Any]:
             {"name": spec.name, "shape": spec.shape.as_list(), "dtype": spec.dtype.name}
             for spec in parts.served.signature.specs
         ],
-        "pipeline": deployment and loaded_pipeline.described(deployment),
+        "pipeline": deployment and pipeline_loader.described(deployment),
     }

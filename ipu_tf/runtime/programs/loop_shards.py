@@ -14,7 +14,7 @@ from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.runtime.extraction import hlo
 from ipu_tf.runtime.extraction.uncompilable import UncompilableProgram
-from ipu_tf.runtime.programs import device_programs, sharded_program
+from ipu_tf.runtime.programs import device_programs, program_shards
 from ipu_tf.runtime.tracing.tracer import Tracer
 
 
@@ -82,7 +82,7 @@ def _compile(tracer: Tracer, body: FuncGraph, name: str, steps: int) -> None:
             operations=remainder.operations,
             arguments=((), {}),
             outputs=results,
-            deployment=sharded_program.deployment_of(part, body),
+            deployment=program_shards.deployment_of(part, body),
             carried=[*carried, *remainder.carried],
         )
     )

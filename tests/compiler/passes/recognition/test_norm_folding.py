@@ -3,7 +3,7 @@
 import pytest
 
 from ipu_tf.compiler.passes import dead_code
-from ipu_tf.compiler.passes.recognition import folded_norms
+from ipu_tf.compiler.passes.recognition import norm_folding
 from tests.compiler.passes.before_after import check, entry
 
 INPUTS = """
@@ -24,7 +24,7 @@ SCALED = f"""{INPUTS}
 
 
 def run(module):
-    return dead_code.run(folded_norms.run(module))
+    return dead_code.run(norm_folding.run(module))
 
 
 def test_the_filter_is_scaled_and_the_shift_is_a_bias():
@@ -77,4 +77,4 @@ def test_a_bias_before_the_scale_is_scaled_with_it():
     ],
 )
 def test_values_that_others_read_or_rows_stay(body):
-    check(folded_norms.run, entry(body), entry(body))
+    check(norm_folding.run, entry(body), entry(body))

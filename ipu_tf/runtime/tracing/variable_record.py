@@ -20,7 +20,7 @@ from ipu_tf.internals.graphs import (
 _NUMBERED = re.compile(r"_\d+(?=/|:|$)")
 
 
-class MadeVariables:
+class VariableRecord:
     """Gives each trace of a computation the variables that the trace before it made.
 
     A computation makes its variables in the same order each time, under names that differ in the

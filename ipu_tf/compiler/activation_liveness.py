@@ -8,7 +8,7 @@ from ipu_tf.compiler.blocks import BufferTable, Node
 from ipu_tf.compiler.hlo.module import LOSS, METRICS
 
 
-class KeptActivations:
+class ActivationLiveness:
     """Counts the results of layers that are kept for the backward pass, over time.
 
     Recomputed results count as those of the forward pass. A value counts from the step that makes

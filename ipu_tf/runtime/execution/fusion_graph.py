@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ipu_tf.internals.graphs import create_op, replace_input
 from ipu_tf.internals.tensorflow import FuncGraph
-from ipu_tf.ops.kernels import joined
+from ipu_tf.ops.kernels import joined_ops
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class TensorUse:
     index: int
 
 
-class JoinedGraph:
+class FusionGraph:
     """The readers of a graph's tensors, and the tensors that were replaced.
 
     Args:
@@ -49,7 +49,7 @@ class JoinedGraph:
 
     def replace(self, tensor: tf.Tensor, by: tf.Tensor) -> None:
         """Makes all readers of `tensor` read `by`, an output of a joined op."""
-        joined.note_replaced(tensor, by)
+        joined_ops.note_replaced(tensor, by)
         uses = self._uses.pop(id(tensor), [])
         for use in uses:
             replace_input(use.op, use.index, by)

@@ -13,7 +13,7 @@ import pytest
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
 from ipu_tf.keras.pipeline import stage_of_layers
-from ipu_tf.keras.saving import saved_options
+from ipu_tf.keras.saving import options_config
 from ipu_tf.ops.pipelining_ops import PipelineSchedule
 from tests.keras import pipelined_models
 from tests.keras.small_models import FEATURES, compile_model, functional, sequential
@@ -159,7 +159,7 @@ def test_the_stages_of_a_subclass_are_in_its_code(strategy, tmp_path):
     with strategy.scope():
         model = pipelined_models.DeepNet(stages=4)
         model(np.zeros((2, FEATURES), "float32"))
-        assert saved_options.options_of(model) == {}
+        assert options_config.options_of(model) == {}
         loaded = in_file(tmp_path, ".keras")(model)
     assert list(stage_of_layers(loaded).values()) == [0, 1, 2, 3]
 
@@ -207,7 +207,7 @@ def test_files_of_stock_keras_have_default_options(strategy, tmp_path, suffix, b
     compiled(build_plain()).save(tmp_path / f"model{suffix}")
     with strategy.scope():
         loaded = keras.models.load_model(tmp_path / f"model{suffix}")
-    assert saved_options.options_of(loaded) == {}
+    assert options_config.options_of(loaded) == {}
     assert stage_of_layers(loaded) == {}
 
 
@@ -263,12 +263,12 @@ def test_nothing_is_said_or_kept_of_defaults(strategy, tmp_path, caplog):
     with caplog.at_level(logging.INFO, "ipu_tf.keras"):
         model.save(tmp_path / "model.keras")
     assert caplog.text == ""
-    assert saved_options.options_of(model) == {}
+    assert options_config.options_of(model) == {}
 
 
 def test_options_are_plain_values(strategy):
     with strategy.scope():
-        options = saved_options.options_of(configured(pipelined_models.functional(2)))
+        options = options_config.options_of(configured(pipelined_models.functional(2)))
     assert json.loads(json.dumps(options))["pipelining"] == {
         "steps_per_replica": 8,
         "device_mapping": [1, 0],
@@ -281,7 +281,7 @@ def test_stages_of_another_model_are_refused(strategy):
     with strategy.scope():
         model = sequential()
     with pytest.raises(ValueError, match=r"stages of 3 layers. Received: a model of 2 layers"):
-        saved_options.set_options(model, {"pipeline_stages": [0, 0, 1]})
+        options_config.set_options(model, {"pipeline_stages": [0, 0, 1]})
 
 
 @keras.saving.register_keras_serializable("ipu_tf_tests")

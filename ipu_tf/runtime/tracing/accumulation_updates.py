@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ipu_tf.ops.functions.stateful_accumulation import Accumulation, accumulations_in
 
-_HELD: Mapping[str, tuple[int, Mapping[int, float]]] = MappingProxyType(
+_NEUTRAL_INPUTS: Mapping[str, tuple[int, Mapping[int, float]]] = MappingProxyType(
     {
         "ResourceApplyGradientDescent": (2, {2: 0.0}),
         "ResourceApplyMomentum": (3, {2: 0.0, 3: 0.0, 4: 1.0}),
@@ -24,7 +24,7 @@ _PLACES_OF_GRADIENTS: Mapping[str, int] = MappingProxyType(
 """The places of gradients of other updates; the last input of those that are in neither table."""
 
 
-def held(
+def update_inputs(
     op_type: str, inputs: Sequence[tf.Tensor], graph: tf.Graph
 ) -> tuple[Sequence[tf.Tensor], int]:
     """Returns the inputs of an update, and the executions of the sum that it takes.
@@ -43,7 +43,7 @@ def held(
     accumulations = accumulations_in(graph)
     if not accumulations:
         return inputs, 1
-    place, values = _HELD.get(op_type, (_PLACES_OF_GRADIENTS.get(op_type, -1), None))
+    place, values = _NEUTRAL_INPUTS.get(op_type, (_PLACES_OF_GRADIENTS.get(op_type, -1), None))
     found = _behind(inputs[place], accumulations)
     if found is None:
         return inputs, 1

@@ -7,7 +7,7 @@ import pytest
 
 import ipu_tf
 from ipu_tf.compiler.hlo import Parameter, parse, verify
-from ipu_tf.compiler.passes.recognition import folded_statistics
+from ipu_tf.compiler.passes.recognition import statistics_folding
 from tests.compiler.passes.before_after import entry
 
 TEXT = entry("""
@@ -33,7 +33,7 @@ def module(updated_by=None, **roles):
 
 def test_results_of_variables_alone_become_parameters():
     before = module()
-    after = folded_statistics.run(before)
+    after = statistics_folding.run(before)
     verify(after)
     assert [(one.name, one.role) for one in after.parameters] == [
         ("x", "input"),
@@ -45,13 +45,13 @@ def test_results_of_variables_alone_become_parameters():
     assert "scale" not in opcodes
     assert opcodes["filter"] == "parameter"
     assert opcodes["product"] == "multiply"
-    assert folded_statistics.run(after) is after
+    assert statistics_folding.run(after) is after
 
 
 @pytest.mark.parametrize("changes", [{"updated_by": 1}, {"v": "weight"}, {"w": "input"}])
 def test_steps_that_update_variables_and_results_of_inputs_stay(changes):
     before = module(**changes)
-    opcodes = [one.opcode for one in folded_statistics.run(before).entry_computation]
+    opcodes = [one.opcode for one in statistics_folding.run(before).entry_computation]
     assert opcodes.count("multiply") == 2
 
 

@@ -12,7 +12,7 @@ from ipu_tf.ops.kernels import replica_context
 from ipu_tf.runtime.extraction import deployments
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.runtime.tracing.layer_stages import stage_of_layers
-from ipu_tf.serving.served_step import Predictor
+from ipu_tf.serving.serving_step import Predictor
 
 
 def described(deployment: Deployment) -> dict[str, Any]:
