@@ -2,7 +2,8 @@
 
 Run from the project's root: `python -m ops.build_ops`. Object files are kept under build/ops
 by the content they were made from (source, headers of ours, flags, compiler, TensorFlow), so
-a second build compiles what changed and nothing else.
+a second build compiles what changed and nothing else. Sources that include TensorFlow are compiled
+as one, because reading its headers takes longer than compiling any of them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARY_NAME = "_ops.so"
 INFO_NAME = "_build_info.py"
 
+_JOINED_FOLDERS = ("tf", "xla")
+"""The folders of the sources that include TensorFlow."""
+
+_COMPILED_ALONE = "xla_kernels.cc"
+"""Takes longest, for the headers of XLA's compiler: it is compiled beside the others."""
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -45,6 +52,31 @@ def included_files(source: Path, root: Path) -> list[Path]:
                 if candidate.is_file() and candidate not in found:
                     found.append(candidate)
     return found
+
+
+def compiled_files(sources: Sequence[Path], source_dir: Path, build_dir: Path) -> list[Path]:
+    """Returns the files to compile, longest first: sources, and one that includes those to join.
+
+    Args:
+        sources: The sources.
+        source_dir: Root of their quoted includes.
+        build_dir: The folder that gets the file that includes others.
+    """
+    alone, joined, others = [], [], []
+    for source in sources:
+        if source.name == _COMPILED_ALONE:
+            alone.append(source)
+        elif source.parent.name in _JOINED_FOLDERS:
+            joined.append(f'#include "{source.relative_to(source_dir)}"\n')
+        else:
+            others.append(source)
+    if not joined:
+        return [*alone, *others]
+    file = build_dir / "joined.cc"
+    text = "".join(joined)
+    if not file.exists() or file.read_text() != text:
+        file.write_text(text)
+    return [*alone, file, *others]
 
 
 def object_key(source: Path, root: Path, toolchain: Toolchain) -> str:
@@ -72,7 +104,7 @@ def _compile(source: Path, root: Path, output: Path, toolchain: Toolchain) -> No
     unfinished = output.with_suffix(".tmp")  # an interrupted build leaves no half object behind
     command = toolchain.compile_command(source, unfinished)
     try:
-        _run([*command, "-I", str(root)], f"Compiling {source.relative_to(root.parent)}")
+        _run([*command, "-I", str(root)], f"Compiling {os.path.relpath(source, root.parent)}")
     except BuildError as error:
         if "[-Werror" not in str(error):
             raise
@@ -204,13 +236,13 @@ def build(source_dir: Path, build_dir: Path, output_dir: Path) -> int:
         BuildError: No sources, no toolchain, or the compiler refuses a file.
     """
     source_dir = source_dir.resolve()
-    # XLA's headers take longest to compile: those files start first, the others run beside them.
-    sources = sorted(source_dir.rglob("*.cc"), key=lambda file: (file.parent.name != "xla", file))
+    sources = sorted(source_dir.rglob("*.cc"))
     if not sources:
         raise BuildError(f"There are no .cc files under {source_dir}; is the checkout complete?")
     with _locked(build_dir):
         toolchain = find_toolchain(build_dir)
-        return _build_locked(sources, source_dir, build_dir, output_dir, toolchain)
+        files = compiled_files(sources, source_dir, build_dir)
+        return _build_locked(files, source_dir, build_dir, output_dir, toolchain)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -67,6 +67,19 @@ def test_second_build_compiles_nothing_and_keeps_the_library(project):
     assert (project / "out" / "_ops.so").stat().st_mtime_ns == before.st_mtime_ns
 
 
+def test_sources_that_include_tensorflow_are_compiled_as_one(project):
+    for folder, name in (("tf", "first"), ("tf", "second"), ("xla", "third"), ("xla", "xla_kernels")):
+        source = project / "ops" / folder / f"{name}.cc"
+        source.parent.mkdir(exist_ok=True)
+        source.write_text(f'extern "C" int {name}() {{ return 3; }}\n')
+    assert run_build(project) == 2 + 2
+    assert value_of(project, "second") == value_of(project, "xla_kernels") == 3
+    assert run_build(project) == 0
+    (project / "ops" / "tf" / "second.cc").write_text("int broken(\n")
+    with pytest.raises(BuildError, match=r"(?s)joined\.cc failed: .*tf/second\.cc:.*error:"):
+        run_build(project)
+
+
 def test_changed_header_recompiles_its_users_only(project):
     run_build(project)
     (project / "ops" / "core" / "one.h").write_text("inline int one() { return 7; }\n")
