@@ -135,6 +135,23 @@ def test_imports_run_down_and_in_no_circle():
     graphlib.TopologicalSorter(graph).prepare()  # Raises CycleError, which names the circle.
 
 
+@pytest.mark.parametrize("room", ["runtime", "ops", "profile"])
+def test_folders_of_a_room_import_in_one_direction(room):
+    found, start = modules(), f"{PACKAGE.name}.{room}."
+
+    def folder(module):
+        inside = module.removeprefix(start).split(".")
+        return inside[0] if (PACKAGE / room / inside[0]).is_dir() else "the room itself"
+
+    graph = {}
+    for module, path in found.items():
+        if module.startswith(start):
+            others = {folder(one) for one in imports(path, found) if one.startswith(start)}
+            graph.setdefault(folder(module), set()).update(others - {folder(module)})
+    graphlib.TopologicalSorter(graph).prepare()  # Raises CycleError, which names the circle.
+    assert len(graph) > 3
+
+
 def test_rooms_without_tensorflow_import_none():
     paths = [
         path
