@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ipu_tf.base.printable import printable
 from ipu_tf.base.user_objects import UsageError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _module(path: Path, weights: str | None) -> Module:
     from ipu_tf.compiler.hlo.xla_text import parse_xla
 
     try:
-        module = with_layers(parse_xla(path.read_text(encoding="utf-8")))
+        module = with_layers(parse_xla(printable(path.read_text(encoding="utf-8"))))
         verify(module)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from error

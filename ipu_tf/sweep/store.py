@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from ipu_tf.base import codec
+from ipu_tf.base.printable import printable
 from ipu_tf.sweep.point import Outcome, Point, encoded
 
 _FORMAT = "ipu_tf sweep"
@@ -90,7 +91,7 @@ class Store:
         whole, newline, _ = self._file.read().rpartition(b"\n")
         for number, line in enumerate(whole.split(b"\n") if newline else (), 2):
             try:
-                entry = json.loads(line)
+                entry = printable(json.loads(line))
                 point = codec.decode(Point, entry["point"], "point")
                 outcome = codec.decode(Outcome, entry["outcome"], "outcome")
             except (ValueError, KeyError, TypeError) as error:

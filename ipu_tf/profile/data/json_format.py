@@ -10,24 +10,24 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ipu_tf.base import codec
+from ipu_tf.base.printable import printable
 from ipu_tf.base.whole_files import write_whole
-from ipu_tf.machine.tile_figures import TileRuns
+from ipu_tf.profile.data.json_checks import check_device
 from ipu_tf.profile.data.json_figures import program_figures
 from ipu_tf.profile.data.json_upgrade import upgraded
-from ipu_tf.tile_program.device_program import DeviceProgram
-from ipu_tf.tile_program.program import Step, TileMemory
+from ipu_tf.profile.text.units import memory
 from ipu_tf.tile_program.tile_details import detailed
 
 FORMAT = "ipu_tf report"
 VERSION = 4
 """Increases if older readers would misread a file; new fields with defaults do not change it."""
+
+_LARGEST_BYTES = 1 << 30
+"""Bytes of JSON at most, after decompression; a training step of ResNet-50 has 8 million."""
 
 _GZIP = b"\x1f\x8b"
 """The first bytes of every gzip file (RFC 1952)."""
@@ -74,7 +74,7 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
     """
     content = _content(path)
     try:
-        envelope = json.loads(content.decode(), parse_constant=_refuse)
+        envelope = printable(json.loads(content.decode(), parse_constant=_refuse))
     except ValueError as error:  # Includes text that is not UTF-8.
         raise ReportFileError(f"{path} is not valid JSON: {error}") from None
     except RecursionError:
@@ -86,8 +86,7 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
         for index, program in enumerate(report.programs):  # type: ignore[attr-defined]
             path_of_program = f"report.programs[{index}]"
             if program.device is not None:
-                _check_counts(program.device, f"{path_of_program}.device")
-                _check_arrays(program.device, f"{path_of_program}.device")
+                check_device(program.device, f"{path_of_program}.device")
     except codec.CodecError as error:
         raise ReportFileError(f"{path} is damaged: {error}") from None
     return report
@@ -95,13 +94,22 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
 
 def _content(path: str | os.PathLike[str]) -> bytes:
     """Returns the bytes of a file, decompressed if it is compressed, whatever its name."""
-    content = Path(path).read_bytes()
-    if not content.startswith(_GZIP):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (EOFError, OSError, zlib.error) as error:
-        raise ReportFileError(f"{path} is damaged: it cannot be decompressed: {error}") from None
+    with Path(path).open("rb") as plain_file:
+        is_packed = plain_file.read(len(_GZIP)) == _GZIP
+        plain_file.seek(0)
+        file: Any = gzip.GzipFile(fileobj=plain_file) if is_packed else plain_file
+        try:
+            content: bytes = file.read(_LARGEST_BYTES + 1)
+        except (EOFError, OSError, zlib.error) as error:
+            raise ReportFileError(
+                f"{path} is damaged: it cannot be decompressed: {error}"
+            ) from None
+    if len(content) > _LARGEST_BYTES:
+        raise ReportFileError(
+            f"{path} holds more than {memory(_LARGEST_BYTES)} of JSON, the most that is read. "
+            "Check where it comes from; reports of fewer programs are smaller."
+        )
+    return content
 
 
 def _check_envelope(envelope: Any, path: str | os.PathLike[str]) -> None:
@@ -120,72 +128,6 @@ def _check_envelope(envelope: Any, path: str | os.PathLike[str]) -> None:
             f"{path} was written by a later release, in version {version} of the format; this "
             f"one reads versions up to {VERSION}. Read it with the release that wrote it."
         )
-
-
-def _check_arrays(device: DeviceProgram, path: str) -> None:
-    """Checks that arrays have an entry for every tile, or step."""
-    tiles = device.target.tiles
-    for index, stage in enumerate(device.stages):
-        program, where = stage.program, f"{path}.stages[{index}].program"
-        _check_memory(program.memory, tiles, len(program.steps), where)
-        for number, step in enumerate(program.steps):
-            _check_tiles(step, tiles, f"{where}.steps[{number}]")
-    for index, ipu in enumerate(device.ipus):
-        steps = len(ipu.memory.live_bytes)
-        _check_memory(ipu.memory, tiles, steps, f"{path}.ipus[{index}]")
-
-
-def _check_counts(value: Any, path: str) -> None:
-    """Checks that all numbers of a program are counts: cycles, bytes, tiles, steps."""
-    if isinstance(value, np.ndarray):
-        _check_count(int(value.min(initial=0)), path)
-    elif isinstance(value, TileRuns):
-        _check_count(min(value.values), path)
-    elif isinstance(value, int | float):
-        _check_count(value, path)
-    elif dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            _check_counts(getattr(value, field.name), f"{path}.{field.name}")
-    elif isinstance(value, Mapping):
-        for key, entry in value.items():
-            _check_counts(entry, f"{path}.{key}")
-    elif isinstance(value, list | tuple):
-        for index, entry in enumerate(value):
-            _check_counts(entry, f"{path}[{index}]")
-
-
-def _check_count(count: float, path: str) -> None:
-    if count < 0:
-        raise codec.CodecError(f"{path}: expected a count, at least 0. Received: {count}.")
-
-
-def _check_memory(memory: TileMemory, tiles: int, steps: int, path: str) -> None:
-    lengths = {
-        f"{name}.{category}": (len(values), tiles)
-        for name in ("always_live", "not_always_live_peak")
-        for category, values in getattr(memory, name).items()
-    }
-    for name in ("live_bytes", "max_tile_bytes"):
-        lengths[name] = (len(getattr(memory, name)), steps)
-    for name, (received, wanted) in lengths.items():
-        if received != wanted:
-            raise codec.CodecError(
-                f"{path}.memory.{name}: expected {wanted} entries. Received: {received}."
-            )
-
-
-def _check_tiles(step: Step, tiles: int, path: str) -> None:
-    """Checks that the figures of supersteps have an entry for every tile."""
-    for index, superstep in enumerate(step.supersteps):
-        if superstep.tiles is None:
-            continue
-        for field in dataclasses.fields(superstep.tiles):
-            received = sum(getattr(superstep.tiles, field.name).tiles)
-            if received != tiles:
-                raise codec.CodecError(
-                    f"{path}.supersteps[{index}].tiles.{field.name}: expected runs of {tiles} "
-                    f"tiles. Received: {received}."
-                )
 
 
 def _refuse(constant: str) -> Any:

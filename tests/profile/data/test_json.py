@@ -3,6 +3,8 @@
 import dataclasses
 import gzip
 import json
+import re
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from ipu_tf.base import codec
 from ipu_tf.machine.tile_figures import TileFigures
+from ipu_tf.profile.data import json_format
 from ipu_tf.profile.data.json_format import VERSION, ReportFileError
 from ipu_tf.profile.report import Report
 from tests.profile.programs import device_program, overflowing, program
@@ -268,6 +271,87 @@ CORRUPTIONS = {
         r"shape.strides: expected a list of 2. Received: \[1, 1, 1\]",
     ),
 }
+
+
+SENSELESS = {
+    "tiles": (
+        lambda e: device_of(e)["target"].update(tiles=10**12),
+        r"target.tiles: expected 1 to",
+    ),
+    "the peak": (
+        lambda e: tiles_of(e)["memory"].update(peak_step=10**6),
+        r"program.memory.peak_step: expected 0 to 3. Received: 1000000",
+    ),
+    "the limit": (
+        lambda e: device_of(e)["ipus"][0]["memory"].update(limit_bytes=0),
+        r"ipus\[0\].memory.limit_bytes: expected a positive int. Received: 0",
+    ),
+    "memory": (
+        lambda e: tiles_of(e)["memory"].update(always_live={}, not_always_live_peak={}),
+        r"memory.always_live: expected a category. Received: none",
+    ),
+    "micro-batches": (
+        lambda e: device_of(e).update(micro_batches=10**6),
+        r"device.micro_batches: expected 1 to 100,000. Received: 1000000",
+    ),
+    "replicas": (
+        lambda e: device_of(e).update(replicas=10**9),
+        r"replicas: IPUs: expected 1 to 1,048,576. Received: 1000000000",
+    ),
+    "the IPU of a stage": (
+        lambda e: device_of(e)["stages"][0].update(ipu=7),
+        r"stages\[0\].ipu: expected one of the IPUs \[0\]. Received: 7",
+    ),
+    "the work of IPUs": (
+        lambda e: device_of(e)["timeline"].update(busy_cycles=[]),
+        r"timeline.busy_cycles: expected 1 entries, one for each IPU. Received: 0",
+    ),
+    "the life of a tensor": (
+        lambda e: tiles_of(e)["tensors"][0].update(last_step=4),
+        r"tensors\[0\].last_step: expected 0 to 3. Received: 4",
+    ),
+    "the tiles of a tensor": (
+        lambda e: tiles_of(e)["tensors"][0]["footprint"].update(tiles=10**9),
+        r"tensors\[0\].footprint.tiles: expected 0 to 4. Received: 1000000000",
+    ),
+}
+"""Files that describe no machine and no program that there could be."""
+
+
+@pytest.mark.parametrize("name", SENSELESS)
+def test_senseless_sizes_are_refused(path, report, name):
+    change, message = SENSELESS[name]
+    changed(path, report, change)
+    with pytest.raises(ReportFileError, match=f"is damaged: .*{message}"):
+        Report.from_json(path)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_bomb_is_not_read_whole(path, packed, monkeypatch):
+    monkeypatch.setattr(json_format, "_LARGEST_BYTES", 1 << 20)
+    content = b" " * (1 << 25 if packed else 1 << 21)
+    path.write_bytes(gzip.compress(content, 1) if packed else content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ReportFileError, match=r"holds more than 1.0 MiB of JSON, the most"):
+            Report.from_json(path)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_names_of_files_do_not_act_on_terminals(path, report):
+    def change(envelope):
+        tiles_of(envelope)["steps"][1]["layer"] = "net/\x1b]0;title\x07\x9b2J\u202e"
+        tiles_of(envelope)["unsupported"] = {"\x1b[31m": ["a"]}
+        envelope["report"]["notes"] = ["two\nlines\ud800"]
+
+    changed(path, report, change)
+    found = Report.from_json(path)
+    text = found.summary() + str(found.programs)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800]", text)
+    assert r"net/\x1b]0;title\x07\x9b2J\u202e" in found.summary()
+    assert found.notes == ("two\nlines\\ud800",)
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)

@@ -1,0 +1,34 @@
+"""Names of files, as terminals may show them: without characters that would act on the terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_ACTING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+"""Control characters but for tabs and ends of lines; marks that turn text round; surrogates."""
+
+_NUMBERS = {int, float}
+
+
+def printable(data: Any) -> Any:
+    """Returns plain data whose texts show such characters by their codes: an escape as `\\x1b`.
+
+    Args:
+        data: Text, or the content of a JSON file.
+    """
+    if isinstance(data, str):
+        return _ACTING.sub(_code, data) if _ACTING.search(data) else data
+    if isinstance(data, dict):
+        return {printable(key): printable(entry) for key, entry in data.items()}
+    if isinstance(data, list):
+        if set(map(type, data)) <= _NUMBERS:  # Files have long lists.
+            return data
+        return [printable(entry) for entry in data]
+    return data
+
+
+def _code(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape", "surrogatepass").decode()
