@@ -17,6 +17,7 @@ from ipu_tf.compiler.pipeline.deploy import deploy
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.compiler.recomputation import marks
 from ipu_tf.compiler.recomputation.recompute import recomputed
+from ipu_tf.machine import host
 from ipu_tf.planner.plan import OpShape, Plan
 from ipu_tf.tile_program.device_program import DeviceProgram, on_one_ipu
 from ipu_tf.tile_program.errors import IPUOutOfMemoryError, out_of_memory, out_of_streaming_memory
@@ -77,15 +78,16 @@ def compile_simplified(
     """
     if deployment is not None:
         return deploy(module, options, deployment, plans, samples_per_run)
-    recompute, system = options.recompute, options.system_of(1).name
+    recompute, system = options.recompute, options.system_of(1)
     step = recomputed(module, recompute=recompute, layers=options.checkpoints).module
     program = build_program(step, options=options, plans=plans)
     return on_one_ipu(
         program,
-        system=system,
+        system=system.name,
         samples_per_run=samples_per_run,
         recompute=recompute,
         checkpoints=options.checkpoints if recompute else (),
+        round_trip_cycles=host.round_trip_cycles(system),
     )
 
 

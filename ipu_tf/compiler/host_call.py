@@ -7,11 +7,15 @@ data that the host prepares while the device runs.
 
 from __future__ import annotations
 
+import functools
+
 from ipu_tf.compiler.assembly import build_program
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import parse
-from ipu_tf.machine import host
+from ipu_tf.machine.target import Target
 from ipu_tf.tile_program.device_program import DeviceProgram
+
+_CACHED_LOOPS = 64
 
 _LOOP = """module call
 
@@ -38,12 +42,11 @@ ENTRY main {{
 """
 
 
-def call_cycles(program: DeviceProgram, options: CompilerOptions, runs: int) -> int:
+def call_cycles(program: DeviceProgram, runs: int) -> int:
     """Returns the cycles from a call of the host until it has the results of all runs.
 
     Args:
         program: The program that the loop runs.
-        options: The options that it is compiled with.
         runs: How often the loop runs it.
 
     Raises:
@@ -51,14 +54,14 @@ def call_cycles(program: DeviceProgram, options: CompilerOptions, runs: int) -> 
     """
     if runs < 1:
         raise ValueError(f"A call must run its program at least once. Received: runs={runs}.")
-    system = options.system_of(program.replicas * program.replica_ipus)
-    round_trip = 2 * host.transfer_cycles(system, 0)
-    return round_trip + _loop_cycles(options, runs) + runs * program.cycles
+    return program.round_trip_cycles + _loop_cycles(program.target, runs) + runs * program.cycles
 
 
-def _loop_cycles(options: CompilerOptions, runs: int) -> int:
+@functools.lru_cache(maxsize=_CACHED_LOOPS)
+def _loop_cycles(target: Target, runs: int) -> int:
     """Returns the cycles of a loop around nothing; a single run needs none."""
     if runs == 1:
         return 0
-    loop = build_program(parse(_LOOP.format(runs=runs)), options=options, plans={})
+    module = parse(_LOOP.format(runs=runs))
+    loop = build_program(module, options=CompilerOptions(target=target), plans={})
     return sum(step.cycles for step in loop.steps)

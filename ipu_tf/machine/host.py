@@ -53,6 +53,11 @@ def feed_cycles(system: System, transfer_bytes: float, ipus: int = 1) -> tuple[i
     )
 
 
+def round_trip_cycles(system: System) -> int:
+    """Returns the tile cycles of the way from the host to the IPUs of a system and back."""
+    return 2 * transfer_cycles(system, 0)
+
+
 def transfer_cycles(system: System, transfer_bytes: float, ipus: int = 1) -> int:
     """Returns the tile cycles of a transfer to or from the first `ipus` IPUs."""
     return round(transfer_seconds(system, transfer_bytes, ipus) * system.target.clock_hz)

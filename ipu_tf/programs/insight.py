@@ -27,9 +27,12 @@ class Insight:
     Attributes:
         change: The changed setting.
         advice: The code to write in the script.
-        speedup: Seconds of a sample before over those after; above 1 it is faster.
-        cycles: Cycles of a run with the change.
-        samples_per_second: Samples per second with the change; None if they are not known.
+        speedup: Seconds of a sample before over those after, as the script calls the program; above
+            1 it is faster.
+        cycles: Cycles of a run on the device with the change.
+        samples_per_second: Samples per second with the change, as the script calls the program;
+            None if they are not known.
+        micro_batch_seconds: Seconds of a micro-batch then, on all replicas.
         max_tile_bytes: Bytes of the fullest tile with the change.
         makes_fit: Whether the program fits only with the change.
     """
@@ -39,6 +42,7 @@ class Insight:
     speedup: float
     cycles: int
     samples_per_second: float | None = None
+    micro_batch_seconds: float = 0.0
     max_tile_bytes: int = 0
     makes_fit: bool = False
 

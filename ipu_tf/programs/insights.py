@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 
-from ipu_tf.compiler.host_call import call_cycles
 from ipu_tf.programs.alternatives import Alternative, alternatives
+from ipu_tf.programs.calls import Call, call_of
 from ipu_tf.programs.insight import Change, Insight
 from ipu_tf.programs.program import Program
 from ipu_tf.programs.replanning import Replanning, TooMuchWork
-from ipu_tf.programs.source import Source
 from ipu_tf.tile_program.device_program import DeviceProgram
 
 _LEAST_SPEEDUP = 1.005
@@ -55,20 +54,21 @@ def find_insights(program: Program, *, all_changes: bool = False) -> None:
         all_changes: Whether every change is planned, however long that takes.
     """
     now, source = program.device, program.source
-    if now is None or source is None or not now.complete:
+    if now is None or source is None or not (now.complete and now.cycles):
         return
     if program.insights_sought and not (all_changes and program.insights_note):
         return
     limit = None if all_changes else _MOST_INSTRUCTIONS
     replanning = Replanning(source, limit)
     best: dict[Change, Insight] = {}
-    calls = _fewer_calls(program, now, source)
+    before = call_of(now, program.steps_per_execution)
+    calls = _fewer_calls(program, now, before)
     if calls is not None:
         best[calls.change] = calls
     note = ""
     try:
         for alternative in alternatives(now, program.tile_ops, replanning):
-            found = _insight(alternative, now)
+            found = _insight(alternative, now, before, program.steps_per_execution)
             known = best.get(alternative.change)
             if found is not None and (known is None or found.rank < known.rank):
                 best[alternative.change] = found
@@ -83,50 +83,58 @@ def find_insights(program: Program, *, all_changes: bool = False) -> None:
     program.insights_sought = True
 
 
-def _insight(alternative: Alternative, now: DeviceProgram) -> Insight | None:
-    """Returns what an alternative gains; None if it gains nothing, or does not fit."""
+def _insight(
+    alternative: Alternative, now: DeviceProgram, before: Call, steps: int
+) -> Insight | None:
+    """Returns what an alternative gains; None if it gains nothing, or does not fit.
+
+    Args:
+        alternative: The alternative.
+        now: The program as it is.
+        before: Its call.
+        steps: Steps of a call, which the change leaves as they are.
+    """
     then = alternative.program
     if not (then.fits and then.complete):
         return None
-    speedup = _seconds_of_sample(now) / _seconds_of_sample(then)
+    return _gain(alternative.change, alternative.advice, then, before, call_of(then, steps), now)
+
+
+def _gain(
+    change: Change,
+    advice: str,
+    then: DeviceProgram,
+    before: Call,
+    after: Call,
+    now: DeviceProgram,
+) -> Insight | None:
+    """Returns what a change gains; None if the program fits and it gains nothing."""
+    speedup = _seconds_of_work(before) / _seconds_of_work(after)
     if now.fits and speedup < _LEAST_SPEEDUP:
         return None
     return Insight(
-        change=alternative.change,
-        advice=alternative.advice,
+        change=change,
+        advice=advice,
         speedup=speedup,
         cycles=then.cycles,
-        samples_per_second=then.samples_per_second,
-        max_tile_bytes=_max_tile_bytes(then),
+        samples_per_second=after.samples_per_second,
+        micro_batch_seconds=after.micro_batch_seconds,
+        max_tile_bytes=int(then.memory.peak_tile_bytes.max(initial=0)),
         makes_fit=not now.fits,
     )
 
 
-def _seconds_of_sample(program: DeviceProgram) -> float:
+def _seconds_of_work(call: Call) -> float:
     """Returns the seconds of a sample; of a micro-batch, if samples are not known."""
-    work = program.samples_per_update or program.micro_batches * program.replicas
-    return program.target.seconds(max(1, program.cycles)) / work
+    rate = call.samples_per_second
+    return 1 / rate if rate else call.micro_batch_seconds
 
 
-def _max_tile_bytes(program: DeviceProgram) -> int:
-    return max(int(ipu.memory.peak_tile_bytes.max(initial=0)) for ipu in program.ipus)
-
-
-def _fewer_calls(program: Program, now: DeviceProgram, source: Source) -> Insight | None:
+def _fewer_calls(program: Program, now: DeviceProgram, before: Call) -> Insight | None:
     """Returns what a longer loop on the device saves, from calls of both lengths as compiled."""
-    steps = program.steps_per_execution
-    if steps >= _STEPS or not now.fits or not program.name.endswith(_LOOPED):
+    steps = max(1, _STEPS // now.micro_batches) * now.micro_batches
+    looped = program.name.endswith(_LOOPED) and before.is_known
+    if program.steps_per_execution >= _STEPS or not now.fits or not looped:
         return None
-    runs, more = (max(1, number // now.micro_batches) for number in (steps, _STEPS))
-    before, after = (call_cycles(now, source.step.options, n) / n for n in (runs, more))
-    if before / after < _LEAST_SPEEDUP:
-        return None
-    samples = now.samples_per_update / now.target.seconds(after)
-    return Insight(
-        change="steps_per_execution",
-        advice=f"model.compile(..., steps_per_execution={more * now.micro_batches})",
-        speedup=before / after,
-        cycles=round(after),
-        samples_per_second=samples or None,
-        max_tile_bytes=_max_tile_bytes(now),
-    )
+    advice = f"model.compile(..., steps_per_execution={steps})"
+    return _gain("steps_per_execution", advice, now, before, call_of(now, steps), now)

@@ -60,7 +60,7 @@ class Program:
         native_ops: The contractions that TensorFlow's kernels run instead.
         device: The compiled program; None until then, or if it has no device program.
         steps_per_execution: Steps (micro-batches of a replica) that one call from the host ran when
-            it was traced.
+            it was traced; 0 if it runs in a loop of the script's own, of unknown length.
         refusal: The reason why compilation failed; "" if it did not fail.
         insights: Changes that gain something, the best first; `Report.with_insights` finds them.
         insights_note: Changes that were not planned, and why; "" if all were.

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from ipu_tf.base import spans
 from ipu_tf.config import DeviceConfiguration
+from ipu_tf.internals.graphs import is_in_loop_body
 from ipu_tf.internals.tensorflow import FuncGraph, is_recording
 from ipu_tf.ops.functions.program_variables import variables_of
 from ipu_tf.programs.program import Program
@@ -112,6 +113,8 @@ def is_keras_step(fn: Callable[..., Any]) -> bool:
 def untraced_program(call: ProgramCall) -> Program:
     """Returns the program of a call, before anything is known of it."""
     fn, steps = call.python_function, 1
+    if is_in_loop_body(tf.compat.v1.get_default_graph()):
+        steps = 0  # Nothing says how often a loop of the script's own runs it.
     if getattr(fn, "__name__", "") in _KERAS_STEPS:  # Keras repeats its steps in one execution.
         steps = int(getattr(call.owner, "steps_per_execution", 1))
     return Program(name=program_name(fn), steps_per_execution=steps)

@@ -176,6 +176,8 @@ class DeviceProgram:
             unknown.
         notes: Caveats for readers of its figures, such as a loop of unknown length.
         streaming_limit_bytes: Bytes of streaming memory that all of its IPUs have.
+        round_trip_cycles: Cycles of a call from the host besides its runs: the way there and back;
+            0 if unknown, as in earlier files.
     """
 
     name: str
@@ -196,6 +198,7 @@ class DeviceProgram:
     samples_per_run: int = 0
     notes: tuple[str, ...] = ()
     streaming_limit_bytes: int = 0
+    round_trip_cycles: int = 0
 
     def __post_init__(self) -> None:
         for name in ("stages", "ipus"):
@@ -293,6 +296,7 @@ def on_one_ipu(
     samples_per_run: int = 0,
     recompute: bool = False,
     checkpoints: tuple[str, ...] = (),
+    round_trip_cycles: int = 0,
 ) -> DeviceProgram:
     """Returns the device program of a function that runs on a single IPU, once per batch.
 
@@ -302,6 +306,7 @@ def on_one_ipu(
         samples_per_run: Samples of one run; 0 if unknown.
         recompute: Whether its backward pass recomputes activations.
         checkpoints: Layers after which it keeps activations then.
+        round_trip_cycles: Cycles of a call from the host besides its runs; 0 if unknown.
     """
     busy, overlapped = step_cycles(program), overlapped_cycles(program)
     waiting = waits(busy, overlapped + ahead_cycles(program))
@@ -333,4 +338,5 @@ def on_one_ipu(
         checkpoints=checkpoints,
         samples_per_run=samples_per_run,
         notes=program.notes,
+        round_trip_cycles=round_trip_cycles,
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import re
 import weakref
 
 import keras
@@ -10,11 +11,13 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf
-from ipu_tf import IPUConfig, cli
+from ipu_tf import IPUConfig, cli, zoo
 from ipu_tf.compiler.host_call import call_cycles
 from ipu_tf.profile.report import Report
 from ipu_tf.programs import insights, replanning
+from ipu_tf.programs.calls import call_of
 from ipu_tf.runtime.programs import rebatching
+from tests.zoo import tiny
 
 
 def network():
@@ -73,9 +76,13 @@ def test_the_best_comes_first(program):
     assert len(by_change(program)) == len(gains)
 
 
+def called(program):
+    return call_of(program.device, program.steps_per_execution)
+
+
 def check(insight, changed):
     assert insight.cycles == changed.device.cycles
-    assert insight.samples_per_second == changed.device.samples_per_second
+    assert insight.samples_per_second == called(changed).samples_per_second
     assert insight.max_tile_bytes == changed.device.memory.peak_tile_bytes.max()
 
 
@@ -105,10 +112,10 @@ def test_the_largest_batch_that_fits_gains_most(program):
 
 def test_longer_loops_gain_what_their_compiled_calls_take(program):
     found, device = by_change(program)["steps_per_execution"], program.device
-    options = program.source.step.options
-    short, long = (call_cycles(device, options, runs) for runs in (1, 100))
+    short, long = (call_cycles(device, runs) for runs in (1, 100))
     assert found.speedup == pytest.approx(100 * short / long)
-    assert found.cycles == round(long / 100)
+    assert found.cycles == device.cycles
+    assert found.samples_per_second == call_of(device, 100).samples_per_second
     assert "steps_per_execution=100" in found.advice
     round_trip = 2 * round(8.81e-6 * device.target.clock_hz)
     assert short == pytest.approx(device.cycles + round_trip, rel=0.3)
@@ -116,7 +123,7 @@ def test_longer_loops_gain_what_their_compiled_calls_take(program):
     loop = long - (short - device.cycles) - 100 * device.cycles
     assert 100 * device.target.sync_cycles < loop < 100 * device.cycles
     with pytest.raises(ValueError, match=r"at least once\. Received: runs=0"):
-        call_cycles(device, options, 0)
+        call_cycles(device, 0)
 
 
 @pytest.mark.slow
@@ -128,6 +135,53 @@ def test_what_does_not_fit_is_made_to_fit():
     samples = int(by_change(program)["micro_batch"].advice.split()[2])
     assert samples < 2048
     assert estimated(batch_size=samples).device.fits
+
+
+SHOWN = re.compile(
+    r"time +.*?([\d,.]+) (samples/s|us a step|us a micro-batch); a call from the host"
+)
+GAIN = re.compile(r"to gain: ([\d.]+) x, ([\d,.]+) (samples/s|us a step|us a micro-batch) with")
+
+
+def check_gains(text):
+    """Every gain that a text shows is the ratio of two figures that it shows."""
+    text = " ".join(text.split())
+    (before, unit), *others = SHOWN.findall(text)
+    assert not others
+    gains = GAIN.findall(text)
+    for gain, after, unit_of_gain in gains:
+        assert unit_of_gain == unit
+        old, new = (float(figure.replace(",", "")) for figure in (before, after))
+        ratio = new / old if unit == "samples/s" else old / new
+        assert float(gain) == pytest.approx(ratio, abs=0.006)
+    return gains
+
+
+def test_every_gain_is_the_ratio_of_two_figures_of_the_text(program):
+    assert len(check_gains(Report(programs=(program,)).summary())) == len(program.insights)
+
+
+def test_gains_of_programs_without_samples_are_ratios_of_times(program):
+    device = dataclasses.replace(program.device, samples_per_run=0)
+    source = dataclasses.replace(
+        program.source, step=dataclasses.replace(program.source.step, samples_per_run=0)
+    )
+    unknown = dataclasses.replace(
+        program, device=device, source=source, insights=(), insights_sought=False
+    )
+    gains = check_gains(Report(programs=(unknown,)).with_insights().summary())
+    assert len(gains) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", tiny.NETWORKS)  # The others are larger ones of the same code.
+def test_every_gain_of_a_network_of_the_zoo_is_the_ratio_of_two_figures(name, monkeypatch):
+    monkeypatch.delenv("IPU_TF_INSIGHTS")
+    monkeypatch.setattr(insights, "_MOST_INSTRUCTIONS", 30_000)
+    make, _ = tiny.NETWORKS[name]
+    axis = None if zoo.network(name).items else 0
+    report = ipu_tf.estimate(make, batch_size=tiny.BATCH, batch_axis=axis)
+    assert check_gains(report.summary())
 
 
 def test_insights_are_in_files_and_text(program, tmp_path):

@@ -113,6 +113,7 @@ def deploy(
             *notes,
         ),
         streaming_limit_bytes=streaming_limit_bytes(wiring),
+        round_trip_cycles=host.round_trip_cycles(system),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from ipu_tf.profile.text.units import kib, percent
+from ipu_tf.programs.calls import call_of
 from ipu_tf.programs.program import Program
 
 _said: weakref.WeakKeyDictionary[keras.Model, str] = weakref.WeakKeyDictionary()
@@ -57,10 +58,12 @@ def cost_line(program: Program, reports: Iterable[Any] = ()) -> str:
         raise ValueError(f"Program '{program.name}' is not compiled. Received: device=None.")
     ipus = device.replicas * device.replica_ipus
     chip = f"{ipus} {device.target.chip} IPUs" if ipus > 1 else f"one {device.target.chip} IPU"
-    speed = device.samples_per_second
+    speed = call_of(device, program.steps_per_execution).samples_per_second
     fullest, limit = int(device.memory.peak_tile_bytes.max(initial=0)), device.memory.limit_bytes
     parts = [
-        f"{speed:,.1f} samples/s" if speed is not None else f"{device.cycles:,} cycles a step",
+        f"{speed:,.1f} samples/s ({device.samples_per_second:,.1f} on the device)"
+        if speed is not None
+        else f"{device.cycles:,} cycles a step",
         f"fullest tile {kib(fullest)} of {kib(limit)} KiB ({percent(fullest / limit)})"
         + ("" if device.fits else ", OUT OF MEMORY"),
         *(f"report in {path}" for path in reports),

@@ -10,6 +10,7 @@ from typing import Any
 from ipu_tf.base import codec
 from ipu_tf.profile.figures import energy
 from ipu_tf.profile.figures import program_figures as figures
+from ipu_tf.programs.calls import call_of
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.tile_program.device_program import DeviceProgram, IpuMemory, StageProgram
 
@@ -18,7 +19,26 @@ def program_figures(program: Program) -> dict[str, Any]:
     """Returns the name of a program and, if it is compiled, its main figures as plain data."""
     if program.device is None:
         return {"program": program.name}
-    return {"program": program.name, **device_figures(program.device, program.tile_ops)}
+    return {
+        "program": program.name,
+        **call_figures(program.device, program.steps_per_execution),
+        **device_figures(program.device, program.tile_ops),
+    }
+
+
+def call_figures(device: DeviceProgram, steps: int) -> dict[str, Any]:
+    """Returns the figures of a call from the host as plain data; null if they are not known.
+
+    Args:
+        device: The program.
+        steps: The steps that a call runs.
+    """
+    call = call_of(device, steps)
+    return {
+        "runs_per_call": call.runs if call.is_known else None,
+        "call_seconds": call.seconds if call.is_known else None,
+        "called_samples_per_second": call.samples_per_second if call.is_known else None,
+    }
 
 
 def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:

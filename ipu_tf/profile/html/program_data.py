@@ -8,7 +8,7 @@ from typing import Any
 
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.planner.plan import OpShape, Plan
-from ipu_tf.profile.data.json_figures import device_figures
+from ipu_tf.profile.data.json_figures import call_figures, device_figures
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.html.columns import Texts, TileColumns, runs
 from ipu_tf.profile.text import device_text
@@ -28,18 +28,19 @@ def program_data(program: Program) -> dict[str, Any]:
         "insightsSought": program.insights_sought,
         "insightsNote": program.insights_note,
         "insights": [dataclasses.asdict(insight) for insight in program.insights],
-        "stepsPerExecution": program.steps_per_execution,
         "nativeOps": [[op.layer, op.op_type, op.reason] for op in program.native_ops],
         "tileOps": list(map(_tile_op, program.tile_ops)),
-        "device": None if device is None else _device(device, program.tile_ops),
+        "device": None if device is None else _device(device, program),
     }
 
 
-def _device(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:
+def _device(device: DeviceProgram, program: Program) -> dict[str, Any]:
+    tile_ops = program.tile_ops
     texts, columns = Texts(), TileColumns()
     return {
         "where": device_text.title(device),
-        "figures": device_figures(device, tile_ops),
+        "figures": call_figures(device, program.steps_per_execution)
+        | device_figures(device, tile_ops),
         "tiles": device.target.tiles,
         "tileBytes": device.target.tile_bytes,
         "clockHz": device.target.clock_hz,

@@ -10,6 +10,8 @@ from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.text import sections
 from ipu_tf.profile.text.table import Row, table, without_zeros
 from ipu_tf.profile.text.units import count, duration, joules, kib, percent
+from ipu_tf.programs.calls import Call
+from ipu_tf.programs.insight import Insight
 from ipu_tf.programs.program import TileOp
 from ipu_tf.tile_program.device_program import DeviceProgram, IpuMemory, StageProgram
 from ipu_tf.tile_program.program import Category
@@ -40,17 +42,18 @@ def title(program: DeviceProgram) -> str:
     )
 
 
-def lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
+def lines(program: DeviceProgram, tile_ops: Sequence[TileOp], call: Call) -> Iterator[str]:
     """Yields the lines of a program, its title not included.
 
     Args:
         program: The program.
         tile_ops: The contractions it was traced with.
+        call: The call from the host that runs it.
     """
     if len(program.stages) == 1:
-        yield from _one_stage_lines(program, tile_ops)
+        yield from _one_stage_lines(program, tile_ops, call)
     else:
-        yield from _stages_lines(program, tile_ops)
+        yield from _stages_lines(program, tile_ops, call)
     yield ""
     for opcode, layers in program.unsupported.items():
         where = ", ".join(layer or sections.NO_LAYER for layer in layers)
@@ -62,8 +65,8 @@ def lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
         yield f"note: the energy is unknown: nothing is published for the {chip}"
 
 
-def _stages_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
-    yield from _stages_overview(program)
+def _stages_lines(program: DeviceProgram, tile_ops: Sequence[TileOp], call: Call) -> Iterator[str]:
+    yield from _stages_overview(program, call)
     yield from _energy_lines(program, tile_ops)
     yield ""
     yield from table(
@@ -81,12 +84,14 @@ def _stages_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterato
     yield from sections.layer_lines(figures.layers(program))
 
 
-def _one_stage_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterator[str]:
+def _one_stage_lines(
+    program: DeviceProgram, tile_ops: Sequence[TileOp], call: Call
+) -> Iterator[str]:
     (stage,), (ipu,) = program.stages, program.ipus
     if program.micro_batches * program.replicas > 1 or figures.is_off_chip(stage):
-        yield from _update_overview(program, stage)
+        yield from _update_overview(program, stage, call)
     else:
-        yield f"time          {_time(program, 'step')}"
+        yield from _time_lines(program, "step", call)
         kinds = _by_kind(program)
         if waiting := figures.moved_cycles(stage.waiting, program):
             kinds["waiting for transfers"] = waiting
@@ -106,7 +111,7 @@ def _one_stage_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iter
         yield from sections.overflow_lines(stage.program)
 
 
-def _update_overview(program: DeviceProgram, stage: StageProgram) -> Iterator[str]:
+def _update_overview(program: DeviceProgram, stage: StageProgram, call: Call) -> Iterator[str]:
     """Yields the parts of a run of a model without stages that accumulates or is replicated."""
     updates = any(step.phase == "update" for step in stage.program.steps)
     what = "weight update" if updates else "step"
@@ -116,7 +121,7 @@ def _update_overview(program: DeviceProgram, stage: StageProgram) -> Iterator[st
     if updates:
         parts.append("update")
     yield f"{what:<14}{', '.join(parts)}"
-    yield f"time          {_time(program, what)}"
+    yield from _time_lines(program, what, call)
     yield (
         f"cycles        {program.micro_batches} x (forward {stage.forward_cycles:,} + backward "
         f"{stage.backward_cycles:,}), all-reduce {program.all_reduce_cycles:,}, "
@@ -142,8 +147,33 @@ def _shares(cycles: Mapping[str, int], whole: int) -> str:
     return ", ".join(f"{name} {percent(part / max(1, whole))}" for name, part in cycles.items())
 
 
+def _time_lines(program: DeviceProgram, what: str, call: Call) -> Iterator[str]:
+    """Yields the time of a run as the script calls it, and below that of the device alone."""
+    if not call.is_known:
+        yield f"time          {_time(program, what)}"
+        return
+    parts = dict.fromkeys((f"{duration(call.run_seconds)} a {what}", rate(call, program)))
+    runs = f"{call.runs:,} {what}s in {duration(call.seconds)}" if call.runs > 1 else f"one {what}"
+    yield f"time          {', '.join(parts)}; a call from the host runs {runs}"
+    yield f"on the device {_time(program, what)}"
+
+
+def rate(call: Call | Insight, program: DeviceProgram) -> str:
+    """Returns samples a second, or the time of a micro-batch where samples are not known.
+
+    Args:
+        call: The call from the host, or the change of a program, that has the rate.
+        program: The program as it is.
+    """
+    speed = call.samples_per_second
+    if speed is not None:
+        return f"{speed:,.1f} samples/s"
+    part = "micro-batch" if program.micro_batches > 1 else "step"
+    return f"{1e6 * call.micro_batch_seconds:,.1f} us a {part}"
+
+
 def _time(program: DeviceProgram, what: str) -> str:
-    """Returns the time of a run, and the samples in it."""
+    """Returns the time of a run on the device, and the samples in it."""
     speed = program.samples_per_second
     samples = ""
     if speed is not None:
@@ -175,7 +205,7 @@ def _energy_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterato
     yield f"energy        at most {amount} for arithmetic; exchange, links, idle chips excluded"
 
 
-def _stages_overview(program: DeviceProgram) -> Iterator[str]:
+def _stages_overview(program: DeviceProgram, call: Call) -> Iterator[str]:
     timeline = program.timeline
     again = ", activations recomputed" if program.recompute else ""
     yield (
@@ -183,7 +213,7 @@ def _stages_overview(program: DeviceProgram) -> Iterator[str]:
         f"{program.micro_batches} micro-batches an update{again}"
     )
     yield from _recomputation_lines(program)
-    yield f"time          {_time(program, 'weight update')}"
+    yield from _time_lines(program, "weight update", call)
     yield (
         f"cycles        ramp-up {timeline.ramp_up_cycles:,}, steady {timeline.steady_cycles:,}, "
         f"ramp-down {timeline.ramp_down_cycles:,}, all-reduce {program.all_reduce_cycles:,}, "

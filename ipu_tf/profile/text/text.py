@@ -8,13 +8,14 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from ipu_tf.planner.plan import OpShape
-from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.text import device_text, sections
 from ipu_tf.profile.text.rendering import current, styled
 from ipu_tf.profile.text.table import Row, table
 from ipu_tf.profile.text.units import duration, kib, percent
 from ipu_tf.profile.text.verdict import limit_of, verdict
+from ipu_tf.programs.calls import call_of
 from ipu_tf.programs.program import NativeOp, Program, TileOp
+from ipu_tf.tile_program.device_program import DeviceProgram
 
 _INDENT = 4
 _LABEL = 14
@@ -52,11 +53,12 @@ def _overview_row(program: Program) -> Row:
     if device is None:
         return (program.name, "", "", "", "", "not compiled")
     bound, share = limit_of(device)
-    speed = device.samples_per_second
+    call = call_of(device, program.steps_per_execution)
+    speed = call.samples_per_second
     return (
         program.name,
         f"{device.cycles:,}",
-        duration(figures.seconds(device)),
+        duration(call.run_seconds),
         "" if speed is None else f"{speed:,.1f}",
         kib(device.memory.peak_tile_bytes.max(initial=0)),
         f"{bound}, {percent(share)}" if device.fits else "OUT OF MEMORY",
@@ -74,35 +76,25 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
     where = device_text.title(device) if device else " is not compiled for the machine"
     yield f"Program '{program.name}'{where}"
     if device is not None:
-        yield from _indented(device_text.lines(device, program.tile_ops))
-    yield from _indented(_insight_lines(program))
+        call = call_of(device, program.steps_per_execution)
+        yield from _indented(device_text.lines(device, program.tile_ops, call))
+        yield from _indented(_insight_lines(program, device))
     for line in program.refusal.splitlines():
         yield from _indented(textwrap.wrap(line, _width(), subsequent_indent="  "))
-    yield from _indented(_execution_lines(program))
     yield from _indented(_op_lines(program, plans))
 
 
-def _insight_lines(program: Program) -> Iterator[str]:
+def _insight_lines(program: Program, device: DeviceProgram) -> Iterator[str]:
     """Yields what each change gains, as planned again with it, and what was not planned."""
     if program.insights_sought and not program.insights:
         yield _NOTHING_TO_GAIN
     for insight in program.insights:
         gain = "fits" if insight.makes_fit else f"{insight.speedup:.2f} x"
-        speed = insight.samples_per_second
-        rate = f", {speed:,.1f} samples/s" if speed is not None else ""
-        line = f"to gain: {gain}{rate} with {insight.advice}"
+        line = f"to gain: {gain}, {device_text.rate(insight, device)} with {insight.advice}"
         yield from textwrap.wrap(line, _width(), subsequent_indent="  ")
     if program.insights_note:
         line = f"not planned: {program.insights_note}"
         yield from textwrap.wrap(line, _width(), subsequent_indent="  ")
-
-
-def _execution_lines(program: Program) -> Iterator[str]:
-    steps, device = program.steps_per_execution, program.device
-    if steps == 1 or device is None:
-        return
-    seconds = steps // device.micro_batches * figures.seconds(device)
-    yield f"a call from the host runs {steps} steps in {duration(seconds)}"
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:

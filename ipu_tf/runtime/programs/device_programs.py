@@ -233,8 +233,13 @@ def _on_replicas(program: DeviceProgram, options: CompilerOptions) -> DeviceProg
     replicas = replica_context.num_replicas()
     if replicas == 1:
         return program
-    system = options.system_of(replicas * program.replica_ipus).name
-    return dataclasses.replace(program, replicas=replicas, system=system)
+    system = options.system_of(replicas * program.replica_ipus)
+    return dataclasses.replace(
+        program,
+        replicas=replicas,
+        system=system.name,
+        round_trip_cycles=host.round_trip_cycles(system),
+    )
 
 
 def _plans(module: Module, tile_ops: Sequence[TileOp]) -> dict[str, tuple[OpShape, Plan]]:

@@ -321,6 +321,21 @@ class TestParts:
         assert (kept.name, kept.layer) == (name, model.layers[0].path)
         assert kept.bytes == 8 * 16 * 4
 
+    def test_a_loop_of_the_script_runs_an_unknown_number_of_steps(self, configured):
+        strategy = configured()
+
+        @tf.function
+        def loop():
+            total = tf.constant(0.0)
+            for _ in tf.range(tf.constant(3)):
+                total += strategy.run(tf.function(lambda: tf.reduce_sum(tf.constant(X) * 2)))
+            return total
+
+        loop()
+        (program,) = strategy.report().programs
+        assert program.steps_per_execution == 0
+        assert "a call from the host" not in strategy.report().summary()
+
     def test_a_call_runs_the_steps_of_an_execution(self, configured):
         strategy = configured()
         model = mlp(strategy)

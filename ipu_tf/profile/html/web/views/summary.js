@@ -64,7 +64,7 @@ function insightList(insights) {
           { class: "more" },
           [
             insight.samples_per_second === null
-              ? null
+              ? microBatch(insight.micro_batch_seconds)
               : `${one.format(insight.samples_per_second)} samples/s`,
             `${units.cycles(insight.cycles)} cycles a run`,
             `fullest tile ${kib(insight.max_tile_bytes)} KiB`,
@@ -96,10 +96,10 @@ function machineFacts(device) {
       figures.system || "–",
       `${ipus} IPU${ipus > 1 ? "s" : ""} in use, ${figures.replicas} replica${figures.replicas > 1 ? "s" : ""}`,
     ],
-    ["Time", `${units.cycles(figures.cycles)} cycles ${run}`, duration(figures.seconds)],
+    ...callFacts(figures, run),
     [
-      "Throughput",
-      figures.samples_per_second === null ? "–" : `${one.format(figures.samples_per_second)} samples/s`,
+      "On the device",
+      `${units.cycles(figures.cycles)} cycles ${run}, ${duration(figures.seconds)}${figures.samples_per_second === null ? "" : `, ${one.format(figures.samples_per_second)} samples/s`}`,
       figures.samples_per_update
         ? `${whole.format(figures.samples_per_update)} samples ${run}${figures.samples_per_update === figures.samples_per_run ? "" : ` (${factors.join(" x ")})`}`
         : "the number of samples is not known",
@@ -123,6 +123,19 @@ function machineFacts(device) {
         ],
     figures.streaming_bytes ? ["Streaming memory", count(figures.streaming_bytes, "B"), null] : ["", null],
   ];
+}
+
+function microBatch(seconds) {
+  return `${one.format(1e6 * seconds)} us a micro-batch`;
+}
+
+/** Returns the time of a run with its share of the call from the host, none where it is not known. */
+function callFacts({ runs_per_call: runs, call_seconds, called_samples_per_second: rate, micro_batches }, run) {
+  if (typeof runs !== "number") return [];
+  const each = call_seconds / runs;
+  const work = rate === null ? microBatch(each / micro_batches) : `${one.format(rate)} samples/s`;
+  const call = runs > 1 ? `${whole.format(runs)} in ${duration(call_seconds)}` : "one";
+  return [["Time", `${duration(each)} ${run}, ${work}`, `a call from the host runs ${call}`]];
 }
 
 /** Returns the bound of the energy, none where it is not known. */
