@@ -81,8 +81,9 @@ PYTHON = """\
 case "$*" in
   "-m venv .venv")
     mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
-  "-m pip install"*)
-    [[ " $* " == *" --quiet "* || " $* " == *" -q "* ]] || echo "Downloading tensorflow (600 MB)" ;;
+  *"-m pip"*" install "*)
+    echo "Downloading: $*"
+    exit ${PIP_EXIT:-0} ;;
   *tomllib*)
     echo "tensorflow" ;;
   -c*)
@@ -104,12 +105,36 @@ def installable(bare, tmp_path):
     return bare
 
 
-def test_downloads_are_shown(installable):
+def test_installing_takes_one_line_and_its_words_are_logged(installable, tmp_path):
     first, second = installable("setup"), installable("setup")
     assert first.returncode == 0, first.stderr
-    assert first.stdout.count("Downloading tensorflow (600 MB)") == 2
-    assert "Ready: .venv/bin/python has ipu_tf." in first.stdout
-    assert "Downloading" not in second.stdout
+    line = "Installing TensorFlow and other packages into .venv, and compiling the tile ops\n"
+    assert (first.stderr, second.stderr) == (line, "")
+    assert first.stdout.splitlines()[-1] == "Ready: .venv/bin/python has ipu_tf."
+    log = (tmp_path / ".venv" / "setup.log").read_text()
+    assert log.count("Downloading") == 2
+    assert ".[dev,docs,probability]" in log
+
+
+def test_a_failed_installation_shows_its_words(installable):
+    result = installable("setup", PIP_EXIT="3")
+    assert result.returncode == 1
+    assert "Downloading: " in result.stderr
+    assert "error: the installation into .venv failed; its words are above" in result.stderr
+    assert installable("setup").returncode == 0
+
+
+def test_the_demo_installs_no_tools_and_tests_then_do(installable, tmp_path):
+    def log_of(task):
+        (tmp_path / ".venv" / "setup.log").unlink(missing_ok=True)
+        assert installable(task).returncode == 0
+        log = tmp_path / ".venv" / "setup.log"
+        return log.read_text() if log.exists() else None
+
+    assert "--editable .[demo]\n" in log_of("demo")
+    assert log_of("demo") is None
+    assert "--editable .[dev,docs,probability]\n" in log_of("setup")
+    assert log_of("setup") is log_of("demo") is None
 
 
 def test_run_runs_a_script_with_the_python_of_the_checkout(installable):
@@ -124,11 +149,19 @@ def test_run_says_what_it_lacks(bare):
     assert "error: nothing to run. Name a script, or a module: ./dev run -m" in result.stderr
 
 
-def test_demo_writes_a_report(installable):
+def test_demo_writes_a_report_and_names_it(installable, tmp_path):
     result = installable("demo", "--epochs", "2")
-    assert result.stdout.splitlines()[-1] == (
-        "ran: tutorials/cifar10.py --data digits --report build/demo.html --epochs 2"
-    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-2:] == [
+        "ran: tutorials/cifar10.py --data digits --epochs 20 --report build/demo.html --epochs 2",
+        f"The page: file://{tmp_path}/build/demo.html",
+    ]
+
+
+def test_the_page_of_the_demo_opens_on_a_desktop(installable, tmp_path):
+    add_tool(tmp_path, "xdg-open", f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    assert installable("demo", DISPLAY=":0").returncode == 0
+    assert (tmp_path / "opened").read_text() == "build/demo.html\n"
 
 
 def test_ci_runs_the_tests_in_a_browser_on_request(installable, tmp_path):
