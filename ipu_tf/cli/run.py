@@ -43,7 +43,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offline",
         action="store_true",
-        help="give generated data for the data sets of keras.datasets, and fail other downloads",
+        help="generate the data sets of keras.datasets, give networks random weights, and fail "
+        "other downloads",
     )
     parser.add_argument(
         "--max-steps",

@@ -16,8 +16,9 @@ _CONTRIB = (
     "the option --tf1, which has the parts of it that scripts for IPUs use."
 )
 _STATISTICS = (
-    "TensorFlow has no statistics of input pipelines any more. Leave them out; "
-    "`ipu.dataset_benchmark.dataset_benchmark` measures the throughput of a data set."
+    "TensorFlow has no statistics of input pipelines any more. Leave them out, or give `ipu-tf run` "
+    "the option --tf1, under which they are empty; `ipu.dataset_benchmark.dataset_benchmark` measures "
+    "the throughput of a data set."
 )
 _REMOVED: Mapping[str, str] = MappingProxyType(
     {
@@ -49,7 +50,8 @@ _EAGER = (
 )
 _PLACED_ON_IPU = (
     "A session knows no IPU. Let ipu_compiler.compile make the program of the operations that are "
-    "placed there, or take them out of `tf.device`; an `ipu_scope` leaves them on the host."
+    "placed there, or take them out of `tf.device`; an `ipu_scope` leaves them on the host, and so "
+    "does `ipu-tf run --tf1`."
 )
 _NO_IPU = re.compile(
     "Cannot assign a device for operation.*explicitly assigned to .*IPU", re.DOTALL

@@ -54,6 +54,7 @@ _OPS = (
 _OPTIMIZERS = (
     "cross_replica_optimizer",
     "gradient_accumulation_optimizer",
+    "ipu_optimizer",
     "map_gradient_optimizer",
     "sharded_optimizer",
 )

@@ -12,6 +12,7 @@ from ipu_tf.base.trial import steps_limited_to
 from ipu_tf.compat.children import children_enter
 from ipu_tf.compat.finder import install, installed, uninstall
 from ipu_tf.compat.keras2.context import keras_2_spellings
+from ipu_tf.compat.python_names import abstract_classes_in_collections
 
 _SDK = "POPLAR_SDK_ENABLED"
 """The path of the SDK; scripts without it train on the CPU."""
@@ -74,6 +75,7 @@ def vendor_script(
         install()
         if not was_installed:
             stack.callback(uninstall)
+        stack.enter_context(abstract_classes_in_collections())
         stack.enter_context(keras_2_spellings())
         if tf1:
             # It loads TensorFlow, which scripts of TensorFlow 2 load themselves.

@@ -1,4 +1,4 @@
-"""Keras' download function, wherever it has been imported to."""
+"""Keras' download function, wherever it has been imported to, and what reads its weights."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
+import keras
+
 # The loaders of data sets take the function from here, each into its own module.
 from keras.src.utils import file_utils
 
 _NAME = "get_file"
+_READER = "load_weights"
 
 Download = Callable[..., str]
 
@@ -27,6 +30,17 @@ def replaced_downloads(wrap: Callable[[Download], Download]) -> Iterator[None]:
     finally:
         # Also in modules that were imported in between.
         _replace_everywhere(replacement, stock)
+
+
+@contextlib.contextmanager
+def replaced_readers(wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Replaces `keras.Model.load_weights`, also where it is replaced already; puts it back."""
+    stock = keras.Model.load_weights
+    setattr(keras.Model, _READER, wrap(stock))
+    try:
+        yield
+    finally:
+        setattr(keras.Model, _READER, stock)
 
 
 def _replace_everywhere(old: Download, new: Download) -> None:

@@ -88,6 +88,13 @@ JITTED_CONTEXTS = Patch(
 INITIALIZED_VALUES = Patch(
     tf.Variable, "initialized_value", "variables tell the value that they begin with"
 )
+SESSIONS = Patch(tf.compat.v1.Session, "__init__", "they run operations that are placed on an IPU")
+INTERACTIVE_SESSIONS = Patch(
+    tf.compat.v1.InteractiveSession, "__init__", "they run operations that are placed on an IPU"
+)
+STATISTICS_OPTIONS = Patch(
+    tf.data.Options, "experimental_stats", "scripts set an aggregator of statistics", is_new=True
+)
 SIZES_OF_SHAPES = Patch(
     tf.compat.v1.Dimension, "__init__", "sizes of shapes may be whole numbers that are floats"
 )
@@ -462,6 +469,9 @@ TABLE = (
     SIGNATURES,
     JITTED_CONTEXTS,
     INITIALIZED_VALUES,
+    SESSIONS,
+    INTERACTIVE_SESSIONS,
+    STATISTICS_OPTIONS,
     SIZES_OF_SHAPES,
     OPTIONALS,
     BRANCH_CAPTURES,

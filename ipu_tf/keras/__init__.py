@@ -5,6 +5,7 @@ import ipu_tf.keras.rematerialization  # noqa: F401 # So does this.
 from ipu_tf.keras import callbacks, extensions, layers, optimizers, pipeline
 from ipu_tf.keras.deployment import rebatching as _rebatching  # noqa: F401  # It registers itself.
 from ipu_tf.keras.deployment.auto_pipeline import PipelineDecision, auto_pipeline
+from ipu_tf.keras.extensions import ReplicatedMetricReductionMethod
 from ipu_tf.keras.models import Model, Sequential
 from ipu_tf.keras.pipeline import (
     FunctionalLayerPipelineStageAssignment,
@@ -24,6 +25,7 @@ __all__ = [
     "NestedModelPipelineStageAssignment",
     "PipelineDecision",
     "PipelineStage",
+    "ReplicatedMetricReductionMethod",
     "Sequential",
     "SequentialLayerPipelineStageAssignment",
     "SequentialNestedModelPipelineStageAssignment",

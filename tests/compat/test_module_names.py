@@ -39,6 +39,13 @@ def test_modules_are_found_in_their_places_of_before():
     assert rnn_ops.PopnnGRU is ipu_tf.ops.rnn_ops.PopnnGRU
 
 
+def test_modules_of_releases_for_tensorflow_1_are_found():
+    from tensorflow.python.ipu import ipu_optimizer
+
+    assert ipu_optimizer.IpuOptimizer is ipu_tf.optimizers.IpuOptimizer
+    assert keras.ipu.ReplicatedMetricReductionMethod.parse("mean").name == "MEAN"
+
+
 def test_there_are_no_events_of_the_device(caplog):
     from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
 

@@ -10,6 +10,7 @@ from ipu_tf.compat.offline.arrays import images
 from ipu_tf.compat.offline.files import _CLOTHES_INK, _DIGITS_INK, WRITERS
 
 ADDRESS = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/boston_housing.npz"
+WEIGHTS = "https://storage.googleapis.com/tensorflow/keras-applications/vgg16/weights.h5"
 
 IMAGES = {
     "mnist": ((28, 28), 60_000, 10, ()),
@@ -86,6 +87,31 @@ def test_get_file_gives_the_file_of_a_known_address_and_leaves_the_cache_alone(t
             np.testing.assert_array_equal(first["x"], second["x"])
     assert keras.utils.get_file is tf.keras.utils.get_file is stock
     assert not list(tmp_path.iterdir())
+
+
+def test_a_network_with_published_weights_keeps_random_ones_and_a_warning_says_so(caplog):
+    with without_downloads():
+        network = keras.applications.MobileNet(
+            (128, 128, 3), alpha=0.25, include_top=False, weights="imagenet"
+        )
+        kernel = network.get_layer("conv1").kernel
+        assert np.std(kernel) > 0.01
+        path = keras.utils.get_file(origin=WEIGHTS)
+        keras.Sequential([keras.layers.Dense(2)]).load_weights(path)
+        with pytest.raises(FileNotFoundError):
+            network.load_weights("other.weights.h5")
+        scores = np.eye(1000, dtype="float32")[:1]
+        ((best, *_),) = keras.applications.mobilenet.decode_predictions(scores)
+    assert best == ("n00000000", "class_0", 1.0)
+    assert caplog.text.count("Random weights take the place of") == 2
+    assert f"Random weights take the place of {WEIGHTS} (--offline): the model is" in caplog.text
+
+
+def test_a_text_has_the_characters_of_the_plays():
+    address = "https://storage.googleapis.com/download.tensorflow.org/data/shakespeare.txt"
+    with without_downloads(), open(keras.utils.get_file("shakespeare.txt", address)) as file:
+        text = file.read()
+    assert (len(text), len(set(text))) == (1_115_394, 65)
 
 
 def test_another_download_fails_and_names_its_address():

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from ipu_tf.compat.offline.arrays import images, regression, sequences, word_index
+from ipu_tf.compat.offline.texts import plays
 
 Writer = Callable[[Path], None]
 
 _GOOGLE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
+_DOWNLOADS = "https://storage.googleapis.com/download.tensorflow.org/data/"
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
 
 # Python's own protocols from 5 on name functions of NumPy that Keras refuses to unpickle.
@@ -28,6 +30,8 @@ _PICKLE_PROTOCOL = 4
 
 _IMDB_WORDS = 88_584
 _REUTERS_WORDS = 30_979
+_SHAKESPEARE_CHARACTERS = 1_115_394
+_IMAGENET_CLASSES = 1000
 
 # Pixels have a mean of 39 and 78 and a standard deviation of 82 and 102 with them; those of the
 # published images 33 and 73, and 79 and 90.
@@ -102,6 +106,16 @@ def _word_index(words: int, path: Path) -> None:
     path.write_text(json.dumps(word_index(words)))
 
 
+def _shakespeare(path: Path) -> None:
+    path.write_text(plays(_SHAKESPEARE_CHARACTERS))
+
+
+def _imagenet_classes(path: Path) -> None:
+    """Writes names of the classes, for `decode_predictions` of `keras.applications`."""
+    names = {str(one): [f"n{one:08}", f"class_{one}"] for one in range(_IMAGENET_CLASSES)}
+    path.write_text(json.dumps(names))
+
+
 def _boston(path: Path) -> None:
     x, y = regression(506, *_BOSTON, targets=(5.0, 50.0))
     _save(path, x=x, y=y)
@@ -127,9 +141,11 @@ WRITERS: Mapping[str, Writer] = MappingProxyType(
         f"{_GOOGLE}reuters_word_index.json": partial(_word_index, _REUTERS_WORDS),
         f"{_GOOGLE}boston_housing.npz": _boston,
         f"{_GOOGLE}california_housing.npz": _california,
+        f"{_DOWNLOADS}shakespeare.txt": _shakespeare,
+        f"{_DOWNLOADS}imagenet_class_index.json": _imagenet_classes,
     }
 )
-"""Writes the file of an address that `keras.datasets` loads."""
+"""Writes the file of an address that `keras.datasets`, `decode_predictions` or a guide loads."""
 
 
 def _save(path: Path, **arrays: Any) -> None:

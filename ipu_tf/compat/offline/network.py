@@ -21,8 +21,8 @@ class OfflineError(RuntimeError):
     def __init__(self, address: str) -> None:
         super().__init__(
             f"No download of {address}: the script runs with --offline, which generates the "
-            "data sets of `keras.datasets` alone. Download the file before into Keras' "
-            "cache, or give the script its path; or run it without --offline."
+            "data sets of `keras.datasets` and no other files. Download the file before into "
+            "Keras' cache, or give the script its path; or run it without --offline."
         )
 
 

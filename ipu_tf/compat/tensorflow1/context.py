@@ -12,7 +12,9 @@ from ipu_tf.compat.tensorflow1.contrib import contrib_modules
 from ipu_tf.compat.tensorflow1.estimator import Estimators
 from ipu_tf.compat.tensorflow1.interface import imported_by_scripts
 from ipu_tf.compat.tensorflow1.probability import kernels_may_update_step_sizes
+from ipu_tf.compat.tensorflow1.sessions import sessions_know_ipus
 from ipu_tf.compat.tensorflow1.sizes import sizes_may_be_floats
+from ipu_tf.compat.tensorflow1.statistics import statistics_are_empty
 
 _ADDED: Mapping[str, ModuleType] = MappingProxyType(
     {"estimator": Estimators("tensorflow.estimator")}
@@ -32,6 +34,8 @@ def tensorflow_1() -> Iterator[None]:
         stack.enter_context(contrib_modules())
         stack.enter_context(imported_by_scripts())
         stack.enter_context(sizes_may_be_floats())
+        stack.enter_context(sessions_know_ipus())
+        stack.enter_context(statistics_are_empty())
         stack.enter_context(kernels_may_update_step_sizes())
         for name, module in _ADDED.items():
             setattr(tf.compat.v1, name, module)

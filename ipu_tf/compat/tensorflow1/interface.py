@@ -8,7 +8,7 @@ import importlib
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import tensorflow as tf
@@ -16,8 +16,17 @@ import tensorflow as tf
 _OF_THE_PACKAGE = ("compat", "keras")
 """Names of today's package that are wider than those of TensorFlow 1: Keras has the vendor's."""
 
-_BELOW = ("compiler", "python")
-"""Packages below `tensorflow` that today are no attributes of it."""
+_BELOW: Mapping[str, str] = MappingProxyType(
+    {
+        "compiler": "compiler",
+        "python": "python",
+        "pywrap_tensorflow": "python.pywrap_tensorflow",
+    }
+)
+"""Modules below `tensorflow` that today are no attributes of it, by their names in TensorFlow 1."""
+
+_RELEASE = "1.15.5"
+"""The release of TensorFlow 1 that the vendor's were built from."""
 
 _LIBRARIES = ("site-packages", "dist-packages")
 _FOLDERS = (
@@ -29,9 +38,11 @@ _FOLDERS = (
 class TensorFlow1(ModuleType):
     """The module `tensorflow` with the names of TensorFlow 1, then those of today."""
 
+    __version__ = VERSION = _RELEASE
+
     def __getattr__(self, name: str) -> Any:
         if name in _BELOW:
-            return importlib.import_module(f"{tf.__name__}.{name}")
+            return importlib.import_module(f"{tf.__name__}.{_BELOW[name]}")
         for module in (tf,) if name in _OF_THE_PACKAGE else (tf.compat.v1, tf):
             if hasattr(module, name):
                 return getattr(module, name)

@@ -40,6 +40,8 @@ def test_modules_of_scripts_have_the_names_of_tensorflow_1(tmp_path, monkeypatch
     assert found.named is v1
     assert (found.tf.__name__, found.tf.keras) == ("tensorflow", tf.keras)
     assert found.tf.python.ops.array_ops.concat
+    assert found.tf.__version__ == found.tf.VERSION == "1.15.5"
+    assert found.tf.pywrap_tensorflow.__name__ == "tensorflow.python.pywrap_tensorflow"
     assert found.tf.function is tf.function
     assert {"Session", "function"} <= set(dir(found.tf))
     with pytest.raises(AttributeError, match="module 'tensorflow' has no attribute 'nonsense'"):
