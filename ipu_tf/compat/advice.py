@@ -16,9 +16,9 @@ _CONTRIB = (
     "the option --tf1, which has the parts of it that scripts for IPUs use."
 )
 _STATISTICS = (
-    "TensorFlow has no statistics of input pipelines any more. Leave them out, or give `ipu-tf run` "
-    "the option --tf1, under which they are empty; `ipu.dataset_benchmark.dataset_benchmark` measures "
-    "the throughput of a data set."
+    "TensorFlow has no statistics of input pipelines any more. Leave them out, or give "
+    "`ipu-tf run` the option --tf1, under which they are empty; "
+    "`ipu.dataset_benchmark.dataset_benchmark` measures the throughput of a data set."
 )
 _REMOVED: Mapping[str, str] = MappingProxyType(
     {
