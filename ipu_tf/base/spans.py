@@ -109,7 +109,7 @@ def span(
     """Returns a context that is a span; arguments as the attributes of `Span`."""
     if not _sinks:
         return _NOTHING
-    return _Marked(name, category, program, steps)
+    return _SpanContext(name, category, program, steps)
 
 
 def record(
@@ -148,7 +148,7 @@ _EXECUTING: ContextVar[bool] = ContextVar("ipu_tf.executing", default=False)
 _NOTHING = contextlib.nullcontext()
 
 
-class _Marked(contextlib.AbstractContextManager[None]):
+class _SpanContext(contextlib.AbstractContextManager[None]):
     """A span of the thread that enters it."""
 
     __slots__ = ("_begin_ns", "_category", "_name", "_program", "_sinks", "_steps", "_token")

@@ -15,7 +15,7 @@ from ipu_tf.calibration.records import MeasuredPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class PointComparison:
     """A record and the model's prediction.
 
     Attributes:
@@ -75,12 +75,12 @@ class Comparison:
         compared: In the order of the records.
     """
 
-    compared: tuple[Compared, ...]
+    compared: tuple[PointComparison, ...]
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """Errors by kind and chip, in alphabetical order."""
-        by_group: dict[tuple[str, str], list[Compared]] = {}
+        by_group: dict[tuple[str, str], list[PointComparison]] = {}
         for one in self.compared:
             if one.predicted is not None:
                 by_group.setdefault((one.record.kind, one.record.chip), []).append(one)
@@ -96,7 +96,7 @@ class Comparison:
         )
 
     @property
-    def unpredicted(self) -> tuple[Compared, ...]:
+    def unpredicted(self) -> tuple[PointComparison, ...]:
         """Records of known kinds that could not be predicted, each with its reason."""
         return tuple(one for one in self.compared if one.predicted is None and one.reason)
 
@@ -136,17 +136,17 @@ def rank_correlation(left: Sequence[float], right: Sequence[float]) -> float | N
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def _compared(record: MeasuredPoint, kinds: Mapping[str, Predictor]) -> Compared:
+def _compared(record: MeasuredPoint, kinds: Mapping[str, Predictor]) -> PointComparison:
     try:
         found = prediction(record, kinds)
         if found is None:
-            return Compared(record=record, predicted=None)
-        return Compared(record=record, predicted=found.figure, explanation=found.explanation)
+            return PointComparison(record=record, predicted=None)
+        return PointComparison(record=record, predicted=found.figure, explanation=found.explanation)
     except ValueError as error:  # also of the chip, and of shapes that the planner does not take
-        return Compared(record=record, predicted=None, reason=str(error))
+        return PointComparison(record=record, predicted=None, reason=str(error))
 
 
-def _group(kind: str, chip: str, members: Sequence[Compared]) -> Group:
+def _group(kind: str, chip: str, members: Sequence[PointComparison]) -> Group:
     errors = np.array([one.error for one in members])
     worst = int(np.argmax(np.abs(errors)))
     predicted = [one.predicted for one in members if one.predicted is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ipu_tf.calibration.compare import Compared, Comparison, Group
+from ipu_tf.calibration.compare import Comparison, Group, PointComparison
 from ipu_tf.calibration.reach import reach_of
 
 
@@ -72,7 +72,7 @@ def _models(comparison: Comparison) -> list[str]:
     return [*_aligned([heads, *(_model_row(one) for one in models)]), reach.text]
 
 
-def _model_row(one: Compared) -> tuple[str, ...]:
+def _model_row(one: PointComparison) -> tuple[str, ...]:
     return (
         one.record.id,
         f"{one.predicted:,.0f}",

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ipu_tf.calibration.compare import Compared
+from ipu_tf.calibration.compare import PointComparison
 
 _NEAR = 1.25
 
@@ -44,9 +44,9 @@ class Reach:
         )
 
 
-def reach_of(models: Iterable[Compared]) -> Reach | None:
+def reach_of(models: Iterable[PointComparison]) -> Reach | None:
     """Returns how far predictions of models are off together; None without predictions."""
-    by_network: dict[str, list[Compared]] = collections.defaultdict(list)
+    by_network: dict[str, list[PointComparison]] = collections.defaultdict(list)
     for one in models:
         if one.predicted is not None:
             by_network[str(one.record.params.get("network"))].append(one)

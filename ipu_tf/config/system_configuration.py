@@ -36,7 +36,7 @@ class _System:
     """The state of the process. The lock is never held while callbacks run."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    installed: _Installation | None = None
+    installation: _Installation | None = None
     callbacks: list[Callable[[], None]] = field(default_factory=list)
 
     def notify(self) -> None:
@@ -76,12 +76,12 @@ def configure_ipu_system(
     device_configuration = resolve(config)
     new = _Installation(config=copy.deepcopy(config), device=device_configuration)
     with _SYSTEM.lock:
-        old = _SYSTEM.installed
+        old = _SYSTEM.installation
         if old is not None and old.equals(new):
             return
         if old is not None and not reset_configuration:
             raise _forbidden_replacement()
-        _SYSTEM.installed = new
+        _SYSTEM.installation = new
     if old is not None:
         _log.warning("Resetting existing IPU configuration: its compiled programs are dropped.")
     _log_what_is_ignored(new)
@@ -110,7 +110,7 @@ def _forbidden_replacement() -> RuntimeError:
 def reset_ipu_configuration() -> None:
     """Drops the installed configuration and the programs compiled for it, if there is one."""
     with _SYSTEM.lock:
-        old, _SYSTEM.installed = _SYSTEM.installed, None
+        old, _SYSTEM.installation = _SYSTEM.installation, None
     if old is not None:
         _SYSTEM.notify()
 
@@ -119,12 +119,12 @@ def reset_ipu_configuration() -> None:
 def configuration_as_before() -> Iterator[None]:
     """Puts the installed configuration back when the context ends."""
     with _SYSTEM.lock:
-        before = _SYSTEM.installed
+        before = _SYSTEM.installation
     try:
         yield
     finally:
         with _SYSTEM.lock:
-            after, _SYSTEM.installed = _SYSTEM.installed, before
+            after, _SYSTEM.installation = _SYSTEM.installation, before
         if after is not before:
             _SYSTEM.notify()
 
@@ -144,19 +144,19 @@ def get_ipu_config(session: None = None) -> list[OptionTree]:
             f"get_ipu_config takes no session in eager execution. Received: {session!r}."
         )
     with _SYSTEM.lock:
-        installed = _SYSTEM.installed
-    if installed is None:
+        installation = _SYSTEM.installation
+    if installation is None:
         raise RuntimeError(
             "No IPU devices configured. Call configure_ipu_system() on an IPUConfig first."
         )
-    return [copy.deepcopy(installed.config) for _ in installed.device.num_ipus]
+    return [copy.deepcopy(installation.config) for _ in installation.device.num_ipus]
 
 
 def engine_options() -> Mapping[str, Any]:
     """Returns the installed `compilation_poplar_options`, empty where nothing is configured."""
     with _SYSTEM.lock:
-        installed = _SYSTEM.installed
-    return {} if installed is None else dict(installed.config.compilation_poplar_options)
+        installation = _SYSTEM.installation
+    return {} if installation is None else dict(installation.config.compilation_poplar_options)
 
 
 @contextlib.contextmanager
@@ -181,14 +181,14 @@ def device_configuration() -> DeviceConfiguration:
     if borrowed is not None:
         return borrowed
     with _SYSTEM.lock:
-        installed = _SYSTEM.installed
-    return _default() if installed is None else installed.device
+        installation = _SYSTEM.installation
+    return _default() if installation is None else installation.device
 
 
 def is_configured() -> bool:
     """Returns whether a system is configured: without one, the default configuration applies."""
     with _SYSTEM.lock:
-        return _BORROWED.get() is not None or _SYSTEM.installed is not None
+        return _BORROWED.get() is not None or _SYSTEM.installation is not None
 
 
 def on_reset(callback: Callable[[], None]) -> Callable[[], None]:
@@ -217,9 +217,9 @@ def _default() -> DeviceConfiguration:
     return resolve(OptionTree())
 
 
-def _log_what_is_ignored(installed: _Installation) -> None:
-    device = installed.device
-    for name, needed in idle_options(installed.config).items():
+def _log_what_is_ignored(installation: _Installation) -> None:
+    device = installation.device
+    for name, needed in idle_options(installation.config).items():
         _log.warning("%s does nothing without %s: set both, or neither.", name, needed)
     if device.without_effect:
         _log.info(

@@ -28,7 +28,7 @@ no plan fits, all splits are tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class PlanChoice:
     """A plan among candidates."""
 
     plans: Candidates
@@ -56,8 +56,8 @@ class PlanSearch:
         self._limit_bytes = limit_bytes
         self._release = release
         self._added: list[Candidates] = []
-        self._best: Found | None = None
-        self._least: Found | None = None
+        self._best: PlanChoice | None = None
+        self._least: PlanChoice | None = None
 
     def rules_out(self, method: str, partials: str) -> bool:
         """Returns whether all plans of a method are too slow to be of interest."""
@@ -87,7 +87,7 @@ class PlanSearch:
         ):
             self._price(*self._of_interest(stepped))
 
-    def result(self) -> Found:
+    def result(self) -> PlanChoice:
         """Returns the cheapest plan that fits, else the plan with the least memory.
 
         Raises:
@@ -144,14 +144,14 @@ class PlanSearch:
             return
         index = int(np.argmin(needed))
         if self._least is None or needed[index] < self._least.needed_bytes:
-            self._least = Found(plans=plans, index=index, needed_bytes=int(needed[index]))
+            self._least = PlanChoice(plans=plans, index=index, needed_bytes=int(needed[index]))
 
     def _keep_best(self, plans: Candidates, needed: NDArray[np.int64]) -> None:
         cycles = plan_cost(self._shape, plans, self._target)
         depth = plans.tile_parts(self._shape.reduction_splits)
         outermost = (-plans.splits[name] for name in plans.splits)
         index = _first(cycles, depth, plans.tiles, *outermost)
-        best = Found(
+        best = PlanChoice(
             plans=plans,
             index=index,
             needed_bytes=int(needed[index]),
@@ -161,7 +161,7 @@ class PlanSearch:
         if self._best is None or (best.cycles, best.ties) < (self._best.cycles, self._best.ties):
             self._best = best
 
-    def _smallest_within(self, best: Found) -> Found:
+    def _smallest_within(self, best: PlanChoice) -> PlanChoice:
         """Returns the plan with the least memory within the cycles that the release accepts."""
         for splits in self._added:
             plans, bound, needed = self._of_interest(splits)
@@ -172,11 +172,11 @@ class PlanSearch:
 
     def _smaller(
         self,
-        best: Found,
+        best: PlanChoice,
         plans: Candidates,
         bound: NDArray[np.int64],
         needed: NDArray[np.int64],
-    ) -> Found:
+    ) -> PlanChoice:
         """Prices candidates in the order of their memory, until one stays within the cycles."""
         order = np.lexsort((bound, needed))
         order = order[needed[order] < best.needed_bytes]
@@ -186,7 +186,7 @@ class PlanSearch:
             within = np.flatnonzero(cycles <= self._most_cycles)
             if len(within):
                 index = int(chosen[within[0]])
-                return Found(plans=plans, index=index, needed_bytes=int(needed[index]))
+                return PlanChoice(plans=plans, index=index, needed_bytes=int(needed[index]))
         return best
 
 

@@ -18,7 +18,7 @@ from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.methods import methods_for
 from ipu_tf.planner.plan import ConvPlan, MatMulPlan, Plan, partial_dtype
 from ipu_tf.planner.plan_check import check_proportion
-from ipu_tf.planner.plan_search import Found, PlanSearch
+from ipu_tf.planner.plan_search import PlanChoice, PlanSearch
 from ipu_tf.planner.releases import CURRENT, Release
 from ipu_tf.planner.search_space import Splits, parallel_splits, role, waiting_extent
 from ipu_tf.planner.shapes import AMP_GRAINS, ConvShape, MatMulShape, OpShape
@@ -133,7 +133,7 @@ def _search(
     return _plan(plan_type, search.result())
 
 
-def _plan(plan_type: type[PlanT], found: Found) -> PlanT:
+def _plan(plan_type: type[PlanT], found: PlanChoice) -> PlanT:
     plans, index = found.plans, found.index
     splits = {name: int(parts[index]) for name, parts in plans.splits.items()}
     serial = {

@@ -50,7 +50,7 @@ _HEAD_CHANNELS = 1280
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scaled:
+class CompoundScaling:
     """A size of EfficientNet.
 
     Attributes:
@@ -81,7 +81,11 @@ class Scaled:
 
 
 def efficientnet(
-    network: Scaled, *, image_size: int, classes: int = 1000, placement: StagePlacement = WHOLE
+    network: CompoundScaling,
+    *,
+    image_size: int,
+    classes: int = 1000,
+    placement: StagePlacement = WHOLE,
 ) -> keras.Model:
     """Returns an EfficientNet, from uint8 images to probabilities of classes.
 
@@ -109,11 +113,11 @@ def efficientnet_b4_g16(
     return efficientnet(scaled, image_size=image_size, classes=classes, placement=placement)
 
 
-def _group_convolutions(name: str, **scales: float) -> Scaled:
-    return Scaled(name=name, group_size=16, expansion=4, norm="group", **scales)
+def _group_convolutions(name: str, **scales: float) -> CompoundScaling:
+    return CompoundScaling(name=name, group_size=16, expansion=4, norm="group", **scales)
 
 
-def _blocks(network: Scaled) -> Iterator[Block]:
+def _blocks(network: CompoundScaling) -> Iterator[Block]:
     repeats = [math.ceil(network.depth * stage.repeats) for stage in _STAGES]
     done, channels = 0, network.channels(_STEM_CHANNELS)
     for number, (stage, count) in enumerate(zip(_STAGES, repeats, strict=True), 1):
@@ -130,7 +134,7 @@ def _blocks(network: Scaled) -> Iterator[Block]:
 class _Block:
     """An inverted bottleneck with squeeze and excitation."""
 
-    network: Scaled
+    network: CompoundScaling
     stage: _Stage
     name: str
     channels: int
@@ -171,12 +175,12 @@ class _Block:
         return layers.Multiply(name=f"{self.name}_scale")([x, y])
 
 
-def _stem(images: Any, network: Scaled) -> Any:
+def _stem(images: Any, network: CompoundScaling) -> Any:
     channels = network.channels(_STEM_CHANNELS)
     return _convolution(standardized(images), network, "stem", channels, 3, strides=2)
 
 
-def _head(features: Any, network: Scaled, classes: int) -> Any:
+def _head(features: Any, network: CompoundScaling, classes: int) -> Any:
     x = _convolution(features, network, "top", network.channels(_HEAD_CHANNELS), 1)
     x = layers.GlobalAveragePooling2D(name="pool")(x)
     x = layers.Dropout(network.dropout, name="dropout")(x)
@@ -185,7 +189,7 @@ def _head(features: Any, network: Scaled, classes: int) -> Any:
 
 def _convolution(
     x: Any,
-    network: Scaled,
+    network: CompoundScaling,
     name: str,
     filters: int,
     size: int,
@@ -201,10 +205,10 @@ def _convolution(
     return _normalized(layer(x), network, name)
 
 
-def _activated(x: Any, network: Scaled, name: str) -> Any:
+def _activated(x: Any, network: CompoundScaling, name: str) -> Any:
     x = _normalized(x, network, name)
     return layers.Activation("swish", name=f"{name}_swish")(x)
 
 
-def _normalized(x: Any, network: Scaled, name: str) -> Any:
+def _normalized(x: Any, network: CompoundScaling, name: str) -> Any:
     return normalized(x, network.norm, f"{name}_norm", groups=_NORM_GROUPS, epsilon=_NORM_EPSILON)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ipu_tf.calibration.compare import Compared
+from ipu_tf.calibration.compare import PointComparison
 from ipu_tf.calibration.reach import reach_of
 
 
@@ -12,7 +12,7 @@ def row(make):
 
     def row_(id_, network, predicted):
         record = make("model", {"network": network}, "items/s", id=id_, measured=100.0)
-        return Compared(record=record, predicted=predicted)
+        return PointComparison(record=record, predicted=predicted)
 
     return row_
 

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from ipu_tf.calibration import compare, load_records
-from ipu_tf.calibration.compare import Compared, Comparison
+from ipu_tf.calibration.compare import Comparison, PointComparison
 from ipu_tf.calibration.provenance import CONSTANTS, KIND_NOTES
 from ipu_tf.validation import PREDICTORS
 from ipu_tf.validation.document import PAGE, POINTS, group_table, main, model_table, render
@@ -46,7 +46,7 @@ def test_the_page_tells_what_the_model_gives_now(name):
 
 def test_rows_of_models_have_their_parts(make):
     record = make("model", {"network": "one"}, "items/s", id="row", measured=4000.0)
-    one = Compared(record=record, predicted=5000.0, explanation="norms 9%")
+    one = PointComparison(record=record, predicted=5000.0, explanation="norms 9%")
     table = model_table(Comparison(compared=(one,)))
     assert "| `row` | 4,000 | 5,000 | 1.25 | norms 9% |" in table
     assert "1 rows of 1 networks: off by a median factor of 1.25" in table

@@ -122,7 +122,7 @@ def _offloaded(offload: Offload) -> frozenset[Category]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class BalanceRequest:
     """The requested stages of a row of layers.
 
     Attributes:
@@ -152,7 +152,7 @@ def even_stages(layers: int, stages: int) -> tuple[int, ...]:
     return tuple(layer * stages // layers for layer in range(layers))
 
 
-def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
+def balanced_stages(figures: LayerFigures, request: BalanceRequest) -> tuple[int, ...]:
     """Returns the stage of every layer, so that the longest stage is as short as possible.
 
     Dynamic programming over the cuts. A stage that does not fit its IPU counts as longer than
@@ -160,13 +160,13 @@ def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
 
     Args:
         figures: The layers.
-        wanted: The stages.
+        request: The stages.
 
     Raises:
         ValueError: There are fewer layers, or groups of layers that share weights, than stages.
     """
-    layers, stages = figures.layers, wanted.stages
-    begins = [layer for layer in range(1, layers) if layer not in wanted.together]
+    layers, stages = figures.layers, request.stages
+    begins = [layer for layer in range(1, layers) if layer not in request.together]
     if len(begins) + 1 < stages:
         raise ValueError(
             f"A pipeline of {stages} stages needs as many layers that share no weights. Use fewer "
@@ -174,7 +174,7 @@ def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
         )
     best_of: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
     for stage in range(stages):
-        costs = _Costs(figures, wanted, stage)
+        costs = _Costs(figures, request, stage)
         following: dict[int, tuple[float, tuple[int, ...]]] = {}
         for end in [layers] if stage == stages - 1 else begins:
             options = (
@@ -191,7 +191,7 @@ def balanced_stages(figures: LayerFigures, wanted: Wanted) -> tuple[int, ...]:
 
 
 def corrected(
-    figures: LayerFigures, wanted: Wanted, stages: Sequence[int], program: DeviceProgram
+    figures: LayerFigures, request: BalanceRequest, stages: Sequence[int], program: DeviceProgram
 ) -> LayerFigures:
     """Returns the figures of layers, corrected by those of a compiled pipeline.
 
@@ -200,7 +200,7 @@ def corrected(
 
     Args:
         figures: The layers.
-        wanted: The stages they were cut into.
+        request: The stages they were cut into.
         stages: The stage of every layer.
         program: The pipeline, every stage on its own IPU.
     """
@@ -208,7 +208,7 @@ def corrected(
     further = figures.further_bytes.copy()
     for stage in program.stages:
         begin, end = bisect.bisect_left(stages, stage.index), bisect.bisect(stages, stage.index)
-        costs = _Costs(figures, wanted, stage.index)
+        costs = _Costs(figures, request, stage.index)
         of_layers = slice(begin, end)
         forward[of_layers] = _scaled(forward[of_layers], stage.forward_cycles)
         alone = stage.backward_cycles - stage.recomputed_cycles
@@ -230,12 +230,12 @@ def _scaled(cycles: NDArray[np.int64], total: int) -> NDArray[np.int64]:
 class _Costs:
     """The cost of each range of layers as a certain stage."""
 
-    def __init__(self, figures: LayerFigures, wanted: Wanted, stage: int) -> None:
-        self._figures, self._wanted = figures, wanted
-        self._again = wanted.recompute and stage < wanted.stages - 1
+    def __init__(self, figures: LayerFigures, request: BalanceRequest, stage: int) -> None:
+        self._figures, self._request = figures, request
+        self._again = request.recompute and stage < request.stages - 1
         self._waiting = 1 + waiting_micro_batches(
-            wanted.schedule,
-            stages=wanted.stages,
+            request.schedule,
+            stages=request.stages,
             training=True,
             made=(stage, "forward"),
             read=(stage, "backward"),
@@ -249,13 +249,13 @@ class _Costs:
 
     def of(self, begin: int, end: int) -> float:
         """Returns the cycles of layers `begin` to `end - 1`, links included."""
-        over = self.bytes_of(begin, end) / self._wanted.chip_bytes
+        over = self.bytes_of(begin, end) / self._request.chip_bytes
         if over > 1:
             return math.ldexp(over, 60)
         crossing = self._figures.crossing_bytes
-        links = float(crossing[begin] + crossing[end]) * self._wanted.cycles_per_byte
+        links = float(crossing[begin] + crossing[end]) * self._request.cycles_per_byte
         forward, backward = self.passes_of(begin, end)
-        if self._wanted.schedule == "interleaved":
+        if self._request.schedule == "interleaved":
             # Some stages run forward while others run backward: all wait for the longer pass.
             return 2 * max(forward, backward) + links
         return forward + backward + links

@@ -12,8 +12,8 @@ from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.pipeline.balance import (
+    BalanceRequest,
     LayerFigures,
-    Wanted,
     balanced_stages,
     corrected,
     cycles_per_byte,
@@ -174,21 +174,21 @@ class PipelineSearch:
         if not self._together.intersection(_begins(even)):
             known[even] = self._compile(shape, even, "even")
             yield known[even]
-        wanted, figures = self._wanted(shape), self._step(shape).figures
+        request, figures = self._request(shape), self._step(shape).figures
         for done in range(_ROUNDS_TO_FIT):
             if done >= _ROUNDS and any(compiled.candidate.fits for compiled in known.values()):
                 return
-            cut = balanced_stages(figures, wanted)
+            cut = balanced_stages(figures, request)
             is_new = cut not in known
             if is_new:
                 known[cut] = self._compile(shape, cut, "balanced")
                 yield known[cut]
-            elif wanted.chip_bytes == self._chip_bytes(shape):
+            elif request.chip_bytes == self._chip_bytes(shape):
                 return
             # From here on, the figures include the parts that the first cuts only guess: code,
             # values that are live for a moment, and values that are not spread evenly.
-            figures = corrected(figures, wanted, cut, known[cut].program)
-            wanted = dataclasses.replace(wanted, chip_bytes=self._chip_bytes(shape))
+            figures = corrected(figures, request, cut, known[cut].program)
+            request = dataclasses.replace(request, chip_bytes=self._chip_bytes(shape))
 
     def _with_checkpoints(
         self, known: Sequence[CompiledCandidate], best: CompiledCandidate
@@ -244,9 +244,9 @@ class PipelineSearch:
             )
         return self._steps[accumulates]
 
-    def _wanted(self, shape: PipelineShape) -> Wanted:
+    def _request(self, shape: PipelineShape) -> BalanceRequest:
         system = self._step(shape).options.system_of(shape.stages * shape.replicas)
-        return Wanted(
+        return BalanceRequest(
             stages=shape.stages,
             schedule=shape.schedule,
             recompute=shape.recompute,

@@ -25,7 +25,7 @@ _ONE_STAGE: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Recomputed:
+class RecomputingStep:
     """A step that recomputes.
 
     Attributes:
@@ -45,7 +45,7 @@ def recomputed(
     cuts: Collection[int] = (),
     stage_of: Mapping[str, int] = _ONE_STAGE,
     stages: int = 1,
-) -> Recomputed:
+) -> RecomputingStep:
     """Returns a step whose backward pass computes values of its forward pass again.
 
     A stage keeps its inputs, its checkpoints, and what lies between two segments. The last stage
@@ -65,7 +65,7 @@ def recomputed(
     entry = module.entry_computation
     trains = any(one.phase == "backward" for one in entry)
     if not trains or not (recompute or any(map(marks.is_rematerialized, entry))):
-        return Recomputed(module=marks.without_checkpoints(module), stage_of={})
+        return RecomputingStep(module=marks.without_checkpoints(module), stage_of={})
     forward = ForwardPass(module)
     ends = {*cuts, *_after_layers(forward, layers)}
     if recompute and stages == 1 and not ends and not marks.has_checkpoints(module):
@@ -74,12 +74,12 @@ def recomputed(
     plain = marks.without_checkpoints(module)
     groups = {one.name: groups[one.name] for one in plain.entry_computation if one.name in groups}
     if not groups:
-        return Recomputed(module=plain, stage_of={})
+        return RecomputingStep(module=plain, stage_of={})
     entry = plain.entry_computation
     kept = kept_values(ForwardPass(plain), groups, stage_of)
     copies = Copies(entry, groups, kept, stage_of, _sent(plain, stage_of))
     changed = with_instructions(entry, copies.instructions())
-    return Recomputed(
+    return RecomputingStep(
         module=plain.replace(computations={**plain.computations, plain.entry: changed}),
         stage_of=copies.stages,
     )

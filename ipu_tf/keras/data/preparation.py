@@ -27,13 +27,13 @@ class Data:
         x: Arrays, tensors or a structure of them, or a dataset of batches.
         y: Targets in the same form, None with a dataset.
         sample_weight: Weights of the samples, None with a dataset.
-        narrowed: The conversions made for the IPU, such as "y: int64 to int32".
+        conversions: The conversions made for the IPU, such as "y: int64 to int32".
     """
 
     x: Any
     y: Any = None
     sample_weight: Any = None
-    narrowed: tuple[str, ...] = ()
+    conversions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Data:
@@ -160,7 +160,7 @@ def _prepare_arrays(parts: dict[str, Any], use: DataUse, *, whole_batches: bool)
     narrow = map_arrays(
         lambda name, array: narrowing.narrow_array(name, array, model=use.model), parts
     )
-    return Data(**narrow, narrowed=_conversions(arrays))
+    return Data(**narrow, conversions=_conversions(arrays))
 
 
 def _check_dense(name: str, array: Any, use: DataUse) -> None:
@@ -185,8 +185,8 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: DataUse) -> dict[str, Any]:
         _check_static(name, tensor, dataset, use)
         narrowing.check_supported(name, tensor.dtype.name, model=use.model)
         tensors[name] = tensor
-    narrowed = _conversions(tensors)
-    if not narrowed:
+    conversions = _conversions(tensors)
+    if not conversions:
         return {"x": dataset}
 
     def narrow(*element: Any) -> Any:
@@ -198,7 +198,7 @@ def _prepare_dataset(dataset: tf.data.Dataset, use: DataUse) -> dict[str, Any]:
         return tuple(parts.values()) if isinstance(spec, tuple) and has_roles(spec) else parts["x"]
 
     narrow_dataset = dataset.map(narrow, num_parallel_calls=tf.data.AUTOTUNE)
-    return {"x": narrow_dataset, "narrowed": narrowed}
+    return {"x": narrow_dataset, "conversions": conversions}
 
 
 def _check_static(name: str, spec: tf.TensorSpec, dataset: tf.data.Dataset, use: DataUse) -> None:

@@ -13,7 +13,7 @@ from ipu_tf.profile.text.units import kib, percent
 from ipu_tf.programs.calls import call_of
 from ipu_tf.programs.program import Program
 
-_said: weakref.WeakKeyDictionary[keras.Model, str] = weakref.WeakKeyDictionary()
+_last_lines: weakref.WeakKeyDictionary[keras.Model, str] = weakref.WeakKeyDictionary()
 
 
 def is_printed(verbose: Any) -> bool:
@@ -41,8 +41,8 @@ class CostLine(keras.callbacks.Callback):
         programs = self.model.distribute_strategy.report(insights=False).programs
         own = [p for p in programs if p.name == f"{self.model.name}.train_step" and p.device]
         line = cost_line(own[-1], self._reports) if own else ""
-        if line and _said.get(self.model) != line:
-            _said[self.model] = line
+        if line and _last_lines.get(self.model) != line:
+            _last_lines[self.model] = line
             print(line, flush=True)
 
 

@@ -55,8 +55,8 @@ class ExecutionFunction:
         self._summarise = summarise
         self._results = results
         self._by_steps: dict[tuple[int, bool], Callable[[Any], Any]] = {}
-        self._jitted = tf.function(self._run_stacked, jit_compile=True)
-        self._stacked = tf.function(self._run_stacked)
+        self._jit_function = tf.function(self._run_stacked, jit_compile=True)
+        self._stack_function = tf.function(self._run_stacked)
         self._choices: dict[str, jitting.EngineChoice] = {}
         self._infeeds: weakref.WeakKeyDictionary[Infeed, bool] = weakref.WeakKeyDictionary()
 
@@ -81,7 +81,7 @@ class ExecutionFunction:
                 with spans.span("wait for data", "infeed"):
                     batches = iterator.next_execution(steps)
                 with self._span(steps):
-                    summary, results = self._jitted(batches, tf.constant(steps))
+                    summary, results = self._jit_function(batches, tf.constant(steps))
                 if self._results is not None:
                     with spans.span("take results", "outfeed"):
                         self._results.put_execution(results)
@@ -104,7 +104,7 @@ class ExecutionFunction:
 
     def _run(self, stacked: Any, steps: int) -> tuple[Any, Any]:
         spec = batch_spec(stacked, skipped=1 if self._replicas == 1 else 2)
-        function = self._jitted if self._runs_jitted(spec, steps) else self._stacked
+        function = self._jit_function if self._runs_jitted(spec, steps) else self._stack_function
         with self._span(steps):
             return function(stacked, tf.constant(steps))
 

@@ -99,9 +99,9 @@ class EngineChoice:
         self._name = name.decode() if isinstance(name, bytes) else name
         operations = live_operations(step)
         self._against = _reason_against(step, operations)
-        self._wanted = JITTED_STEPS + STEPS_PER_OPERATION * operations.total()
-        self._asked = 0
-        self._said: bool | None = None
+        self._break_even_steps = JITTED_STEPS + STEPS_PER_OPERATION * operations.total()
+        self._steps = 0
+        self._last_choice: bool | None = None
 
     def runs_jitted(self, steps: int) -> bool:
         """Returns whether XLA is to compile the loop.
@@ -109,18 +109,21 @@ class EngineChoice:
         Args:
             steps: Steps that are requested now, in addition to earlier requests.
         """
-        self._asked += steps
-        jitted = not self._against and self._asked >= self._wanted
-        if jitted != self._said:
+        self._steps += steps
+        jitted = not self._against and self._steps >= self._break_even_steps
+        if jitted != self._last_choice:
             self._say(jitted)
-        self._said = jitted
+        self._last_choice = jitted
         return jitted
 
     def _say(self, jitted: bool) -> None:
         if jitted:
             logger.info("The loop around '%s' is compiled by XLA.", self._name)
             return
-        few = f"{self._asked} steps are too few: compilation gains time from {self._wanted} on"
+        few = (
+            f"{self._steps} steps are too few: compilation gains time from "
+            f"{self._break_even_steps} on"
+        )
         reason = self._against or few
         logger.info("The loop around '%s' runs in the graph executor: %s.", self._name, reason)
 

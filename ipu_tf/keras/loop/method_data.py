@@ -53,7 +53,7 @@ class MethodData:
     """
 
     def __init__(self) -> None:
-        self._warned: frozenset[str] = frozenset()
+        self._warnings: frozenset[str] = frozenset()
 
     def prepare(self, model: StatefulModel, method: str, arguments: dict[str, Any]) -> MethodCall:
         """Returns the prepared call of a method.
@@ -211,18 +211,18 @@ class MethodData:
         use: DataUse,
     ) -> Data:
         prepared = prepare(data, use)
-        if prepared.narrowed:
+        if prepared.conversions:
             self._warn_once(
                 model,
                 "the IPU has no 64-bit types, so data is converted, after a check that it fits: %s",
-                "; ".join(prepared.narrowed),
+                "; ".join(prepared.conversions),
             )
         return prepared
 
     def _warn_once(self, model: StatefulModel, message: str, *arguments: Any) -> None:
         """Logs a warning, once for the model."""
-        if message not in self._warned:
-            self._warned |= {message}
+        if message not in self._warnings:
+            self._warnings |= {message}
             logger.warning(
                 f"Model '%s': {message}. This is said once for a model.", model.name, *arguments
             )

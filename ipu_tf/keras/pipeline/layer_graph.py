@@ -110,21 +110,24 @@ def overrides_call(model: keras.Model) -> bool:
 class _Stages:
     """The stages set by the calls around a layer: the outermost one overrides the layer's own."""
 
-    called: int | None = None
-    made: int | None = None
+    call_stage: int | None = None
+    layer_stage: int | None = None
 
     def of(self, layer: keras.Layer, node: Any) -> int | None:
         """Returns the stage of a call of a layer."""
         inner = self.within(layer, node)
-        return inner.called if inner.called is not None else inner.made
+        return inner.call_stage if inner.call_stage is not None else inner.layer_stage
 
     def within(self, layer: keras.Layer, node: Any) -> _Stages:
         """Returns the stages that a call of a layer sets for the layers inside."""
-        called = self.called
-        if called is None and node is not None:
-            called = recorded_stage(node)
-        made = recorded_stage(layer)
-        return _Stages(called=called, made=made if made is not None else self.made)
+        call_stage = self.call_stage
+        if call_stage is None and node is not None:
+            call_stage = recorded_stage(node)
+        layer_stage = recorded_stage(layer)
+        return _Stages(
+            call_stage=call_stage,
+            layer_stage=layer_stage if layer_stage is not None else self.layer_stage,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +152,7 @@ class _Walk:
     ) -> _Part:
         """Returns the calls in a functional or Sequential model."""
         path = path or model.name
-        stages = stages or _Stages(made=recorded_stage(model))
+        stages = stages or _Stages(layer_stage=recorded_stage(model))
         if isinstance(model, keras.Sequential):
             return self._sequential(model, path, frozenset().union(*inputs), stages)
         if len(inputs) != len(model.inputs):
@@ -245,10 +248,11 @@ class _Walk:
 
 def _hides_stages(model: keras.Model, stages: _Stages) -> bool:
     """Returns whether layers in a nested model have stages that the model's own do not override."""
-    if stages.called is not None:
+    if stages.call_stage is not None:
         return False
     return any(
-        was_called_in_stage(layer) or (stages.made is None and recorded_stage(layer) is not None)
+        was_called_in_stage(layer)
+        or (stages.layer_stage is None and recorded_stage(layer) is not None)
         for layer in layers_within(model)
     )
 

@@ -56,12 +56,12 @@ class LayerCalls:
 
     def __init__(self) -> None:
         self.seen_inputs: Any = None
-        self._known: CallGraph | None = None
+        self._call_graph: CallGraph | None = None
 
     def graph(self, model: keras.Model) -> LayerGraph:
         """Returns the layer graph of the built subclassed model; see `call_graph`."""
-        self._known = call_graph(model, self.seen_inputs, self._known)
-        return self._known.graph
+        self._call_graph = call_graph(model, self.seen_inputs, self._call_graph)
+        return self._call_graph.graph
 
 
 def has_tensors(structure: Any) -> bool:

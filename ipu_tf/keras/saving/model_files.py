@@ -31,7 +31,7 @@ class OptionFiles:
     """
 
     def __init__(self) -> None:
-        self._warned: frozenset[str] = frozenset()
+        self._warnings: frozenset[str] = frozenset()
         self._was_asked = False
 
     def write_options(self, model: StatefulModel, folder: str) -> None:
@@ -67,14 +67,14 @@ class OptionFiles:
 
     def _options_to_keep(self, model: StatefulModel) -> dict[str, Any]:
         unkept = options_config.unkept_options(model.ipu_training_state)
-        if not self._warned.issuperset(unkept):
+        if not self._warnings.issuperset(unkept):
             logger.warning(
                 "Model '%s': its files do not keep these options, which you must set again after "
                 "loading: %s.",
                 model.name,
                 ", ".join(unkept),
             )
-            self._warned |= set(unkept)
+            self._warnings |= set(unkept)
         return options_config.options_of(model)
 
 

@@ -72,14 +72,14 @@ def _specs(model: StatefulModel, batch_size: int | None) -> Any:
     seen = model.ipu_layer_calls.seen_inputs
     if seen is not None:  # They have types, too.
         return keras.tree.map_structure(
-            lambda spec: _narrowed((batch_size, *spec.shape[1:]), spec.dtype), seen
+            lambda spec: _narrow_spec((batch_size, *spec.shape[1:]), spec.dtype), seen
         )
     return keras.tree.map_shape_structure(
-        lambda shape: _narrowed((batch_size, *shape[1:]), model.input_dtype), shapes
+        lambda shape: _narrow_spec((batch_size, *shape[1:]), model.input_dtype), shapes
     )
 
 
-def _narrowed(shape: Any, dtype: Any) -> tf.TensorSpec:
+def _narrow_spec(shape: Any, dtype: Any) -> tf.TensorSpec:
     name = tf.as_dtype(dtype).name
     return tf.TensorSpec(shape, NARROWER.get(name, name))
 

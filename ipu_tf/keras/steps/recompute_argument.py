@@ -30,18 +30,18 @@ def keeping(recompute: Recompute) -> contextlib.AbstractContextManager[None]:
     """Makes programs compiled inside recompute as an argument says."""
     if recompute is None:
         return contextlib.nullcontext()
-    return device_programs.recomputing(*_wanted(recompute))
+    return device_programs.recomputing(*_choice(recompute))
 
 
 def with_recomputation(deployment: Deployment | None, recompute: Recompute) -> Deployment | None:
     """Returns a deployment that recomputes as an argument says."""
     if deployment is None or recompute is None:
         return deployment
-    wanted, _ = _wanted(recompute)  # Its layers are among the options of the compiler.
-    return dataclasses.replace(deployment, recompute=wanted, checkpoints=())
+    recomputes, _ = _choice(recompute)  # Its layers are among the options of the compiler.
+    return dataclasses.replace(deployment, recompute=recomputes, checkpoints=())
 
 
-def _wanted(recompute: bool | Literal["auto"] | Sequence[str]) -> tuple[bool, tuple[str, ...]]:
+def _choice(recompute: bool | Literal["auto"] | Sequence[str]) -> tuple[bool, tuple[str, ...]]:
     """Returns whether a step is first compiled with recomputation, and the layers it keeps."""
     if isinstance(recompute, bool):
         return recompute, ()

@@ -47,13 +47,13 @@ class WeightUpdate:
             [weight.value for weight in self._weights], accumulation
         )
         counts = getattr(model.optimizer, "supports_captured_grads", False)
-        self._captured = CapturedGradientCounts(model.optimizer) if counts else None
+        self._gradient_counts = CapturedGradientCounts(model.optimizer) if counts else None
 
     def reset(self) -> None:
         """Begins a new update."""
         self.accumulator.reset()
-        if self._captured is not None:
-            self._captured.reset()
+        if self._gradient_counts is not None:
+            self._gradient_counts.reset()
 
     def add(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
         """Adds the gradients of a group's micro-batches; see `TrainingSteps.step`."""
@@ -73,8 +73,8 @@ class WeightUpdate:
         values = [weight.value for weight in self._weights]
         gradients = step_scopes.gradients_of(model, tape, loss, values)
         self.accumulator.add(gradients, micro_batch, new_step=tf.equal(group, 0))
-        if self._captured is not None:
-            self._captured.add()
+        if self._gradient_counts is not None:
+            self._gradient_counts.add()
         return keras.tree.map_structure(lambda *values: tf.stack(values), *logs)
 
     def apply(self) -> None:
@@ -83,7 +83,7 @@ class WeightUpdate:
             warnings.warn("The model does not have any trainable weights.", stacklevel=2)
             return
         pairs = zip(self.accumulator.gradients(), self._weights, strict=True)
-        captured = {} if self._captured is None else self._captured.arguments()
+        captured = {} if self._gradient_counts is None else self._gradient_counts.arguments()
         step_scopes.apply_gradients(self._model, pairs, **captured)
 
     def _loss_and_logs(

@@ -37,12 +37,12 @@ def placeholder_variables() -> Iterator[None]:
 
 def _create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
     initial_value = kwargs.get("initial_value")
-    if callable(initial_value) and not isinstance(initial_value, _Untouched):
+    if callable(initial_value) and not isinstance(initial_value, _ZeroPages):
         spec = _spec(initial_value, kwargs.get("dtype"))
         if spec.shape.is_fully_defined() and spec.shape.num_elements() * spec.dtype.size > (
             _SMALL_BYTES
         ):
-            kwargs["initial_value"] = _Untouched(spec)
+            kwargs["initial_value"] = _ZeroPages(spec)
     return next_creator(**kwargs)
 
 
@@ -53,7 +53,7 @@ def _spec(initial_value: Callable[[], Any], dtype: Any) -> tf.TensorSpec:
         return tf.TensorSpec(value.shape, value.dtype)
 
 
-class _Untouched:
+class _ZeroPages:
     """An initialiser whose values are not needed."""
 
     def __init__(self, spec: tf.TensorSpec) -> None:

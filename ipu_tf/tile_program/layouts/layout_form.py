@@ -25,7 +25,7 @@ def blocks(axes: Sequence[Axis], *, order: Sequence[int] = (), share: int = 1) -
     numbered = list(order) or list(range(len(axes)))
     share = min(share, math.prod(axis.part_elements for axis in axes))
     found = [
-        _Numbered(axis=_plain(axis, share), first=numbered.index(number))
+        _AxisRun(axis=_plain(axis, share), first=numbered.index(number))
         for number, axis in enumerate(axes)
         if axis.extent > 1
     ]
@@ -49,7 +49,7 @@ def linear(elements: int, tiles: int) -> BlockLayout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Numbered:
+class _AxisRun:
     """One or more axes while they are joined.
 
     Attributes:
@@ -71,13 +71,13 @@ def _plain(axis: Axis, share: int) -> Axis:
     return dataclasses.replace(axis, grain=1) if axis.parts == 1 or even else axis
 
 
-def _merged(found: Sequence[_Numbered]) -> list[_Numbered]:
+def _merged(found: Sequence[_AxisRun]) -> list[_AxisRun]:
     """Returns axes with neighbours joined wherever that loses no information."""
     cut = sorted(one.first for one in found if one.axis.coordinates > 1)
-    merged: list[_Numbered] = []
+    merged: list[_AxisRun] = []
     for one in found:
         place = cut.index(one.first) if one.axis.coordinates > 1 else -1
-        one = _Numbered(axis=one.axis, first=place, last=place)
+        one = _AxisRun(axis=one.axis, first=place, last=place)
         joined = _joined(merged[-1], one) if merged else None
         if joined is None:
             merged.append(one)
@@ -86,7 +86,7 @@ def _merged(found: Sequence[_Numbered]) -> list[_Numbered]:
     return merged
 
 
-def _joined(outer: _Numbered, inner: _Numbered) -> _Numbered | None:
+def _joined(outer: _AxisRun, inner: _AxisRun) -> _AxisRun | None:
     """Returns two axes joined to one, if that loses no information."""
     one, other = outer.axis, inner.axis
     extent = one.extent * other.extent
@@ -96,17 +96,17 @@ def _joined(outer: _Numbered, inner: _Numbered) -> _Numbered | None:
     single = one.parts == one.extent and one.steps == 1 and other.steps == 1
     if single and other.is_even and outer.last + 1 == inner.first:
         axis = Axis(extent=extent, parts=one.parts * other.parts)
-        return _Numbered(axis=axis, first=outer.first, last=inner.last)
+        return _AxisRun(axis=axis, first=outer.first, last=inner.last)
     return None
 
 
-def _without_share(found: list[_Numbered], share: int) -> tuple[list[_Numbered], int]:
+def _without_share(found: list[_AxisRun], share: int) -> tuple[list[_AxisRun], int]:
     """Returns axes cut further where tiles share blocks, and the number of tiles that still share.
 
     Tiles that share a block have whole rows of it wherever their number divides the rows.
     """
     if len(found) == 1 and found[0].axis.parts == 1:
-        return [_Numbered(axis=linear(found[0].axis.extent, share).axes[0], first=0)], 1
+        return [_AxisRun(axis=linear(found[0].axis.extent, share).axes[0], first=0)], 1
     fastest = max(one.last for one in found)
     found = list(found)
     for place, one in enumerate(found):
@@ -125,14 +125,14 @@ def _without_share(found: list[_Numbered], share: int) -> tuple[list[_Numbered],
             break
         if axis.coordinates == 1:
             fastest += 1
-            one = _Numbered(axis=axis, first=fastest, last=fastest)
+            one = _AxisRun(axis=axis, first=fastest, last=fastest)
         cut = Axis(extent=axis.extent, parts=axis.parts * further)
         found[place] = dataclasses.replace(one, axis=cut)
         share //= further
     return found, share
 
 
-def _divides(share: int, inner: Sequence[_Numbered]) -> bool:
+def _divides(share: int, inner: Sequence[_AxisRun]) -> bool:
     """Returns whether tiles have even pieces of all blocks of some axes."""
     even = all(one.axis.is_even for one in inner)
     return even and math.prod(one.axis.part_elements for one in inner) % share == 0

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipu_tf.compiler.pipeline.balance import (
+    BalanceRequest,
     LayerFigures,
-    Wanted,
     balanced_stages,
     corrected,
     even_stages,
@@ -41,7 +41,7 @@ def row(forward, backward=None, kept=None, waiting=None, crossing=None):
 
 def wanted(stages, **changes):
     values = {"schedule": "grouped", "recompute": False, "chip_bytes": PLENTY}
-    return Wanted(**({"stages": stages, "cycles_per_byte": 0.0} | values | changes))
+    return BalanceRequest(**({"stages": stages, "cycles_per_byte": 0.0} | values | changes))
 
 
 def every_cut(layers, stages, together=()):

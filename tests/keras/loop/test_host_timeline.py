@@ -137,7 +137,7 @@ def test_without_a_profiled_strategy_nothing_is_marked(monkeypatch):
     forbidden = [
         (host_marks.WaitsForData, "read"),
         (host_marks, "_MarkedCallback"),
-        (spans, "_Marked"),
+        (spans, "_SpanContext"),
         (tf, "numpy_function"),
     ]
     for owner, name in forbidden:

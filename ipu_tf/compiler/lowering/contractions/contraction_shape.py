@@ -94,7 +94,7 @@ class _Geometry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
+class _ConvolutionExtents:
     """A convolution as it is written.
 
     Attributes:
@@ -138,7 +138,9 @@ def conv_shape(instruction: Instruction, left: Array, right: Array, result: Arra
     return _forward(written)
 
 
-def _written(instruction: Instruction, left: Array, right: Array, result: Array) -> _Written:
+def _written(
+    instruction: Instruction, left: Array, right: Array, result: Array
+) -> _ConvolutionExtents:
     numbers: ConvolutionDimensions = instruction.attributes["convolution_dimension_numbers"]
     window: Window = instruction.attributes["window"]
     axes = tuple(
@@ -154,7 +156,7 @@ def _written(instruction: Instruction, left: Array, right: Array, result: Array)
         raise LoweringError(
             instruction, f"convolutions have at most three spatial dimensions, it has {len(axes)}."
         )
-    return _Written(
+    return _ConvolutionExtents(
         images=left.dims[numbers.input_batch],
         channels=left.dims[numbers.input_feature],
         kernel_in=right.dims[numbers.kernel_input_feature],
@@ -166,7 +168,7 @@ def _written(instruction: Instruction, left: Array, right: Array, result: Array)
     )
 
 
-def _forward(written: _Written) -> ConvShape:
+def _forward(written: _ConvolutionExtents) -> ConvShape:
     *outer, rows, columns = written.axes
     depth = outer[0] if outer else _Axis()
     return _shape(
@@ -196,7 +198,7 @@ def _forward_geometry(axis: _Axis) -> _Geometry:
     )
 
 
-def _input_gradient(written: _Written) -> ConvShape:
+def _input_gradient(written: _ConvolutionExtents) -> ConvShape:
     """Returns the shape of a convolution over gradients with holes, or over reversed taps.
 
     Its input is the forward output, its output the forward input.
@@ -230,7 +232,7 @@ def _gradient_geometry(axis: _Axis) -> _Geometry:
     )
 
 
-def _filter_gradient(written: _Written) -> ConvShape:
+def _filter_gradient(written: _ConvolutionExtents) -> ConvShape:
     """Returns the shape of a convolution whose taps are the forward output's positions.
 
     Its batch is the forward input's channels, its features the forward batch.

@@ -44,14 +44,14 @@ def _smaller(module: Module, effects: Collection[str]) -> Module:
             computation = module.computations[name]
             if is_used_whole(computation, loop.instruction.name):
                 continue
-            needed = _Needed(computation, loop, effects)
+            needed = _LiveParts(computation, loop, effects)
             if len(needed.parts) < len(loop.initial.operands):
                 changed = _with_parts(computation, loop, needed)
                 module = module.replace(computations={**module.computations, **changed})
     return module
 
 
-class _Needed:
+class _LiveParts:
     """The needed parts and instructions of a loop.
 
     Args:
@@ -84,7 +84,7 @@ class _Needed:
 
 
 def _with_parts(
-    computation: Computation, loop: WhileLoop, needed: _Needed
+    computation: Computation, loop: WhileLoop, needed: _LiveParts
 ) -> dict[str, Computation]:
     """Returns the computations that change when a loop holds fewer parts."""
     types = part_types(loop.instruction.type)
@@ -99,7 +99,7 @@ def _with_parts(
     }
 
 
-def _body(body: Computation, needed: _Needed, state: TupleType) -> Computation:
+def _body(body: Computation, needed: _LiveParts, state: TupleType) -> Computation:
     """Returns a body without unneeded instructions; it still takes parts by their old numbers."""
     instructions: list[Instruction] = []
     for instruction in body:

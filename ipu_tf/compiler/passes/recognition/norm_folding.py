@@ -24,7 +24,7 @@ def run(module: Module) -> Module:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scaled:
+class _ChannelScale:
     """A convolution whose channels are scaled and shifted.
 
     Attributes:
@@ -73,7 +73,7 @@ class _Rewriter:
             instructions += [instruction] if scaled is None else self._folded(scaled)
         return with_instructions(self._computation, instructions)
 
-    def _scaled(self, convolution: Instruction) -> _Scaled | None:
+    def _scaled(self, convolution: Instruction) -> _ChannelScale | None:
         """Returns how the channels of a convolution are scaled and shifted, if they are."""
         if convolution.opcode != "convolution":
             return None
@@ -93,7 +93,9 @@ class _Rewriter:
         result = self._uncast(total)
         if result.type != convolution.type:
             return None
-        return _Scaled(convolution=convolution, bias=bias, scale=scale, shift=shift, result=result)
+        return _ChannelScale(
+            convolution=convolution, bias=bias, scale=scale, shift=shift, result=result
+        )
 
     def _uncast(self, instruction: Instruction) -> Instruction:
         """Returns the cast between floating point types that alone reads an instruction."""
@@ -121,7 +123,7 @@ class _Rewriter:
                 return broadcast.operands[0]
         return None
 
-    def _folded(self, scaled: _Scaled) -> Iterator[Instruction]:
+    def _folded(self, scaled: _ChannelScale) -> Iterator[Instruction]:
         """Yields a convolution with a scaled filter and a bias; the last has the result's name."""
         convolution, result = scaled.convolution, scaled.result
         numbers = convolution.attributes["convolution_dimension_numbers"]
@@ -148,7 +150,7 @@ class _Rewriter:
         yield origin.replace(opcode="add", operands=(prefix, bias))
 
     def _shift(
-        self, origin: Instruction, prefix: str, scaled: _Scaled
+        self, origin: Instruction, prefix: str, scaled: _ChannelScale
     ) -> Generator[Instruction, None, _Channels]:
         """Yields the sum of the shift and the scaled bias; returns it."""
         shift, scale = self._named(scaled.shift), self._named(scaled.scale)
