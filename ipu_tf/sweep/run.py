@@ -60,7 +60,7 @@ def sweep(
         RuntimeError: A script that a sweep's process imports starts a sweep itself.
         SweepFileError: `results` holds something else, or another process writes to it.
         TypeError: Other processes cannot import `model`.
-        ValueError: A list is empty, or a value is invalid.
+        ValueError: A list is empty, a value is invalid, or there is no file of a name.
 
     Example:
         >>> found = ipu_tf.sweep(models.resnet50, chip=["gc200", "bow"], batch_size=[1, 2, 4])
@@ -81,7 +81,10 @@ def sweep(
     processes = _processes(processes)
     name = _name(model, processes)
     points = tuple(space.points())
-    with _kept(results, {"model": name, "training": training, "release": __version__}) as store:
+    for each in (name, *space.chip):
+        _check_file(each)
+    head = {"model": _kept_name(name, results), "training": training, "release": __version__}
+    with _kept(results, head) as store:
         found = dict(store.outcomes) if store is not None else {}
         missing = [point for point in points if point.key not in found or found[point.key].error]
         progress = progress or Progress()
@@ -115,6 +118,25 @@ def _estimated(
     made = model_of(model) if isinstance(model, str) else model
     for point in points:
         yield point, evaluate(made, point, training=training)
+
+
+def _check_file(name: Any) -> None:
+    """Checks that the file of "file.py:name" exists, before processes look for it.
+
+    Raises:
+        ValueError: It does not.
+    """
+    source = name.rpartition(":")[0] if isinstance(name, str) else ""
+    if source.endswith(".py") and not os.path.isfile(source):
+        raise ValueError(f"there is no file '{source}'. Received: '{name}'.")
+
+
+def _kept_name(name: str, results: Any) -> str:
+    """Returns a model's name for the file of results: its own file by the path from there."""
+    source, _, attribute = name.rpartition(":")
+    if results is None or not source.endswith(".py") or os.path.isabs(source):
+        return name
+    return f"{os.path.relpath(source, os.path.dirname(os.path.abspath(results)))}:{attribute}"
 
 
 @contextlib.contextmanager

@@ -23,6 +23,8 @@ class SpecError(ValueError):
 def read_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Returns the arguments of `sweep` that a file holds: `model`, `training` and the parameters.
 
+    Python files that it names are searched beside it.
+
     A parameter is a value or a list of them; `streaming` takes tables of `gib`, `gb_per_second` and
     `name`. Where JSON has null, TOML has "chip": the memory of the chip or system itself.
 
@@ -48,10 +50,11 @@ def read_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(data.get("training", True), bool):
         raise SpecError(f"{path}: training must be true or false. Received: {data['training']!r}.")
     found = dict(data)
+    found["model"] = _beside(Path(path), data["model"])
     for name in _AXES:
         if name in data:
             values = data[name] if isinstance(data[name], list) else [data[name]]
-            found[name] = [_value(name, value, path) for value in values]
+            found[name] = [_value(name, value, Path(path)) for value in values]
     try:
         Space(**{name: found[name] for name in _AXES if name in found})
     except ValueError as error:
@@ -72,7 +75,15 @@ def _data(path: Path) -> Mapping[str, Any]:
     return data
 
 
-def _value(name: str, value: Any, path: str | os.PathLike[str]) -> Any:
+def _beside(spec: Path, name: str) -> str:
+    """Returns "file.py:name" with the file's path from here: those of a spec are beside it."""
+    source, _, attribute = name.rpartition(":")
+    return f"{spec.parent / source}:{attribute}" if source.endswith(".py") else name
+
+
+def _value(name: str, value: Any, path: Path) -> Any:
+    if name == "chip" and isinstance(value, str):
+        return _beside(path, value)
     if name in ("tile_kib", "streaming") and value == "chip":
         return None
     if name == "streaming" and isinstance(value, dict):

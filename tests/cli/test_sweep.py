@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ipu_tf import cli
+from ipu_tf.sweep import processes
 from tests.profile.html.pages import data
 
 SPEC = """
@@ -82,3 +83,26 @@ def test_when_every_estimate_fails(spec, capsys):
     spec.write_text("model = 'tests.sweep.sweep_models:broken'")
     assert cli.main(["sweep", str(spec), "--processes", "1"]) == 2
     assert "every estimate failed, the first with: RuntimeError: no" in capsys.readouterr().err
+
+
+def test_files_are_beside_the_spec_wherever_the_command_runs(tmp_path, capsys, monkeypatch):
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "net.py").write_text("from tests.sweep.sweep_models import broken as net")
+    spec = tmp_path / "specs" / "spec.toml"
+    spec.write_text("model = 'net.py:net'\ntraining = false")
+    for folder, name in ((tmp_path, "specs/spec.toml"), (spec.parent, "spec.toml")):
+        monkeypatch.chdir(folder)
+        assert cli.main(["sweep", name, "--processes", "1"]) == 2
+        assert "the first with: RuntimeError: no model today" in capsys.readouterr().err
+    assert json.loads(spec.with_suffix(".results.jsonl").read_text().splitlines()[0])["model"] == (
+        "net.py:net"
+    )
+
+
+@pytest.mark.parametrize("line", ["model = 'none.py:net'", "model = 'a:b'\nchip = 'none.py:net'"])
+def test_a_file_that_is_not_there_starts_no_process(spec, capsys, monkeypatch, line):
+    monkeypatch.setattr(processes, "_Worker", None)
+    spec.write_text(line)
+    assert cli.main(["sweep", str(spec), "--processes", "2"]) == 2
+    wanted = f"error: there is no file '{spec.parent}/none.py'. Received: "
+    assert capsys.readouterr().err.startswith(wanted)
