@@ -51,8 +51,9 @@ def last_lines(tutorial, capsys):
 @pytest.mark.slow
 def test_steps_on_the_device_train_the_same_in_less_time(capsys):
     last = last_lines(on_device_loop, capsys)[-1]
-    found = re.fullmatch(r"100 steps an execution take \d+% .* of the weights: (\S+)", last)
-    assert float(found[1]) < 1e-6
+    found = re.search(r"100 steps an execution take (\d+)% .* of the weights: (\S+)", last)
+    assert int(found[1]) < 90
+    assert float(found[2]) < 1e-6
 
 
 @pytest.mark.slow
