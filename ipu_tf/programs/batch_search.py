@@ -10,6 +10,10 @@ _GROWTH = 8
 """How many times as many samples as the last that fit are tried at most: memory is not quite linear
 in the samples."""
 
+_MOST_SAMPLES = 1024
+"""The most samples of a micro-batch that are tried, or twice the samples of one that has more:
+few datasets and few learning rates allow more."""
+
 _KEPT_BITS = 4
 """Leading binary digits of a number of samples: 8, 9, ..., 16, 18, ..., 32, 36, ..."""
 
@@ -26,6 +30,7 @@ class BatchSearch:
 
     def __init__(self, now: DeviceProgram) -> None:
         self._first = now.samples_per_run
+        self._most = max(_MOST_SAMPLES, 2 * self._first)
         self._programs = {now.samples_per_run: now}
 
     def add(self, samples: int, program: DeviceProgram) -> None:
@@ -47,6 +52,7 @@ class BatchSearch:
                 wanted = min(max(wanted, _next_round(fitting)), _GROWTH * fitting)
             elif not fitting < wanted < too_many:
                 wanted = _round((fitting + too_many) // 2)
+        wanted = min(wanted, self._most)
         return wanted if wanted and wanted not in self._programs and wanted > fitting else None
 
     def _prediction(self, fitting: int, too_many: int | None) -> int:

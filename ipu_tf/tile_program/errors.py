@@ -15,29 +15,58 @@ _LARGEST = 5
 _DOMINANT = 0.1
 """Share of the tile from which a category gets advice."""
 
-_ADVICE: Mapping[Category, str] = {
-    "weights": "split the model over several IPUs (pipelining), or hold weights in float16",
+_WHOLE, _HALF = 1.0, 0.5
+
+_SPLIT = "split the model over at least {ipus} IPUs (pipelining)"
+
+_SMALLER_BATCH = "use a smaller batch"
+
+_REMEDIES: Mapping[Category, tuple[tuple[str, float], ...]] = {
+    "weights": ((_SPLIT, _WHOLE), ("hold weights in float16", _HALF)),
     "optimizer_state": (
-        "use an optimizer with less state, keep its state in streaming memory, or in float16"
+        ("use an optimizer with less state", _WHOLE),
+        ("keep its state in streaming memory", _WHOLE),
+        ("in float16", _HALF),
     ),
-    "accumulators": "accumulate gradients in float16, or use more pipeline stages",
-    "state": "keep fewer variables besides the weights",
-    "inputs": "use a smaller batch, or feed it in float16 or uint8",
-    "constants": "pass large constants as inputs",
+    "accumulators": (
+        ("use more pipeline stages", _WHOLE),
+        ("accumulate gradients in float16", _HALF),
+    ),
+    "state": (("keep fewer variables besides the weights", _WHOLE),),
+    "inputs": ((_SMALLER_BATCH, _WHOLE), ("feed it in float16", _HALF)),
+    "constants": (("pass large constants as inputs", _WHOLE),),
     "activations": (
-        "use a smaller batch with gradient accumulation, recomputation, pipelining, or float16"
+        (f"{_SMALLER_BATCH} with gradient accumulation", _WHOLE),
+        ("recomputation", _WHOLE),
+        ("pipelining", _WHOLE),
+        ("float16", _HALF),
     ),
     "fifos": (
-        "recompute activations, use the Interleaved or Sequential schedule, or a smaller batch"
+        ("recompute activations", _WHOLE),
+        ("use the Interleaved or Sequential schedule", _WHOLE),
+        ("a smaller batch", _WHOLE),
     ),
-    "scratch": "lower `availableMemoryProportion`, or use float16 partials",
-    "exchange_buffers": "lower `availableMemoryProportion`, or use a smaller batch",
-    "vertex_state": "lower `availableMemoryProportion`, or use fewer, larger ops",
-    "vertex_code": "use fewer kinds of ops in one program",
-    "exchange_code": "use fewer, larger ops in one program",
-    "stack": "use a chip with more memory in a tile",
+    "scratch": (
+        ("lower `availableMemoryProportion`", _WHOLE),
+        ("use float16 partials", _HALF),
+    ),
+    "exchange_buffers": (
+        ("lower `availableMemoryProportion`", _WHOLE),
+        (_SMALLER_BATCH, _WHOLE),
+    ),
+    "vertex_state": (
+        ("lower `availableMemoryProportion`", _WHOLE),
+        ("use fewer, larger ops", _WHOLE),
+    ),
+    "vertex_code": (("use fewer kinds of ops in one program", _WHOLE),),
+    "exchange_code": (("use fewer, larger ops in one program", _WHOLE),),
+    "stack": (("use a chip with more memory in a tile", _WHOLE),),
 }
-"""Advice to save memory, by the category that takes it."""
+"""Ways to save memory, by the category that takes it, each with the largest share of the category
+that it saves."""
+
+_OF_PREDICTIONS = ((_SMALLER_BATCH, _WHOLE), ("pipelining", _WHOLE), ("float16", _HALF))
+"""Ways to save activations without a backward pass."""
 
 
 class UnsupportedOpcodeError(NotImplementedError):
@@ -144,7 +173,7 @@ def op_out_of_memory(
     where = f" of layer '{layer}'" if layer else ""
     return IPUOutOfMemoryError(
         f"Program '{program}' does not fit on a {chip} IPU: no plan of op '{op_name}'{where} "
-        f"fits. {reason} To make room: {_ADVICE['activations']}.",
+        f"fits. {reason} To make room: {_choice(_REMEDIES['activations'], 1, 0)}.",
         program=program,
         chip=chip,
     )
@@ -177,7 +206,10 @@ def largest_on_fullest_tile(program: TileProgram) -> tuple[LiveTensor, ...]:
 
 
 def advice(program: TileProgram) -> list[str]:
-    """Returns advice on the categories that take most of the fullest tile, the largest first."""
+    """Returns advice on the categories that take most of the fullest tile, the largest first.
+
+    What saves too little to make room, even if it saves as much as it can, is left out.
+    """
     memory, tile = program.memory, program.memory.fullest_tile
     used: Counter[Category] = Counter()
     for parts in (memory.always_live, memory.not_always_live_peak):
@@ -185,4 +217,18 @@ def advice(program: TileProgram) -> list[str]:
             used[category] += int(tile_bytes[tile])
     ranked = used.most_common()
     matter = [category for category, count in ranked if count >= _DOMINANT * used.total()]
-    return [_ADVICE[category] for category in matter]
+    ipus = max(2, -(-used.total() // memory.limit_bytes))
+    found: list[str] = []
+    for category in matter:
+        remedies = _REMEDIES[category]
+        if category == "activations" and not any(s.phase == "backward" for s in program.steps):
+            remedies = _OF_PREDICTIONS
+        found.append(_choice(remedies, used[category], memory.overflow_bytes).format(ipus=ipus))
+    return found
+
+
+def _choice(remedies: Sequence[tuple[str, float]], used: int, over: int) -> str:
+    """Returns the remedies of a category that make room, or else those that save all of it."""
+    enough = [text for text, share in remedies if share == _WHOLE or share * used >= over]
+    *others, last = enough
+    return f"{', '.join(others)}, or {last}" if others else last

@@ -10,6 +10,7 @@ from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo.text import parse
 from ipu_tf.config.device import PlannerOptions
 from ipu_tf.machine import target
+from ipu_tf.tile_program import errors
 from ipu_tf.tile_program.device_program import on_one_ipu
 from ipu_tf.tile_program.errors import IPUOutOfMemoryError, UnsupportedOpcodeError, out_of_memory
 
@@ -64,7 +65,7 @@ def test_out_of_memory_names_tile_bytes_tensors_and_remedies():
         "  300,000 bytes: weights 'dense/kernel' of layer 'net/dense', 2,400,000 bytes on 8 tiles"
     )
     assert lines[-1].startswith("To make room: use a smaller batch")
-    assert "split the model over several IPUs" in lines[-1]
+    assert "split the model over at least 3 IPUs" in lines[-1]
     assert len(lines) == 5
     assert (error.program, error.chip, error.tile) == ("train", "bow", 0)
     assert error.overflow_bytes == memory.overflow_bytes > 0
@@ -87,6 +88,36 @@ def test_variables_alone_can_be_too_large():
     message = str(out_of_memory(program))
     assert "while it runs nothing: its variables alone are too large" in message
     assert "To make room: keep fewer variables besides the weights." in message
+
+
+WEIGHTS = """
+module hold
+parameter 0 weight "kernel" updated_by=0
+ENTRY main {{
+  a = f32[{0}] parameter(0)
+  ROOT r = (f32[{0}]) tuple(a)
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("elements", "remedies"),
+    [
+        (
+            1_500_000,
+            "split the model over at least 2 IPUs (pipelining), or hold weights in float16",
+        ),
+        (9_000_000, "split the model over at least 8 IPUs (pipelining)"),
+    ],
+)
+def test_remedies_that_save_too_little_are_left_out(elements, remedies):
+    assert errors.advice(built(WEIGHTS.format(elements))) == [remedies]
+
+
+def test_predictions_are_not_advised_to_recompute():
+    program = built(LARGE.replace(", phase=backward", "").replace(", phase=update", ""))
+    assert "use a smaller batch, or pipelining" in errors.advice(program)
+    assert not any("recomputation" in remedy for remedy in errors.advice(program))
 
 
 def test_what_happens_over_the_limit_is_an_option(caplog):

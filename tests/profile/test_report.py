@@ -53,7 +53,7 @@ def test_what_does_not_fit_is_explained():
     assert lines[table].endswith("layer")
     assert lines[table + 1].split() == ["net/dense/kernel", "0.0", "weights", "net/dense"]
     advice = lines[lines.index("to make room:") + 1]
-    assert advice.startswith("split the model over several IPUs (pipelining)")
+    assert advice.startswith("split the model over at least 2 IPUs (pipelining)")
     assert "to make room" not in summary(device_program())
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.text.units import kib, percent
-from ipu_tf.programs.program import Program, TileOp
+from ipu_tf.programs.program import Program
 from ipu_tf.tile_program import errors
 from ipu_tf.tile_program.device_program import DeviceProgram
 
@@ -16,14 +16,21 @@ _ADVISED = 2
 """The most changes that the line names; the lines of the program have all of them."""
 
 _ADVICE: Mapping[str, str] = {
-    "host": "use larger batches, or send narrower types, such as float16 or uint8",
-    "exchange": "use larger batches, so that tiles compute more for the data that they exchange",
-    "sync": "use larger batches: a superstep syncs once, however little it computes",
     "bubble": "accumulate more micro-batches an update, or use fewer stages",
     "all-reduce": "accumulate more micro-batches between updates",
     "streaming": "offload less to streaming memory, or accumulate more micro-batches",
 }
 """Advice for the activity that takes most of the time."""
+
+_LARGER_BATCHES: Mapping[str, str] = {
+    "host": "use larger batches",
+    "exchange": "use larger batches, so that tiles compute more for the data that they exchange",
+    "sync": "use larger batches: a superstep syncs once, however little it computes",
+}
+
+_NARROWER = "send narrower types, such as float16 or uint8"
+
+_KERAS_STEPS = frozenset({"train_step", "test_step", "predict_step"})
 
 
 def verdict(program: Program) -> str:
@@ -49,8 +56,24 @@ def verdict(program: Program) -> str:
     if faster:
         best = sorted(faster, key=lambda insight: -insight.speedup)[:_ADVISED]
         return f"{line}: {', or '.join(f'{i.advice} ({i.speedup:.2f} x)' for i in best)}"
-    advice = _ADVICE.get(bound) or _about_computation(device, program.tile_ops)
-    return f"{line}: {advice}"
+    advice = _advice(program, device, bound)
+    return f"{line}: {advice}" if advice else line
+
+
+def _advice(program: Program, device: DeviceProgram, bound: str) -> str:
+    """Returns a change that shifts the limit and that the user can make; "" if none is known.
+
+    Batches, types and replicas can be changed in steps of Keras models. What was planned again with
+    larger batches and did not gain is not advised.
+    """
+    if bound in _ADVICE:
+        return _ADVICE[bound]
+    if program.name.rpartition(".")[2] not in _KERAS_STEPS:
+        return ""
+    larger = "" if program.insights_sought else _LARGER_BATCHES.get(bound, "")
+    if bound == "host":
+        return ", or ".join(filter(None, (larger, _NARROWER)))
+    return larger if bound != "compute" else _about_computation(program, device)
 
 
 def limit_of(device: DeviceProgram) -> tuple[str, float]:
@@ -93,11 +116,13 @@ def _overflow(device: DeviceProgram, helps: str | None) -> str:
     return f"does not fit by {kib(over)} KiB on IPU {ipu.ipu}: {advice}"
 
 
-def _about_computation(device: DeviceProgram, tile_ops: Sequence[TileOp]) -> str:
+def _about_computation(program: Program, device: DeviceProgram) -> str:
     """Returns what makes computation faster."""
     balance = figures.tile_balance(device)
     if balance < _HALF:
+        if program.insights_sought:
+            return ""
         return f"use larger batches: {percent(balance)} of the tiles are busy while any computes"
-    if any(op.shape.dtype == "float32" for op in tile_ops):
+    if any(op.shape.dtype == "float32" for op in program.tile_ops):
         return "use float16 for matmuls and convolutions, such as by keras.mixed_precision"
     return "use more replicas: the tiles are busy"

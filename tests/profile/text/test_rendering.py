@@ -66,14 +66,30 @@ def with_cycles(**cycles):
             device_program(unsupported={"fft": ("",)}),
             "incomplete: 'fft' have no cost, so the figur",
         ),
-        (overflowing(), "does not fit by 0.0 KiB on IPU 0: split the model over several IPUs"),
+        (overflowing(), "does not fit by 0.0 KiB on IPU 0: split the model over at least 2 IPUs"),
         (with_cycles(), "it does no work that takes time"),
     ],
 )
 def test_the_first_line_says_what_limits_a_program_and_what_to_do(device, line):
-    made = Program(name="net", device=device)
+    made = Program(name="net.train_step", device=device)
     assert verdict(made).startswith(line)
     assert Report(programs=(made,)).summary().splitlines()[0].startswith(line)
+
+
+@pytest.mark.parametrize(
+    "cycles",
+    [
+        {"host_cycles": 30},
+        {"exchange_cycles": 30},
+        {"sync_cycles": 10},
+        {"compute_cycles": 10},
+    ],
+)
+def test_programs_without_batches_are_not_advised_to_change_them(cycles):
+    sampler = Program(name="mcmc_sample_chain", device=with_cycles(**cycles))
+    assert verdict(sampler).endswith("-bound, 100.0% of the time")
+    sought = Program(name="net.fit.train_step", device=with_cycles(**cycles), insights_sought=True)
+    assert "larger batches" not in verdict(sought)
 
 
 def insight(advice, **figures):
@@ -124,7 +140,7 @@ def test_float32_contractions_are_advised_to_be_float16():
     (op, *_) = program().tile_ops
     shape = dataclasses.replace(op.shape, dtype="float32")
     single = dataclasses.replace(op, shape=shape)
-    line = verdict(Program(name="net", device=device_program(), tile_ops=[single]))
+    line = verdict(Program(name="net.train_step", device=device_program(), tile_ops=[single]))
     assert line.endswith(
         "use float16 for matmuls and convolutions, such as by keras.mixed_precision"
     )
