@@ -40,7 +40,7 @@ FLOORS = (
 all but the command line."""
 
 KERAS_FLOORS = (
-    ("construction",),
+    ("construction", "layer_calls"),
     ("models",),
     ("keras_hooks",),
     ("extensions",),

@@ -10,15 +10,6 @@ import tensorflow as tf
 from ipu_tf.internals.keras import keras_global_attribute
 
 
-def callers_of_open_scopes() -> list[Any]:
-    """Returns the layers, optimizers and metrics that are being called, the outermost first.
-
-    Some are None. The public name scopes have only names. Relies on the `name_scope_stack` among
-    Keras' global attributes, and on `name_scope.caller`.
-    """
-    return [scope.caller for scope in keras_global_attribute("name_scope_stack") or ()]
-
-
 def keras_layer_path() -> str:
     """Returns the path of the layer that is being called, "" outside of layers.
 
@@ -37,6 +28,16 @@ def keras_layer_path() -> str:
             in_layer = isinstance(scope.caller, keras.Layer)
             in_layer = in_layer and not isinstance(scope.caller, keras.Model)
     return "/".join(parts)
+
+
+def is_in_optimizer() -> bool:
+    """Returns whether a Keras optimizer is being called.
+
+    The public name scopes have only names. Relies on the `name_scope_stack` among Keras' global
+    attributes, and on `name_scope.caller`.
+    """
+    scopes = keras_global_attribute("name_scope_stack") or ()
+    return any(isinstance(scope.caller, keras.optimizers.Optimizer) for scope in scopes)
 
 
 def layers_within(model: keras.Layer) -> list[keras.Layer]:

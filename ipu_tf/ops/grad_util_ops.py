@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import scopes
-from ipu_tf.internals.keras_layers import keras_layer_path
+from ipu_tf.base import call_path
 
 open_contexts: ContextVar[int] = ContextVar("ipu_tf.gradient_capture_contexts", default=0)
 """The number of open contexts that keep captured gradients."""
@@ -35,7 +35,7 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     Raises:
         RuntimeError: It is in a program without Keras, and no context keeps captured gradients.
     """
-    if scopes.runs_on_ipu() and not open_contexts.get() and not keras_layer_path():
+    if scopes.runs_on_ipu() and not open_contexts.get() and not call_path.current().path:
         raise RuntimeError(
             "capture_upstream_gradients may only be used within the context of a "
             "GradientCaptureTape or a GradientCaptureContext, which keeps the gradients: open one "

@@ -18,9 +18,9 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf import scopes
+from ipu_tf.base import call_path
 from ipu_tf.internals import patches
 from ipu_tf.internals.graphs import forward_graph, resource_input_of
-from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.internals.tensorflow import (
     XLA_MUST_COMPILE,
     ConcreteFunction,
@@ -117,7 +117,7 @@ def _trace_keys(stock: Callable[..., Any]) -> Callable[..., Any]:
         tracer = active()
         if tracer is None:
             return key
-        return key._replace(context=(key.context, tracer, keras_layer_path()))
+        return key._replace(context=(key.context, tracer, call_path.current().path))
 
     return make_function_context
 
@@ -209,7 +209,7 @@ def _name_scopes(stock: Callable[..., None]) -> Callable[..., None]:
 
     def init(graph: FuncGraph, *args: Any, **kwargs: Any) -> None:
         stock(graph, *args, **kwargs)
-        if active() is not None and keras_layer_path() and not is_scratch(graph):
+        if active() is not None and call_path.current().path and not is_scratch(graph):
             override_func_graph_name_scope(graph, graph.outer_graph.get_name_scope())
 
     return init

@@ -13,8 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.base import call_path
 from ipu_tf.internals.graphs import add_function, call_flat, create_op, function_in, knows_function
-from ipu_tf.internals.keras_layers import keras_layer_path
 from ipu_tf.internals.tensorflow import (
     XLA_MUST_COMPILE,
     ConcreteFunction,
@@ -48,7 +48,7 @@ def concrete_twin(
         arguments: All its inputs, captured ones included; their shapes are static.
     """
     atomic = function.inference_fn
-    key = (id(atomic), keras_layer_path(), *(str(tensor.shape) for tensor in arguments))
+    key = (id(atomic), call_path.current().path, *(str(tensor.shape) for tensor in arguments))
     known = tracer.concrete_functions.get(key)
     if known is None:
         twin = function

@@ -15,13 +15,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_tf import scopes
+from ipu_tf.base import call_path
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.graphs import clear_device, is_in_control_flow, is_ipu, set_op_attribute
-from ipu_tf.internals.keras_layers import callers_of_open_scopes, keras_layer_path
 from ipu_tf.internals.tensorflow import ConcreteFunction, FuncGraph
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.ops.kernels.twins import STOCK_OF
@@ -267,10 +266,11 @@ class Tracer:
 
     def _note_layer(self, name: str) -> None:
         """Remembers the Keras layer of an op's scope; it is known only during the layer's call."""
-        path, scope = _COMPILED_LOSS.sub(LOSS, keras_layer_path()), scope_of(name)
+        called = call_path.current()
+        path, scope = _COMPILED_LOSS.sub(LOSS, called.path), scope_of(name)
         if path and scope and self.layers.get(scope) != path:
             self.layers[scope] = path
-            if _in_optimizer():
+            if called.is_in_optimizer:
                 self.optimizer_scopes.add(scope)
 
     def layer_of(self, name: str) -> str:
@@ -278,7 +278,7 @@ class Tracer:
 
         Gradients are matched by the scope that they carry.
         """
-        return LayerScopes(paths=self.layers).layer_or_scope(name) or keras_layer_path()
+        return LayerScopes(paths=self.layers).layer_or_scope(name) or call_path.current().path
 
     def add_native(self, op_type: str, name: str, reason: str) -> None:
         """Records a contraction that TensorFlow's own kernel runs."""
@@ -292,11 +292,6 @@ def _is_within(graph: Any, body: FuncGraph) -> bool:
     while graph is not None and graph is not body:
         graph = getattr(graph, "outer_graph", None)
     return graph is body
-
-
-def _in_optimizer() -> bool:
-    """Returns whether a Keras optimizer is being called."""
-    return any(isinstance(one, keras.optimizers.Optimizer) for one in callers_of_open_scopes())
 
 
 def _full_name(graph: FuncGraph, name: str) -> str:
