@@ -75,6 +75,20 @@ def check_steps_per_replica(steps: Any) -> int:
     return steps
 
 
+def check_normalization(normalizes: Any, method: GradientAccumulationReductionMethod) -> None:
+    """Checks that `experimental_normalize_gradients` normalises sums.
+
+    Raises:
+        ValueError: It is beside another reduction method.
+    """
+    if normalizes and method is not GradientAccumulationReductionMethod.SUM:
+        raise ValueError(
+            "`experimental_normalize_gradients=True` is for sums: leave it out, or leave "
+            "`gradient_accumulation_reduction_method` out. Received: "
+            f"gradient_accumulation_reduction_method={method}."
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientAccumulationOptions:
     """The micro-batches of one weight update, and how their gradients are reduced.
@@ -87,6 +101,8 @@ class GradientAccumulationOptions:
         offload_weight_update_variables: Whether the optimizer state lies in streaming memory.
         replicated_optimizer_state_sharding: Whether replicas share out the optimizer state.
         verify_usage: Kept for scripts that set it: the loop is always verified.
+        experimental_normalize_gradients: Whether an update of several micro-batches takes the mean
+            over them and over the replicas; an option of the vendor's earlier releases.
 
     The two options about the optimizer state set its place; numbers do not depend on them.
     """
@@ -97,9 +113,11 @@ class GradientAccumulationOptions:
     offload_weight_update_variables: bool | None = None
     replicated_optimizer_state_sharding: bool = False
     verify_usage: bool = True
+    experimental_normalize_gradients: bool | None = None
 
     def __post_init__(self) -> None:
         check_steps_per_replica(self.steps_per_replica)
+        check_normalization(self.experimental_normalize_gradients, self.reduction_method)
         if self.replicated_optimizer_state_sharding and not self.offload_weight_update_variables:
             raise ValueError(
                 "With `replicated_optimizer_state_sharding=True` the optimizer state must be "
@@ -124,8 +142,6 @@ class GradientAccumulationOptions:
             {
                 "opt": "it is the optimizer that the model is compiled with",
                 "num_mini_batches": "set `gradient_accumulation_steps_per_replica` instead",
-                "experimental_normalize_gradients": "set "
-                "`gradient_accumulation_reduction_method='mean'` instead",
                 "reduction_method": "set `gradient_accumulation_reduction_method` instead",
             },
             argument="gradient_accumulation_optimizer_kwargs",
@@ -138,6 +154,13 @@ class GradientAccumulationOptions:
             reduction_method=GradientAccumulationReductionMethod.parse(reduction_method),
             **optimizer_arguments,
         )
+
+    def scale(self, replicas: int) -> float:
+        """Returns the factor of each micro-batch's gradients, for all methods but running means."""
+        if self.experimental_normalize_gradients and self.steps_per_replica > 1:
+            return 1 / (self.steps_per_replica * replicas)
+        is_mean = self.reduction_method is GradientAccumulationReductionMethod.MEAN
+        return 1 / self.steps_per_replica if is_mean else 1.0
 
     def dtype_of(self, variable: tf.Variable) -> tf.DType:
         """Returns the dtype in which a variable's gradients are accumulated.

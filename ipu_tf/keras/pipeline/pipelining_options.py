@@ -38,8 +38,6 @@ _REFUSED = {
     "outfeed_loss": _INCOMPATIBLE,
     "outfeed_mask": _INCOMPATIBLE,
     "batch_serialization_iterations": _INCOMPATIBLE,
-    "experimental_normalize_gradients": "it was removed: set "
-    "`gradient_accumulation_reduction_method='mean'` instead",
 }
 _STAGE_OPTIONS = (
     "forward_propagation_stages_poplar_options",
@@ -83,6 +81,7 @@ class PipeliningOptions:
         accumulate_outfeed_dtype: Kept for scripts that set it: Keras adds up metrics in its own
             dtypes.
         name: Name of the pipeline.
+        experimental_normalize_gradients: As of `GradientAccumulationOptions`.
     """
 
     steps_per_replica: int | None = None
@@ -107,6 +106,7 @@ class PipeliningOptions:
     continuous_weight_updates: bool = False
     accumulate_outfeed_dtype: Any = None
     name: str | None = None
+    experimental_normalize_gradients: bool | None = None
 
     def __post_init__(self) -> None:
         if self.continuous_weight_updates:
@@ -153,6 +153,7 @@ class PipeliningOptions:
             dtype=self.gradient_accumulation_dtype,
             offload_weight_update_variables=self.offload_weight_update_variables,
             replicated_optimizer_state_sharding=self.replicated_optimizer_state_sharding,
+            experimental_normalize_gradients=self.experimental_normalize_gradients,
         )
 
     def ipus(self, stages: int) -> tuple[int, ...]:

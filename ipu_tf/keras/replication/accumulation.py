@@ -16,18 +16,24 @@ from ipu_tf.ops import grad_util_ops
 class GradientAccumulator:
     """Sums the gradients of the micro-batches of all replicas for one weight update.
 
-    The reduction method applies to the micro-batches of one replica; replicas are always summed.
-    So each micro-batch is added straight to one sum that all replicas share.
+    The reduction method applies to the micro-batches of one replica; replicas are summed, unless
+    `experimental_normalize_gradients` divides by their number. So each micro-batch is added
+    straight to one sum that all replicas share.
 
     Args:
         variables: The trainable variables.
         options: How gradients are reduced, and the type of the sums.
+        replicas: Number of replicas.
     """
 
     def __init__(
-        self, variables: Sequence[tf.Variable], options: GradientAccumulationOptions
+        self,
+        variables: Sequence[tf.Variable],
+        options: GradientAccumulationOptions,
+        replicas: int = 1,
     ) -> None:
         self._options = options
+        self._factor = options.scale(replicas)
         self._sums = [
             tf.Variable(
                 # A function, so that an estimate makes the sums without their values.
@@ -69,14 +75,14 @@ class GradientAccumulator:
     ) -> None:
         method = self._options.reduction_method
         gradient = _cast(gradient, total.dtype)
-        if method is Method.MEAN:
-            gradient = _scale(gradient, tf.constant(1 / self._options.steps_per_replica))
-        elif method is Method.RUNNING_MEAN:
+        if method is Method.RUNNING_MEAN:
             count = tf.cast(step, tf.float32)
             weight = 1.0 / (count + 1.0)
             kept = tf.where(new_step, count * weight, 1.0)
             total.assign(total * tf.cast(kept, total.dtype))
             gradient = _scale(gradient, weight)
+        elif method is Method.MEAN or self._factor != 1:
+            gradient = _scale(gradient, tf.constant(self._factor))
         if isinstance(gradient, tf.IndexedSlices):
             total.scatter_add(gradient)
         else:

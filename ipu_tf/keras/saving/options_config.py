@@ -22,7 +22,11 @@ from ipu_tf.keras.options import (
 from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.training_state import NO_STAGES, StatefulModel, TrainingState
 
-_ACCUMULATION = ("steps_per_replica", "reduction_method")
+_ACCUMULATION = (
+    "steps_per_replica",
+    "reduction_method",
+    "experimental_normalize_gradients",
+)
 _PIPELINING = (*_ACCUMULATION, "device_mapping", "accumulate_outfeed")
 
 

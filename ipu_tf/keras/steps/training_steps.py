@@ -44,7 +44,7 @@ class WeightUpdate:
         self._replicas = replicas
         self._weights = list(model.trainable_weights)
         self.accumulator = GradientAccumulator(
-            [weight.value for weight in self._weights], accumulation
+            [weight.value for weight in self._weights], accumulation, replicas.count
         )
         counts = getattr(model.optimizer, "supports_captured_grads", False)
         self._gradient_counts = CapturedGradientCounts(model.optimizer) if counts else None

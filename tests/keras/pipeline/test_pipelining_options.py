@@ -108,7 +108,6 @@ def test_accumulate_outfeed(model):
         ("outfeed_loss", "not compatible with Keras"),
         ("outfeed_mask", "not compatible with Keras"),
         ("batch_serialization_iterations", "not compatible with Keras"),
-        ("experimental_normalize_gradients", "it was removed"),
     ],
 )
 def test_arguments_with_a_better_place(model, name, reason):

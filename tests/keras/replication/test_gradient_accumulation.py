@@ -11,6 +11,7 @@ from ipu_tf import config
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model
 from ipu_tf.keras.options import GradientAccumulationOptions
+from ipu_tf.keras.pipeline.pipelining_options import PipeliningOptions
 from ipu_tf.keras.replication.accumulation import GradientAccumulator
 from tests.grids import mostly_slow
 from tests.keras.equivalence import (
@@ -24,6 +25,7 @@ from tests.keras.equivalence import (
 from tests.keras.small_models import CLASSES, FEATURES, compile_model, sequential
 
 G = 4
+NORMALIZES = {"experimental_normalize_gradients": True}
 
 
 @pytest.fixture
@@ -259,18 +261,44 @@ def test_a_single_batch_is_that_of_an_update(model, method):
     assert np.isfinite(model.test_on_batch(*samples(BATCH))[0])
 
 
-def test_a_single_batch_is_the_micro_batches_of_all_replicas(strategy):
+@pytest.mark.parametrize(
+    ("factor", "options"),
+    [
+        (0.5, {"gradient_accumulation_reduction_method": "mean"}),
+        pytest.param(1.0, NORMALIZES, marks=pytest.mark.slow),
+    ],
+    ids=["mean", "normalized"],
+)
+def test_a_single_batch_is_the_micro_batches_of_all_replicas(strategy, factor, options):
     config.reset_ipu_configuration()
     keras.utils.set_random_seed(7)
     with strategy_of(2).scope():
-        model = compile_model(sequential(), loss=ScaledLoss(0.5), steps_per_execution=2 * G)
-    model.set_gradient_accumulation_options(G, "mean")
+        model = compile_model(sequential(), loss=ScaledLoss(factor), steps_per_execution=2 * G)
+    model.set_gradient_accumulation_options(G, **options)
     stock = stock_after(updates=1)
     loss, accuracy = model.train_on_batch(*samples(BATCH * G))
     config.reset_ipu_configuration()
     check_weights(model, stock)
     assert np.isfinite(loss)
     assert 0 <= accuracy <= 1
+
+
+def test_normalized_gradients_are_means_over_micro_batches_and_replicas():
+    options = PipeliningOptions.of(G, None, False, "sum", NORMALIZES)
+    weight = tf.Variable(1.0)
+    for accumulation in (
+        options.accumulation,
+        GradientAccumulationOptions.of(G, "sum", NORMALIZES),
+    ):
+        accumulator = GradientAccumulator([weight], accumulation, replicas=2)
+        for step in range(G):
+            for replica in range(2):
+                gradient = tf.constant(step + replica / 2)
+                accumulator.add([gradient], tf.constant(step), new_step=replica == 0)
+        assert accumulator.gradients()[0] == 1.75
+    assert GradientAccumulationOptions.of(1, "sum", NORMALIZES).scale(replicas=2) == 1
+    with pytest.raises(ValueError, match="`experimental_normalize_gradients=True` is for sums"):
+        GradientAccumulationOptions.of(G, "mean", NORMALIZES)
 
 
 def test_the_loss_of_a_single_batch_is_that_of_all_its_micro_batches(model):
@@ -320,7 +348,6 @@ def test_the_number_of_micro_batches_is_checked(model, steps):
     [
         ("opt", "it is the optimizer that the model is compiled with"),
         ("num_mini_batches", "set `gradient_accumulation_steps_per_replica` instead"),
-        ("experimental_normalize_gradients", "reduction_method='mean'` instead"),
         ("reduction_method", "set `gradient_accumulation_reduction_method` instead"),
     ],
 )
@@ -330,7 +357,7 @@ def test_arguments_that_belong_elsewhere_are_refused(model, name, advice):
 
 
 def test_unknown_arguments_are_refused(model):
-    message = "options of gradient_accumulation_optimizer_kwargs: dtyp. Options are dtype, off"
+    message = "options of gradient_accumulation_optimizer_kwargs: dtyp. Options are dtype, exp"
     with pytest.raises(TypeError, match=message):
         model.set_gradient_accumulation_options(G, dtyp=tf.float16)
 
