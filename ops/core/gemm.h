@@ -11,7 +11,8 @@
 
 namespace ipu_tf {
 
-// Fewer products than these are not worth waking other threads.
+// Fewer products than these are not worth waking other threads. Modelled: at 100 GFLOP/s they take a core 10 us, about
+// what waking a thread takes.
 inline constexpr int64_t kSerialProducts = int64_t{1} << 19;
 
 // Where the rows of a problem lie. Must be safe to call from several threads.

