@@ -89,6 +89,22 @@ def detach(sink: Sink) -> None:
 
 
 @contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    """Keeps the spans of this thread's work inside from recorders; other sinks get them."""
+    token = _UNRECORDED.set(True)
+    try:
+        yield
+    finally:
+        _UNRECORDED.reset(token)
+
+
+def _sinks_here() -> tuple[Sink, ...]:
+    if not _UNRECORDED.get():
+        return _sinks
+    return tuple(sink for sink in _sinks if not isinstance(sink, Recorder))
+
+
+@contextlib.contextmanager
 def attached(sink: Sink) -> Iterator[None]:
     """Sends the spans inside to a sink, too."""
     attach(sink)
@@ -135,7 +151,7 @@ def record(
         program=program,
         steps=steps,
     )
-    for sink in _sinks:
+    for sink in _sinks_here():
         sink.ended(ended)
 
 
@@ -145,6 +161,7 @@ def is_executing() -> bool:
 
 
 _EXECUTING: ContextVar[bool] = ContextVar("ipu_tf.executing", default=False)
+_UNRECORDED: ContextVar[bool] = ContextVar("ipu_tf.unrecorded", default=False)
 _NOTHING = contextlib.nullcontext()
 
 
@@ -161,7 +178,7 @@ class _SpanContext(contextlib.AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         self._token = _EXECUTING.set(self._category == "execution" or _EXECUTING.get())
-        self._sinks = _sinks  # Those that see it begin see it end.
+        self._sinks = _sinks_here()  # Those that see it begin see it end.
         for sink in self._sinks:
             sink.began(self._name, self._category, self._program)
         self._begin_ns = time.perf_counter_ns()

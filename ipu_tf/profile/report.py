@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from ipu_tf.base import spans
 from ipu_tf.base.whole_files import write_whole
 from ipu_tf.profile.data import csv_tables, json_format
 from ipu_tf.profile.figures.host_timeline import HostTimeline
@@ -66,8 +67,9 @@ class Report:
             all_changes: Whether every change is planned, however long that takes; otherwise a note
                 says where a program is too large.
         """
-        for program in self.programs:
-            find_insights(program, all_changes=all_changes)
+        with spans.unrecorded():  # The report's own work is no work of the script.
+            for program in self.programs:
+                find_insights(program, all_changes=all_changes)
         return self
 
     def summary(self, *, plans: bool = False) -> str:

@@ -50,6 +50,19 @@ def test_a_sink_gets_the_begin_and_the_end_of_a_span():
     assert 0 < seen.last.begin_ns <= seen.last.end_ns
 
 
+def test_recorders_get_no_unrecorded_spans():
+    recorder, other = spans.Recorder(), Seen()
+    with spans.attached(recorder), spans.attached(other), spans.unrecorded():
+        with spans.span("plan", "compile"):
+            pass
+        spans.record("wait", "infeed", begin_ns=0)
+    assert recorder.spans == ()
+    assert [event[:2] for event in other.events if event[0] == "ended"] == [
+        ("ended", "plan"),
+        ("ended", "wait"),
+    ]
+
+
 def test_a_span_ends_with_an_exception():
     seen = Seen()
     with spans.attached(seen), pytest.raises(ZeroDivisionError), spans.span("a", "user"):

@@ -265,8 +265,11 @@ def test_the_host_is_beside_the_modelled_time(browser, reports):
         (row,) = [row for row in rows if row[1:3] == ["execution", traced.name]]
         assert number(row[3]) == len(own)
         runs = steps / traced.device.micro_batches
-        assert row[5] == units.duration(runs * figures.seconds(traced.device))
-        assert row[4] == units.duration(sum(span.end_ns - span.begin_ns for span in own) / 1e9)
+        assert row[6] == units.duration(runs * figures.seconds(traced.device))
+        assert row[5] == units.duration(sum(span.end_ns - span.begin_ns for span in own) / 1e9)
+    body = browser("text", page)["body"]
+    assert "Times of the host are measured" in body
+    assert "Every figure is modelled" not in body
 
 
 class TestBadInput:

@@ -5,13 +5,15 @@ These are the only measured times of a report: seconds of this computer, which s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ipu_tf.base.spans import Category, Recorder, Span
+from ipu_tf.profile.figures import program_figures
+from ipu_tf.programs.program import Program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,48 @@ class HostTimeline:
                 program=kind.program,
                 steps=kind.steps,
             )
+
+    @property
+    def own_ns(self) -> NDArray[np.int64]:
+        """The duration of each span without those of the spans inside it, int64[spans]."""
+        own = self.duration_ns.copy()
+        open_spans: dict[int, list[tuple[int, int]]] = {}
+        columns = (self.span_tracks, self.begin_ns, self.duration_ns)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for number, (track, begin, duration) in enumerate(rows):
+            around = open_spans.setdefault(track, [])
+            while around and around[-1][1] <= begin:
+                around.pop()
+            if around:
+                own[around[-1][0]] -= duration
+            around.append((number, begin + duration))
+        return own
+
+
+def device_seconds(host: HostTimeline, programs: Iterable[Program]) -> float:
+    """Returns the modelled seconds of the device for the steps that the host executed."""
+    of_kind = kind_seconds(host, programs)
+    return sum(of_kind[number] or 0.0 for number in host.span_kinds.tolist())
+
+
+def kind_seconds(host: HostTimeline, programs: Iterable[Program]) -> list[float | None]:
+    """Returns the modelled seconds of the device for a span of each kind; None if it runs nothing.
+
+    Args:
+        host: The timeline.
+        programs: The programs of the same report.
+    """
+    of_step = {
+        program.name: program_figures.seconds(program.device) / program.device.micro_batches
+        for program in programs
+        if program.device is not None
+    }
+    return [
+        kind.steps * of_step[kind.program]
+        if kind.category == "execution" and kind.steps and kind.program in of_step
+        else None
+        for kind in host.kinds
+    ]
 
 
 def timeline_of(recorder: Recorder) -> HostTimeline:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ipu_tf.profile.figures.host_timeline import HostTimeline
+from ipu_tf.profile.figures.host_timeline import HostTimeline, kind_seconds
+from ipu_tf.programs.program import Program
 
 
-def host_data(host: HostTimeline) -> dict[str, Any]:
-    """Returns the spans of the host as columns."""
+def host_data(host: HostTimeline, programs: Sequence[Program]) -> dict[str, Any]:
+    """Returns the spans of the host as columns, and the device's time for one of each kind."""
     return {
         "dropped": host.dropped,
         "tracks": list(host.tracks),
@@ -17,4 +19,6 @@ def host_data(host: HostTimeline) -> dict[str, Any]:
         "spanTracks": host.span_tracks.tolist(),
         "beginNs": host.begin_ns.tolist(),
         "durationNs": host.duration_ns.tolist(),
+        "ownNs": host.own_ns.tolist(),
+        "kindSeconds": kind_seconds(host, programs),
     }

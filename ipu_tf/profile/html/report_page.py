@@ -45,6 +45,6 @@ def report_page(
         "title": title,
         "notes": list(notes),
         "programs": list(map(program_data, programs)),
-        "host": None if host is None else host_data(host),
+        "host": None if host is None else host_data(host, programs),
     }
     return page(title=title, data=data, scripts=_SCRIPTS, without_scripts=text)

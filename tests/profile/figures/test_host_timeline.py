@@ -12,8 +12,10 @@ import tensorflow as tf
 import ipu_tf
 from ipu_tf.base import spans
 from ipu_tf.profile.data.json_format import ReportFileError
-from ipu_tf.profile.figures.host_timeline import timeline_of
+from ipu_tf.profile.figures.host_timeline import device_seconds, timeline_of
+from ipu_tf.profile.html.host_data import host_data
 from ipu_tf.profile.report import Report
+from ipu_tf.profile.text.host_text import host_lines
 from ipu_tf.programs.program import Program
 from tests.profile import programs
 
@@ -207,3 +209,33 @@ def test_the_text_says_what_is_missing():
     recorder.clear()
     text = Report(programs=(one,), host=timeline_of(recorder)).summary()
     assert "The host timeline is empty." in text
+
+
+def test_own_times_are_without_the_spans_inside():
+    nested = ("out", "t", 0, 10), ("in", "t", 2, 6), ("deep", "t", 4, 5), ("in", "t", 7, 9)
+    timeline = timeline_of(recorded(*nested, ("beside", "u", 3, 8)))
+    assert timeline.own_ns.tolist() == [4, 3, 5, 1, 2]  # In the order in which they begin.
+    assert host_data(timeline, ())["ownNs"] == timeline.own_ns.tolist()
+    text = "\n".join(host_lines(timeline, ()))
+    assert re.search(r"user +5 +15.0 ns +100.0%", text)
+
+
+def test_the_page_has_the_modelled_time_of_the_text(profiled):
+    report = profiled.report()
+    data, timeline = host_data(report.host, report.programs), report.host
+    seconds = sum(data["kindSeconds"][kind] or 0 for kind in timeline.span_kinds)
+    assert seconds == device_seconds(timeline, report.programs) > 0
+
+
+def test_the_work_of_a_report_is_not_recorded():
+    strategy = ipu_tf.IPUStrategy(profile=True)
+
+    @tf.function
+    def squared(x):
+        return tf.matmul(x, x)
+
+    strategy.run(squared, args=(tf.ones((4, 4)),))
+    before = len([*strategy.report(insights=False).host.spans])
+    strategy.report(insights=True)
+    assert any(program.insights_sought for program in strategy.report(insights=False).programs)
+    assert len([*strategy.report(insights=False).host.spans]) == before

@@ -58,7 +58,12 @@ function footer(data) {
   return h(
     "footer",
     {},
-    h("p", {}, "Written by ipu_tf. Every figure is modelled; nothing was measured on an IPU."),
+    h(
+      "p",
+      {},
+      "Written by ipu_tf. Every figure of the IPU is modelled; nothing was measured on one.",
+      data.host ? " Times of the host are measured, on the computer that simulates it." : "",
+    ),
     h("details", {}, h("summary", {}, "Licences of the charts"), h("pre", {}, data.licences)),
   );
 }

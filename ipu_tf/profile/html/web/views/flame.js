@@ -150,9 +150,10 @@ function onBar({ kind, phase }) {
 
 /**
  * Returns how a bar is drawn; bars that would lie on one another are drawn once. `tone(bar)` is a
- * colour of the palette for bars without a kind or a phase.
+ * colour of the palette for bars without a kind or a phase; `opacity(bar, time)` that of a bar which
+ * stands for the others in some time.
  */
-function drawBars(bars, rowCount, color, tone = null) {
+function drawBars(bars, rowCount, color, tone = null, opacity = () => 1) {
   const fills = {
     ...Object.fromEntries(LANES.map((kind) => [kind, color[kind]])),
     ...Object.fromEntries(PHASES.map((phase) => [phase, color[phase]])),
@@ -176,6 +177,7 @@ function drawBars(bars, rowCount, color, tone = null) {
       shape: { x: left, y: top - height / 2, width, height },
       style: {
         fill: tone?.(bar) ?? fills[bar.kind ?? bar.phase],
+        opacity: width > to - from ? opacity(bar, width / (api.coord([bar.start + 1, bar.row])[0] - from)) : 1,
         stroke: color.back,
         lineWidth: width > 4 ? 1 : 0,
       },

@@ -25,7 +25,8 @@ function hostSpans(host) {
     ends.push(end);
     depths[track] = Math.max(depths[track], depth + 1);
     const [name, category, program, steps] = host.kinds[host.spanKinds[index]];
-    return { track, depth, start: begin / 1e9, end: end / 1e9, label: name, category, program, steps };
+    const seconds = host.kindSeconds[host.spanKinds[index]];
+    return { track, depth, start: begin / 1e9, end: end / 1e9, label: name, category, program, steps, seconds };
   });
   const first = [];
   let row = 0;
@@ -40,10 +41,21 @@ function hostSpans(host) {
   return { spans, rows };
 }
 
-/** Returns the modelled seconds of the steps of an execution; null if its program is not known. */
-function modelledSeconds(programs, name, steps) {
-  const figures = programs.find((program) => program.name === name && program.device)?.device.figures;
-  return figures && steps ? (steps / figures.micro_batches) * figures.seconds : null;
+/** Returns how dark a bar of some pixels is: the share of its time in which a bar lies there. */
+function busyShare(bars) {
+  const starts = bars.map((bar) => bar.start);
+  const sums = [0];
+  for (const bar of bars) sums.push(sums.at(-1) + bar.end - bar.start);
+  const until = (time) => {
+    let [low, high] = [0, starts.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (starts[middle] < time) low = middle + 1;
+      else high = middle;
+    }
+    return low ? sums[low - 1] + Math.min(time, bars[low - 1].end) - starts[low - 1] : 0;
+  };
+  return (from, to) => (until(to) - until(from)) / (to - from);
 }
 
 function hostView(program, { data }) {
@@ -52,13 +64,11 @@ function hostView(program, { data }) {
   const deviceRow = rows.length;
   const bars = spans.slice();
   for (const span of spans) {
-    const seconds =
-      span.category === "execution" ? modelledSeconds(data.programs, span.program, span.steps) : null;
-    if (seconds)
+    if (span.seconds)
       bars.push({
         ...span,
         row: deviceRow,
-        end: span.start + seconds,
+        end: span.start + span.seconds,
         label: `${span.program}, modelled`,
         modelled: true,
       });
@@ -67,6 +77,8 @@ function hostView(program, { data }) {
   for (const bar of bars) [bar.start, bar.end] = [bar.start - first, bar.end - first];
   bars.sort((a, b) => a.row - b.row || a.start - b.start);
   const labels = [...rows, "IPU (modelled)"];
+  const busy = sum(spans.map((span) => span.seconds ?? 0));
+  const all = bars.reduce((latest, bar) => Math.max(latest, bar.end), 0) || 1;
   const notes = host.dropped
     ? caveats([`The ${whole.format(host.dropped)} oldest spans were dropped: there was no room for them.`])
     : [];
@@ -75,15 +87,16 @@ function hostView(program, { data }) {
     h(
       "p",
       {},
-      "Times of the host are measured on the computer that simulates the IPU. The last row is the modelled time of the IPU for the same steps.",
+      `Times of the host are measured on the computer that simulates the IPU. The last row is the modelled time of the IPU for the same steps: ${duration(busy)} of ${duration(all)}, ${percent(busy / all)}; it is as dark as the IPU is busy.`,
     ),
     hostChart(bars, labels).element,
-    kindsOfSpans(host, data.programs),
+    kindsOfSpans(host),
   ];
 }
 
 function hostChart(bars, labels) {
   const end = bars.reduce((latest, bar) => Math.max(latest, bar.end), 0) || 1;
+  const share = busyShare(bars.filter((bar) => bar.modelled));
   const what = (bar) => `${bar.label}${bar.program && !bar.modelled ? ` of ${bar.program}` : ""}`;
   return new ChartPanel({
     title: "Spans of the host, and the modelled time of the IPU",
@@ -123,8 +136,12 @@ function hostChart(bars, labels) {
           encode: { x: [1, 2], y: 0 },
           clip: true,
           data: bars.map((bar) => [bar.row, bar.start, bar.end]),
-          renderItem: drawBars(bars, labels.length, color, (bar) =>
-            bar.modelled ? color.compute : color.palette[CATEGORY_TONES[bar.category] ?? 8],
+          renderItem: drawBars(
+            bars,
+            labels.length,
+            color,
+            (bar) => (bar.modelled ? color.compute : color.palette[CATEGORY_TONES[bar.category] ?? 8]),
+            (bar, seconds) => (bar.modelled ? share(bar.start, bar.start + seconds) : 1),
           ),
         },
       ],
@@ -141,21 +158,17 @@ function hostChart(bars, labels) {
 }
 
 /** Returns a table of the kinds of spans, with the modelled time of what they run. */
-function kindsOfSpans(host, programs) {
-  const rows = host.kinds.map(([name, category, program, steps]) => [
-    name,
-    category,
-    program || null,
-    0,
-    0,
-    modelledSeconds(programs, program, category === "execution" ? steps : 0),
-  ]);
-  const modelled = rows.map((row) => row[5]);
+function kindsOfSpans(host) {
+  const rows = host.kinds.map(([name, category, program]) => [name, category, program || null, 0, 0, 0, null]);
   host.spanKinds.forEach((kind, index) => {
     rows[kind][3] += 1;
-    rows[kind][4] += host.durationNs[index] / 1e9;
+    rows[kind][4] += host.ownNs[index] / 1e9;
+    rows[kind][5] += host.durationNs[index] / 1e9;
   });
-  rows.forEach((row, kind) => (row[5] = modelled[kind] === null ? null : modelled[kind] * row[3]));
+  rows.forEach((row, kind) => {
+    const seconds = host.kindSeconds[kind];
+    if (seconds !== null) row[6] = seconds * row[3];
+  });
   return dataTable({
     caption: "Kinds of spans",
     columns: [
@@ -164,6 +177,7 @@ function kindsOfSpans(host, programs) {
       { name: "program" },
       { name: "spans", unit: "cycles" },
       { name: "host time", unit: "seconds" },
+      { name: "with spans inside", unit: "seconds" },
       { name: "modelled IPU time", unit: "seconds" },
     ],
     rows,
