@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUStrategy
+from ipu_tf import IPUStrategy, ops
 from tests.grids import mostly_slow
 from tests.networks import NETWORKS
 
@@ -121,3 +121,20 @@ def test_twenty_steps_are_as_close_to_float64_as_stock(name, float64_policy):
             difference = np.linalg.norm(weights["ours"] - weights["stock"])
             assert difference <= 1e-4 * np.linalg.norm(weights["stock"])
     assert statistics.median(distances["ours"]) <= 2 * statistics.median(distances["stock"])
+
+
+@pytest.mark.parametrize("terms", [64, 1152])
+def test_rounding_decides_ties_on_both_sides_alike(terms):
+    """Half of the sums that stand next to a bound fall on the other side of it than in float64."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((4, terms)).astype("float32")
+    kernel = (random.standard_normal((terms, 256)) / np.sqrt(terms)).astype("float32")
+    exact = x.astype("float64") @ kernel.astype("float64")
+    bound = exact.astype("float32")
+    errors = []
+    for sums in (tf.matmul(x, kernel), ops.matmul(tf.constant(x), tf.constant(kernel))):
+        flipped = (sums.numpy() > bound) != (exact > bound)
+        assert 0.3 < flipped.mean() < 0.7
+        errors.append(np.sqrt(np.mean((sums.numpy() - exact) ** 2)))
+    assert max(errors) < 1e-6
+    assert errors[1] < 2 * errors[0]
