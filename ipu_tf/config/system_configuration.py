@@ -47,7 +47,7 @@ class _System:
 
 
 _SYSTEM = _System()
-_BORROWED: contextvars.ContextVar[DeviceConfiguration | None] = contextvars.ContextVar(
+_LOAN: contextvars.ContextVar[DeviceConfiguration | None] = contextvars.ContextVar(
     "borrowed device configuration", default=None
 )
 
@@ -168,16 +168,16 @@ def borrowed_device(device: DeviceConfiguration) -> Iterator[None]:
     Args:
         device: The device to compile for meanwhile.
     """
-    token = _BORROWED.set(device)
+    token = _LOAN.set(device)
     try:
         yield
     finally:
-        _BORROWED.reset(token)
+        _LOAN.reset(token)
 
 
 def device_configuration() -> DeviceConfiguration:
     """Returns the installed device configuration, or the default one with a single IPU."""
-    borrowed = _BORROWED.get()
+    borrowed = _LOAN.get()
     if borrowed is not None:
         return borrowed
     with _SYSTEM.lock:
@@ -188,7 +188,7 @@ def device_configuration() -> DeviceConfiguration:
 def is_configured() -> bool:
     """Returns whether a system is configured: without one, the default configuration applies."""
     with _SYSTEM.lock:
-        return _BORROWED.get() is not None or _SYSTEM.installation is not None
+        return _LOAN.get() is not None or _SYSTEM.installation is not None
 
 
 def on_reset(callback: Callable[[], None]) -> Callable[[], None]:

@@ -271,17 +271,19 @@ def _about_device(model: StatefulModel, num_ipus: int) -> tuple[str, ...]:
     )
 
 
-def _apply(model: StatefulModel, chosen: PipelineCandidate) -> None:
+def _apply(model: StatefulModel, candidate: PipelineCandidate) -> None:
     """Sets the chosen stages and options of a model; its other options stay."""
-    options = chosen.options
+    options = candidate.options
     accumulation = dataclasses.replace(
         accumulation_to_keep(model), steps_per_replica=options.micro_batches
     )
     state = model.ipu_training_state
-    if chosen.options.checkpoints:
-        recomputation = RecomputationOptions(recompute=True, checkpoints=chosen.options.checkpoints)
+    if candidate.options.checkpoints:
+        recomputation = RecomputationOptions(
+            recompute=True, checkpoints=candidate.options.checkpoints
+        )
         state = dataclasses.replace(state, recomputation=recomputation)
-    if chosen.split == "whole":
+    if candidate.split == "whole":
         model.ipu_training_state = dataclasses.replace(state, accumulation=accumulation)
         remove_stages(model)
         return
@@ -293,7 +295,7 @@ def _apply(model: StatefulModel, chosen: PipelineCandidate) -> None:
         recomputation_mode=mode if options.recompute else RecomputationMode.Auto,
     )
     model.ipu_training_state = dataclasses.replace(state, pipelining=pipelining)
-    assign_stages(model, layer_graph(model), chosen.stages)
+    assign_stages(model, layer_graph(model), candidate.stages)
 
 
 def _with_accumulation(
@@ -321,16 +323,16 @@ def accumulation_to_keep(model: StatefulModel) -> GradientAccumulationOptions:
 
 def _reason(
     model: StatefulModel,
-    found: SearchResult,
+    result: SearchResult,
     calls: Sequence[Invocation],
     notes: Sequence[str],
 ) -> str:
-    best = found.candidates[0]
+    best = result.candidates[0]
     begins = [calls[best.stages.index(stage)].path for stage in range(best.options.stages)]
     return reasons.reason(
         model.name,
-        found.candidates,
-        even=found.even.candidate,
+        result.candidates,
+        even=result.even.candidate,
         begins=begins,
         notes=notes,
     )

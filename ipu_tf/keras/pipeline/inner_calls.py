@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ipu_tf.keras.pipeline.scope import outside_of_stages
 
-_KEPT = "_ipu_tf_inner_call"
+_CALL_ATTRIBUTE = "_ipu_tf_inner_call"
 
 
 class SymbolicCallError(ValueError):
@@ -78,9 +78,9 @@ def inner_call(
     Raises:
         RuntimeError: Its `PipelineStage` scopes are nested.
     """
-    found: InnerCall | SymbolicCallError | None = vars(node).get(_KEPT)
+    found: InnerCall | SymbolicCallError | None = vars(node).get(_CALL_ATTRIBUTE)
     if found is None:
-        found = vars(node)[_KEPT] = _inner_call(model, node, strategy)
+        found = vars(node)[_CALL_ATTRIBUTE] = _inner_call(model, node, strategy)
     return found
 
 

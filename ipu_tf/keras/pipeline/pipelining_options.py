@@ -24,7 +24,7 @@ from ipu_tf.ops.pipelining_ops import (
 _USE_ARGUMENT = "set the argument of that name of `set_pipelining_options` instead"
 _AUTOMATIC = "Keras sets it from the model, its optimizer and its data"
 _INCOMPATIBLE = "it is not compatible with Keras, whose loss and metrics belong to the last stage"
-_REFUSED = {
+_REFUSALS = {
     "gradient_accumulation_count": "set `gradient_accumulation_steps_per_replica` instead",
     "device_mapping": _USE_ARGUMENT,
     "accumulate_outfeed": _USE_ARGUMENT,
@@ -132,7 +132,7 @@ class PipeliningOptions:
             TypeError: There is no such argument of a pipeline, or it is of another type.
             ValueError: An argument is out of its range, or belongs to another method.
         """
-        refuse(pipeline_arguments, _REFUSED, argument="pipelining_kwargs")
+        refuse(pipeline_arguments, _REFUSALS, argument="pipelining_kwargs")
         fields = {field.name for field in dataclasses.fields(cls)}
         own = {"steps_per_replica", "device_mapping", "accumulate_outfeed", "reduction_method"}
         check_known(pipeline_arguments, fields - own, "pipelining_kwargs")
