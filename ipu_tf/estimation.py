@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from ipu_tf import config as configuration
+from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategy
@@ -28,7 +29,6 @@ from ipu_tf.keras.steps.recompute_argument import (
 )
 from ipu_tf.keras.steps.step_tracing import (
     check_batch_axis,
-    check_batch_size,
     estimated_device,
     trainable,
     training_data,

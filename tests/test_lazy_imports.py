@@ -86,6 +86,30 @@ print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules]
     assert in_a_fresh_process(script) == "[]"
 
 
+def test_typos_load_nothing_large(tmp_path):
+    (tmp_path / "nets.py").write_text("import keras\n\n\ndef net():\n    return keras.Model()\n")
+    (tmp_path / "broken.py").write_text("if x\n")
+    net = f"{tmp_path}/nets.py:net"
+    commands = [
+        ["estimate", "zoo:resnet51"],
+        ["estimate", "zoo:resnet50", "--optimizer", "adma"],
+        ["estimate", f"{net}s"],
+        ["estimate", net, "--batch-size", "0"],
+        ["estimate", net, "--ipus", "3"],
+        ["estimate", net, "--chip", "gc9"],
+        ["estimate", net, "--stages", "0"],
+        ["estimate", net, "--json", f"{tmp_path}/no/report.json"],
+        ["run", "--tf1", f"{tmp_path}/broken.py"],
+    ]
+    script = f"""
+from ipu_tf import cli
+for words in {commands!r}:
+    assert cli.main(words) in (1, 2), words
+{LOADED}
+"""
+    assert in_a_fresh_process(script) == "[]"
+
+
 def test_validate_loads_no_tensorflow(tmp_path):
     params = {"m": 64, "k": 64, "n": 64}
     common = {"chip": "gc200", "dtype": "f16", "measured": 1.0}

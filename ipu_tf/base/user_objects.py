@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from ipu_tf.base.source_names import defined_names, module_file
 
 
 class UsageError(Exception):
@@ -32,17 +37,56 @@ def named(path: str, kind: str) -> Any:
     """
     source, _, attribute = path.rpartition(":")
     is_file = source.endswith(".py")
-    try:
+    found_in_text(path, kind)
+    with _python():
         found: Any = _of_file(source, attribute) if is_file else _of_name(source, attribute)
-    except SyntaxError as error:
-        where = f"{error.filename}, line {error.lineno}"
-        raise UsageError(f"{where} is not valid Python: {error.msg}. Correct it.") from error
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if found is None:
         what = "file" if is_file else "module"
         raise UsageError(f"{what} '{source}' has no {kind} '{attribute}'.")
     return found
+
+
+def found_in_text(path: str, kind: str) -> None:
+    """Refuses a name that is not in the text of its file or module; runs nothing.
+
+    Args:
+        path: A text that `is_path`.
+        kind: The kind of object, for messages.
+
+    Raises:
+        UsageError: There is no such file, it has no such name, or is not Python.
+    """
+    source, _, attribute = path.rpartition(":")
+    if source.endswith(".py"):
+        file: Path | None = _existing(source, attribute)
+    else:
+        _search_first("")  # This folder, as with `python -m`.
+        file = module_file(source)
+    with _python():
+        names = None if file is None else defined_names(file.read_bytes(), str(file))
+    if names is not None and (wanted := attribute.partition(".")[0]) not in names:
+        what = "file" if source.endswith(".py") else "module"
+        close = difflib.get_close_matches(wanted, names, 1)
+        advice = f" Did you mean '{close[0]}'?" if close else ""
+        raise UsageError(f"{what} '{source}' has no {kind} '{attribute}'.{advice}")
+
+
+@contextlib.contextmanager
+def _python() -> Iterator[None]:
+    """Turns errors of syntax into errors for users."""
+    try:
+        yield
+    except SyntaxError as error:
+        where = f"{error.filename}, line {error.lineno}"
+        raise UsageError(f"{where} is not valid Python: {error.msg}. Correct it.") from error
+
+
+def _existing(source: str, attribute: str) -> Path:
+    if not Path(source).is_file():
+        raise UsageError(f"there is no file '{source}'. Received: '{source}:{attribute}'.")
+    return Path(source)
 
 
 def _of_name(source: str, attribute: str) -> ModuleType:
@@ -54,7 +98,6 @@ def _of_name(source: str, attribute: str) -> ModuleType:
             f"name a module by its dotted name, or a file with its '.py'. Write "
             f"'{better}:{attribute}'. Received: '{source}:{attribute}'."
         )
-    _search_first("")  # This folder, as with `python -m`.
     try:
         return importlib.import_module(source)
     except ModuleNotFoundError as error:
@@ -67,9 +110,7 @@ def _of_name(source: str, attribute: str) -> ModuleType:
 
 def _of_file(source: str, attribute: str) -> ModuleType:
     """Returns the module of a file, which may import its neighbours, as a script may."""
-    path = Path(source)
-    if not path.is_file():
-        raise UsageError(f"there is no file '{source}'. Received: '{source}:{attribute}'.")
+    path = _existing(source, attribute)
     _search_first(str(path.resolve().parent))
     # Not the file's own name: an installed module may have it.
     spec = importlib.util.spec_from_file_location(f"user_file_{path.stem}", path.resolve())

@@ -28,8 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 0
+    from ipu_tf.compat.startup_lines import quiet_tensorflow
+
     try:
-        code: int = options.command.run(options)
+        with quiet_tensorflow():
+            code: int = options.command.run(options)
     except FailedFunction as failure:
         raise failure.__cause__ or failure from None
     except UsageError as error:

@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
-from ipu_tf.cli.files import written
+from ipu_tf.cli.files import check_writable, written
 from ipu_tf.cli.hlo_files import add_hlo_options, estimated_hlo, is_hlo
 from ipu_tf.cli.machines import add_machine, machine_of
-from ipu_tf.cli.models import model_named
+from ipu_tf.cli.models import check_name, model_named
 from ipu_tf.cli.output import figures_of, print_json, print_text
 from ipu_tf.cli.step_options import add_step_options, estimated, ipus_of
 from ipu_tf.machine import system_of
@@ -86,6 +87,7 @@ def _report(options: argparse.Namespace) -> Report:
     Raises:
         UsageError: The input is bad.
     """
+    _check(options)
     from ipu_tf.profile.text.progress import showing_progress
     from ipu_tf.tile_program.errors import UnsupportedOpcodeError
 
@@ -101,6 +103,22 @@ def _report(options: argparse.Namespace) -> Report:
         raise UsageError(error) from error
 
 
+def _check(options: argparse.Namespace) -> None:
+    """Refuses bad input before anything large is loaded.
+
+    Raises:
+        UsageError: The model does not exist, the batch is of no size, or the file has no folder.
+    """
+    if not is_hlo(options.model):
+        check_name(options.model)
+    if options.json not in (None, _STANDARD_OUTPUT):
+        check_writable(options.json)
+    try:
+        check_batch_size(options.batch_size)
+    except ValueError as error:
+        raise UsageError(error) from error
+
+
 def _report_of_model(options: argparse.Namespace, machine: Any, ipus: int) -> Report:
     from ipu_tf.config import IPUConfig
     from ipu_tf.profile.text.progress import showing_progress
@@ -110,12 +128,12 @@ def _report_of_model(options: argparse.Namespace, machine: Any, ipus: int) -> Re
             "--weights is about modules in HLO text: name an .hlo file. "
             f"Received: {options.model!r}."
         )
-    model = model_named(options.model, options.batch_size)
     config = IPUConfig()
     config.simulator.unsupported = options.unsupported
     config.auto_select_ipus = ipus
     config.simulator.chip = machine
     system_of(machine, ipus).check_ipus(ipus)
+    model = model_named(options.model, options.batch_size)
     with showing_progress(sys.stderr):
         return estimated(options, model, config, ipus)
 

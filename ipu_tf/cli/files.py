@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,20 @@ def read_report(path: Path) -> Report:
         raise UsageError(error) from error
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from error
+
+
+def check_writable(path: Path) -> None:
+    """Refuses a file that cannot be written, before what it will hold is computed.
+
+    Raises:
+        UsageError: Its folder does not exist or is not writable, or it is a folder.
+    """
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder.")
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no folder {path.parent}.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"cannot write {path}: permission denied.")
 
 
 @contextlib.contextmanager

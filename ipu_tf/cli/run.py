@@ -76,6 +76,8 @@ def _run(options: argparse.Namespace) -> int:
 
     _check_exists(options.script, options.is_module)
     _check_one_process()
+    if not options.is_module and not _is_python(options.script):
+        return _FAILED
     if options.max_steps is not None and options.max_steps < 1:
         raise UsageError(f"--max-steps must be at least 1. Received: {options.max_steps}.")
     try:
@@ -145,6 +147,16 @@ def _check_exists(script: str, is_module: bool) -> None:
         found = None
     if found is None:
         raise UsageError(f"there is no module '{script}'.")
+
+
+def _is_python(script: str) -> bool:
+    """Returns whether a script can be parsed; prints the error if not, before all else loads."""
+    try:
+        compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        traceback.print_exception(error.with_traceback(None))
+        return False
+    return True
 
 
 def _run_script(script: str, arguments: Sequence[str], is_module: bool) -> tuple[int, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ipu_tf.base.user_objects import UsageError
-from ipu_tf.cli.models import is_packed
+from ipu_tf.cli.models import is_of_zoo, is_packed
 
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
@@ -19,6 +19,13 @@ _OF_MODEL = ("precision", "accumulation", "stages", "optimizer")
 
 _EVERYTHING = ""
 """Stands for `--recompute` without a value."""
+
+OPTIMIZERS = (
+    "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb", "lion",
+    "lossscaleoptimizer", "multioptimizer", "muon", "nadam", "optimizer", "optimizermap", "rmsprop",
+    "schedulefreeadamw", "sgd",
+)  # fmt: skip
+"""The names of Keras' own optimizers, known before Keras is loaded."""
 
 PRECISIONS = ("float32", "mixed_float16", "float16")
 
@@ -75,6 +82,9 @@ def ipus_of(options: argparse.Namespace, ipus: int) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
+    name = options.optimizer
+    if name is not None and name.lower() not in OPTIMIZERS and is_of_zoo(options.model):
+        raise _no_optimizer(name)  # Files of users may add their own.
     for name in ("replicas", "accumulation", "stages"):
         value = getattr(options, name)
         if value is not None and value < 1:
@@ -83,6 +93,13 @@ def _check(options: argparse.Namespace) -> None:
         for name in ("accumulation", "stages", "optimizer", "recompute"):
             if getattr(options, name) is not None:
                 raise UsageError(f"--{name} is about training: leave out --inference.")
+
+
+def _no_optimizer(name: str) -> UsageError:
+    return UsageError(
+        f"--optimizer takes the name of a Keras optimizer, such as sgd, adam or lamb. "
+        f"Received: {name!r}."
+    )
 
 
 def estimated(options: argparse.Namespace, model: Any, config: Any, ipus: int) -> Report:
@@ -144,10 +161,7 @@ def _changed(model: Any, options: argparse.Namespace, notes: list[str]) -> Any:
         try:
             optimizer = keras.optimizers.get(options.optimizer)
         except ValueError as error:
-            raise UsageError(
-                f"--optimizer takes the name of a Keras optimizer, such as sgd, adam or lamb. "
-                f"Received: {options.optimizer!r}."
-            ) from error
+            raise _no_optimizer(options.optimizer) from error
         if model.compiled:
             model.optimizer = optimizer
         else:

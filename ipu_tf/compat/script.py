@@ -13,6 +13,7 @@ from ipu_tf.compat.children import children_enter
 from ipu_tf.compat.finder import install, installed, uninstall
 from ipu_tf.compat.keras2.context import keras_2_spellings
 from ipu_tf.compat.python_names import abstract_classes_in_collections
+from ipu_tf.compat.startup_lines import quiet_tensorflow
 
 _SDK = "POPLAR_SDK_ENABLED"
 """The path of the SDK; scripts without it train on the CPU."""
@@ -72,6 +73,7 @@ def vendor_script(
         options = {"offline": offline, "max_steps": max_steps, "tf1": tf1}
         stack.enter_context(children_enter(vendor_script, options))
         stack.enter_context(_sdk_variable())
+        stack.enter_context(quiet_tensorflow())
         install()
         if not was_installed:
             stack.callback(uninstall)

@@ -2,10 +2,16 @@
 
 import re
 import sys
+from pathlib import Path
 
+import keras
 import pytest
 
-from ipu_tf import cli
+from ipu_tf import cli, zoo
+from ipu_tf.base.user_objects import UsageError
+from ipu_tf.cli import files
+from ipu_tf.cli.models import networks_of_zoo
+from ipu_tf.cli.step_options import OPTIMIZERS
 from ipu_tf.profile.report import Report
 
 MODELS = "tests.sample_models"
@@ -93,6 +99,31 @@ def test_networks_and_systems_that_are_not_there(words, message, capsys):
     assert re.search(message, capsys.readouterr().err)
 
 
+def test_networks_and_optimizers_are_known_without_keras():
+    assert networks_of_zoo() == tuple(zoo.NETWORKS)
+    classes = {name for name, one in vars(keras.optimizers).items() if isinstance(one, type)}
+    assert set(OPTIMIZERS) == {name.lower() for name in classes}
+
+
+def test_the_closest_name_is_suggested(capsys):
+    for words in (["zoo:resnet51"], ["tests/sample_models.py:mpl"]):
+        assert cli.main(["estimate", *words]) == 2
+    error = capsys.readouterr().err
+    assert "error: the zoo has no network of that name. Did you mean 'resnet50'? Choose" in error
+    assert "has no function 'mpl'. Did you mean 'mlp'?" in error
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [(".", "it is a folder"), ("no/x.json", "there is no folder no"), ("locked", "permission den")],
+)
+def test_a_file_that_cannot_be_written_is_refused_first(path, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(files.os, "access", lambda path, mode: False)
+    with pytest.raises(UsageError, match=f"cannot write {path}: {message}"):
+        files.check_writable(Path(path))
+
+
 def test_operations_without_a_cost_stop_it_unless_told_otherwise(capsys):
     assert cli.main(["estimate", f"{MODELS}:spectrum"]) == 2
     assert "fft in 'spectrum'" in capsys.readouterr().err
@@ -155,7 +186,7 @@ def test_a_syntax_error_is_one_line(named, tmp_path, monkeypatch, capsys):
 
 
 def test_a_file_of_a_package_is_named_as_its_module(tmp_path, capsys):
-    (tmp_path / "inner.py").write_text("from . import other\n")
+    (tmp_path / "inner.py").write_text("from . import net\n")
     assert cli.main(["estimate", f"{tmp_path}/inner.py:net"]) == 2
     assert "imports from the package around it. Name it as a module" in capsys.readouterr().err
 

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from ipu_tf import config as configuration
+from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
@@ -25,9 +26,6 @@ from ipu_tf.runtime.programs import device_programs
 
 _RATE = 0.01
 """Learning rate of the assumed optimizer; no figure depends on it."""
-
-_LARGEST_BATCH = 2**31 - 1
-"""Shapes that a program computes are of 32-bit integers."""
 
 
 def trace_training(
@@ -64,17 +62,6 @@ def trace_training(
             data = training_data(made, specs, targets, batch_size)
             DeviceStep(strategy, made, accumulation).trace(data)
     return found[0], notes
-
-
-def check_batch_size(batch_size: Any) -> None:
-    """Raises a ValueError unless a batch size is a positive int that a shape can hold."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"`batch_size` must be a positive int. Received: {batch_size!r}.")
-    if batch_size > _LARGEST_BATCH:
-        raise ValueError(
-            f"`batch_size` must be at most {_LARGEST_BATCH:,}, the largest size of a tensor's "
-            f"axis. Received: {batch_size!r}."
-        )
 
 
 def check_batch_axis(batch_axis: Any) -> None:
