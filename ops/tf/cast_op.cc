@@ -1,8 +1,8 @@
 // IpuCast: float32 to float16, rounded as the IPU rounds.
 #include <cstring>
 
-#include "../core/random.h"
-#include "../core/rounding.h"
+#include "../core/elements/random.h"
+#include "../core/elements/rounding.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tile_kernel.h"

@@ -1,5 +1,5 @@
 // The convolution ops and their gradients: IpuConv2D*, IpuDepthwiseConv2dNative*.
-#include "../core/conv.h"
+#include "../core/convolutions/conv.h"
 
 #include "conv_shape.h"
 #include "tensorflow/core/framework/common_shape_fns.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../core/conv.h"
+#include "../core/convolutions/conv.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace ipu_tf {

@@ -1,5 +1,5 @@
 // IpuDropoutMask and IpuMaskedScale: the chain of ops of TensorFlow's stateless dropout, in two passes.
-#include "../core/dropout.h"
+#include "../core/elements/dropout.h"
 
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/common_shape_fns.h"

@@ -1,9 +1,9 @@
 // IpuEinsum: einsums of two operands that are batched matrix products.
-#include "../core/einsum.h"
+#include "../core/products/einsum.h"
 
 #include <algorithm>
 
-#include "../core/matmul.h"
+#include "../core/products/matmul.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tile_kernel.h"

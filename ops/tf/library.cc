@@ -1,7 +1,7 @@
 // C functions for ctypes.
-#include "../core/kernels.h"
-#include "../core/random.h"
-#include "../core/replica_streams.h"
+#include "../core/elements/random.h"
+#include "../core/elements/replica_streams.h"
+#include "../core/kernels/kernels.h"
 
 // The headers of the wheel do not know their version; the build passes it.
 #ifndef IPU_TF_TENSORFLOW_VERSION

@@ -1,6 +1,6 @@
 // IpuMatMul and IpuBatchMatMul.
-#include "../core/epilogue.h"
-#include "../core/matmul.h"
+#include "../core/products/epilogue.h"
+#include "../core/products/matmul.h"
 
 #include <functional>
 #include <mutex>

@@ -1,5 +1,5 @@
 // IpuMaxPoolGrad: MaxPoolGrad, and perhaps the gradient of the ReLU before the pooling.
-#include "../core/pool.h"
+#include "../core/elements/pool.h"
 
 #include "absl/strings/str_cat.h"
 #include "tensorflow/core/framework/common_shape_fns.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "../core/kernels.h"
+#include "../core/kernels/kernels.h"
 #include "../core/parallel.h"
-#include "../core/plan.h"
+#include "../core/plan/plan.h"
 #include "../core/scratch.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "unsupported/Eigen/CXX11/ThreadPool"

@@ -22,7 +22,7 @@ def make_toolchain(**changes):
 
 
 def test_flags_are_the_baseline_and_tensorflows():
-    flags = make_toolchain().flags_for(Path("ops/core/kernels_avx2.cc"))
+    flags = make_toolchain().flags_for(Path("ops/core/kernels/kernels_avx2.cc"))
     assert "-mavx2" in flags
     assert "-ffp-contract=off" in flags
     assert "-DFROM_TENSORFLOW=1" in flags
@@ -30,7 +30,7 @@ def test_flags_are_the_baseline_and_tensorflows():
 
 
 def test_only_files_named_for_it_get_avx512():
-    flags = make_toolchain().flags_for(Path("ops/core/kernels_avx512.cc"))
+    flags = make_toolchain().flags_for(Path("ops/core/kernels/kernels_avx512.cc"))
     assert {"-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq"} <= set(flags)
 
 

@@ -1,8 +1,8 @@
 // Convolutions and their gradients, depthwise ones included.
 #include <cmath>
 
+#include "../../ops/core/convolutions/conv.h"
 #include "check.h"
-#include "core/conv.h"
 #include "reference.h"
 
 namespace ipu_tf::testing {

@@ -1,5 +1,5 @@
 // How einsums are read, and how strided tensors are copied.
-#include "core/einsum.h"
+#include "../../ops/core/products/einsum.h"
 
 #include <map>
 

@@ -2,11 +2,11 @@
 #include <cmath>
 #include <limits>
 
+#include "../../ops/core/elements/dropout.h"
+#include "../../ops/core/elements/pool.h"
+#include "../../ops/core/elements/rounding.h"
+#include "../../ops/core/products/epilogue.h"
 #include "check.h"
-#include "core/dropout.h"
-#include "core/epilogue.h"
-#include "core/pool.h"
-#include "core/rounding.h"
 #include "reference.h"
 
 namespace ipu_tf::testing {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "../../ops/core/products/matmul.h"
 #include "check.h"
-#include "core/matmul.h"
 #include "reference.h"
 
 namespace ipu_tf::testing {

@@ -1,8 +1,8 @@
 // Plans: partitions, and what is refused.
-#include "core/plan.h"
+#include "../../ops/core/plan/plan.h"
 
+#include "../../ops/core/convolutions/conv.h"
 #include "check.h"
-#include "core/conv.h"
 
 namespace ipu_tf::testing {
 namespace {

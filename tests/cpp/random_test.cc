@@ -1,6 +1,6 @@
 // The random bits of stochastic rounding.
-#include "core/random.h"
-#include "core/replica_streams.h"
+#include "../../ops/core/elements/random.h"
+#include "../../ops/core/elements/replica_streams.h"
 
 #include "check.h"
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/conv.h"
-#include "core/kernels.h"
+#include "../../ops/core/convolutions/conv.h"
+#include "../../ops/core/kernels/kernels.h"
+#include "../../ops/core/plan/plan.h"
 #include "core/parallel.h"
-#include "core/plan.h"
 
 namespace ipu_tf::testing {
 

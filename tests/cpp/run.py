@@ -44,7 +44,7 @@ def build() -> Path:
         BuildError: There is no compiler, or it refuses a file.
     """
     ops = build_ops.ROOT / "ops"
-    sources = [*sorted((ops / "core").glob("*.cc")), *sorted(TESTS.glob("*.cc"))]
+    sources = [*sorted((ops / "core").rglob("*.cc")), *sorted(TESTS.glob("*.cc"))]
     return build_ops.build_program(sources, ops, BUILD, toolchain())
 
 

@@ -17,7 +17,7 @@ from ipu_tf.runtime.tracing.function_copies import copied, library_function
 
 STREAM_STRIDE = 1 << 48
 """Streams of stochastic rounding of a replica lie this far behind those of the one before; so the
-kernels know them (kReplicaStride, ops/core/replica_streams.h)."""
+kernels know them (kReplicaStride, ops/core/elements/replica_streams.h)."""
 
 _serial = itertools.count()
 

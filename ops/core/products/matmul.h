@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "kernels.h"
+#include "../kernels/kernels.h"
+#include "../parallel.h"
+#include "../plan/plan.h"
 #include "matmul_shape.h"
-#include "parallel.h"
-#include "plan.h"
 
 namespace ipu_tf {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "random.h"
-#include "rounding.h"
+#include "../elements/random.h"
+#include "../elements/rounding.h"
 
 namespace ipu_tf {
 namespace {

@@ -2,9 +2,9 @@
 #ifndef IPU_TF_OPS_CORE_TILED_MATMUL_H_
 #define IPU_TF_OPS_CORE_TILED_MATMUL_H_
 
+#include "../parallel.h"
+#include "../plan/plan.h"
 #include "matmul_shape.h"
-#include "parallel.h"
-#include "plan.h"
 
 namespace ipu_tf {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "../scratch.h"
 #include "padded_lines.h"
-#include "scratch.h"
 
 namespace ipu_tf {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <deque>
 
+#include "../products/gemm.h"
+#include "../scratch.h"
 #include "conv_lines.h"
 #include "depthwise.h"
-#include "gemm.h"
 #include "pixel_rows.h"
-#include "scratch.h"
 #include "tiled_conv.h"
 
 namespace ipu_tf {

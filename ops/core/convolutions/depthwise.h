@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "gemm.h"
-#include "plan.h"
+#include "../plan/plan.h"
+#include "../products/gemm.h"
 
 namespace ipu_tf {
 

@@ -1,5 +1,5 @@
 // Which extents a convolution's plan splits.
-#include "conv.h"
+#include "../convolutions/conv.h"
 
 namespace ipu_tf {
 

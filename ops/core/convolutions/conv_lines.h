@@ -3,12 +3,12 @@
 #ifndef IPU_TF_OPS_CORE_CONV_LINES_H_
 #define IPU_TF_OPS_CORE_CONV_LINES_H_
 
+#include "../kernels/kernels.h"
+#include "../parallel.h"
+#include "../plan/plan.h"
+#include "../products/epilogue.h"
 #include "conv_shape.h"
-#include "epilogue.h"
-#include "kernels.h"
 #include "padded_lines.h"
-#include "parallel.h"
-#include "plan.h"
 
 namespace ipu_tf {
 

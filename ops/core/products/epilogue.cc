@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "scratch.h"
+#include "../scratch.h"
 
 namespace ipu_tf {
 namespace {

@@ -1,8 +1,8 @@
 #include "tiled_matmul.h"
 
+#include "../plan/tile_interpreter.h"
+#include "../scratch.h"
 #include "einsum.h"
-#include "scratch.h"
-#include "tile_interpreter.h"
 
 namespace ipu_tf {
 namespace {

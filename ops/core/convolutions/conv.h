@@ -4,11 +4,11 @@
 
 #include <string>
 
+#include "../kernels/kernels.h"
+#include "../parallel.h"
+#include "../plan/plan.h"
+#include "../products/epilogue.h"
 #include "conv_shape.h"
-#include "epilogue.h"
-#include "kernels.h"
-#include "parallel.h"
-#include "plan.h"
 
 namespace ipu_tf {
 

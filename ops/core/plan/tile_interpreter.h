@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel.h"
+#include "../parallel.h"
 #include "plan.h"
 
 namespace ipu_tf {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "scratch.h"
+#include "../scratch.h"
 
 namespace ipu_tf {
 namespace {

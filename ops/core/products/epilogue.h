@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "kernels.h"
-#include "parallel.h"
+#include "../kernels/kernels.h"
+#include "../parallel.h"
 
 namespace ipu_tf {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "scratch.h"
+#include "../scratch.h"
 
 namespace ipu_tf {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels.h"
-#include "parallel.h"
+#include "../kernels/kernels.h"
+#include "../parallel.h"
 
 namespace ipu_tf {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../scratch.h"
 #include "conv.h"
 #include "conv_lines.h"
-#include "scratch.h"
 #include "tiled_conv.h"
 
 namespace ipu_tf {

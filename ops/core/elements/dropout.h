@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels.h"
-#include "parallel.h"
+#include "../kernels/kernels.h"
+#include "../parallel.h"
 
 namespace ipu_tf {
 

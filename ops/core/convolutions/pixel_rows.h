@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gemm.h"
+#include "../products/gemm.h"
 
 namespace ipu_tf {
 

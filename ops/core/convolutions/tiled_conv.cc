@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "einsum.h"
-#include "scratch.h"
-#include "tile_interpreter.h"
+#include "../plan/tile_interpreter.h"
+#include "../products/einsum.h"
+#include "../scratch.h"
 
 namespace ipu_tf {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "../scratch.h"
 #include "gemm.h"
-#include "scratch.h"
 
 namespace ipu_tf {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "random.h"
+#include "../elements/random.h"
 
 namespace ipu_tf {
 

@@ -2,9 +2,9 @@
 #ifndef IPU_TF_OPS_CORE_SMALL_MATMUL_H_
 #define IPU_TF_OPS_CORE_SMALL_MATMUL_H_
 
-#include "kernels.h"
+#include "../kernels/kernels.h"
+#include "../parallel.h"
 #include "matmul_shape.h"
-#include "parallel.h"
 
 namespace ipu_tf {
 
