@@ -134,7 +134,7 @@ def _limited(iterations: int | tf.Tensor) -> tf.Tensor:
         return tf.minimum(iterations, most)
     limited = trial.limited_steps(int(known))
     if limited < known:
-        _LOG.warning("A loop runs %d of %d iterations (--max-steps %d).", limited, known, most)
+        trial.note_cut(_LOG, f"A loop runs {limited} of {known} iterations", most)
     return tf.constant(limited, tf.int32)
 
 

@@ -1,12 +1,17 @@
 """`loops.repeat` and `loops.while_loop` against NumPy, and what they refuse."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from ipu_tf import IPUStrategy, loops, optimizers
 from ipu_tf.base import trial
+from ipu_tf.feeds import trial_readers
 from ipu_tf.ipu_infeed_queue import IPUInfeedQueue
+from ipu_tf.ipu_outfeed_queue import IPUOutfeedQueue
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +160,35 @@ def test_loops_are_short_while_a_script_is_tried_out(strategy, caplog):
         assert run(strategy, lambda n: loops.repeat(n, lambda v: v + 1, 0), tf.constant(9)) == 3
         assert run(strategy, lambda n: loops.repeat(n, lambda v: v + 1, 0), tf.constant(2)) == 2
     assert "A loop runs at most 3 of 9 iterations (--max-steps 3)." in caplog.text
+
+
+def test_a_reader_that_waits_for_elements_of_a_cut_loop_ends(strategy, monkeypatch):
+    monkeypatch.setattr(trial_readers, "_PATIENCE_SECONDS", 0.2)
+    outfeed, found, errors = IPUOutfeedQueue(), [], []
+
+    def read():
+        try:
+            while len(found) < 9:
+                found.extend(outfeed.dequeue())
+                time.sleep(0.01)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    def train():
+        def body(v):
+            return v + 1.0, outfeed.enqueue(v)
+
+        return loops.repeat(9, body, [0.0])
+
+    with trial.steps_limited_to(3):
+        run(strategy, train)
+        reader = threading.Thread(target=read)
+        reader.start()
+        reader.join(timeout=30)
+    assert not reader.is_alive()
+    assert [float(one) for one in found] == [0.0, 1.0, 2.0]
+    assert "--max-steps 3 cut loops short (A loop runs at most 3 of 9 iterations)" in errors[0]
+    assert errors[0].endswith("or run without --max-steps.")
 
 
 def test_plain_loops_over_steps_are_short_while_a_script_is_tried_out(strategy, caplog):

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from ipu_tf.base import trial
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.files import written
@@ -103,6 +104,8 @@ def _run(options: argparse.Namespace) -> int:
             vendor_script(offline=options.offline, max_steps=options.max_steps, tf1=options.tf1)
         )
         code, kept = _run_script(options.script, options.arguments, options.is_module)
+        if cuts := trial.cuts():
+            _tell_cuts(options.max_steps, cuts)
         # With the script's configuration: its models are traced again for insights.
         if is_reported:
             _report(strategies, options, formats)
@@ -110,6 +113,16 @@ def _run(options: argparse.Namespace) -> int:
             automatic_reports.write_now()
     del kept
     return code
+
+
+def _tell_cuts(max_steps: int, cuts: Sequence[str]) -> None:
+    print(
+        f"--max-steps {max_steps} cut loops of this script short; rates, losses and counts that it "
+        "printed may be wrong, because it does not know:",
+        *cuts,
+        sep="\n  ",
+        file=sys.stderr,
+    )
 
 
 def _report(strategies: Sequence[Any], options: argparse.Namespace, formats: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 
+from ipu_tf.base import trial
 from ipu_tf.internals.patches import Patch, Wrap, installed
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.keras_hooks import KerasHooks
@@ -99,10 +100,6 @@ class StepLimit(keras.callbacks.Callback):
             self.model.stop_predicting = True
 
     def _tell(self) -> None:
-        _LOG.warning(
-            "`%s` of model '%s' runs at most %d steps (--max-steps %d).",
-            self._method,
-            self.model.name,
-            self._limit,
-            self._limit,
-        )
+        name = self.model.name
+        cut = f"`{self._method}` of model '{name}' runs at most {self._limit} steps"
+        trial.note_cut(_LOG, cut, self._limit)

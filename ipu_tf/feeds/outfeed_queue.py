@@ -15,6 +15,7 @@ from ipu_tf.feeds import queue_number, shared_programs, synthetic
 from ipu_tf.feeds.earlier_arguments import without_earlier_arguments
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.feeds.infeed_queue import check_device_ordinal
+from ipu_tf.feeds.trial_readers import TrialReader
 from ipu_tf.ops.kernels import library
 from ipu_tf.runtime.tracing import call_order, static_shapes
 from ipu_tf.runtime.tracing.hooks import is_scratch
@@ -84,6 +85,7 @@ class IPUOutfeedQueue(Iterable[Any]):
         self._queue = queue_number.new_outfeed(keeps_last_only=mode is IPUOutfeedMode.LAST)
         self._element: Any = None
         self._thread = threading.get_ident()
+        self._trial_reader = TrialReader()
         _by_number[self._queue.number] = self
 
     @property
@@ -171,6 +173,8 @@ class IPUOutfeedQueue(Iterable[Any]):
         Raises:
             ValueError: No program enqueues.
             FailedPreconditionError: Mode LAST, and nothing was enqueued since the last call.
+            RuntimeError: `ipu-tf run --max-steps` cut loops short, and the caller waits for their
+                elements in vain.
         """
         del wait_for_completion
         if not self.enqueued:
@@ -180,6 +184,8 @@ class IPUOutfeedQueue(Iterable[Any]):
                 "Trying to dequeue an outfeed which has not been enqueued. Run a program that "
                 "enqueues it first."
             )
+        if tf.executing_eagerly():
+            self._trial_reader.check(is_empty=not self._rows())
         return self._take(limit=-1, stacked=self._mode is IPUOutfeedMode.ALL)
 
     def __iter__(self) -> Iterator[Any]:
@@ -191,9 +197,7 @@ class IPUOutfeedQueue(Iterable[Any]):
         Raises:
             StopIteration: There is none.
         """
-        if not self.enqueued or not library.feed_functions().ipu_tf_outfeed_rows(
-            self._queue.number
-        ):
+        if not self.enqueued or not self._rows():
             raise StopIteration
         return self._take(limit=1, stacked=False)
 
@@ -201,6 +205,11 @@ class IPUOutfeedQueue(Iterable[Any]):
     def mode(self) -> IPUOutfeedMode:
         """Which elements the host gets."""
         return self._mode
+
+    def _rows(self) -> int:
+        """Returns how many elements the host can take now."""
+        rows: int = library.feed_functions().ipu_tf_outfeed_rows(self._queue.number)
+        return rows
 
     def _take(self, *, limit: int, stacked: bool) -> Any:
         specs = tf.nest.flatten(self._element)

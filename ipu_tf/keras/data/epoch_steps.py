@@ -119,13 +119,8 @@ def within_limit(schedule: EpochSteps, use: DataUse, *, of_update: int) -> tuple
     steps = trial.limited_steps(schedule.steps, of_update=of_update)
     epochs = min(use.epochs, max(1, limit // steps))
     if (steps, epochs) != (schedule.steps, use.epochs):
-        logger.warning(
-            "%s runs %d of %d steps (--max-steps %d).",
-            use.subject,
-            steps * epochs,
-            schedule.steps * use.epochs,
-            limit,
-        )
+        run, all_steps = steps * epochs, schedule.steps * use.epochs
+        trial.note_cut(logger, f"{use.subject} runs {run} of {all_steps} steps", limit)
     fitting = largest_execution(steps, longest, of_update=of_update)
     return EpochSteps(steps=steps, steps_per_execution=fitting), epochs
 

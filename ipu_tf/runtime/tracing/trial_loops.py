@@ -16,7 +16,7 @@ from ipu_tf.runtime.tracing.trial_conditions import with_limit
 
 _LOG = logging.getLogger(__name__)
 
-_NOTICE = "A loop runs at most %d of %s iterations (--max-steps %d)."
+_NOTICE = "A loop runs at most %d of %s iterations"
 
 _STEPS = (
     "IpuDequeue", "IpuEnqueue", "IpuReplicaGetNext", "IteratorGetNext",
@@ -57,7 +57,7 @@ def limited(
         changed = _is_over_steps(graph, inputs, attrs) and with_limit(graph, inputs, attrs, most)
         if not changed:
             return inputs, attrs
-        _LOG.warning(_NOTICE, most, "its", limit)
+        trial.note_cut(_LOG, _NOTICE % (most, "its"), limit)
         return inputs, changed
     first, end = (inputs[place] for place in places)
     if ITERATIONS not in end.name and not _is_over_steps(graph, inputs, attrs):
@@ -66,7 +66,7 @@ def limited(
     if None not in known and known[1] - known[0] <= most:
         return inputs, attrs
     count = "its" if None in known else known[1] - known[0]
-    _LOG.warning(_NOTICE, most, count, limit)
+    trial.note_cut(_LOG, _NOTICE % (most, count), limit)
     ended = list(inputs)
     ended[places[1]] = tf.minimum(end, first + most)
     return ended, attrs

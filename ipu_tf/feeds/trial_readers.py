@@ -1,0 +1,51 @@
+"""Ends readers of outfeeds that wait for elements of steps that `--max-steps` leaves out."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ipu_tf.base import trial
+
+_PATIENCE_SECONDS = 10.0
+_IDLE_SHARE = 0.05
+"""Other threads that use less of a processor run no program, and trace none."""
+
+_reading_seconds: dict[int, float] = {}
+"""The processor time of each thread that reads, up to its last read."""
+
+
+class TrialReader:
+    """The reader of a queue: waits for a while, as long as no other thread computes anything."""
+
+    def __init__(self) -> None:
+        self._began: tuple[float, float] | None = None
+
+    def check(self, *, is_empty: bool) -> None:
+        """Ends a reader that has waited in vain.
+
+        Args:
+            is_empty: Whether the queue has no element now.
+
+        Raises:
+            RuntimeError: A loop was cut short, and nothing computes while the reader waits.
+        """
+        if not is_empty or not trial.cuts():
+            self._began = None
+            return
+        _reading_seconds[threading.get_ident()] = time.thread_time()
+        now = time.monotonic(), time.process_time() - sum(_reading_seconds.values())
+        if self._began is None:
+            self._began = now
+        waited, computed = (after - before for after, before in zip(now, self._began, strict=True))
+        if waited < _PATIENCE_SECONDS:
+            return
+        if computed > _IDLE_SHARE * waited:
+            self._began = now
+            return
+        raise RuntimeError(
+            f"An outfeed has had no element for {waited:.0f} s, and no program runs that would "
+            f"enqueue one: --max-steps {trial.step_limit()} cut loops short "
+            f"({'; '.join(trial.cuts())}), so fewer elements come than this reader waits for. "
+            "Read until the programs have ended, or run without --max-steps."
+        )
