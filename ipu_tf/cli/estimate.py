@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
+from ipu_tf.cli.figures_first import FiguresFirst
 from ipu_tf.cli.files import check_writable, written
 from ipu_tf.cli.hlo_files import add_hlo_options, estimated_hlo, is_hlo
 from ipu_tf.cli.machines import add_machine, machine_of
 from ipu_tf.cli.models import check_name, model_named
-from ipu_tf.cli.output import figures_of, print_json, print_text
+from ipu_tf.cli.output import figures_of, print_json
 from ipu_tf.cli.step_options import add_step_options, estimated, ipus_of
 from ipu_tf.machine import system_of
 
@@ -70,11 +71,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    report = _report(options)
+    from ipu_tf.programs.insights import watched
+
     if options.json == _STANDARD_OUTPUT:
-        print_json(figures_of(report))
+        print_json(figures_of(_report(options)))
         return 0
-    print_text(lambda: report.summary(plans=options.plans))
+    printer = FiguresFirst(plans=options.plans)
+    with watched(printer):
+        report = _report(options)
+    printer.finish(report)
     if options.json is not None:
         with written(options.json):
             report.to_json(options.json)

@@ -25,6 +25,9 @@ from ipu_tf.tile_program.errors import IPUOutOfMemoryError, out_of_memory, out_o
 _LOG = logging.getLogger(__name__)
 _CACHED_PROGRAMS = 16
 _cache: ProgramCache[DeviceProgram] = ProgramCache(_CACHED_PROGRAMS)
+_simplified: list[tuple[Module, bool, Module]] = []
+"""The two modules that were simplified last, and how: insights begin with the same."""
+
 _NO_PLANS: Mapping[str, tuple[OpShape, Plan]] = MappingProxyType({})
 
 
@@ -93,8 +96,13 @@ def compile_simplified(
 
 def simplified_step(module: Module, *, recompute: bool) -> Module:
     """Returns a traced step, simplified, with its checkpoints if it recomputes activations."""
+    for known, recomputes, simplified in tuple(_simplified):
+        if known is module and recomputes == recompute:
+            return simplified
     marked = marks.with_checkpoints if recompute else marks.without_checkpoints
-    return simplify(marked(module))
+    found = simplify(marked(module))
+    _simplified[:] = [(module, recompute, found), *_simplified[:1]]
+    return found
 
 
 def check_memory(program: DeviceProgram, when_over: str) -> None:

@@ -6,6 +6,8 @@ from ipu_tf.tile_program.device_program import DeviceProgram
 
 _MOST_TRIES = 7
 
+_HALF = 0.5
+
 _GROWTH = 8
 """How many times as many samples as the last that fit are tried at most: memory is not quite linear
 in the samples."""
@@ -44,7 +46,7 @@ class BatchSearch:
         fitting = max((n for n, p in self._programs.items() if p.fits), default=0)
         too_many = min((n for n, p in self._programs.items() if not p.fits), default=None)
         if len(self._programs) == 1:
-            wanted = 2 * self._first if too_many is None else self._first // 2
+            wanted = self._first // 2 if fitting == 0 else self._first_guess()
         else:
             wanted = _round(self._prediction(fitting, too_many))
             if too_many is None:
@@ -54,6 +56,15 @@ class BatchSearch:
                 wanted = _round((fitting + too_many) // 2)
         wanted = min(wanted, self._most)
         return wanted if wanted and wanted not in self._programs and wanted > fitting else None
+
+    def _first_guess(self) -> int:
+        """Returns the samples with which the fullest tile is full if all that passes grows."""
+        memory = self._programs[self._first].memory
+        tile = memory.fullest_tile
+        always = sum(int(values[tile]) for values in memory.always_live.values())
+        passing = max(1, int(memory.peak_tile_bytes[tile]) - always)
+        wanted = _round(int(self._first * (memory.limit_bytes - always) / passing + _HALF))
+        return min(max(wanted, _next_round(self._first)), _GROWTH * self._first)
 
     def _prediction(self, fitting: int, too_many: int | None) -> int:
         """Returns the samples with which the fullest tile is full, from the two nearest known."""

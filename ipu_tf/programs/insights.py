@@ -6,7 +6,11 @@ float16 partials round more, and larger updates take other learning rates.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TypeAlias
 
 from ipu_tf.programs.alternatives import Alternative, alternatives
 from ipu_tf.programs.calls import Call, call_of
@@ -21,9 +25,9 @@ _LEAST_SPEEDUP = 1.005
 _STEPS = 100
 """Steps of a call from the host that are suggested to programs that run fewer."""
 
-_MOST_INSTRUCTIONS = 150_000
+_MOST_INSTRUCTIONS = 100_000
 """HLO instructions, as traced, that are compiled for a program's insights unless all are asked for:
-about half a minute."""
+some seconds."""
 
 _SWITCH = "IPU_TF_INSIGHTS"
 """Environment variable: with 0, insights are found only where they are asked for."""
@@ -32,6 +36,23 @@ _LOOPED = ("train_step", "test_step", "predict_step")
 """Functions that Keras runs in a loop on the device."""
 
 _TOO_LARGE = "the program is large, so not every change was planned; `with_insights()` plans all"
+
+
+Watcher: TypeAlias = Callable[[Program, Insight | None], object]
+"""Gets a program before its insights are looked for, with None, and then each insight, the best of
+its change, once it is known."""
+
+_WATCHER: ContextVar[Watcher | None] = ContextVar("ipu_tf.insights", default=None)
+
+
+@contextlib.contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Tells a watcher about the insights that are looked for inside."""
+    token = _WATCHER.set(watcher)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
 
 
 def are_found(asked: bool | None) -> bool:
@@ -60,14 +81,20 @@ def find_insights(program: Program, *, all_changes: bool = False) -> None:
         return
     limit = None if all_changes else _MOST_INSTRUCTIONS
     replanning = Replanning(source, limit)
+    watcher = _WATCHER.get() or (lambda program, insight: None)
+    watcher(program, None)
     best: dict[Change, Insight] = {}
     before = call_of(now, program.steps_per_execution)
     calls = _fewer_calls(program, now, before)
     if calls is not None:
         best[calls.change] = calls
-    note = ""
+        watcher(program, calls)
+    note, change = "", None
     try:
         for alternative in alternatives(now, program.tile_ops, replanning):
+            if change not in (None, alternative.change) and change in best:
+                watcher(program, best[change])
+            change = alternative.change
             found = _insight(alternative, now, before, program.steps_per_execution)
             known = best.get(alternative.change)
             if found is not None and (known is None or found.rank < known.rank):
@@ -78,6 +105,8 @@ def find_insights(program: Program, *, all_changes: bool = False) -> None:
         if all_changes:
             raise
         note = f"planning another change failed, {type(error).__name__}: {error}"
+    if change is not None and change in best:
+        watcher(program, best[change])
     program.insights = tuple(sorted(best.values(), key=lambda insight: insight.rank))
     program.insights_note = "; ".join(filter(None, (note, *replanning.notes)))
     program.insights_sought = True

@@ -21,6 +21,9 @@ from ipu_tf.tile_program.errors import IPUOutOfMemoryError
 _TRACE = 4
 """Compilations that take as long as a trace, about: of ResNet-50, 3.3 s for 0.9 s."""
 
+_MOST_RETRACES = 2
+"""Traces for other batch sizes of programs with a limit; one, if its batch fits."""
+
 
 class TooMuchWork(Exception):
     """Planning another change would exceed the limit of the work."""
@@ -45,6 +48,8 @@ class Replanning:
         self._size = sum(len(c.instructions) for c in source.step.module.computations.values())
         self._simplified: dict[bool, TracedStep] = {}
         self._other_batch: TracedStep | None = None
+        self._other_traced: TracedStep | None = None
+        self._retraces = _MOST_RETRACES if most_instructions is not None else None
 
     def compiled(
         self, *, options: CompilerOptions | None = None, deployment: Deployment | None = None
@@ -75,7 +80,10 @@ class Replanning:
         if step is None:
             return None
         self.spend(1)
-        return _compiled(step, self.source.deployment)
+        program = _compiled(step, self.source.deployment)
+        if program is not None and program.fits and self._retraces:
+            self._retraces = 0  # What no trace derives is not worth another one.
+        return program
 
     def spend(self, compilations: int) -> None:
         """Counts the work of some compilations of the whole step.
@@ -100,14 +108,20 @@ class Replanning:
         """Returns the simplified step of some samples: traced the first time, then derived."""
         options, deployment = self.source.step.options, self.source.deployment
         if self._other_batch is not None:
-            step = self._step(options, deployment)
-            try:
-                return extrapolated(step, self._other_batch, samples)
-            except (NotLinear, PlanDoesNotFit):
-                pass  # Traced, as the first one.
+            derived = self._derived(samples)
+            if derived is not None:
+                return derived
         if self.source.at_batch_size is None:
             return None
+        if self._retraces == 0:
+            self.notes.append(
+                f"batches of {samples} samples were not planned: they need another trace; "
+                "`with_insights()` plans them"
+            )
+            return None
         self.spend(_TRACE)
+        if self._retraces is not None:
+            self._retraces -= 1
         try:
             traced = self.source.at_batch_size(samples)
         except Exception as error:  # Of the user's model, too, which may allow one size alone.
@@ -117,8 +131,29 @@ class Replanning:
         if traced is None:
             return None
         step = _simplified(traced, recompute=_recomputes(options, deployment))
-        self._other_batch = self._other_batch or step
+        if self._other_batch is None:
+            self._other_batch, self._other_traced = step, traced
         return step
+
+    def _derived(self, samples: int) -> TracedStep | None:
+        """Returns the simplified step that follows from the two that are known; None if none does.
+
+        Simplification may take another course for other sizes: then the traces are compared.
+        """
+        options, deployment = self.source.step.options, self.source.deployment
+        assert self._other_batch is not None
+        assert self._other_traced is not None
+        try:
+            return extrapolated(self._step(options, deployment), self._other_batch, samples)
+        except PlanDoesNotFit:
+            return None
+        except NotLinear:
+            pass
+        try:
+            traced = extrapolated(self.source.step, self._other_traced, samples)
+        except (NotLinear, PlanDoesNotFit):
+            return None
+        return _simplified(traced, recompute=_recomputes(options, deployment))
 
 
 def _recomputes(options: CompilerOptions, deployment: Deployment | None) -> bool:

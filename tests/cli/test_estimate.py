@@ -268,3 +268,20 @@ def test_the_parser_refuses_with_exit_code_2(arguments, message, capsys):
 def test_errors_of_the_users_function_are_the_users():
     with pytest.raises(ValueError, match="the user's own mistake"):
         cli.main(["estimate", f"{MODELS}:failing"])
+
+
+def test_figures_come_before_the_insights(tmp_path, monkeypatch, capsys):
+    (tmp_path / "net.py").write_text(
+        "import keras\n\n\ndef net():\n"
+        "    return keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])\n"
+    )
+    monkeypatch.delenv("IPU_TF_INSIGHTS", raising=False)
+    assert cli.main(["estimate", f"{tmp_path / 'net.py'}:net", "--batch-size", "8"]) == 0
+    text = capsys.readouterr().out
+    figures, _, gains = text.partition("  to gain: ")
+    assert "on the device" in figures
+    assert "1 tile ops" in figures or "2 tile ops" in figures
+    assert "tile ops" not in gains
+    last = [line for line in gains.splitlines() if line]
+    assert "-bound, " in last[-2]
+    assert last[-1].startswith("note: ")

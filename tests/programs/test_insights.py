@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 import ipu_tf
-from ipu_tf import IPUConfig, cli, zoo
+from ipu_tf import IPUConfig, cli, estimation, zoo
+from ipu_tf.compiler import compile
 from ipu_tf.compiler.host_call import call_cycles
 from ipu_tf.profile.report import Report
 from ipu_tf.programs import insights, replanning
@@ -247,6 +248,49 @@ def test_a_report_does_not_fail_for_its_insights(monkeypatch):
         ipu_tf.estimate(dense, batch_size=8, insights=True)
 
 
+def test_a_watcher_gets_the_figures_first_and_then_each_insight():
+    heard = []
+    with insights.watched(lambda program, insight: heard.append((program, insight))):
+        (program,) = ipu_tf.estimate(dense, batch_size=8, insights=True).programs
+    assert heard[0][1] is None
+    assert heard[0][0].device == program.device
+    assert {insight for _, insight in heard[1:]} == set(program.insights)
+
+
+def test_a_step_is_simplified_once_and_traced_for_one_other_batch(monkeypatch):
+    simplified, traced = [], []
+    known = compile.simplify
+    monkeypatch.setattr(compile, "simplify", lambda m: simplified.append(m) or known(m))
+    retrace = estimation._with_sources
+
+    def counted(report, at):
+        return retrace(report, at and (lambda samples: traced.append(samples) or at(samples)))
+
+    monkeypatch.setattr(estimation, "_with_sources", counted)
+    monkeypatch.delenv("IPU_TF_INSIGHTS")
+    (program,) = ipu_tf.estimate(dense, batch_size=7).programs
+    assert "micro_batch" in by_change(program)
+    assert len(traced) == 1
+    assert len(simplified) == 2
+
+
+def not_linear():
+    inputs = keras.Input((8,))
+    outputs = keras.layers.Lambda(lambda x: tf.nn.relu(x) if x.shape[0] == 8 else x)(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(4)(outputs))
+    model.compile("sgd", "mse")
+    return model
+
+
+def test_batches_that_need_another_trace_have_a_note(monkeypatch):
+    monkeypatch.delenv("IPU_TF_INSIGHTS")
+    (program,) = ipu_tf.estimate(not_linear, batch_size=8).programs
+    assert "micro_batch" in by_change(program)
+    assert "were not planned: they need another trace; `with_insights()`" in program.insights_note
+    (every,) = ipu_tf.estimate(not_linear, batch_size=8, insights=True).programs
+    assert every.insights_note == ""
+
+
 def test_programs_without_a_gain_say_so():
     made = ipu_tf.estimate(dense, batch_size=8, insights=False).programs[0]
     made.insights_sought = True
@@ -261,7 +305,7 @@ def for_eight():
 
 def test_models_for_one_batch_size_have_a_note():
     (program,) = ipu_tf.estimate(for_eight, batch_size=8, insights=True).programs
-    assert program.insights_note.startswith("batches of 16 samples were not planned: ")
+    assert program.insights_note.startswith("batches of 64 samples were not planned: ")
 
 
 def test_modules_in_hlo_text_have_insights(tmp_path):

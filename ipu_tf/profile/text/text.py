@@ -14,6 +14,7 @@ from ipu_tf.profile.text.table import Row, table
 from ipu_tf.profile.text.units import duration, kib, percent
 from ipu_tf.profile.text.verdict import limit_of, verdict
 from ipu_tf.programs.calls import call_of
+from ipu_tf.programs.insight import Insight
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 from ipu_tf.tile_program.device_program import DeviceProgram
 
@@ -86,15 +87,30 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
 
 def _insight_lines(program: Program, device: DeviceProgram) -> Iterator[str]:
     """Yields what each change gains, as planned again with it, and what was not planned."""
+    for insight in program.insights:
+        yield from gain_lines(insight, device)
+    yield from closing_lines(program)
+
+
+def closing_lines(program: Program) -> Iterator[str]:
+    """Yields that no change gains anything, or what was not planned."""
     if program.insights_sought and not program.insights:
         yield _NOTHING_TO_GAIN
-    for insight in program.insights:
-        gain = "fits" if insight.makes_fit else f"{insight.speedup:.2f} x"
-        line = f"to gain: {gain}, {device_text.rate(insight, device)} with {insight.advice}"
-        yield from textwrap.wrap(line, _width(), subsequent_indent="  ")
     if program.insights_note:
         line = f"not planned: {program.insights_note}"
         yield from textwrap.wrap(line, _width(), subsequent_indent="  ")
+
+
+def gain_lines(insight: Insight, device: DeviceProgram) -> Iterator[str]:
+    """Yields what a change gains.
+
+    Args:
+        insight: The change.
+        device: The program as it is.
+    """
+    gain = "fits" if insight.makes_fit else f"{insight.speedup:.2f} x"
+    line = f"to gain: {gain}, {device_text.rate(insight, device)} with {insight.advice}"
+    yield from textwrap.wrap(line, _width(), subsequent_indent="  ")
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
