@@ -117,8 +117,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _tell_cuts(max_steps: int, cuts: Sequence[str]) -> None:
     print(
-        f"--max-steps {max_steps} cut loops of this script short; rates, losses and counts that it "
-        "printed may be wrong, because it does not know:",
+        f"--max-steps {max_steps} cut loops of this script short. It does not know, so rates, "
+        "losses and counts that it printed may be wrong:",
         *cuts,
         sep="\n  ",
         file=sys.stderr,

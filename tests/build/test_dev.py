@@ -153,7 +153,8 @@ def test_demo_writes_a_report_and_names_it(installable, tmp_path):
     result = installable("demo", "--epochs", "2")
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-2:] == [
-        "ran: tutorials/cifar10.py --data digits --epochs 20 --report build/demo.html --epochs 2",
+        "ran: -m ipu_tf run tutorials/cifar10.py --data digits --epochs 20 --report build/demo.html "
+        "--epochs 2",
         f"The page: file://{tmp_path}/build/demo.html",
     ]
 

@@ -81,7 +81,7 @@ def test_few_steps_try_a_script_out(script, capsys):
     assert cli.main(words) == 0
     spans = Report.from_json("out/report.json").host.spans
     assert sum(span.steps for span in spans if span.category == "execution") == 1
-    told = capsys.readouterr().err.partition("--max-steps 1 cut loops of this script short; ")[2]
+    told = capsys.readouterr().err.partition("--max-steps 1 cut loops of this script short. ")[2]
     assert told.splitlines()[1].startswith("  `fit` of model 'scripted' runs 1 of ")
     with pytest.raises(SystemExit):
         cli.main(["run", "--help"])
