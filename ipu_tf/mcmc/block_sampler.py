@@ -14,7 +14,7 @@ import tensorflow_probability as tfp
 from ipu_tf import config
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 from ipu_tf.mcmc.chain_files import Arrays
-from ipu_tf.mcmc.chains import Chains
+from ipu_tf.mcmc.chains import ChainStates
 from ipu_tf.mcmc.seeded_kernel import SeededKernel, SeededResults
 from ipu_tf.ops import replication_ops
 from ipu_tf.strategy import IPUStrategyV1
@@ -37,7 +37,7 @@ class BlockSampler:
     parallel_iterations: int
     name: str | None
     trace_fn: TraceFn | None = None
-    chains: Chains = field(init=False)
+    chains: ChainStates = field(init=False)
     structure: Any = None
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from ipu_tf.mcmc.seeded_kernel import SeededResults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chains:
+class ChainStates:
     """The chains of one replica between two blocks; the seed is their last leaf."""
 
     state: Any

@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf.mcmc.block_run import BlockPlan
-from ipu_tf.mcmc.chains import Chains
+from ipu_tf.mcmc.chains import ChainStates
 
 
 def identity_of_run(
-    kernel: Any, plan: BlockPlan, chains: Chains, replicas: int, seeds: Any
+    kernel: Any, plan: BlockPlan, chains: ChainStates, replicas: int, seeds: Any
 ) -> dict[str, object]:
     """Returns what a run must have in common with one that it resumes."""
     names: list[str] = []

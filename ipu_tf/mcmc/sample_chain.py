@@ -13,7 +13,7 @@ from ipu_tf.mcmc.arguments import check_positive, check_start, strategy_in_force
 from ipu_tf.mcmc.block_run import BlockPlan, run_blocks
 from ipu_tf.mcmc.block_sampler import TraceFn
 from ipu_tf.mcmc.chain_files import chain_files
-from ipu_tf.mcmc.chains import Chains
+from ipu_tf.mcmc.chains import ChainStates
 from ipu_tf.mcmc.identity import identity_of_run
 from ipu_tf.mcmc.packing import packed
 from ipu_tf.mcmc.samplers import sampler_of
@@ -104,7 +104,7 @@ def sample_chain(
         results = sampler.first_results(state).inner
     check_start(results)
     seeds = seeds_of_replicas(seed, replicas)
-    chains = Chains(state=state, results=SeededResults(inner=results, seed=seeds[0]))
+    chains = ChainStates(state=state, results=SeededResults(inner=results, seed=seeds[0]))
     sampler.chains = chains
     plan = BlockPlan(
         results=num_results,

@@ -9,7 +9,7 @@ from ipu_tf.tile_program.device_program import DeviceProgram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class HostCall:
     """A call from the host, which runs a program one or more times in a loop on the device.
 
     Attributes:
@@ -42,7 +42,7 @@ class Call:
         return self.samples / self.seconds if self.samples and self.seconds else None
 
 
-def call_of(device: DeviceProgram, steps: int) -> Call:
+def call_of(device: DeviceProgram, steps: int) -> HostCall:
     """Returns the call that runs a number of steps (micro-batches of a replica), at least one run.
 
     Args:
@@ -52,7 +52,7 @@ def call_of(device: DeviceProgram, steps: int) -> Call:
     is_known = steps > 0 and device.round_trip_cycles > 0
     runs = max(1, steps // device.micro_batches)
     cycles = call_cycles(device, runs) if is_known else runs * device.cycles
-    return Call(
+    return HostCall(
         runs=runs,
         seconds=device.target.seconds(cycles),
         micro_batches=runs * device.micro_batches,

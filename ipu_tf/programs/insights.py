@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TypeAlias
 
 from ipu_tf.programs.alternatives import Alternative, alternatives
-from ipu_tf.programs.calls import Call, call_of
+from ipu_tf.programs.calls import HostCall, call_of
 from ipu_tf.programs.insight import Change, Insight
 from ipu_tf.programs.program import Program
 from ipu_tf.programs.replanning import Replanning, TooMuchWork
@@ -113,7 +113,7 @@ def find_insights(program: Program, *, all_changes: bool = False) -> None:
 
 
 def _insight(
-    alternative: Alternative, now: DeviceProgram, before: Call, steps: int
+    alternative: Alternative, now: DeviceProgram, before: HostCall, steps: int
 ) -> Insight | None:
     """Returns what an alternative gains; None if it gains nothing, or does not fit.
 
@@ -133,8 +133,8 @@ def _gain(
     change: Change,
     advice: str,
     then: DeviceProgram,
-    before: Call,
-    after: Call,
+    before: HostCall,
+    after: HostCall,
     now: DeviceProgram,
 ) -> Insight | None:
     """Returns what a change gains; None if the program fits and it gains nothing."""
@@ -153,13 +153,13 @@ def _gain(
     )
 
 
-def _seconds_of_work(call: Call) -> float:
+def _seconds_of_work(call: HostCall) -> float:
     """Returns the seconds of a sample; of a micro-batch, if samples are not known."""
     rate = call.samples_per_second
     return 1 / rate if rate else call.micro_batch_seconds
 
 
-def _fewer_calls(program: Program, now: DeviceProgram, before: Call) -> Insight | None:
+def _fewer_calls(program: Program, now: DeviceProgram, before: HostCall) -> Insight | None:
     """Returns what a longer loop on the device saves, from calls of both lengths as compiled."""
     steps = max(1, _STEPS // now.micro_batches) * now.micro_batches
     looped = program.name.endswith(_LOOPED) and before.is_known

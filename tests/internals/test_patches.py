@@ -33,7 +33,13 @@ SCOPE = (
 )
 PROFILED = (patches.FUNCTION_CALLS, *patches.CHECKPOINT_FILES)
 STAGE = (patches.LAYER_CREATION, patches.LAYER_CALLS)
-TENSORFLOW_1 = (patches.INITIALIZED_VALUES, patches.SIZES_OF_SHAPES)
+TENSORFLOW_1 = (
+    patches.INITIALIZED_VALUES,
+    patches.SIZES_OF_SHAPES,
+    patches.SESSIONS,
+    patches.INTERACTIVE_SESSIONS,
+    patches.STATISTICS_OPTIONS,
+)
 # Models of the IPU have some of these methods, too; those are our own.
 KERAS_2 = {
     patch

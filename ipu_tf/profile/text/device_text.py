@@ -10,7 +10,7 @@ from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.text import sections
 from ipu_tf.profile.text.table import Row, table, without_zeros
 from ipu_tf.profile.text.units import count, duration, joules, kib, percent
-from ipu_tf.programs.calls import Call
+from ipu_tf.programs.calls import HostCall
 from ipu_tf.programs.insight import Insight
 from ipu_tf.programs.program import TileOp
 from ipu_tf.tile_program.device_program import DeviceProgram, IpuMemory, StageProgram
@@ -42,7 +42,7 @@ def title(program: DeviceProgram) -> str:
     )
 
 
-def lines(program: DeviceProgram, tile_ops: Sequence[TileOp], call: Call) -> Iterator[str]:
+def lines(program: DeviceProgram, tile_ops: Sequence[TileOp], call: HostCall) -> Iterator[str]:
     """Yields the lines of a program, its title not included.
 
     Args:
@@ -65,7 +65,9 @@ def lines(program: DeviceProgram, tile_ops: Sequence[TileOp], call: Call) -> Ite
         yield f"note: the energy is unknown: nothing is published for the {chip}"
 
 
-def _stages_lines(program: DeviceProgram, tile_ops: Sequence[TileOp], call: Call) -> Iterator[str]:
+def _stages_lines(
+    program: DeviceProgram, tile_ops: Sequence[TileOp], call: HostCall
+) -> Iterator[str]:
     yield from _stages_overview(program, call)
     yield from _energy_lines(program, tile_ops)
     yield ""
@@ -85,7 +87,7 @@ def _stages_lines(program: DeviceProgram, tile_ops: Sequence[TileOp], call: Call
 
 
 def _one_stage_lines(
-    program: DeviceProgram, tile_ops: Sequence[TileOp], call: Call
+    program: DeviceProgram, tile_ops: Sequence[TileOp], call: HostCall
 ) -> Iterator[str]:
     (stage,), (ipu,) = program.stages, program.ipus
     if program.micro_batches * program.replicas > 1 or figures.is_off_chip(stage):
@@ -111,7 +113,7 @@ def _one_stage_lines(
         yield from sections.overflow_lines(stage.program)
 
 
-def _update_overview(program: DeviceProgram, stage: StageProgram, call: Call) -> Iterator[str]:
+def _update_overview(program: DeviceProgram, stage: StageProgram, call: HostCall) -> Iterator[str]:
     """Yields the parts of a run of a model without stages that accumulates or is replicated."""
     updates = any(step.phase == "update" for step in stage.program.steps)
     what = "weight update" if updates else "step"
@@ -147,7 +149,7 @@ def _shares(cycles: Mapping[str, int], whole: int) -> str:
     return ", ".join(f"{name} {percent(part / max(1, whole))}" for name, part in cycles.items())
 
 
-def _time_lines(program: DeviceProgram, what: str, call: Call) -> Iterator[str]:
+def _time_lines(program: DeviceProgram, what: str, call: HostCall) -> Iterator[str]:
     """Yields the time of a run as the script calls it, and below that of the device alone."""
     if not call.is_known:
         yield f"time          {_time(program, what)}"
@@ -158,7 +160,7 @@ def _time_lines(program: DeviceProgram, what: str, call: Call) -> Iterator[str]:
     yield f"on the device {_time(program, what)}"
 
 
-def rate(call: Call | Insight, program: DeviceProgram) -> str:
+def rate(call: HostCall | Insight, program: DeviceProgram) -> str:
     """Returns samples a second, or the time of a micro-batch where samples are not known.
 
     Args:
@@ -205,7 +207,7 @@ def _energy_lines(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> Iterato
     yield f"energy        at most {amount} for arithmetic; exchange, links, idle chips excluded"
 
 
-def _stages_overview(program: DeviceProgram, call: Call) -> Iterator[str]:
+def _stages_overview(program: DeviceProgram, call: HostCall) -> Iterator[str]:
     timeline = program.timeline
     again = ", activations recomputed" if program.recompute else ""
     yield (

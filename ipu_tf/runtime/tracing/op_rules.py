@@ -38,7 +38,7 @@ from ipu_tf.runtime.tracing.call_ops import LOOPS
 from ipu_tf.runtime.tracing.op_request import OpRequest
 
 
-class Trace(Protocol):
+class TracingState(Protocol):
     """What a rule knows of the trace, and tells it.
 
     Attributes:
@@ -61,10 +61,10 @@ class Trace(Protocol):
         """Records a contraction that TensorFlow's own kernel runs."""
 
 
-Rule = Callable[[Trace, OpRequest], OpRequest]
+Rule = Callable[[TracingState, OpRequest], OpRequest]
 
 
-def _tile_op(trace: Trace, request: OpRequest) -> OpRequest:
+def _tile_op(trace: TracingState, request: OpRequest) -> OpRequest:
     """Creates a stock contraction as its tile twin, if a tile op can compute it."""
     twin = TWINS[request.op_type]
     try:
@@ -80,7 +80,7 @@ def _tile_op(trace: Trace, request: OpRequest) -> OpRequest:
     return request.changed(op_type=twin.tile_op, attrs={**request.attrs, **own})
 
 
-def _face_op(trace: Trace, request: OpRequest) -> OpRequest:
+def _face_op(trace: TracingState, request: OpRequest) -> OpRequest:
     """Records a tile op that `ipu_tf.ops` or a gradient creates, and numbers its random bits."""
     stock = STOCK_OF[request.op_type]
     shape = TWINS[stock].shape(_inputs_of(TWINS[stock], request))
@@ -91,7 +91,7 @@ def _face_op(trace: Trace, request: OpRequest) -> OpRequest:
     return request.changed(attrs={**request.attrs, **stream})
 
 
-def _cast(trace: Trace, request: OpRequest) -> OpRequest:
+def _cast(trace: TracingState, request: OpRequest) -> OpRequest:
     """Rounds casts from float32 to float16 as the configuration says."""
     to_half = request.attrs["DstT"].type == tf.float16.as_datatype_enum
     is_native = trace.configuration.numerics == "native"
@@ -111,21 +111,21 @@ def _cast(trace: Trace, request: OpRequest) -> OpRequest:
     return request.changed(op_type="IpuCast", attrs=attrs)
 
 
-def _read_of_replica(trace: Trace, request: OpRequest) -> OpRequest:
+def _read_of_replica(trace: TracingState, request: OpRequest) -> OpRequest:
     """Gives each replica elements of its own."""
     del trace
     op_type, inputs = replica_reads.of_replica(request.op_type, request.inputs, request.name)
     return request.changed(op_type=op_type, inputs=inputs)
 
 
-def _slice(trace: Trace, request: OpRequest) -> OpRequest:
+def _slice(trace: TracingState, request: OpRequest) -> OpRequest:
     """Makes the sizes of slices static."""
     del trace
     inputs, attrs = slices.with_static_sizes(request.inputs, request.attrs)
     return request.changed(inputs=inputs, attrs=attrs)
 
 
-def _list_size(trace: Trace, request: OpRequest) -> OpRequest:
+def _list_size(trace: TracingState, request: OpRequest) -> OpRequest:
     """Replaces the size of a tensor list by a constant if it is static."""
     del trace
     if is_recording():
@@ -134,7 +134,7 @@ def _list_size(trace: Trace, request: OpRequest) -> OpRequest:
     return request if constant is None else request.changed("Const", inputs=[], attrs=constant)
 
 
-def _loop(trace: Trace, request: OpRequest) -> OpRequest:
+def _loop(trace: TracingState, request: OpRequest) -> OpRequest:
     """Limits the iterations of a loop while a script is tried out."""
     inputs, attrs = trial_loops.limited(
         request.graph, request.op_type, request.inputs, request.attrs, trace.steps_of_update
@@ -142,7 +142,7 @@ def _loop(trace: Trace, request: OpRequest) -> OpRequest:
     return request.changed(inputs=inputs, attrs=attrs)
 
 
-def _update(trace: Trace, request: OpRequest) -> OpRequest:
+def _update(trace: TracingState, request: OpRequest) -> OpRequest:
     """Lets the update of a variable wait until the sum of its gradients is complete."""
     inputs, executions = accumulation_updates.update_inputs(
         request.op_type, request.inputs, request.graph
@@ -151,7 +151,7 @@ def _update(trace: Trace, request: OpRequest) -> OpRequest:
     return request.changed(inputs=inputs)
 
 
-def _native(trace: Trace, request: OpRequest) -> OpRequest:
+def _native(trace: TracingState, request: OpRequest) -> OpRequest:
     """Records a contraction that no tile op computes."""
     reason = "no tile op exists for ops of this type"
     trace.add_native(request.op_type, request.name, reason)
@@ -187,7 +187,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def _record(
-    trace: Trace,
+    trace: TracingState,
     request: OpRequest,
     stock: str,
     shape: OpShape,
