@@ -7,11 +7,12 @@ under way. So it adds to the accumulator itself, as the machine's pipelines do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from ipu_tf.compiler.hlo import Instruction, Module, Parameter, TupleType
+from ipu_tf.compiler.hlo import Computation, Instruction, Module, Parameter, TupleType
 from ipu_tf.compiler.passes.rewrite import with_instructions
 from ipu_tf.compiler.pipeline.assignment import Assignment
+from ipu_tf.compiler.pipeline.linear_terms import Term, expression, fusion, substituted, terms
 
 
 def added_by_stages(
@@ -52,31 +53,33 @@ class _SharedSums:
         self._parameters = list(module.parameters)
         self._results = list(self._by_name[self._entry.root].operands)
         self._changed: dict[str, list[Instruction]] = {}
+        self._computations: dict[str, Computation] = {}
 
     def divide(self, parameter: Parameter, result: int) -> None:
         """Gives stages of one IPU their own addition to an accumulator."""
         total, place = self._accumulators[parameter.name], self._by_name[self._results[result]]
         parts: set[str] = set()
-        terms = list(self._terms(place.name, parts))
-        if total.name not in terms or place.opcode == "parameter":
+        added = terms(self._expression(place.name, parts))
+        if place.opcode == "parameter" or not any(_is(term, total) for term in added):
             return
         own = self._stages[place.name]
-        of_stages: dict[int, list[str]] = {own: []}
-        for name in terms:
-            stage = own if name == total.name else self._stages.get(name, own)
+        of_stages: dict[int, list[Term]] = {own: []}
+        for term in added:
+            stage = own if _is(term, total) else self._stage_of(term, own)
             here = self._ipus[stage] == self._ipus[own]
-            of_stages.setdefault(stage if here else own, []).append(name)
+            of_stages.setdefault(stage if here else own, []).append(term)
         if len(of_stages) == 1:
             return
         for part in parts:
             self._changed[part] = []
             del self._stages[part]
         self._add(place.name, own, self._sum(place, place.name, of_stages.pop(own)))
-        for stage, names in of_stages.items():
-            held, added = f"{total.name}.stage{stage}", f"{place.name}.stage{stage}"
+        for stage, others in of_stages.items():
             number = {"parameter_number": len(self._parameters)}
-            self._add(place.name, stage, [total.replace(name=held, attributes=number)])
-            self._add(place.name, stage, self._sum(place, added, [held, *names]))
+            held = total.replace(name=f"{total.name}.stage{stage}", attributes=number)
+            result_name = f"{place.name}.stage{stage}"
+            self._add(place.name, stage, [held])
+            self._add(place.name, stage, self._sum(place, result_name, [Term(value=held), *others]))
             self._parameters.append(
                 Parameter(
                     name=parameter.name,
@@ -85,7 +88,7 @@ class _SharedSums:
                     updated_by=len(self._results),
                 )
             )
-            self._results.append(added)
+            self._results.append(result_name)
 
     def _add(self, place: str, stage: int, instructions: Iterable[Instruction]) -> None:
         """Puts instructions of a stage in the place of an addition."""
@@ -111,57 +114,52 @@ class _SharedSums:
         )
         entry = with_instructions(self._entry, [*instructions, new_root])
         module = self._module.replace(
-            computations={**self._module.computations, self._module.entry: entry},
+            computations={
+                **self._module.computations,
+                **self._computations,
+                self._module.entry: entry,
+            },
             parameters=tuple(self._parameters),
         )
         return module, Assignment(stage_of=self._stages, anywhere=self._anywhere)
 
-    def _terms(self, name: str, parts: set[str]) -> Iterator[str]:
-        """Yields the names of the values of which a value is the sum.
+    def _expression(self, name: str, parts: set[str]) -> Term:
+        """Returns a value as an expression of the values that it adds up.
 
         Args:
             name: Name of the value.
             parts: Gets the names of sums on the way, which nothing else reads.
         """
         value = self._by_name[name]
-        inner = _sum_of_operands(value, self._module)
-        if inner is None:
-            yield name
-            return
+        if value.opcode not in ("add", "fusion"):
+            return Term(value=value)
+        whole = expression(value, self._by_name, self._module)
+        if len(terms(whole)) == 1:
+            return Term(value=value)
         parts.add(name)
-        for operand in inner:
-            alone = len(self._read_by[operand]) == 1
-            yield from self._terms(operand, parts) if alone else (operand,)
+        alone = {operand for operand in value.operands if len(self._read_by[operand]) == 1}
+        return substituted(whole, {operand: self._expression(operand, parts) for operand in alone})
 
-    def _sum(self, like: Instruction, name: str, terms: Sequence[str]) -> Iterator[Instruction]:
-        """Yields the additions of terms, the last of which has a name."""
-        first, *others = terms
+    def _stage_of(self, term: Term, own: int) -> int:
+        """Returns the stage of a term: that of all values it reads, else the stage of the sum."""
+        stages = {self._stages.get(name, own) for name in term.reads()}
+        return stages.pop() if len(stages) == 1 else own
+
+    def _sum(self, like: Instruction, name: str, added: Sequence[Term]) -> Iterator[Instruction]:
+        """Yields the instructions that add up terms, the last of which has a name."""
+        if any(term.operands is not None for term in added):
+            fused, computation = fusion(like, name, added)
+            self._computations[computation.name] = computation
+            yield fused
+            return
+        first, *others = (term.value.name for term in added)
         for number, term in enumerate(others, 1):
-            last = number == len(others)
-            added = name if last else f"{name}.{number}"
+            sum_name = name if number == len(others) else f"{name}.{number}"
             yield like.replace(
-                name=added, opcode="add", operands=(first, term), computations=(), attributes={}
+                name=sum_name, opcode="add", operands=(first, term), computations=(), attributes={}
             )
-            first = added
+            first = sum_name
 
 
-def _sum_of_operands(value: Instruction, module: Module) -> tuple[str, ...] | None:
-    """Returns the operands of which an instruction is the plain sum; None for any other."""
-    if value.opcode == "add":
-        return value.operands
-    if value.opcode != "fusion":
-        return None
-    (name,) = value.computations
-    inside = module.computations[name]
-    by_name: Mapping[str, Instruction] = inside.by_name()
-    found: list[str] = []
-    waiting = [inside.root]
-    while waiting:
-        one = by_name[waiting.pop()]
-        if one.opcode == "add" and one.type == value.type:
-            waiting += one.operands[::-1]
-        elif one.opcode == "parameter" and one.type == value.type:
-            found.append(value.operands[one.attributes["parameter_number"]])
-        else:
-            return None
-    return tuple(found)
+def _is(term: Term, value: Instruction) -> bool:
+    return term.operands is None and term.value.name == value.name

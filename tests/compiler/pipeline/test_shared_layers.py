@@ -89,6 +89,63 @@ def test_each_stage_adds_its_gradient_to_the_accumulator(module, assignment):
     assert sum(parameter.role == "held" for parameter in changed.parameters) == 1
 
 
+def test_each_stage_adds_its_scaled_gradient_where_micro_batches_are_averaged():
+    module = averaged()
+    assignment = assign(module, STAGES, 3, shared_layers=SHARED)
+    changed, places = added_by_stages(module, assignment, (0, 1, 0))
+    verify(changed)
+    by_name = changed.entry_computation.by_name()
+    assert by_name["sum"].operands == ("total", "g_early")
+    assert by_name["sum.stage2"].operands == ("total.stage2", "g_late")
+    for name in ("sum", "sum.stage2"):
+        (inside,) = by_name[name].computations
+        opcodes = [instruction.opcode for instruction in changed.computations[inside]]
+        assert opcodes.count("multiply") == opcodes.count("add") == 1
+    assert places.stage_of["sum.stage2"] == 2
+    program = deployed(module)
+    assert {c.name for c in program.crossings if c.phase == "backward"} == {"g_h", "g_e"}
+
+
+def averaged():
+    """A step that adds an eighth of the gradients of tied embeddings to its own accumulator."""
+    return prepared(
+        parse(
+            f"""
+            parameter 0 input "x"
+            parameter 1 weight "w" layer="words" updated_by=0
+            parameter 2 accumulator "w.total" layer="words" updated_by=1
+            mean {{
+              late = f32[64,64] parameter(0)
+              early = f32[64,64] parameter(1)
+              before = f32[64,64] parameter(2)
+              both = f32[64,64] add(late, early)
+              eighth = f32[] constant(0.125)
+              eighths = f32[64,64] broadcast(eighth), dimensions={{}}
+              scaled = f32[64,64] multiply(both, eighths)
+              ROOT after = f32[64,64] add(before, scaled)
+            }}
+            ENTRY main {{
+              x = f32[64,64] parameter(0)
+              w = f32[64,64] parameter(1)
+              total = f32[64,64] parameter(2)
+              embedded = f32[64,64] multiply(x, w), layer="words"
+              h = f32[64,64] tanh(embedded), layer="hidden"
+              logits = f32[64,64] multiply(h, w), layer="words"
+              g = f32[64,64] sine(logits), layer="loss", {BACK}
+              g_late = f32[64,64] multiply(g, h), layer="words", {BACK}
+              g_h = f32[64,64] multiply(g, w), layer="words", {BACK}
+              g_e = f32[64,64] multiply(g_h, h), layer="hidden", {BACK}
+              again = f32[64,64] cosine(x), layer="words", {BACK}
+              g_early = f32[64,64] multiply(g_e, again), layer="words", {BACK}
+              sum = f32[64,64] fusion(g_late, g_early, total), calls={{mean}}, layer="words", {BACK}
+              new_w = f32[64,64] subtract(w, sum), layer="words", phase=update
+              ROOT all = (f32[64,64], f32[64,64]) tuple(new_w, sum)
+            }}
+            """
+        )
+    )
+
+
 def test_stages_on_other_ipus_send_their_gradients(module, assignment):
     summed = with_accumulators(module, assignment)
     assert added_by_stages(*summed, (0, 1, 2))[0] == summed[0]
