@@ -5,7 +5,7 @@ import pytest
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo.text import parse
 from ipu_tf.compiler.lowering.context import LoweringContext, TileBalance
-from ipu_tf.compiler.lowering.rearrangement import relayout
+from ipu_tf.compiler.lowering.rearrangement.relayout import relayout
 from ipu_tf.machine import target
 from ipu_tf.tile_program.layouts.footprint import Footprint
 from ipu_tf.tile_program.layouts.placement import Placement
