@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+import ipu_tf.compat
 from ipu_tf.base.page_tables import table, with_table
 from ipu_tf.compat.arguments import UNUSED_ARGUMENTS, UnusedArguments
 from ipu_tf.compat.finder import install
 from ipu_tf.compat.keras2.spelling import Spelling
 from ipu_tf.compat.keras2.table import SPELLINGS
 from ipu_tf.compat.states import NameState, State, states
+from ipu_tf.internals.patches import Patch, patches_of
 
 _PAGE = Path("docs/compatibility.md")
 
@@ -26,8 +30,30 @@ def document(page: str) -> str:
     """
     install()
     page = with_table(page, "Keras 2", _spellings(SPELLINGS))
+    page = with_table(page, "replaced methods", _methods(replaced_methods()))
     page = with_table(page, "arguments", _arguments(UNUSED_ARGUMENTS))
     return with_table(page, "names", _tables(states()))
+
+
+def replaced_methods() -> tuple[Patch, ...]:
+    """Returns the methods of others that modules of this package replace, each once."""
+    modules = pkgutil.walk_packages(ipu_tf.compat.__path__, f"{ipu_tf.compat.__name__}.")
+    found = (
+        patch
+        for module in modules
+        for patch in patches_of(importlib.import_module(module.name))
+        # Models and optimizers of the IPU have some of these methods, too; those are our own.
+        if not getattr(patch.owner, "__module__", patch.owner.__name__).startswith("ipu_tf")
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _methods(patches: Iterable[Patch]) -> str:
+    of_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for patch in patches:
+        of_reason[patch.reason].append(str(patch))
+    rows = ((_code(methods), reason) for reason, methods in of_reason.items())
+    return table(("replaced", "so that"), rows)
 
 
 def _spellings(spellings: Iterable[Spelling]) -> str:

@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_graphs import (
     add_to_graph,
@@ -20,7 +19,24 @@ from ipu_tf.internals.keras_graphs import (
     operations_after,
 )
 from ipu_tf.internals.keras_layers import adopt_metric, clear_losses, own_metrics_of
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_LOSSES_OF_LAYERS = Patch(keras.Layer, "add_loss", "a loss may be a function")
+_LOSSES_OF_MODELS = Patch(KerasFunctional, "add_loss", "a loss may be a symbolic tensor")
+_LAYERS_OF_SEQUENTIALS = Patch(
+    keras.Sequential, "_flatten_layers", "losses and metrics of its tensors are among its own"
+)
+_CLEARED_SEQUENTIALS = Patch(
+    keras.Sequential, "_clear_losses", "losses of its tensors are those of the last call"
+)
+_OWN_LOSSES = Patch(
+    keras.Layer, "_get_own_losses", "losses of functions are among a layer's losses"
+)
+_METRICS_OF_LAYERS = Patch(keras.Layer, "add_metric", "layers add metrics to the logs")
+_METRIC_RESULTS = Patch(keras.Metric, "__call__", "a metric's result tells the metric")
+_FUNCTIONAL_CONFIGS = Patch(
+    KerasFunctional, "from_config", "losses and metrics of a model's tensors are read"
+)
 
 _FUNCTIONS = "keras_2_loss_functions"
 _METRIC = "keras_2_metric"
@@ -315,12 +331,12 @@ SPELLINGS = (
         "functional model, and a function is called at each step.",
         wraps=MappingProxyType(
             {
-                patches.LOSSES_OF_LAYERS: _add_losses,
-                patches.LOSSES_OF_MODELS: _add_losses,
-                patches.LAYERS_OF_SEQUENTIALS: _layers_of_sequentials,
-                patches.CLEARED_SEQUENTIALS: _clearing_sequentials,
-                patches.OWN_LOSSES: _losses_of_functions,
-                patches.FUNCTIONAL_CONFIGS: _reading_terms,
+                _LOSSES_OF_LAYERS: _add_losses,
+                _LOSSES_OF_MODELS: _add_losses,
+                _LAYERS_OF_SEQUENTIALS: _layers_of_sequentials,
+                _CLEARED_SEQUENTIALS: _clearing_sequentials,
+                _OWN_LOSSES: _losses_of_functions,
+                _FUNCTIONAL_CONFIGS: _reading_terms,
             }
         ),
     ),
@@ -332,8 +348,8 @@ SPELLINGS = (
         "`keras.metrics.Mean`; the result of a metric makes it a metric of the layer.",
         wraps=MappingProxyType(
             {
-                patches.METRICS_OF_LAYERS: _add_metrics,
-                patches.METRIC_RESULTS: _results_of_metrics,
+                _METRICS_OF_LAYERS: _add_metrics,
+                _METRIC_RESULTS: _results_of_metrics,
             }
         ),
     ),

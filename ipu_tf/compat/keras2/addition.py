@@ -10,8 +10,10 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.keras import keras_backend_numpy
+from ipu_tf.internals.patches import Patch, Wrap
+
+_ADDITION = Patch(keras_backend_numpy, "add", "tensors broadcast along their own axes")
 
 
 def _adding(notify: Notify) -> Wrap:
@@ -50,6 +52,6 @@ SPELLINGS = (
         name="`x + y`, `Add()([x, y])` of shapes such as `[8, 8]` and `[8, 1]`",
         keras_2="They broadcast.",
         here="They broadcast; Keras 3 alone adds `y` to the columns if there are as many of them.",
-        wraps=MappingProxyType({patches.ADDITION: _adding}),
+        wraps=MappingProxyType({_ADDITION: _adding}),
     ),
 )

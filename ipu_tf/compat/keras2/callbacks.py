@@ -11,9 +11,31 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
-from ipu_tf.internals import patches
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.keras import MonitorCallback
+from ipu_tf.internals.patches import Patch, Wrap
+
+_CHECKPOINTED_EPOCHS = Patch(
+    keras.callbacks.ModelCheckpoint, "on_epoch_end", "a period may pass between two files"
+)
+_SCHEDULERS = Patch(
+    keras.callbacks.LearningRateScheduler, "__init__", "its function may return a tensor"
+)
+_LOGGED_RATES = tuple(
+    Patch(owner, "on_epoch_end", "logs have the learning rate under the name `lr`")
+    for owner in (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
+)
+_BOARDS = Patch(keras.callbacks.TensorBoard, "__init__", "it takes the arguments of Keras 2")
+_BARS = Patch(keras.callbacks.ProgbarLogger, "__init__", "it takes the arguments of Keras 2")
+_PLATEAUS = Patch(keras.callbacks.ReduceLROnPlateau, "__init__", "`epsilon` is the smallest change")
+_MONITOR_DIRECTIONS = Patch(
+    MonitorCallback, "_set_monitor_op", "names tell whether more of a value is better"
+)
+_CALLBACK_LISTS = Patch(
+    keras.callbacks.CallbackList, "__init__", "callbacks name their arguments as they like"
+)
+_CALLBACK_MODELS = Patch(keras.callbacks.Callback, "model", "scripts set the model of a callback")
 
 _OF_TENSORFLOW_1: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -186,25 +208,25 @@ SPELLINGS = (
         "`ReduceLROnPlateau(monitor=)` of a function, without a `mode`",
         keras_2="Less was better, more where the name told of an accuracy.",
         here="It is so; Keras 3 alone refuses what is no metric of its own.",
-        wraps=MappingProxyType({patches.MONITOR_DIRECTIONS: _directed_by_name}),
+        wraps=MappingProxyType({_MONITOR_DIRECTIONS: _directed_by_name}),
     ),
     Spelling(
         name="`def on_train_batch_end(self, batch, _)`, a method of a callback without `logs`",
         keras_2="It got the logs by position.",
         here="It gets the logs by position.",
-        wraps=MappingProxyType({patches.CALLBACK_LISTS: _with_own_names}),
+        wraps=MappingProxyType({_CALLBACK_LISTS: _with_own_names}),
     ),
     Spelling(
         name="`callback.model = model`",
         keras_2="It set the model, as `set_model` did.",
         here="It sets the model.",
-        wraps=MappingProxyType({patches.CALLBACK_MODELS: _setting_model}),
+        wraps=MappingProxyType({_CALLBACK_MODELS: _setting_model}),
     ),
     Spelling(
         name="`LearningRateScheduler(function)`, whose function returns a tensor",
         keras_2="A tensor was a number.",
         here="The tensor's value is taken.",
-        wraps=MappingProxyType({patches.SCHEDULERS: _scheduling_tensors}),
+        wraps=MappingProxyType({_SCHEDULERS: _scheduling_tensors}),
     ),
     Spelling(
         name="`ModelCheckpoint(period=)`",
@@ -213,7 +235,7 @@ SPELLINGS = (
         wraps=MappingProxyType(
             {
                 patches.CHECKPOINTS: _saving_each_period,
-                patches.CHECKPOINTED_EPOCHS: _at_ends_of_periods,
+                _CHECKPOINTED_EPOCHS: _at_ends_of_periods,
             }
         ),
     ),
@@ -221,19 +243,19 @@ SPELLINGS = (
         name="`TensorBoard(write_grads=, batch_size=)`, `ProgbarLogger(count_mode=)`",
         keras_2="Arguments of TensorFlow 1, without effect on results.",
         here="They are left out.",
-        rewrites=MappingProxyType(dict.fromkeys((patches.BOARDS, patches.BARS), _without_unused)),
+        rewrites=MappingProxyType(dict.fromkeys((_BOARDS, _BARS), _without_unused)),
     ),
     Spelling(
         name='`history.history["lr"]`, `logs["lr"]` after a `LearningRateScheduler` or a '
         "`ReduceLROnPlateau`",
         keras_2="The logs of an epoch had the learning rate under the name `lr`.",
         here="They do; Keras 3 alone names it `learning_rate`.",
-        wraps=MappingProxyType(dict.fromkeys(patches.LOGGED_RATES, _short_name_of_rate)),
+        wraps=MappingProxyType(dict.fromkeys(_LOGGED_RATES, _short_name_of_rate)),
     ),
     Spelling(
         name="`ReduceLROnPlateau(epsilon=)`",
         keras_2="The smallest change that counts.",
         here="It is read as `min_delta=`.",
-        rewrites=MappingProxyType({patches.PLATEAUS: _smallest_change}),
+        rewrites=MappingProxyType({_PLATEAUS: _smallest_change}),
     ),
 )

@@ -7,10 +7,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import keras
+
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_saving import newest_checkpoint
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_CHECKPOINT_STARTS = Patch(
+    keras.callbacks.ModelCheckpoint, "on_train_begin", "training may begin with the newest file"
+)
+_CHECKPOINT_CHOICES = Patch(
+    keras.callbacks.ModelCheckpoint, "_should_save_model", "without its metric no file is the best"
+)
 
 _RESTART = "load_weights_on_restart"
 
@@ -70,13 +79,13 @@ SPELLINGS = (
         keras_2="`fit` began with the weights of the newest file, if there was one.",
         here="It begins with them.",
         wraps=MappingProxyType(
-            {patches.CHECKPOINTS: _restartable, patches.CHECKPOINT_STARTS: _loading_newest}
+            {patches.CHECKPOINTS: _restartable, _CHECKPOINT_STARTS: _loading_newest}
         ),
     ),
     Spelling(
         name="`ModelCheckpoint(monitor=, save_best_only=True)` whose `monitor` is not in the logs",
         keras_2="No file was written.",
         here="No file is written; Keras 3 alone writes each epoch.",
-        wraps=MappingProxyType({patches.CHECKPOINT_CHOICES: _skipping_unknown}),
+        wraps=MappingProxyType({_CHECKPOINT_CHOICES: _skipping_unknown}),
     ),
 )

@@ -9,9 +9,13 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_compiled import CompiledParts
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_COMPILED_LOSSES = Patch(keras.Model, "compiled_loss", "steps of scripts count its values")
+_COMPILED_METRICS = Patch(
+    keras.Model, "compiled_metrics", "steps of scripts update the metrics of `compile` alone"
+)
 
 
 class CompiledLoss:
@@ -159,8 +163,8 @@ SPELLINGS = (
         "script sets are left out, because those here add up in `keras.backend.floatx()`.",
         wraps=MappingProxyType(
             {
-                patches.COMPILED_LOSSES: _property_of(CompiledLoss),
-                patches.COMPILED_METRICS: _property_of(CompiledMetrics),
+                _COMPILED_LOSSES: _property_of(CompiledLoss),
+                _COMPILED_METRICS: _property_of(CompiledMetrics),
             }
         ),
     ),

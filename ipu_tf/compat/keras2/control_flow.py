@@ -11,11 +11,16 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any
 
+import keras
+
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.autograph import with_autograph
 from ipu_tf.internals.keras_training import function_of
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_METRIC_ARGUMENTS = Patch(keras.Metric, "__init__", "control flow over tensors is converted")
+_LAMBDA_CALLS = Patch(keras.layers.Lambda, "call", "control flow over tensors is converted")
 
 _LIBRARIES = ("keras", "tensorflow", "ipu_tf")
 _OF_LAYERS = ("call", "compute_loss", "train_step", "test_step", "predict_step")
@@ -106,10 +111,10 @@ SPELLINGS = (
             {
                 patches.LAYER_ARGUMENTS: converting(*_OF_LAYERS),
                 patches.LOSS_ARGUMENTS: converting(*_OF_LOSSES),
-                patches.METRIC_ARGUMENTS: converting(*_OF_METRICS),
+                _METRIC_ARGUMENTS: converting(*_OF_METRICS),
                 patches.LOSS_CALLS: _calling_functions(None),
                 patches.METRIC_CALLS: _calling_functions(None),
-                patches.LAMBDA_CALLS: _calling_functions("function"),
+                _LAMBDA_CALLS: _calling_functions("function"),
             }
         ),
     ),

@@ -12,12 +12,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.object_graphs import ObjectGraph
 from ipu_tf.compat.keras2.own_checkpoints import OwnCheckpoint
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_layers import layers_within
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_LAYERS_BUILT = Patch(keras.Layer, "_post_build", "new weights get the values of a checkpoint")
+_WEIGHT_LOADING = Patch(keras.Model, "load_weights", "weights are read from checkpoints")
 
 
 class RestoredWeights:
@@ -216,8 +219,8 @@ SPELLINGS = (
         "refused.",
         wraps=MappingProxyType(
             {
-                patches.WEIGHT_LOADING: _loading,
-                patches.LAYERS_BUILT: _after_builds,
+                _WEIGHT_LOADING: _loading,
+                _LAYERS_BUILT: _after_builds,
                 patches.COMPILATION: _after_compilation,
             }
         ),

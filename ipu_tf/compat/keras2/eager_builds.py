@@ -10,9 +10,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.control_flow import is_of_script
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.patches import Wrap
 
 

@@ -9,9 +9,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_GRADIENT_AGGREGATION = Patch(
+    keras.optimizers.Optimizer,
+    "_all_reduce_sum_gradients",
+    "functions of Keras 2 aggregate and transform gradients",
+)
 
 _AGGREGATOR, _TRANSFORMERS = "gradient_aggregator", "gradient_transformers"
 
@@ -74,7 +80,7 @@ SPELLINGS = (
         wraps=MappingProxyType(
             {
                 patches.OPTIMIZER_ARGUMENTS: _keeping_functions,
-                patches.GRADIENT_AGGREGATION: _calling_functions,
+                _GRADIENT_AGGREGATION: _calling_functions,
             }
         ),
     ),

@@ -9,9 +9,30 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
-from ipu_tf.internals import patches
+from ipu_tf.internals.keras import KerasCallSpec, KerasHistory, KerasNode
 from ipu_tf.internals.keras_graphs import inbound_nodes, outbound_nodes
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_SYMBOLIC_REFERENCES = Patch(keras.KerasTensor, "ref", "symbolic tensors may be keys", is_new=True)
+_GRAPH_OF_LAYERS = tuple(
+    Patch(owner, name, "scripts walk the graph of layers", is_new=True)
+    for owner, name in (
+        (KerasHistory, "layer"),
+        (KerasNode, "layer"),
+        (KerasNode, "outbound_layer"),
+        (KerasNode, "call_args"),
+        (KerasNode, "call_kwargs"),
+        (keras.Layer, "_name"),
+        (keras.Metric, "_name"),
+        (keras.Layer, "inbound_nodes"),
+        (keras.Layer, "outbound_nodes"),
+    )
+)
+_INPUTS_OF_INPUTS = Patch(
+    keras.layers.InputLayer, "input", "the input of an input layer is its output"
+)
+_CALL_ARGUMENTS = Patch(KerasCallSpec, "__init__", "layers may take shapes beside tensors")
+_SYMBOLIC_CALLS = Patch(KerasNode, "__init__", "layers may return shapes and numbers")
 
 
 class SymbolicReference:
@@ -178,9 +199,9 @@ SPELLINGS = (
         "to `layer._name` is the layer's name.",
         wraps=MappingProxyType(
             {
-                patches.SYMBOLIC_REFERENCES: _reference,
-                patches.INPUTS_OF_INPUTS: _input_of_inputs,
-                **{patch: _property(patch.name) for patch in patches.GRAPH_OF_LAYERS},
+                _SYMBOLIC_REFERENCES: _reference,
+                _INPUTS_OF_INPUTS: _input_of_inputs,
+                **{patch: _property(patch.name) for patch in _GRAPH_OF_LAYERS},
             }
         ),
     ),
@@ -188,8 +209,6 @@ SPELLINGS = (
         name="a layer of a functional model that returns shapes or numbers beside tensors",
         keras_2="They became tensors.",
         here="The layers after it get them as they are.",
-        wraps=MappingProxyType(
-            {patches.SYMBOLIC_CALLS: _of_tensors, patches.CALL_ARGUMENTS: _beside_tensors}
-        ),
+        wraps=MappingProxyType({_SYMBOLIC_CALLS: _of_tensors, _CALL_ARGUMENTS: _beside_tensors}),
     ),
 )

@@ -8,10 +8,27 @@ from typing import Any
 
 import keras
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
-from ipu_tf.internals import patches
-from ipu_tf.internals.keras import keras_metrics
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.keras import (
+    keras_activations,
+    keras_constraints,
+    keras_losses,
+    keras_metrics,
+    keras_regularizers,
+)
+from ipu_tf.internals.patches import Patch, Wrap
+
+_IDENTIFIERS = tuple(
+    Patch(owner, "ALL_OBJECTS_DICT", "strings find custom objects")
+    for owner in (
+        keras_activations,
+        keras_constraints,
+        keras_losses,
+        keras_metrics,
+        keras_regularizers,
+    )
+)
 
 _LOSSES: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -111,10 +128,7 @@ SPELLINGS = (
         keras_2="The string was the custom object of that name.",
         here="It is; Keras 3 alone looks among its own objects.",
         wraps=MappingProxyType(
-            {
-                patch: _with_names(patch.owner.__name__.rpartition(".")[2])
-                for patch in patches.IDENTIFIERS
-            }
+            {patch: _with_names(patch.owner.__name__.rpartition(".")[2]) for patch in _IDENTIFIERS}
         ),
     ),
 )

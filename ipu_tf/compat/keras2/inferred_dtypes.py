@@ -11,9 +11,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_LAYER_CONFIGURATIONS = Patch(keras.Layer, "get_config", "the dtype of a layer may be open")
 
 
 class OpenPolicy(keras.DTypePolicy):
@@ -96,7 +98,7 @@ SPELLINGS = (
         here="It has, unless there is a policy for all layers; the weights of half batch norms are "
         "float32, as they were.",
         wraps=MappingProxyType(
-            {patches.LAYER_ARGUMENTS: _left_open, patches.LAYER_CONFIGURATIONS: _written}
+            {patches.LAYER_ARGUMENTS: _left_open, _LAYER_CONFIGURATIONS: _written}
         ),
     ),
 )

@@ -9,10 +9,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_layers import adopt_variable, is_initialized
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_LAYER_COMPUTATION = Patch(keras.Layer, "call", "a layer may return its inputs")
+_OPTIMIZER_ATTRIBUTES = Patch(
+    keras.optimizers.Optimizer, "__setattr__", "they may be set before the optimizer's own"
+)
 
 _EARLY = "keras_2_early_variables"
 
@@ -115,7 +120,7 @@ SPELLINGS = (
         wraps=MappingProxyType(
             {
                 patches.LAYER_ARGUMENTS: _with_early_variables,
-                patches.OPTIMIZER_ATTRIBUTES: _setting_early,
+                _OPTIMIZER_ATTRIBUTES: _setting_early,
             }
         ),
     ),
@@ -123,6 +128,6 @@ SPELLINGS = (
         name="a class of layers without a `call`",
         keras_2="It returned its inputs.",
         here="It returns its inputs.",
-        wraps=MappingProxyType({patches.LAYER_COMPUTATION: _identity}),
+        wraps=MappingProxyType({_LAYER_COMPUTATION: _identity}),
     ),
 )

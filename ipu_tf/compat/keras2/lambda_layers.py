@@ -11,10 +11,13 @@ import keras
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.compat.keras2.tensorflow_ops import as_computed
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras import keras_global_attribute
 from ipu_tf.internals.keras_layers import has_output_shape
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_LAMBDA_CONFIGS = Patch(keras.layers.Lambda, "get_config", "lambdas keep their globals")
+_LAMBDA_COPIES = Patch(keras.layers.Lambda, "from_config", "layers of lambdas can be copied")
+_LAMBDA_SPECS = Patch(keras.layers.Lambda, "compute_output_spec", "lambdas get sparse inputs")
 
 _LAMBDA = "<lambda>"
 
@@ -99,15 +102,13 @@ SPELLINGS = (
         name="`Lambda(lambda x: tf.sparse.sparse_dense_matmul(x, kernel))` of a sparse `Input`",
         keras_2="The function got a sparse tensor, also while the model was made.",
         here="It gets one; Keras 3 alone infers the shape of the result from a dense tensor.",
-        wraps=MappingProxyType({patches.LAMBDA_SPECS: _of_sparse_inputs}),
+        wraps=MappingProxyType({_LAMBDA_SPECS: _of_sparse_inputs}),
     ),
     Spelling(
         name="`Lambda.from_config(layer.get_config())` of a lambda",
         keras_2="It copied the layer.",
         here="It copies the layer, whose lambda finds the names of its module. Files with lambdas "
         "are refused unless `safe_mode=False`, as in Keras 3.",
-        wraps=MappingProxyType(
-            {patches.LAMBDA_CONFIGS: _keeping_globals, patches.LAMBDA_COPIES: _copying}
-        ),
+        wraps=MappingProxyType({_LAMBDA_CONFIGS: _keeping_globals, _LAMBDA_COPIES: _copying}),
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Spelling
-from ipu_tf.internals import patches
 
 
 def _without_slash(call: Call) -> bool:

@@ -8,8 +8,20 @@ from typing import Any
 import keras
 import numpy as np
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Spelling
-from ipu_tf.internals import patches
+from ipu_tf.internals.patches import Patch
+
+_SIZE_ARGUMENTS = tuple(
+    Patch(owner, "__init__", "sizes may be NumPy numbers")
+    for owner in (
+        keras.layers.Dense,
+        keras.layers.GroupNormalization,
+        keras.layers.MultiHeadAttention,
+        keras.layers.RepeatVector,
+        keras.layers.UpSampling1D,
+    )
+)
 
 _UNITS = "units"
 
@@ -40,7 +52,7 @@ SPELLINGS = (
         keras_2="They were numbers; the width of a `Dense` was rounded down.",
         here="They are; Keras 3 alone takes whole numbers of Python.",
         rewrites=MappingProxyType(
-            dict.fromkeys((*patches.SIZE_ARGUMENTS, patches.EMBEDDING_ARGUMENTS), _python_numbers)
+            dict.fromkeys((*_SIZE_ARGUMENTS, patches.EMBEDDING_ARGUMENTS), _python_numbers)
         ),
     ),
 )

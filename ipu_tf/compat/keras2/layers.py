@@ -12,10 +12,33 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_layers import allow_positional_arguments, new_without_config
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_OPERATION_CREATION = Patch(keras.Operation, "__new__", "initializers of layers may be decorated")
+_WEIGHT_CREATION = Patch(keras.Layer, "add_weight", "its arguments may come in Keras 2's order")
+_VARIABLE_CREATION = Patch(keras.Layer, "add_variable", "it takes the arguments of `add_weight`")
+_METRIC_VARIABLES = Patch(keras.Metric, "add_weight", "its name may come first")
+_POOLING_ARGUMENTS = tuple(
+    Patch(owner, "__init__", "the size of the pools has a default")
+    for owner in (
+        keras.layers.AveragePooling1D,
+        keras.layers.AveragePooling2D,
+        keras.layers.AveragePooling3D,
+    )
+)
+_ENCODING_ARGUMENTS = Patch(
+    keras.layers.CategoryEncoding, "__init__", "its arguments have their names of Keras 2"
+)
+_DISCRETIZATION_ARGUMENTS = Patch(
+    keras.layers.Discretization, "__init__", "its arguments have their names of Keras 2"
+)
+_NORM_BUILDS = Patch(
+    keras.layers.LayerNormalization, "build", "the axes are counted from the first"
+)
+_RNN_ARGUMENTS = Patch(keras.layers.RNN, "__init__", "cells may tell their sizes as shapes")
 
 _LAYER_ARGUMENTS = ("trainable", "name", "dtype", "dynamic")
 _WEIGHT_ARGUMENTS = (
@@ -361,9 +384,9 @@ SPELLINGS = (
         "in the name becomes `_`.",
         rewrites=MappingProxyType(
             {
-                patches.WEIGHT_CREATION: _weight_arguments,
-                patches.VARIABLE_CREATION: _variable_arguments,
-                patches.METRIC_VARIABLES: _metric_arguments,
+                _WEIGHT_CREATION: _weight_arguments,
+                _VARIABLE_CREATION: _variable_arguments,
+                _METRIC_VARIABLES: _metric_arguments,
             }
         ),
     ),
@@ -384,20 +407,20 @@ SPELLINGS = (
         name="`LayerNormalization().axis` of a built layer",
         keras_2="A list of axes, counted from the first one.",
         here="It is that list.",
-        wraps=MappingProxyType({patches.NORM_BUILDS: _axes_from_first}),
+        wraps=MappingProxyType({_NORM_BUILDS: _axes_from_first}),
     ),
     Spelling(
         name="a decorator around `Layer.__init__`",
         keras_2="It was a function like any other.",
         here="It is; the layer is saved by its own `get_config`, as in Keras 2. Keras 3 alone "
         "fails where the decorator has `functools.wraps`.",
-        wraps=MappingProxyType({patches.OPERATION_CREATION: _decorated_initializers}),
+        wraps=MappingProxyType({_OPERATION_CREATION: _decorated_initializers}),
     ),
     Spelling(
         name="`AveragePooling2D()` without a size",
         keras_2="The size of the pools was 2 along each axis.",
         here="The size is 2 along each axis.",
-        rewrites=MappingProxyType(dict.fromkeys(patches.POOLING_ARGUMENTS, _pool_size)),
+        rewrites=MappingProxyType(dict.fromkeys(_POOLING_ARGUMENTS, _pool_size)),
     ),
     Spelling(
         name='`CategoryEncoding(max_tokens=, output_mode="binary")`, `Discretization(bins=)`',
@@ -405,8 +428,8 @@ SPELLINGS = (
         here='They are read as `num_tokens=`, `output_mode="multi_hot"` and `bin_boundaries=`.',
         rewrites=MappingProxyType(
             {
-                patches.ENCODING_ARGUMENTS: _encoding_arguments,
-                patches.DISCRETIZATION_ARGUMENTS: _bin_boundaries,
+                _ENCODING_ARGUMENTS: _encoding_arguments,
+                _DISCRETIZATION_ARGUMENTS: _bin_boundaries,
             }
         ),
     ),
@@ -414,6 +437,6 @@ SPELLINGS = (
         name="`cell.state_size = tf.TensorShape(8)`, `cell.output_size = tf.TensorShape(8)`",
         keras_2="The sizes of a recurrent cell, as shapes of one dimension.",
         here="They become numbers. Keras 3 has no states of several dimensions in an `RNN`.",
-        rewrites=MappingProxyType({patches.RNN_ARGUMENTS: _sizes_of_cells}),
+        rewrites=MappingProxyType({_RNN_ARGUMENTS: _sizes_of_cells}),
     ),
 )

@@ -6,12 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_optimizers import keeping_scale_of_gradients
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_LOSS_SCALING_METHODS = tuple(
+    Patch(keras.mixed_precision.LossScaleOptimizer, name, reason, is_new=is_new)
+    for name, reason, is_new in (
+        ("__init__", "the scale of the loss may be fixed", False),
+        ("apply", "the scale may be fixed, or the script may have unscaled", False),
+        ("get_config", "a fixed scale is saved", False),
+        ("dynamic", "the optimizer tells whether its scale changes", True),
+        ("loss_scale", "the optimizer tells its scale", True),
+        ("get_scaled_loss", "scripts scale the loss", True),
+        ("get_unscaled_gradients", "scripts unscale gradients", True),
+    )
+)
 
 _FIXED = "keras_2_fixed_scale"
 _UNSCALED = "keras_2_has_unscaled"
@@ -190,7 +203,7 @@ SPELLINGS = (
         wraps=MappingProxyType(
             {
                 patch: _OF_METHODS.get(patch.name) or _added(patch.name)
-                for patch in patches.LOSS_SCALING_METHODS
+                for patch in _LOSS_SCALING_METHODS
             }
         ),
     ),

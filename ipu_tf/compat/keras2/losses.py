@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.control_flow import is_of_library, is_of_script
 from ipu_tf.compat.keras2.spelling import (
     Call,
@@ -18,10 +19,11 @@ from ipu_tf.compat.keras2.spelling import (
     called_by_library,
     called_by_script,
 )
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_layers import mask_of
 from ipu_tf.internals.keras_training import function_of
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_LOSS_DTYPES = Patch(keras.Loss, "dtype", "a script's own losses may set it")
 
 _ARGUMENTS = ("y_true", "y_pred")
 _DTYPE = "dtype"
@@ -218,6 +220,6 @@ SPELLINGS = (
         keras_2="An attribute of the script's own: losses had no dtype.",
         here="The script reads what it set. Keras converts targets and outputs to the dtype that "
         "the loss got when it was made.",
-        wraps=MappingProxyType({patches.LOSS_DTYPES: _settable_dtype}),
+        wraps=MappingProxyType({_LOSS_DTYPES: _settable_dtype}),
     ),
 )

@@ -10,8 +10,19 @@ import keras
 
 from ipu_tf.compat.keras2.spelling import Call, Spelling
 from ipu_tf.compat.keras2.training import copied_metric
-from ipu_tf.internals import patches
-from ipu_tf.internals.keras_training import change_unbuilt_metrics
+from ipu_tf.internals.keras_training import (
+    KerasCompiledLoss,
+    KerasCompiledMetrics,
+    change_unbuilt_metrics,
+)
+from ipu_tf.internals.patches import Patch
+
+_COMPILED_LOSS_CALLS = Patch(
+    KerasCompiledLoss, "__call__", "outputs in a dictionary may have one target"
+)
+_COMPILED_METRIC_UPDATES = Patch(
+    KerasCompiledMetrics, "update_state", "outputs in a dictionary may have one target"
+)
 
 _NAMES = ("y_true", "y_pred")
 
@@ -66,8 +77,8 @@ SPELLINGS = (
         here="It is so.",
         rewrites=MappingProxyType(
             {
-                patches.COMPILED_LOSS_CALLS: _with_targets,
-                patches.COMPILED_METRIC_UPDATES: _with_metrics,
+                _COMPILED_LOSS_CALLS: _with_targets,
+                _COMPILED_METRIC_UPDATES: _with_metrics,
             }
         ),
     ),

@@ -12,10 +12,36 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.initialization import adopt_or_keep
 from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_graphs import graph_in, inbound_nodes
 from ipu_tf.internals.keras_layers import stored_weight, tracks_attributes
 from ipu_tf.internals.patches import Patch, Wrap
+
+_LAYER_ATTRIBUTES = Patch(keras.Layer, "__setattr__", "variables of TensorFlow become weights")
+_LAYER_LOCKS = Patch(keras.Layer, "_lock_state", "built layers may get further layers and weights")
+_LAYER_METHODS = tuple(
+    Patch(keras.Layer, name, "layers have the methods of Keras 2", is_new=True)
+    for name in ("add_update", "input_shape", "output_shape", "updates", "_compute_dtype")
+)
+_LAYER_FLAGS = tuple(
+    Patch(keras.Layer, name, "layers have the attributes of Keras 2", is_new=True)
+    for name in ("dynamic", "stateful")
+)
+_MODEL_METHODS = tuple(
+    Patch(keras.Model, name, "models have the methods of Keras 2", is_new=True)
+    for name in (
+        "predict_classes",
+        "predict_proba",
+        "reset_states",
+        "state_updates",
+        "to_yaml",
+        "_get_distribution_strategy",
+        "_is_graph_network",
+    )
+)
+_STATE_RESETS = tuple(
+    Patch(owner, "reset_states", "states are reset by their name in Keras 2", is_new=True)
+    for owner in (keras.Metric, keras.layers.RNN)
+)
 
 
 class LayerMethods:
@@ -266,7 +292,7 @@ SPELLINGS = (
         here="Updates that are functions run at once, unless the layer is frozen; assignments have "
         "run, so `updates` is empty. The shapes are those of the one symbolic call: of its first "
         "argument, and of its results.",
-        wraps=MappingProxyType({patch: _added(patch) for patch in patches.LAYER_METHODS}),
+        wraps=MappingProxyType({patch: _added(patch) for patch in _LAYER_METHODS}),
     ),
     Spelling(
         name="`model.predict_classes`, `predict_proba`, `reset_states`, `state_updates`, "
@@ -274,32 +300,32 @@ SPELLINGS = (
         keras_2="Classes and outputs, and the state, the strategy and the kind of a model.",
         here="They are computed from `predict`, `reset_state`, `distribute_strategy` and the "
         "layers. `to_yaml` raises, as in Keras 2.6.",
-        wraps=MappingProxyType({patch: _added(patch) for patch in patches.MODEL_METHODS}),
+        wraps=MappingProxyType({patch: _added(patch) for patch in _MODEL_METHODS}),
     ),
     Spelling(
         name="`layer.dynamic`, `layer.stateful`",
         keras_2="Whether a layer or a model runs eagerly alone, and whether it keeps a state.",
         here="`dynamic` is false, as Keras 3 makes no such layer. A model is stateful if one of "
         "its layers is.",
-        wraps=MappingProxyType({patch: _added(patch) for patch in patches.LAYER_FLAGS}),
+        wraps=MappingProxyType({patch: _added(patch) for patch in _LAYER_FLAGS}),
     ),
     Spelling(
         name="`metric.reset_states`, `rnn.reset_states(states=)`",
         keras_2="They reset the state, or set that of a recurrent layer.",
         here="They call `reset_state`, or set the state.",
-        wraps=MappingProxyType({patch: _added(patch) for patch in patches.STATE_RESETS}),
+        wraps=MappingProxyType({patch: _added(patch) for patch in _STATE_RESETS}),
     ),
     Spelling(
         name="`layer.dense = Dense(2)` on a built layer",
         keras_2="Layers of scripts got further layers and weights at any time.",
         here="They do; Keras 3 alone refuses them once the layer is built.",
-        wraps=MappingProxyType({patches.LAYER_LOCKS: _unlocked}),
+        wraps=MappingProxyType({_LAYER_LOCKS: _unlocked}),
     ),
     Spelling(
         name="`layer.kernel = tf.Variable(...)`, `layer.kernel = tensor`",
         keras_2="The variable was a weight of the layer; the layer computed with the tensor.",
         here="It is a weight of the layer; Keras 3 alone would not train it. The layer computes "
         "with the tensor, and keeps the weight that it was made with.",
-        wraps=MappingProxyType({patches.LAYER_ATTRIBUTES: _tracking}),
+        wraps=MappingProxyType({_LAYER_ATTRIBUTES: _tracking}),
     ),
 )

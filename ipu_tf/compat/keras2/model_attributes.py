@@ -9,7 +9,6 @@ from typing import Any
 import keras
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling, called_by_library
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_graphs import history_of, inbound_nodes
 from ipu_tf.internals.keras_optimizers import learning_rate_in
 from ipu_tf.internals.keras_training import result_names_of
@@ -21,8 +20,28 @@ from ipu_tf.keras.optimizers.gradient_accumulation_optimizer import (
     GradientAccumulationOptimizer,
 )
 
+_MODEL_ENDS = tuple(
+    Patch(keras.Sequential, name, "a Sequential has the tensors at its ends")
+    for name in ("input", "output")
+)
+_NAMES_OF_ENDS = (
+    Patch(keras.Model, "input_names", "models tell the names of their inputs", is_new=True),
+    Patch(keras.Sequential, "output_names", "models tell the names of their outputs", is_new=True),
+)
+_METRICS_NAMES = Patch(
+    keras.Model, "metrics_names", "they are the names of what `evaluate` returns"
+)
+_RESULTS_IN_ORDER = Patch(
+    keras.Model, "_flatten_metrics_in_order", "results of several outputs are in their order"
+)
+_OPTIMIZER_VARIABLES = tuple(
+    Patch(owner, "variables", "the list of an optimizer's variables may be called")
+    for owner in (keras.optimizers.Optimizer, keras.mixed_precision.LossScaleOptimizer)
+)
+_METRIC_RESETS = Patch(keras.Metric, "reset_state", "metrics may override `reset_states`")
+
 _OF_WRAPPERS = tuple(
-    Patch(owner, "variables", patches.OPTIMIZER_VARIABLES[0].reason)
+    Patch(owner, "variables", _OPTIMIZER_VARIABLES[0].reason)
     for owner in (GradientAccumulationOptimizer, ALSGradientAccumulationOptimizer)
 )
 """Optimizers here that have variables of their own, too."""
@@ -167,9 +186,7 @@ SPELLINGS = (
         keras_2="The tensors at the ends of a model, and the names of their layers.",
         here="They are `inputs` and `outputs`, one tensor by itself, and the names of their "
         "layers.",
-        wraps=MappingProxyType(
-            _each(patches.MODEL_ENDS, _end_of) | _each(patches.NAMES_OF_ENDS, _names_of)
-        ),
+        wraps=MappingProxyType(_each(_MODEL_ENDS, _end_of) | _each(_NAMES_OF_ENDS, _names_of)),
     ),
     Spelling(
         name="`model.metrics_names`",
@@ -178,8 +195,8 @@ SPELLINGS = (
         "outputs are in the order of the outputs.",
         wraps=MappingProxyType(
             {
-                patches.METRICS_NAMES: _names_of_results,
-                patches.RESULTS_IN_ORDER: _in_order,
+                _METRICS_NAMES: _names_of_results,
+                _RESULTS_IN_ORDER: _in_order,
             }
         ),
     ),
@@ -187,14 +204,14 @@ SPELLINGS = (
         name="a metric that overrides `reset_states`",
         keras_2="Each epoch began with it.",
         here="Each epoch begins with it.",
-        wraps=MappingProxyType({patches.METRIC_RESETS: _resetting}),
+        wraps=MappingProxyType({_METRIC_RESETS: _resetting}),
     ),
     Spelling(
         name="`optimizer.variables()`",
         keras_2="A method that returned the variables.",
         here="The list `optimizer.variables` may be called.",
         wraps=MappingProxyType(
-            dict.fromkeys((*patches.OPTIMIZER_VARIABLES, *_OF_WRAPPERS), _callable_variables)
+            dict.fromkeys((*_OPTIMIZER_VARIABLES, *_OF_WRAPPERS), _callable_variables)
         ),
     ),
 )

@@ -12,10 +12,16 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
 from ipu_tf.compat.keras2.training import has_own_step
-from ipu_tf.internals import patches
+from ipu_tf.internals.keras import KerasTrainer
 from ipu_tf.internals.keras_layers import all_layers_of, layers_within
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.keras.steps.overrides import needed_arguments
+
+_LAYER_BUILDS = Patch(keras.Layer, "build", "models make the weights of their layers")
+_SYMBOLIC_BUILDS = Patch(
+    KerasTrainer, "_symbolic_build", "models without a `call` are trained by their own step"
+)
+_BUILT_SEQUENTIALS = Patch(keras.Sequential, "build", "a Sequential with an Input may be built")
 
 _FRAMES = 2
 """The frames of this module below those of Keras in which a model is built."""
@@ -164,18 +170,18 @@ SPELLINGS = (
         name="`fit` of a model with a `train_step` and without a `call`",
         keras_2="The step called the parts of the model.",
         here="It does; Keras 3 alone needs a `call`, by which it builds the model first.",
-        wraps=MappingProxyType({patches.SYMBOLIC_BUILDS: _without_call}),
+        wraps=MappingProxyType({_SYMBOLIC_BUILDS: _without_call}),
     ),
     Spelling(
         name="`model.build(input_shape)` of a class of models without a `build`",
         keras_2="It made the weights of the model's layers.",
         here="It makes them; Keras 3 alone marks the model as built, without weights.",
-        wraps=MappingProxyType({patches.LAYER_BUILDS: _building}),
+        wraps=MappingProxyType({_LAYER_BUILDS: _building}),
     ),
     Spelling(
         name="`model.build((8, 4))` of a Sequential with an `Input((4,))`",
         keras_2="It did nothing: the Sequential was built.",
         here="It is built with the shape of its input; Keras 3 alone refuses another batch size.",
-        rewrites=MappingProxyType({patches.BUILT_SEQUENTIALS: _of_its_input}),
+        rewrites=MappingProxyType({_BUILT_SEQUENTIALS: _of_its_input}),
     ),
 )

@@ -22,7 +22,6 @@ from ipu_tf.compat.keras2.deferred_weights import (
 from ipu_tf.compat.keras2.metadata_file import metadata_of
 from ipu_tf.compat.keras2.optimizer_slots import get_slot, get_slot_names
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras import keras_h5_models
 from ipu_tf.internals.keras_optimizers import (
     learning_rate_in,
@@ -30,7 +29,9 @@ from ipu_tf.internals.keras_optimizers import (
     variables_trained_by,
 )
 from ipu_tf.internals.keras_saving import decode_keras_2_config, model_of_keras_2
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_MODEL_CONFIGS = Patch(keras.Model, "from_config", "initializers get the arguments that they take")
 
 _OF_KERAS_3 = "config.json"
 _WRAPPED = frozenset({"layer", "backward_layer", "cell"})
@@ -298,7 +299,7 @@ SPELLINGS = (
         "`name`",
         keras_2="The class was called without arguments.",
         here="The initializer gets those of `name`, `trainable` and `dtype` that it takes.",
-        wraps=MappingProxyType({patches.MODEL_CONFIGS: _without_foreign_arguments}),
+        wraps=MappingProxyType({_MODEL_CONFIGS: _without_foreign_arguments}),
     ),
     Spelling(
         name="`load_model` of a SavedModel or an `.h5` file of Keras 2",

@@ -9,8 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+from ipu_tf.internals.tensorflow import nn_kernels
+
+_FUSED_BATCH_NORMS = Patch(nn_kernels, "fused_batch_norm_v3", "their scales may be halves")
 
 
 def _with_halves(notify: Notify) -> Wrap:
@@ -50,6 +52,6 @@ SPELLINGS = (
         name="`tf.compat.v1.nn.fused_batch_norm` with a float16 `scale`",
         keras_2="The vendor's TensorFlow took it and returned moments of float16.",
         here="It computes with float32 and returns moments of float16.",
-        wraps=MappingProxyType({patches.FUSED_BATCH_NORMS: _with_halves}),
+        wraps=MappingProxyType({_FUSED_BATCH_NORMS: _with_halves}),
     ),
 )

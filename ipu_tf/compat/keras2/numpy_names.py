@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_NUMPY_NAMES = Patch(np, "__getattr__", "NumPy has the names that it dropped")
 
 
 def _asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
@@ -84,6 +85,6 @@ SPELLINGS = (
         "of NumPy",
         keras_2="NumPy had these names at the time.",
         here="They are `int`, `float`, `object`, `np.inf`, `np.nan`, `np.prod`, `np.isin`, ...",
-        wraps=MappingProxyType({patches.NUMPY_NAMES: _with_dropped_names}),
+        wraps=MappingProxyType({_NUMPY_NAMES: _with_dropped_names}),
     ),
 )

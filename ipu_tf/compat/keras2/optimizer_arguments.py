@@ -11,10 +11,24 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.autograph import with_autograph
 from ipu_tf.internals.keras_optimizers import learning_rate_in
+from ipu_tf.internals.patches import Patch
+
+_GRADIENT_CLIPPING = Patch(
+    keras.optimizers.Optimizer, "_clip_gradients", "values and norms may both be clipped"
+)
+_MOMENTUM_ARGUMENTS = Patch(keras.optimizers.SGD, "__init__", "a momentum may be a whole number")
+_LEARNING_RATES = Patch(
+    keras.optimizers.Optimizer, "learning_rate", "it can be assigned beside a decay"
+)
+_SCHEDULED_RATES = Patch(
+    keras.optimizers.Optimizer,
+    "_get_current_learning_rate",
+    "schedules get the step as a float",
+)
 
 _RATE = "learning_rate"
 _CLIPVALUE = "clipvalue"
@@ -261,7 +275,7 @@ SPELLINGS = (
         wraps=MappingProxyType(
             {
                 patches.OPTIMIZER_ARGUMENTS: _clipping_both,
-                patches.GRADIENT_CLIPPING: _value_before_norm,
+                _GRADIENT_CLIPPING: _value_before_norm,
             }
         ),
     ),
@@ -269,7 +283,7 @@ SPELLINGS = (
         name="`SGD(momentum=0)`",
         keras_2="A momentum was any number from 0 to 1.",
         here="A whole number is converted to a float.",
-        rewrites=MappingProxyType({patches.MOMENTUM_ARGUMENTS: _float_momentum}),
+        rewrites=MappingProxyType({_MOMENTUM_ARGUMENTS: _float_momentum}),
     ),
     Spelling(
         name="`decay=` of an optimizer",
@@ -278,13 +292,13 @@ SPELLINGS = (
         "decays, too; what is read of it has decayed. A model saved with it loads under "
         "`ipu-tf run`.",
         rewrites=_arguments(_decaying_rate),
-        wraps=MappingProxyType({patches.LEARNING_RATES: _assigning_decayed}),
+        wraps=MappingProxyType({_LEARNING_RATES: _assigning_decayed}),
     ),
     Spelling(
         name="a subclass of `LearningRateSchedule`",
         keras_2="It was called with the step as a float.",
         here="It is called with the step as a float32; Keras 3 alone gives a whole number.",
-        wraps=MappingProxyType({patches.SCHEDULED_RATES: _float_step}),
+        wraps=MappingProxyType({_SCHEDULED_RATES: _float_step}),
     ),
     Spelling(
         name="`epsilon=None` of an optimizer",

@@ -15,11 +15,56 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2 import optimizer_slots as slots
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_optimizers import learning_rate_in
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.keras.steps import step_scopes
+
+_OPTIMIZER_METHODS = tuple(
+    Patch(keras.optimizers.Optimizer, name, "optimizers have the methods of Keras 2", is_new=True)
+    for name in (
+        "lr",
+        "weights",
+        "minimize",
+        "get_gradients",
+        "add_slot",
+        "get_slot",
+        "get_slot_names",
+        "get_weights",
+        "set_weights",
+        "_create_all_weights",
+        "_decayed_lr",
+        "_get_hyper",
+        "_serialize_hyperparameter",
+        "_set_hyper",
+    )
+)
+_OPTIMIZER_HOOKS = tuple(
+    Patch(keras.optimizers.Optimizer, name, "subclasses call and override them", is_new=True)
+    for name in (
+        "gradients_on_tape",
+        "minimize_on_tape",
+        "_compute_gradients",
+        "_create_slots",
+        "_fallback_apply_state",
+        "_hyper",
+        "_prepare",
+        "_prepare_local",
+        "_resource_apply_dense",
+        "_resource_apply_sparse",
+        "_use_locking",
+    )
+)
+_OPTIMIZER_APPLICATION = Patch(
+    keras.optimizers.Optimizer, "apply_gradients", "it takes the arguments of Keras 2"
+)
+_OPTIMIZER_UPDATES = Patch(
+    keras.optimizers.Optimizer,
+    "_distributed_tf_update_step",
+    "subclasses of Keras 2 update their variables",
+)
+_TRAIN_STEPS = Patch(keras.Model, "train_step", "subclasses of Keras 2 compute their gradients")
 
 _HYPERS = "keras_2_hypers"
 _DECAY = "_initial_decay"
@@ -386,7 +431,7 @@ SPELLINGS = (
         keras_2="Its learning rate, gradients, state and hyperparameters.",
         here="Keras 3's learning rate, gradients and state, under these names. `set_weights` takes "
         "arrays of this optimizer's own `get_weights`.",
-        wraps=MappingProxyType({patch: _added(patch.name) for patch in patches.OPTIMIZER_METHODS}),
+        wraps=MappingProxyType({patch: _added(patch.name) for patch in _OPTIMIZER_METHODS}),
     ),
     Spelling(
         name="a subclass of an optimizer with `_resource_apply_dense`, `_create_slots`, "
@@ -399,9 +444,9 @@ SPELLINGS = (
         wraps=MappingProxyType(
             {
                 patches.OPTIMIZER_BUILDS: _creating_slots,
-                patches.OPTIMIZER_UPDATES: _updating,
-                patches.TRAIN_STEPS: _stepping,
-                **{patch: _added_for_subclasses(patch.name) for patch in patches.OPTIMIZER_HOOKS},
+                _OPTIMIZER_UPDATES: _updating,
+                _TRAIN_STEPS: _stepping,
+                **{patch: _added_for_subclasses(patch.name) for patch in _OPTIMIZER_HOOKS},
             }
         ),
     ),
@@ -409,6 +454,6 @@ SPELLINGS = (
         name="`apply_gradients(pairs, name=, experimental_aggregate_gradients=)`",
         keras_2="A name of operations, and whether to add up the gradients of workers.",
         here="They are left out: replicas add up gradients in the training loop.",
-        rewrites=MappingProxyType({patches.OPTIMIZER_APPLICATION: _application_arguments}),
+        rewrites=MappingProxyType({_OPTIMIZER_APPLICATION: _application_arguments}),
     ),
 )

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from types import MappingProxyType, MethodType
 from typing import Any
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.control_flow import is_of_script
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
 from ipu_tf.compat.keras2.tensorflow_ops import KerasShape
-from ipu_tf.internals import patches
 from ipu_tf.internals.patches import Wrap
 
 _METHOD = "compute_output_shape"

@@ -9,10 +9,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
-from ipu_tf.internals import patches
+from ipu_tf.internals.keras import KerasTrainer
 from ipu_tf.internals.keras_training import added_losses_of, forget_loss_and_metrics, has_loss
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_LOSS_COMPUTATION = Patch(KerasTrainer, "compute_loss", "models are evaluated without a loss")
 
 
 def _forgetting(call: Call) -> bool:
@@ -63,6 +66,6 @@ SPELLINGS = (
         name="`evaluate` of a model without a loss, `fit(x)` with a loss but without targets",
         keras_2="The loss was 0, or the sum of the losses that layers and `add_loss` add.",
         here="It is that; Keras 3 alone refuses it.",
-        wraps=MappingProxyType({patches.LOSS_COMPUTATION: _zero_without_loss}),
+        wraps=MappingProxyType({_LOSS_COMPUTATION: _zero_without_loss}),
     ),
 )

@@ -16,16 +16,19 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.model_building import symbolic_inputs
 from ipu_tf.compat.keras2.optimizer_classes import TensorFlowOptimizer
 from ipu_tf.compat.keras2.own_checkpoints import OWN_STATE, OWN_WEIGHTS
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import was_called
 from ipu_tf.internals.keras_saving import keeping_compile_config, write_weights_as_h5
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.internals.tensorflow import update_checkpoint_state
+
+_MODEL_SAVING = Patch(keras.Model, "save", "models are written to directories")
+_WEIGHT_SAVING = Patch(keras.Model, "save_weights", "weights are written to checkpoints")
 
 _H5 = (".h5", ".hdf5")
 _ONE_FILE = (*_H5, ".keras")
@@ -209,7 +212,7 @@ def _save_model(model: keras.Model, filepath: Any, *args: Any, **kwargs: Any) ->
     model.save(filepath, *args, **kwargs)
 
 
-def _wraps(patch: patches.Patch, wrap: Callable[[Notify], Wrap]) -> Any:
+def _wraps(patch: Patch, wrap: Callable[[Notify], Wrap]) -> Any:
     return MappingProxyType({patch: wrap})
 
 
@@ -221,7 +224,7 @@ SPELLINGS = (
         "format, which `load_model` reads: training goes on where it ended. Models of classes "
         "without `get_config` need it to be loaded. `signatures`, `options` and `save_traces` are "
         "left out, and an optimizer of TensorFlow, as in Keras 2.",
-        wraps=_wraps(patches.MODEL_SAVING, _saving),
+        wraps=_wraps(_MODEL_SAVING, _saving),
         names=MappingProxyType(
             {module: {"save_model": lambda: _save_model} for module in ("models", "saving")}
         ),
@@ -234,7 +237,7 @@ SPELLINGS = (
         here="They are written so. A checkpoint has the weights in the order of `model.weights`; "
         "programs of Keras 2 itself do not read it.",
         is_kept=False,
-        wraps=_wraps(patches.WEIGHT_SAVING, _saving_weights),
+        wraps=_wraps(_WEIGHT_SAVING, _saving_weights),
     ),
     Spelling(
         name="`ModelCheckpoint(path)` of any path, with arguments of any name",

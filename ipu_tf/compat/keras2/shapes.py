@@ -10,9 +10,13 @@ from typing import Any
 
 import keras
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_layers import all_layers_of
+from ipu_tf.internals.patches import Patch
+
+_INPUT_LAYERS = Patch(keras.layers.InputLayer, "__init__", "a shape may be a whole number")
+_SEQUENTIAL_LAYERS = Patch(keras.Sequential, "add", "the first layer may tell the batch size")
 
 _BATCH_SHAPE = "keras_2_batch_shape"
 """Attribute of a layer: the `batch_input_shape` that it was made with."""
@@ -88,7 +92,7 @@ SPELLINGS = (
         name="`Input(shape=80)`, `Input(80)`, `Input(shape=(80))`, `InputLayer(input_shape=80)`",
         keras_2="A whole number was a shape of one dimension.",
         here="A whole number is read as `(80,)`.",
-        rewrites=MappingProxyType({patches.INPUT_LAYERS: _whole_shape}),
+        rewrites=MappingProxyType({_INPUT_LAYERS: _whole_shape}),
     ),
     Spelling(
         name="`input_shape=80` of a layer",
@@ -103,7 +107,7 @@ SPELLINGS = (
         wraps=MappingProxyType(
             {
                 patches.LAYER_ARGUMENTS: lambda notify: partial(_keeping_batch_shape, notify),
-                patches.SEQUENTIAL_LAYERS: lambda notify: partial(_adding_inputs, notify),
+                _SEQUENTIAL_LAYERS: lambda notify: partial(_adding_inputs, notify),
             }
         ),
     ),

@@ -10,9 +10,15 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
-from ipu_tf.internals import patches
-from ipu_tf.internals.keras import register_mapping
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.keras import KerasFunctional, keras_backend, register_mapping
+from ipu_tf.internals.patches import Patch, Wrap
+
+_INFERRED_RESULTS = Patch(
+    keras_backend, "compute_output_spec", "layers may return mappings of a script's own"
+)
+_FUNCTIONAL_MODELS = Patch(
+    KerasFunctional, "__init__", "models may return mappings of a script's own"
+)
 
 
 def _own_mappings(notify: Notify) -> Wrap:
@@ -54,7 +60,7 @@ SPELLINGS = (
         name="a subclass of `dict` that a layer or a model returns",
         keras_2="Its tensors, in the order of their sorted keys.",
         here="It is the same; the class takes an iterable of its items, as `dict` does.",
-        wraps=MappingProxyType({patches.INFERRED_RESULTS: _own_mappings}),
-        rewrites=MappingProxyType({patches.FUNCTIONAL_MODELS: _model_of_mappings}),
+        wraps=MappingProxyType({_INFERRED_RESULTS: _own_mappings}),
+        rewrites=MappingProxyType({_FUNCTIONAL_MODELS: _model_of_mappings}),
     ),
 )

@@ -13,9 +13,12 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.earlier_names import MOVED
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_INITIALIZED_VALUES = Patch(
+    tf.Variable, "initialized_value", "variables tell the value that they begin with"
+)
 
 _PYTHON = "tensorflow.python"
 _PLACES: Mapping[str, str] = MappingProxyType(
@@ -142,6 +145,6 @@ SPELLINGS = (
         name="`variable.initialized_value()` of a `tf.Variable`",
         keras_2="Its value, or the one that it begins with.",
         here="The same.",
-        wraps=MappingProxyType({patches.INITIALIZED_VALUES: _initialized_value}),
+        wraps=MappingProxyType({_INITIALIZED_VALUES: _initialized_value}),
     ),
 )

@@ -12,12 +12,17 @@ import keras
 import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Notify, Spelling
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras import unique_name_like
 from ipu_tf.internals.keras_graphs import history_of
 from ipu_tf.internals.keras_layers import keep_training_from
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.internals.tensorflow import dispatching, public_name_of
+
+_SYMBOLIC_SHAPES = Patch(keras.KerasTensor, "shape", "shapes have the methods of a `TensorShape`")
+_SYMBOLIC_DTYPES = Patch(keras.KerasTensor, "dtype", "dtypes have the attributes of a `DType`")
+_SYMBOLIC_GET_SHAPE = Patch(
+    keras.KerasTensor, "get_shape", "symbolic tensors tell a `TensorShape`", is_new=True
+)
 
 
 @keras.saving.register_keras_serializable("ipu_tf", name="TensorFlowOp")
@@ -210,9 +215,9 @@ SPELLINGS = (
         "`ndims`, `dtype` a string with the attributes of the `tf.DType`.",
         wraps=MappingProxyType(
             {
-                patches.SYMBOLIC_SHAPES: of_tensorflow(KerasShape),
-                patches.SYMBOLIC_DTYPES: of_tensorflow(KerasDtype),
-                patches.SYMBOLIC_GET_SHAPE: _get_shape,
+                _SYMBOLIC_SHAPES: of_tensorflow(KerasShape),
+                _SYMBOLIC_DTYPES: of_tensorflow(KerasDtype),
+                _SYMBOLIC_GET_SHAPE: _get_shape,
             }
         ),
     ),

@@ -10,11 +10,32 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling
-from ipu_tf.internals import patches
+from ipu_tf.internals.keras import KerasTrainer, keras_backend_trainer, keras_python_utils
 from ipu_tf.internals.keras_training import result_names_of
 from ipu_tf.internals.patches import Patch, Wrap
 from ipu_tf.keras.keras_hooks import KerasHooks
+
+_SORTED_LOGS = tuple(
+    Patch(owner, "pythonify_logs", "logs keep their order")
+    for owner in (keras_backend_trainer, keras_python_utils)
+)
+_STEP_LOGS = Patch(
+    KerasTrainer, "_get_metrics_result_or_logs", "an epoch's logs are what its last step returned"
+)
+_LOOP_ARGUMENTS = tuple(
+    Patch(keras.Model, name, "the loop takes the arguments of Keras 2")
+    for name in ("fit", "evaluate", "predict")
+)
+_BATCH_METHODS = tuple(
+    Patch(keras.Model, name, "batches take the arguments of Keras 2")
+    for name in ("train_on_batch", "test_on_batch", "predict_on_batch")
+)
+_GENERATOR_METHODS = tuple(
+    Patch(keras.Model, name, "models have the loops over generators", is_new=True)
+    for name in ("fit_generator", "evaluate_generator", "predict_generator")
+)
 
 _OF_ENQUEUERS = ("max_queue_size", "workers", "use_multiprocessing")
 _WHOLE = ("steps_per_epoch", "epochs", "initial_epoch", "validation_steps", "steps", "batch_size")
@@ -54,15 +75,14 @@ _GENERATOR_ARGUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 # The IPU's models define these methods themselves.
 _OF_IPU_MODELS = tuple(
-    Patch(KerasHooks, patch.name, patch.reason)
-    for patch in (*patches.LOOP_ARGUMENTS, *patches.BATCH_METHODS)
+    Patch(KerasHooks, patch.name, patch.reason) for patch in (*_LOOP_ARGUMENTS, *_BATCH_METHODS)
 )
-_LOGS_OF_IPU = Patch(KerasHooks, patches.STEP_LOGS.name, patches.STEP_LOGS.reason)
+_LOGS_OF_IPU = Patch(KerasHooks, _STEP_LOGS.name, _STEP_LOGS.reason)
 
 
 def methods_of_loop(*names: str) -> tuple[Patch, ...]:
     """Returns the methods of all models of these names."""
-    of_models = (*patches.LOOP_ARGUMENTS, *patches.BATCH_METHODS, *_OF_IPU_MODELS)
+    of_models = (*_LOOP_ARGUMENTS, *_BATCH_METHODS, *_OF_IPU_MODELS)
     return tuple(patch for patch in of_models if patch.name in names)
 
 
@@ -317,7 +337,7 @@ SPELLINGS = (
         keras_2="They ran the loop over a generator.",
         here="They call `fit`, `evaluate` and `predict`, which take generators.",
         wraps=MappingProxyType(
-            {patch: _generator_method(patch.name) for patch in patches.GENERATOR_METHODS}
+            {patch: _generator_method(patch.name) for patch in _GENERATOR_METHODS}
         ),
     ),
     Spelling(
@@ -370,7 +390,7 @@ SPELLINGS = (
         keras_2="The logs of an epoch were what its last step returned.",
         here="They are; Keras 3 alone takes the results of the metrics, which the step may not "
         "have updated, or the callback reset.",
-        wraps=MappingProxyType({patches.STEP_LOGS: _logs_of_steps}),
+        wraps=MappingProxyType({_STEP_LOGS: _logs_of_steps}),
     ),
     Spelling(
         name="the order of `history.history`",
@@ -378,9 +398,9 @@ SPELLINGS = (
         here="It is so; Keras 3 alone sorts the names.",
         wraps=MappingProxyType(
             {
-                patches.STEP_LOGS: _loss_first,
+                _STEP_LOGS: _loss_first,
                 _LOGS_OF_IPU: _loss_first,
-                **dict.fromkeys(patches.SORTED_LOGS, _in_given_order),
+                **dict.fromkeys(_SORTED_LOGS, _in_given_order),
             }
         ),
     ),

@@ -13,9 +13,19 @@ import tensorflow as tf
 
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.compat.keras2.tensorflow_ops import KerasDtype, KerasShape, of_tensorflow
-from ipu_tf.internals import patches
 from ipu_tf.internals.keras_layers import held_variable
-from ipu_tf.internals.patches import Wrap
+from ipu_tf.internals.patches import Patch, Wrap
+
+_VARIABLE_NAMES = Patch(keras.Variable, "name", "scripts find the layer in it")
+_VARIABLE_SHAPES = Patch(keras.Variable, "shape", "shapes have whole numbers in TensorFlow 1, too")
+_VARIABLE_VALUES = Patch(
+    keras.Variable, "_initialize", "the variable of TensorFlow is named after its layer"
+)
+_VARIABLE_DTYPES = Patch(keras.Variable, "dtype", "dtypes have the attributes of a `DType`")
+_VARIABLE_ATTRIBUTES = Patch(
+    keras.Variable, "__getattr__", "weights have the methods of TensorFlow's variables", is_new=True
+)
+_WATCHED_VARIABLES = Patch(tf.GradientTape, "watch", "tapes watch weights of Keras")
 
 _NOT_OF_A_SCOPE = re.compile(r"[^A-Za-z0-9_.\\/>-]")
 """What names of TensorFlow's scopes may not have."""
@@ -131,8 +141,8 @@ SPELLINGS = (
         "variables of TensorFlow that optimizers of TensorFlow see have this name, too.",
         wraps=MappingProxyType(
             {
-                patches.VARIABLE_NAMES: _names_with_layers,
-                patches.VARIABLE_VALUES: _in_scope_of_layer,
+                _VARIABLE_NAMES: _names_with_layers,
+                _VARIABLE_VALUES: _in_scope_of_layer,
             }
         ),
     ),
@@ -140,26 +150,26 @@ SPELLINGS = (
         name="`tape.watch(layer.kernel)`",
         keras_2="The weights of a layer were variables of TensorFlow.",
         here="The tape watches the variable of TensorFlow that the weight holds.",
-        rewrites=MappingProxyType({patches.WATCHED_VARIABLES: _watched}),
+        rewrites=MappingProxyType({_WATCHED_VARIABLES: _watched}),
     ),
     Spelling(
         name="`layer.kernel.get_shape()`, `read_value()`, `scatter_update(...)`, `op`, `device`, "
         "and what else variables of TensorFlow have",
         keras_2="The weights of a layer were variables of TensorFlow.",
         here="They come from the variable of TensorFlow that the weight holds.",
-        wraps=MappingProxyType({patches.VARIABLE_ATTRIBUTES: _of_held_variable}),
+        wraps=MappingProxyType({_VARIABLE_ATTRIBUTES: _of_held_variable}),
     ),
     Spelling(
         name="`layer.kernel.dtype.size`",
         keras_2="The dtype of a weight was a `tf.DType`.",
         here="It is a string with the attributes of the `tf.DType`.",
-        wraps=MappingProxyType({patches.VARIABLE_DTYPES: of_tensorflow(KerasDtype)}),
+        wraps=MappingProxyType({_VARIABLE_DTYPES: of_tensorflow(KerasDtype)}),
     ),
     Spelling(
         name="`model.summary()` after `tf.disable_v2_behavior()`, and what else takes the shape "
         "of a weight",
         keras_2="Keras knew the `Dimension`s in the shapes of TensorFlow 1.",
         here="The shape of a weight has whole numbers.",
-        wraps=MappingProxyType({patches.VARIABLE_SHAPES: _with_whole_sizes}),
+        wraps=MappingProxyType({_VARIABLE_SHAPES: _with_whole_sizes}),
     ),
 )

@@ -9,9 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals import patches
 from ipu_tf.internals.graphs import is_ipu
-from ipu_tf.internals.patches import installed
+from ipu_tf.internals.patches import Patch, installed
+
+_SESSIONS = Patch(tf.compat.v1.Session, "__init__", "they run operations that are placed on an IPU")
+_INTERACTIVE_SESSIONS = Patch(
+    tf.compat.v1.InteractiveSession, "__init__", "they run operations that are placed on an IPU"
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -19,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 @contextlib.contextmanager
 def sessions_know_ipus() -> Iterator[None]:
     """Makes sessions run operations that are placed on an IPU; logs that they run on the host."""
-    with installed({patches.SESSIONS: _wrap, patches.INTERACTIVE_SESSIONS: _wrap}):
+    with installed({_SESSIONS: _wrap, _INTERACTIVE_SESSIONS: _wrap}):
         yield
 
 

@@ -6,14 +6,19 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ipu_tf.internals import patches
-from ipu_tf.internals.patches import installed
+import tensorflow as tf
+
+from ipu_tf.internals.patches import Patch, installed
+
+_SIZES_OF_SHAPES = Patch(
+    tf.compat.v1.Dimension, "__init__", "sizes of shapes may be whole numbers that are floats"
+)
 
 
 @contextlib.contextmanager
 def sizes_may_be_floats() -> Iterator[None]:
     """Takes floats that are whole numbers, such as `channels / groups`, for sizes of shapes."""
-    with installed({patches.SIZES_OF_SHAPES: _wrap}):
+    with installed({_SIZES_OF_SHAPES: _wrap}):
         yield
 
 

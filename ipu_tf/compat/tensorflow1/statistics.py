@@ -10,8 +10,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals import patches
-from ipu_tf.internals.patches import installed
+from ipu_tf.internals.patches import Patch, installed
+
+_STATISTICS_OPTIONS = Patch(
+    tf.data.Options, "experimental_stats", "scripts set an aggregator of statistics", is_new=True
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +52,7 @@ def statistics_are_empty() -> Iterator[None]:
     """Gives `tf.data.experimental` and `tf.data.Options` the names of statistics."""
     modules = (tf.data.experimental, tf.compat.v1.data.experimental)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(installed({patches.STATISTICS_OPTIONS: _options}))
+        stack.enter_context(installed({_STATISTICS_OPTIONS: _options}))
         for module in modules:
             for name, value in _NAMES.items():
                 setattr(module, name, value)
