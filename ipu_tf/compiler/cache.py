@@ -13,7 +13,7 @@ import marshal
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ipu_tf.planner.plan import OpShape, Plan
 
 _CANONICAL = 2
 """Version of marshal's format without references: equal values give equal bytes."""
+
+Plain: TypeAlias = "str | int | bytes | tuple[Plain, ...] | list[Plain] | None"
+"""A built-in value that marshal writes."""
 
 ProgramT = TypeVar("ProgramT")
 
@@ -46,7 +49,7 @@ def fingerprint(
     return digest.digest()
 
 
-def _plain(computation: Computation) -> Iterator[tuple[Any, ...]]:
+def _plain(computation: Computation) -> Iterator[tuple[Plain, ...]]:
     """Yields every instruction as built-in values."""
     for instruction in computation:
         yield (
@@ -65,7 +68,7 @@ def _plain(computation: Computation) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def plain_attribute(value: Any) -> Any:
+def plain_attribute(value: object) -> Plain:
     """Returns an attribute of an instruction as built-in values, equal for equal attributes."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()

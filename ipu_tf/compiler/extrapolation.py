@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -138,18 +138,18 @@ def _plans(a: TracedStep, b: TracedStep, line: _Line) -> Mapping[str, tuple[OpSh
     for name, (shape, plan) in a.plans.items():
         if plan != plan_of(shape, a.options):
             raise NotLinear(f"The plan of '{name}' is not that of the planner.")
-        wanted: OpShape = _between(shape, b.plans[name][0], line)
+        wanted = cast("OpShape", _between(shape, b.plans[name][0], line))
         found[name] = wanted, plan_of(wanted, a.options)
     return found
 
 
-def _between(a: Any, b: Any, line: _Line) -> Any:
+def _between(a: object, b: object, line: _Line) -> object:
     """Returns the value on the line through two, part by part."""
     if type(a) is not type(b):
         raise NotLinear(f"{a!r} and {b!r} are of different kinds.")
-    if isinstance(a, np.ndarray):
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return _array(a, b, line)
-    if isinstance(a, int) and not isinstance(a, bool):
+    if isinstance(a, int) and isinstance(b, int) and not isinstance(a, bool):
         return line.integer(a, b)
     if dataclasses.is_dataclass(a) and not isinstance(a, type):
         parts = {
@@ -157,15 +157,19 @@ def _between(a: Any, b: Any, line: _Line) -> Any:
             for field in dataclasses.fields(a)
         }
         return type(a)(**parts)
-    if isinstance(a, Mapping):
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
         if a.keys() != b.keys():
             raise NotLinear(f"{sorted(a)} and {sorted(b)} differ.")
         return {key: _between(value, b[key], line) for key, value in a.items()}
-    if isinstance(a, tuple | list):
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         if len(a) != len(b):
             raise NotLinear(f"{a!r} and {b!r} differ in length.")
         return type(a)(_between(x, y, line) for x, y in zip(a, b, strict=True))
-    if isinstance(a, float) or a == b or (isinstance(a, str) and line.is_named(a, b)):
+    if (
+        isinstance(a, float)
+        or a == b
+        or (isinstance(a, str) and isinstance(b, str) and line.is_named(a, b))
+    ):
         return a
     raise NotLinear(f"{a!r} and {b!r} differ.")
 
@@ -178,7 +182,7 @@ def _array(a: np.ndarray, b: np.ndarray, line: _Line) -> np.ndarray:
     if a.dtype != b.dtype or a.ndim != b.ndim:
         raise NotLinear("constants differ in type.")
     if a.shape != b.shape:
-        shape = _between(a.shape, b.shape, line)
+        shape = cast("tuple[int, ...]", _between(a.shape, b.shape, line))
         values = np.unique(a)
         if values.size != 1 or not np.array_equal(values, np.unique(b)):
             raise NotLinear(f"constants of shapes {a.shape} and {b.shape} differ.")

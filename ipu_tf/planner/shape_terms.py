@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from ipu_tf.machine.cost import Count
 from ipu_tf.machine.dtypes import INPUT_BYTES
@@ -97,7 +97,7 @@ def check_dtype(owner: str, dtype: str) -> None:
         raise ValueError(f"{owner}.dtype must be {known}. Received: {dtype!r}.")
 
 
-def check_at_least(shape: Any, minimum: int, names: tuple[str, ...]) -> None:
+def check_at_least(shape: object, minimum: int, names: tuple[str, ...]) -> None:
     """Raises a ValueError if a named field of a shape has an entry below `minimum`."""
     for name in names:
         value = getattr(shape, name)

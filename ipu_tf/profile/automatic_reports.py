@@ -6,19 +6,19 @@ import atexit
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ipu_tf.config import engine_options
 from ipu_tf.profile.engine_options import report_folder
 from ipu_tf.profile.report import Report
 from ipu_tf.profile.report_formats import write_formats
+from ipu_tf.profile.watching import Reporter
 
 _FORMATS = ("json", "text", "html")
 
-_strategies: dict[Path, list[Any]] = {}
+_strategies: dict[Path, list[Reporter]] = {}
 
 
-def watch(strategy: Any) -> None:
+def watch(strategy: Reporter) -> None:
     """Keeps a strategy for the report of its folder, if one is wanted.
 
     Raises:
@@ -46,7 +46,7 @@ def write_now() -> None:
         _strategies.clear()  # Not before: insights trace the programs of a strategy once more.
 
 
-def report_of(strategies: Sequence[Any], *, insights: bool | None = None) -> Report:
+def report_of(strategies: Sequence[Reporter], *, insights: bool | None = None) -> Report:
     """Returns one report of several strategies, with the host timeline of the first.
 
     Args:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 VARIABLE = "POPLAR_ENGINE_OPTIONS"
 
@@ -16,10 +15,10 @@ _LOG = logging.getLogger(__name__)
 _DIRECTORY = "autoReport.directory"
 _ALL = "autoReport.all"
 _OUTPUT = "autoReport.output"
-_SWITCHES: Mapping[Any, bool] = {"true": True, "1": True, "false": False, "0": False}
+_SWITCHES: Mapping[object, bool] = {"true": True, "1": True, "false": False, "0": False}
 
 
-def report_folder(configured: Mapping[str, Any] = MappingProxyType({})) -> Path | None:
+def report_folder(configured: Mapping[str, object] = MappingProxyType({})) -> Path | None:
     """Returns the folder that reports are to be written to; None if none are wanted.
 
     Reports are wanted if `autoReport.all`, or one of the parts `autoReport.output...`, is true: a
@@ -45,7 +44,7 @@ def report_folder(configured: Mapping[str, Any] = MappingProxyType({})) -> Path 
     return Path(str(options.get(_DIRECTORY, ".")))
 
 
-def _options(text: str) -> Mapping[str, Any]:
+def _options(text: str) -> Mapping[str, object]:
     if not text.strip():
         return {}
     try:
@@ -61,7 +60,7 @@ def _options(text: str) -> Mapping[str, Any]:
     return options
 
 
-def _is_on(name: str, value: Any) -> bool:
+def _is_on(name: str, value: object) -> bool:
     found = _SWITCHES.get(str(value).lower())
     if found is None:
         raise ValueError(

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-Watcher: TypeAlias = Callable[[Any], None]
+if TYPE_CHECKING:
+    from ipu_tf.profile.report import Report
+
+
+class Reporter(Protocol):
+    """A strategy, as far as reports need it."""
+
+    def record_host(self) -> None:
+        """Starts the timeline of the host."""
+
+    def report(self, *, insights: bool | None = None) -> Report:
+        """Returns its report."""
+
+
+Watcher: TypeAlias = Callable[[Reporter], None]
 
 _watchers: list[Watcher] = []
 
@@ -21,7 +35,7 @@ def watching_strategies(watcher: Watcher) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
-def made(strategy: Any) -> None:
+def made(strategy: Reporter) -> None:
     """Calls the watchers with a new strategy."""
     for watcher in tuple(_watchers):
         watcher(strategy)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from ipu_tf.compiler.hlo.attributes import (
     ATTRIBUTE_TYPES,
@@ -27,15 +26,15 @@ _NUMBER = re.compile(r"-?\d+$")
 _OPENING, _CLOSING = "{[(", "}])"
 
 
-def to_text(key: str, value: Any) -> str:
+def to_text(key: str, value: object) -> str:
     """Returns the text of an attribute's value."""
     if isinstance(value, Window):
         return _window_text(value)
     if isinstance(value, ConvolutionDimensions):
         return _labels(value)
-    if key == "slice_dimensions":
+    if key == "slice_dimensions" and isinstance(value, tuple):
         return "{" + ", ".join(f"[{d.start}:{d.limit}:{d.stride}]" for d in value) + "}"
-    if key == "padding_config":
+    if key == "padding_config" and isinstance(value, tuple):
         return "x".join(f"{d.low}_{d.high}_{d.interior}" for d in value) or "{}"
     if dataclasses.is_dataclass(value):
         fields = [f.name for f in dataclasses.fields(value)]
@@ -49,7 +48,7 @@ def to_text(key: str, value: Any) -> str:
     return repr(value)
 
 
-def parse(key: str, text: str) -> Any:
+def parse(key: str, text: str) -> object:
     """Returns the value that `to_text` wrote.
 
     Raises:
@@ -93,7 +92,7 @@ def split(text: str, separator: str = ",") -> Iterator[str]:
         yield text[start:].strip()
 
 
-def _parse_plain(text: str) -> Any:
+def _parse_plain(text: str) -> object:
     if text.startswith("{"):
         return tuple(_parse_plain(part) for part in split(text[1:-1]))
     if text.startswith('"'):
@@ -122,7 +121,7 @@ def _window_text(window: Window) -> str:
 
 
 def _parse_window(text: str) -> Window:
-    columns: dict[str, list[Any]] = {}
+    columns: dict[str, list[int]] = {}
     for part in text.strip("{}").split():
         name, _, values = part.partition("=")
         if name == "size":
@@ -137,12 +136,15 @@ def _parse_window(text: str) -> Window:
         else:
             raise ValueError(f"A window has no '{name}'. Received: {text}.")
     rank = len(columns.get("size", ()))
+    made: Callable[..., WindowDimension] = WindowDimension
     rows = [{name: values[i] for name, values in columns.items()} for i in range(rank)]
-    return Window(dimensions=tuple(WindowDimension(**row) for row in rows))
+    return Window(dimensions=tuple(made(**row) for row in rows))
 
 
 def _labels(d: ConvolutionDimensions) -> str:
-    def word(first: int, first_label: str, second: int, second_label: str, spatial: Any) -> str:
+    def word(
+        first: int, first_label: str, second: int, second_label: str, spatial: Iterable[int]
+    ) -> str:
         labels = {first: first_label, second: second_label}
         labels |= {dimension: str(index) for index, dimension in enumerate(spatial)}
         return "".join(labels[index] for index in sorted(labels))

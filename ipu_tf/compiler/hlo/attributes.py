@@ -7,6 +7,9 @@ https://openxla.org/xla/operation_semantics.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,45 @@ Attribute = (
     | TriangularSolveOptions
 )
 """An attribute that is one dataclass; paddings and slices are tuples with one a dimension."""
+
+
+class Attributes(TypedDict, total=False):
+    """The attributes of an instruction, by HLO's names."""
+
+    parameter_number: int
+    tuple_index: int
+    dimensions: tuple[int, ...]
+    literal: np.ndarray
+    window: Window
+    dot_dimension_numbers: DotDimensions
+    convolution_dimension_numbers: ConvolutionDimensions
+    feature_group_count: int
+    batch_group_count: int
+    gather_dimension_numbers: GatherDimensions
+    gather_slice_sizes: tuple[int, ...]
+    scatter_dimension_numbers: ScatterDimensions
+    triangular_solve_options: TriangularSolveOptions
+    padding_config: tuple[PaddingDimension, ...]
+    slice_dimensions: tuple[SliceDimension, ...]
+    dynamic_slice_sizes: tuple[int, ...]
+    comparison_direction: str
+    distribution: str
+    custom_call_target: str
+    backend_config: str
+    feature_index: int
+    k: int
+    fft_length: tuple[int, ...]
+    replica_groups: tuple[tuple[int, ...], ...]
+    source_target_pairs: tuple[tuple[int, int], ...]
+    trip_count: int
+    mean_trip_count: tuple[int, int]
+    max_trip_count: int
+    gradient_of: str
+    gathered: bool
+    kept_dimensions: tuple[int, ...]
+    term: str
+    whitens: bool
+
 
 ATTRIBUTE_TYPES: dict[str, type] = {
     "window": Window,

@@ -6,10 +6,11 @@ Reads protos only by their fields, so it does not need TensorFlow.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 from ipu_tf.compiler.hlo import literal
 from ipu_tf.compiler.hlo.attributes import (
+    Attributes,
     ConvolutionDimensions,
     DotDimensions,
     GatherDimensions,
@@ -29,9 +30,14 @@ from ipu_tf.compiler.hlo.module import (
     TupleType,
     Type,
 )
+from ipu_tf.compiler.hlo.proto_fields import (
+    ComputationProto,
+    InstructionProto,
+    ModuleProto,
+    ShapeProto,
+)
 
-Proto: TypeAlias = Any
-Reader: TypeAlias = Callable[[Proto], Any]
+Reader: TypeAlias = Callable[[InstructionProto], object]
 
 # Numbers of xla.PrimitiveType, https://github.com/openxla/xla/blob/main/xla/xla_data.proto.
 _DTYPES = {
@@ -49,7 +55,7 @@ class UnsupportedType(ValueError):
     """The machine does not support an instruction's element type."""
 
 
-def from_proto(proto: Proto) -> Module:
+def from_proto(proto: ModuleProto) -> Module:
     """Returns the module of an HloModuleProto.
 
     Parameters are inputs, named after their instructions; those that an output aliases record it.
@@ -90,7 +96,7 @@ class _ComputationReader:
         self._taken: set[str] = set()
         self._types: dict[bytes, Type] = {}
 
-    def __call__(self, proto: Proto) -> Computation:
+    def __call__(self, proto: ComputationProto) -> Computation:
         names = {
             instruction.id: self._unique(instruction.name) for instruction in proto.instructions
         }
@@ -106,7 +112,7 @@ class _ComputationReader:
         self._taken.add(unique)
         return unique
 
-    def _instruction(self, proto: Proto, names: Mapping[int, str]) -> Instruction:
+    def _instruction(self, proto: InstructionProto, names: Mapping[int, str]) -> Instruction:
         opcode, metadata = proto.opcode, proto.metadata
         type_ = self._type(proto.shape, proto)
         attributes = {key: read(proto) for key, read in _ATTRIBUTES.get(opcode, {}).items()}
@@ -120,12 +126,12 @@ class _ComputationReader:
             type=type_,
             operands=tuple([names[operand] for operand in proto.operand_ids]),
             computations=tuple([self._computations[c] for c in proto.called_computation_ids]),
-            attributes=attributes,
+            attributes=cast("Attributes", attributes),
             op_name=metadata.op_name,
             op_type=metadata.op_type,
         )
 
-    def _type(self, shape: Proto, instruction: Proto) -> Type:
+    def _type(self, shape: ShapeProto, instruction: InstructionProto) -> Type:
         key = shape.SerializeToString()
         type_ = self._types.get(key)
         if type_ is None:
@@ -133,7 +139,7 @@ class _ComputationReader:
         return type_
 
 
-def _read_type(shape: Proto, instruction: Proto) -> Type:
+def _read_type(shape: ShapeProto, instruction: InstructionProto) -> Type:
     if shape.element_type == _TUPLE:
         return TupleType(tuple(_read_type(part, instruction) for part in shape.tuple_shapes))
     dtype = _DTYPES.get(shape.element_type)
@@ -151,7 +157,7 @@ def _ints(values: Iterable[int]) -> tuple[int, ...]:
     return tuple(values)
 
 
-def _window(proto: Proto) -> Window:
+def _window(proto: InstructionProto) -> Window:
     return Window(
         dimensions=tuple(
             WindowDimension(
@@ -168,7 +174,7 @@ def _window(proto: Proto) -> Window:
     )
 
 
-def _dot(proto: Proto) -> DotDimensions:
+def _dot(proto: InstructionProto) -> DotDimensions:
     numbers = proto.dot_dimension_numbers
     return DotDimensions(
         lhs_contracting=_ints(numbers.lhs_contracting_dimensions),
@@ -178,7 +184,7 @@ def _dot(proto: Proto) -> DotDimensions:
     )
 
 
-def _convolution(proto: Proto) -> ConvolutionDimensions:
+def _convolution(proto: InstructionProto) -> ConvolutionDimensions:
     numbers = proto.convolution_dimension_numbers
     return ConvolutionDimensions(
         input_batch=numbers.input_batch_dimension,
@@ -193,7 +199,7 @@ def _convolution(proto: Proto) -> ConvolutionDimensions:
     )
 
 
-def _gather(proto: Proto) -> GatherDimensions:
+def _gather(proto: InstructionProto) -> GatherDimensions:
     numbers = proto.gather_dimension_numbers
     return GatherDimensions(
         offset_dims=_ints(numbers.offset_dims),
@@ -205,7 +211,7 @@ def _gather(proto: Proto) -> GatherDimensions:
     )
 
 
-def _scatter(proto: Proto) -> ScatterDimensions:
+def _scatter(proto: InstructionProto) -> ScatterDimensions:
     numbers = proto.scatter_dimension_numbers
     return ScatterDimensions(
         update_window_dims=_ints(numbers.update_window_dims),
@@ -217,14 +223,14 @@ def _scatter(proto: Proto) -> ScatterDimensions:
     )
 
 
-def _slices(proto: Proto) -> tuple[SliceDimension, ...]:
+def _slices(proto: InstructionProto) -> tuple[SliceDimension, ...]:
     return tuple(
         SliceDimension(start=d.start, limit=d.limit, stride=d.stride or 1)
         for d in proto.slice_dimensions
     )
 
 
-def _padding(proto: Proto) -> tuple[PaddingDimension, ...]:
+def _padding(proto: InstructionProto) -> tuple[PaddingDimension, ...]:
     return tuple(
         PaddingDimension(
             low=d.edge_padding_low, high=d.edge_padding_high, interior=d.interior_padding
@@ -233,7 +239,7 @@ def _padding(proto: Proto) -> tuple[PaddingDimension, ...]:
     )
 
 
-def _triangular_solve(proto: Proto) -> TriangularSolveOptions:
+def _triangular_solve(proto: InstructionProto) -> TriangularSolveOptions:
     options = proto.triangular_solve_options
     return TriangularSolveOptions(
         left_side=options.left_side,
@@ -247,12 +253,12 @@ def _field(name: str) -> Reader:
     return lambda proto: getattr(proto, name)
 
 
-def _dimensions(proto: Proto) -> tuple[int, ...]:
+def _dimensions(proto: InstructionProto) -> tuple[int, ...]:
     return tuple(proto.dimensions)
 
 
-_DIMENSIONS = {"dimensions": _dimensions}
-_CHANNEL = {
+_DIMENSIONS: Mapping[str, Reader] = {"dimensions": _dimensions}
+_CHANNEL: Mapping[str, Reader] = {
     "replica_groups": lambda proto: tuple(_ints(g.replica_ids) for g in proto.replica_groups)
 }
 
@@ -275,7 +281,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Reader]] = {
     "concatenate": _DIMENSIONS,
     "iota": _DIMENSIONS,
     "map": _DIMENSIONS,
-    "sort": _DIMENSIONS | {"is_stable": _field("is_stable")},
+    "sort": {**_DIMENSIONS, "is_stable": _field("is_stable")},
     "slice": {"slice_dimensions": _slices},
     "dynamic-slice": {"dynamic_slice_sizes": lambda proto: _ints(proto.dynamic_slice_sizes)},
     "pad": {"padding_config": _padding},
@@ -311,8 +317,8 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Reader]] = {
     },
     "batch-norm-grad": {"epsilon": _field("epsilon"), "feature_index": _field("feature_index")},
     "all-reduce": _CHANNEL,
-    "all-gather": _CHANNEL | _DIMENSIONS,
-    "reduce-scatter": _CHANNEL | _DIMENSIONS,
+    "all-gather": {**_CHANNEL, **_DIMENSIONS},
+    "reduce-scatter": {**_CHANNEL, **_DIMENSIONS},
     "all-to-all": _CHANNEL,
     "collective-permute": {
         "source_target_pairs": lambda proto: tuple(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ipu_tf.compiler.hlo.module import Array
+from ipu_tf.compiler.hlo.proto_fields import LiteralProto, ShapeProto
 
 MAX_ELEMENTS = 256
 """Constants of more elements keep only their type: no pass folds them, and weights are not
@@ -32,7 +30,7 @@ _BYTES = {
 }  # fmt: skip
 
 
-def from_proto(literal: Any, type_: Array) -> NDArray[Any] | None:
+def from_proto(literal: LiteralProto, type_: Array) -> np.ndarray | None:
     """Returns the value of a LiteralProto, or None if it is not kept.
 
     Large values and values of types that NumPy lacks are not kept.
@@ -44,7 +42,7 @@ def from_proto(literal: Any, type_: Array) -> NDArray[Any] | None:
     if type_.elements > MAX_ELEMENTS:
         return None
     dtype = type_.dtype
-    values: NDArray[Any]
+    values: np.ndarray
     if dtype in _REPEATED:
         values = np.array(getattr(literal, _REPEATED[dtype]), dtype=NUMPY_DTYPES[dtype])
     elif dtype in _BYTES:
@@ -58,7 +56,7 @@ def from_proto(literal: Any, type_: Array) -> NDArray[Any] | None:
     return _in_row_major_order(values, literal.shape, type_)
 
 
-def _in_row_major_order(values: NDArray[Any], shape: Any, type_: Array) -> NDArray[Any]:
+def _in_row_major_order(values: np.ndarray, shape: ShapeProto, type_: Array) -> np.ndarray:
     """Returns flat values, stored in the layout of `shape`, as an array of the type's dims."""
     order = list(shape.layout.minor_to_major) or list(reversed(range(len(type_.dims))))
     major_to_minor = order[::-1]
@@ -66,14 +64,14 @@ def _in_row_major_order(values: NDArray[Any], shape: Any, type_: Array) -> NDArr
     return np.array(stored.transpose(np.argsort(major_to_minor)), order="C")
 
 
-def to_text(value: NDArray[Any]) -> str:
+def to_text(value: np.ndarray) -> str:
     """Returns the elements of a literal in row-major order, in braces if there are several."""
     # NumPy's own text of a number is the shortest that reads back to it.
     texts = [str(element).lower() for element in value.ravel()]
     return texts[0] if value.ndim == 0 else "{" + ", ".join(texts) + "}"
 
 
-def parse(text: str, type_: Array) -> NDArray[Any]:
+def parse(text: str, type_: Array) -> np.ndarray:
     """Returns the literal that `to_text` wrote.
 
     Raises:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from ipu_tf.compiler.hlo.attributes import Attributes
 from ipu_tf.machine.dtypes import DTYPE_BITS
 from ipu_tf.tile_program.phase import Phase
 
@@ -113,7 +114,7 @@ class Instruction:
     type: Type
     operands: tuple[str, ...] = ()
     computations: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Attributes = field(default_factory=Attributes)
     op_name: str = ""
     op_type: str = ""
     layer: str = ""
@@ -121,9 +122,10 @@ class Instruction:
     recomputed: bool = False
     after: tuple[str, ...] = ()
 
-    def replace(self, **changes: Any) -> Instruction:
+    def replace(self, **changes: object) -> Instruction:
         """Returns the instruction with some fields changed."""
-        return dataclasses.replace(self, **changes)
+        replaced: Callable[..., Instruction] = dataclasses.replace
+        return replaced(self, **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +211,7 @@ class Module:
         """The computation that is the function."""
         return self.computations[self.entry]
 
-    def replace(self, **changes: Any) -> Module:
+    def replace(self, **changes: object) -> Module:
         """Returns the module with some fields changed."""
-        return dataclasses.replace(self, **changes)
+        replaced: Callable[..., Module] = dataclasses.replace
+        return replaced(self, **changes)

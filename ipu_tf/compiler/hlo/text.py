@@ -20,19 +20,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TypedDict, cast
+
+import numpy as np
 
 from ipu_tf.compiler.hlo import attribute_text, literal
+from ipu_tf.compiler.hlo.attributes import Attributes
 from ipu_tf.compiler.hlo.module import (
     Array,
     Computation,
     Instruction,
     Module,
     Parameter,
+    Role,
     TupleType,
     Type,
 )
 from ipu_tf.machine.dtypes import DTYPE_BITS
+from ipu_tf.tile_program.phase import Phase
 
 _IN_PARENTHESES = {"parameter": "parameter_number", "constant": "literal"}
 """Attributes written in place of operands, by opcode."""
@@ -43,6 +48,24 @@ _ARRAY = re.compile(r"([a-z0-9]+)\[([\d,]*)\](?:\{[\d,]*\})?$")
 _HEAD = re.compile(r"(ROOT )?%?(\S+) = (.*)$")
 _CALL = re.compile(r"([a-z][a-z0-9-]*)\(")
 _PARAMETER = re.compile(r'parameter (\d+) (\w+) ("(?:[^"\\]|\\.)*")(.*)$')
+
+
+class _Rest(TypedDict, total=False):
+    """Fields of an instruction that have a default."""
+
+    layer: str
+    phase: Phase
+    op_name: str
+    op_type: str
+    recomputed: bool
+    after: tuple[str, ...]
+
+
+class _ParameterRest(TypedDict, total=False):
+    """Fields of a parameter that have a default."""
+
+    layer: str
+    updated_by: int
 
 
 class ParseError(ValueError):
@@ -70,7 +93,7 @@ def instruction_text(instruction: Instruction) -> str:
     if inside is None:
         arguments = ", ".join(instruction.operands)
     else:
-        arguments = literal.to_text(inside) if inner == "literal" else str(inside)
+        arguments = literal.to_text(inside) if isinstance(inside, np.ndarray) else str(inside)
     parts = [f"{instruction.name} = {instruction.type} {instruction.opcode}({arguments})"]
     if instruction.computations:
         parts.append(f"calls={{{', '.join(instruction.computations)}}}")
@@ -173,12 +196,12 @@ def _parameter_text(number: int, parameter: Parameter) -> str:
 
 
 def _parse_parameter(match: re.Match[str]) -> Parameter:
-    rest = dict(_pair(part) for part in attribute_text.split(match[4], " "))
-    role: Any = match[2]
+    rest = cast("_ParameterRest", dict(_pair(part) for part in attribute_text.split(match[4], " ")))
+    role = cast("Role", match[2])
     return Parameter(name=json.loads(match[3]), role=role, **rest)
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _pair(text: str) -> tuple[str, object]:
     key, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"'{text}' is not of the form key=value.")
@@ -214,7 +237,7 @@ def _parse_instruction(line: str) -> tuple[bool, Instruction]:
     attributes = dict(_pair(part) for part in attribute_text.split(line[end + 1 :]))
     known = (*_FIELDS, "recomputed", "after")
     fields = {name: attributes.pop(name) for name in known if name in attributes}
-    computations = attributes.pop("calls", ())
+    computations = cast("tuple[str, ...]", attributes.pop("calls", ()))
     operands: tuple[str, ...] = ()
     if opcode == "parameter":
         attributes = {"parameter_number": int(inside)} | attributes
@@ -229,8 +252,8 @@ def _parse_instruction(line: str) -> tuple[bool, Instruction]:
         type=type_,
         operands=operands,
         computations=computations,
-        attributes=attributes,
-        **fields,
+        attributes=cast("Attributes", attributes),
+        **cast("_Rest", fields),
     )
 
 

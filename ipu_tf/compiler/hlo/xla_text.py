@@ -17,12 +17,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from ipu_tf.compiler.hlo import attribute_text, literal
 from ipu_tf.compiler.hlo.attributes import (
+    Attributes,
     ConvolutionDimensions,
     DotDimensions,
     GatherDimensions,
@@ -45,8 +46,11 @@ from ipu_tf.compiler.hlo.module import (
 from ipu_tf.compiler.hlo.text import ParseError
 from ipu_tf.machine.dtypes import DTYPE_BITS
 
-Attributes: TypeAlias = Mapping[str, str]
+Texts: TypeAlias = Mapping[str, str]
 """The attributes of an instruction as text, by XLA's names."""
+
+Reader: TypeAlias = Callable[[Texts], object]
+_T = TypeVar("_T")
 
 _MODULE = re.compile(r"HloModule\s+([^\s,]+)")
 _ALIASES = re.compile(r"\{\s*(\d*)[\s\d,]*\}:\s*\((\d+),")
@@ -67,7 +71,7 @@ _CALLS = (
     "false_computation",
     "branch_computations",
 )
-"""Attributes that name computations, in the order of an instruction's computations."""
+"""Texts that name computations, in the order of an instruction's computations."""
 
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _NO_TRANSPOSE = "NO_TRANSPOSE"
@@ -219,7 +223,7 @@ class _Reader:
                 type=type_,
                 operands=operands,
                 computations=tuple(_called(texts)),
-                attributes=attributes,
+                attributes=cast("Attributes", attributes),
                 op_name=_unquoted(metadata.get("op_name", "")),
                 op_type=_unquoted(metadata.get("op_type", "")),
             )
@@ -255,13 +259,13 @@ def _unquoted(text: str) -> str:
     return text[1:-1].replace('\\"', '"') if text.startswith('"') else text
 
 
-def _called(texts: Attributes) -> Iterable[str]:
+def _called(texts: Texts) -> Iterable[str]:
     for key in _CALLS:
         for name in attribute_text.split(texts.get(key, "").strip("{}")):
             yield name.lstrip("%")
 
 
-def _type(text: str, name: str, opcode: str, metadata: Attributes) -> Type:
+def _type(text: str, name: str, opcode: str, metadata: Texts) -> Type:
     if text.startswith("("):
         parts = attribute_text.split(text[1 : text.rindex(")")])
         return TupleType(tuple(_type(part, name, opcode, metadata) for part in parts))
@@ -279,7 +283,7 @@ def _type(text: str, name: str, opcode: str, metadata: Attributes) -> Type:
     return Array(dtype, tuple(int(size) for size in sizes if size))
 
 
-def _literal(inside: str, type_: Type) -> dict[str, Any]:
+def _literal(inside: str, type_: Type) -> dict[str, object]:
     """Returns the value of a constant, if it is printed and kept."""
     if not isinstance(type_, Array) or "..." in inside or type_.elements > literal.MAX_ELEMENTS:
         return {}
@@ -288,50 +292,47 @@ def _literal(inside: str, type_: Type) -> dict[str, Any]:
     return {"literal": literal.parse(re.sub("[{}]", "", inside), type_)}
 
 
-def _numbers(key: str) -> Callable[[Attributes], tuple[int, ...]]:
-    def read(texts: Attributes) -> tuple[int, ...]:
+def _numbers(key: str) -> Callable[[Texts], tuple[int, ...]]:
+    def read(texts: Texts) -> tuple[int, ...]:
         parts = texts.get(key, "").strip("{} ").split(",")
         return tuple(int(part) for part in parts if part.strip())
 
     return read
 
 
-def _groups(key: str) -> Callable[[Attributes], tuple[tuple[int, ...], ...]]:
-    def read(texts: Attributes) -> tuple[tuple[int, ...], ...]:
+def _groups(key: str) -> Callable[[Texts], tuple[tuple[int, ...], ...]]:
+    def read(texts: Texts) -> tuple[tuple[int, ...], ...]:
         groups = re.findall(r"\{([\d,\s]+)\}", texts.get(key, ""))
         return tuple(tuple(int(one) for one in group.split(",")) for group in groups)
 
     return read
 
 
-def _plain(key: str, default: Any) -> Callable[[Attributes], Any]:
-    def read(texts: Attributes) -> Any:
-        return attribute_text.parse("", texts[key]) if key in texts else default
+def _plain(key: str, default: _T) -> Callable[[Texts], _T]:
+    def read(texts: Texts) -> _T:
+        return cast("_T", attribute_text.parse("", texts[key])) if key in texts else default
 
     return read
 
 
-def _word(key: str, prefix: str = "") -> Callable[[Attributes], str]:
+def _word(key: str, prefix: str = "") -> Callable[[Texts], str]:
     return lambda texts: _unquoted(texts.get(key, "")).removeprefix(prefix)
 
 
-def _epsilon(texts: Attributes) -> float:
+def _epsilon(texts: Texts) -> float:
     return float(np.float32(texts.get("epsilon", 0)))  # The number that the text rounds.
 
 
-def _window(texts: Attributes) -> Window:
-    window: Window = attribute_text.parse("window", texts.get("window", "{}"))
-    return window
+def _window(texts: Texts) -> Window:
+    return cast("Window", attribute_text.parse("window", texts.get("window", "{}")))
 
 
-def _labels(texts: Attributes) -> ConvolutionDimensions:
-    labels: ConvolutionDimensions = attribute_text.parse(
-        "convolution_dimension_numbers", texts["dim_labels"]
-    )
-    return labels
+def _labels(texts: Texts) -> ConvolutionDimensions:
+    labels = attribute_text.parse("convolution_dimension_numbers", texts["dim_labels"])
+    return cast("ConvolutionDimensions", labels)
 
 
-def _dot(texts: Attributes) -> DotDimensions:
+def _dot(texts: Texts) -> DotDimensions:
     return DotDimensions(
         lhs_contracting=_numbers("lhs_contracting_dims")(texts),
         rhs_contracting=_numbers("rhs_contracting_dims")(texts),
@@ -340,7 +341,7 @@ def _dot(texts: Attributes) -> DotDimensions:
     )
 
 
-def _gather(texts: Attributes) -> GatherDimensions:
+def _gather(texts: Texts) -> GatherDimensions:
     return GatherDimensions(
         offset_dims=_numbers("offset_dims")(texts),
         collapsed_slice_dims=_numbers("collapsed_slice_dims")(texts),
@@ -351,7 +352,7 @@ def _gather(texts: Attributes) -> GatherDimensions:
     )
 
 
-def _scatter(texts: Attributes) -> ScatterDimensions:
+def _scatter(texts: Texts) -> ScatterDimensions:
     return ScatterDimensions(
         update_window_dims=_numbers("update_window_dims")(texts),
         inserted_window_dims=_numbers("inserted_window_dims")(texts),
@@ -362,7 +363,7 @@ def _scatter(texts: Attributes) -> ScatterDimensions:
     )
 
 
-def _slices(texts: Attributes) -> tuple[SliceDimension, ...]:
+def _slices(texts: Texts) -> tuple[SliceDimension, ...]:
     parts = re.findall(r"\[(\d+):(\d+)(?::(\d+))?\]", texts.get("slice", ""))
     return tuple(
         SliceDimension(start=int(start), limit=int(limit), stride=int(stride or 1))
@@ -370,7 +371,7 @@ def _slices(texts: Attributes) -> tuple[SliceDimension, ...]:
     )
 
 
-def _padding(texts: Attributes) -> tuple[PaddingDimension, ...]:
+def _padding(texts: Texts) -> tuple[PaddingDimension, ...]:
     found = []
     for part in texts.get("padding", "").split("x"):
         if part:
@@ -379,7 +380,7 @@ def _padding(texts: Attributes) -> tuple[PaddingDimension, ...]:
     return tuple(found)
 
 
-def _triangular_solve(texts: Attributes) -> TriangularSolveOptions:
+def _triangular_solve(texts: Texts) -> TriangularSolveOptions:
     return TriangularSolveOptions(
         left_side=_plain("left_side", False)(texts),
         lower=_plain("lower", False)(texts),
@@ -388,11 +389,11 @@ def _triangular_solve(texts: Attributes) -> TriangularSolveOptions:
     )
 
 
-_DIMENSIONS = {"dimensions": _numbers("dimensions")}
-_CHANNEL = {"replica_groups": _groups("replica_groups")}
+_DIMENSIONS: Mapping[str, Reader] = {"dimensions": _numbers("dimensions")}
+_CHANNEL: Mapping[str, Reader] = {"replica_groups": _groups("replica_groups")}
 _NORM = {"epsilon": _epsilon, "feature_index": _plain("feature_index", 0)}
 
-_ATTRIBUTES: Mapping[str, Mapping[str, Callable[[Attributes], Any]]] = {
+_ATTRIBUTES: Mapping[str, Mapping[str, Reader]] = {
     "get-tuple-element": {"tuple_index": _plain("index", 0)},
     "dot": {"dot_dimension_numbers": _dot},
     "convolution": {
@@ -410,7 +411,7 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Callable[[Attributes], Any]]] = {
     "concatenate": _DIMENSIONS,
     "iota": {"dimensions": _numbers("iota_dimension")},
     "map": _DIMENSIONS,
-    "sort": _DIMENSIONS | {"is_stable": _plain("is_stable", False)},
+    "sort": {**_DIMENSIONS, "is_stable": _plain("is_stable", False)},
     "slice": {"slice_dimensions": _slices},
     "dynamic-slice": {"dynamic_slice_sizes": _numbers("dynamic_slice_sizes")},
     "pad": {"padding_config": _padding},
@@ -443,8 +444,8 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Callable[[Attributes], Any]]] = {
     "batch-norm-inference": _NORM,
     "batch-norm-grad": _NORM,
     "all-reduce": _CHANNEL,
-    "all-gather": _CHANNEL | _DIMENSIONS,
-    "reduce-scatter": _CHANNEL | _DIMENSIONS,
+    "all-gather": {**_CHANNEL, **_DIMENSIONS},
+    "reduce-scatter": {**_CHANNEL, **_DIMENSIONS},
     "all-to-all": _CHANNEL,
     "collective-permute": {"source_target_pairs": _groups("source_target_pairs")},
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ def _attributes_key(instruction: Instruction) -> Hashable:
     return tuple((key, _hashable(value)) for key, value in instruction.attributes.items())
 
 
-def _hashable(value: Any) -> Hashable:
+def _hashable(value: object) -> Hashable:
     if isinstance(value, np.ndarray):
         return value.tobytes()
     # 1, 1.0 and True are equal, but not the same attribute.

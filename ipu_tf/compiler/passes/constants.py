@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ipu_tf.compiler.hlo import Array, Instruction, Module
 from ipu_tf.compiler.hlo.literal import MAX_ELEMENTS, NUMPY_DTYPES
 from ipu_tf.compiler.passes.rewrite import each_program, rewrite
 
-Values = list[NDArray[Any]]
-Fold = Callable[[Instruction, Values], Any]
+Values = list[np.ndarray]
+Fold = Callable[[Instruction, Values], object]
 
 
 def run(module: Module) -> Module:
@@ -36,18 +34,16 @@ def _step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instr
         return instruction
     # XLA's arithmetic wraps and makes infinities and NaNs silently.
     with np.errstate(all="ignore"):
-        result: NDArray[Any] = np.asarray(fold(instruction, values)).astype(
-            NUMPY_DTYPES[type_.dtype]
-        )
+        result: np.ndarray = np.asarray(fold(instruction, values)).astype(NUMPY_DTYPES[type_.dtype])
     attributes = {"literal": result.reshape(type_.dims)}
     return instruction.replace(opcode="constant", operands=(), attributes=attributes)
 
 
-def _elementwise(function: Callable[..., Any]) -> Fold:
+def _elementwise(function: Callable[..., object]) -> Fold:
     return lambda instruction, values: function(*values)
 
 
-def _divide(instruction: Instruction, values: Values) -> Any:
+def _divide(instruction: Instruction, values: Values) -> object:
     del instruction
     dividend, divisor = values
     if dividend.dtype.kind == "f":
@@ -58,7 +54,7 @@ def _divide(instruction: Instruction, values: Values) -> Any:
     return np.where(divisor == 0, -1, quotient)
 
 
-def _remainder(instruction: Instruction, values: Values) -> Any:
+def _remainder(instruction: Instruction, values: Values) -> object:
     del instruction
     dividend, divisor = values
     if dividend.dtype.kind == "f":
@@ -66,27 +62,27 @@ def _remainder(instruction: Instruction, values: Values) -> Any:
     return np.where(divisor == 0, dividend, np.fmod(dividend, np.where(divisor == 0, 1, divisor)))
 
 
-def _compare(instruction: Instruction, values: Values) -> Any:
+def _compare(instruction: Instruction, values: Values) -> object:
     return _COMPARISONS[instruction.attributes["comparison_direction"]](*values)
 
 
-def _slice(instruction: Instruction, values: Values) -> Any:
+def _slice(instruction: Instruction, values: Values) -> object:
     dimensions = instruction.attributes["slice_dimensions"]
     return values[0][tuple(slice(d.start, d.limit, d.stride) for d in dimensions)]
 
 
-def _concatenate(instruction: Instruction, values: Values) -> Any:
+def _concatenate(instruction: Instruction, values: Values) -> object:
     return np.concatenate(values, axis=instruction.attributes["dimensions"][0])
 
 
-def _transpose(instruction: Instruction, values: Values) -> Any:
+def _transpose(instruction: Instruction, values: Values) -> object:
     return np.transpose(values[0], instruction.attributes["dimensions"])
 
 
 _INEXACT = frozenset({"bf16", "f8e4m3", "f8e5m2"})
 """Types that NumPy lacks, so it cannot round to them."""
 
-_COMPARISONS: Mapping[str, Callable[..., Any]] = {
+_COMPARISONS: Mapping[str, Callable[..., object]] = {
     "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal,
     "GT": np.greater, "GE": np.greater_equal,
 }  # fmt: skip

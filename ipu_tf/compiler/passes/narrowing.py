@@ -7,7 +7,6 @@ Programs hold float64 if a library computes constants or random numbers in NumPy
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ def _narrowed(type_: Type) -> Type:
 
 def _step(instruction: Instruction, defined: Mapping[str, Instruction]) -> Instruction | str:
     """Returns an instruction of float32; the operand of one that cast float32 to float64."""
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     if _is_wide(instruction.type):
         changes["type"] = _narrowed(instruction.type)
     literal = instruction.attributes.get("literal")

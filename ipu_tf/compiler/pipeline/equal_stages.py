@@ -7,10 +7,9 @@ import hashlib
 import marshal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ipu_tf.compiler.assembly import build_program
-from ipu_tf.compiler.cache import plain_attribute
+from ipu_tf.compiler.cache import Plain, plain_attribute
 from ipu_tf.compiler.compiler_options import CompilerOptions
 from ipu_tf.compiler.hlo import Module
 from ipu_tf.planner.plan import OpShape, Plan
@@ -68,12 +67,12 @@ class StageCompiler:
             self._compiled[key] = program, names
         return program
 
-    def _parts(self, module: Module, names: _Names) -> Iterator[tuple[Any, ...]]:
+    def _parts(self, module: Module, names: _Names) -> Iterator[tuple[Plain, ...]]:
         """Yields everything that decides on the program of a module, with numbers for names."""
         values, layers, computations = names.values, names.layers, _Numbers()
         for name in module.computations:
             computations[name]
-        yield computations[module.entry], sorted(module.links)
+        yield computations[module.entry], tuple(sorted(module.links))
         for parameter in module.parameters:
             layer = layers[parameter.layer]
             yield values[parameter.name], parameter.role, layer, parameter.updated_by
@@ -101,7 +100,7 @@ class StageCompiler:
             yield (repr(self._plans.get(name)),)
 
 
-def _numbered(attribute: Any, computations: _Numbers) -> Any:
+def _numbered(attribute: object, computations: _Numbers) -> Plain:
     """Returns an attribute as plain values, the name of a computation as its number."""
     if isinstance(attribute, str) and attribute in computations:
         return computations[attribute]

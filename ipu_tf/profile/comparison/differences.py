@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["better", "worse", "same", "new", "gone"]
 
@@ -54,7 +54,7 @@ class Difference:
             return "same"
         return "better" if (self.after > self.before) == self.more_is_better else "worse"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the figure as plain data; an infinite growth is null."""
         growth = self.growth if math.isfinite(self.growth) else None
         return {
@@ -106,7 +106,7 @@ class ProgramComparison:
                     f"{total.after:.6g}; at most {100 * limit:g}% are allowed"
                 )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns all figures as plain data."""
         tables = {name: [entry.to_dict() for entry in getattr(self, name)] for name in TABLES}
         return {"program": self.name, "fits": list(self.fits), **tables}

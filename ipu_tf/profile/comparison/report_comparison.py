@@ -11,7 +11,9 @@ import collections
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ipu_tf.base.whole_files import write_whole
 from ipu_tf.profile.comparison import comparison_page, comparison_text
@@ -60,7 +62,7 @@ class ReportComparison:
         each = (line for one in self.programs for line in one.regressions(max_regression))
         return (*gone, *each)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns all figures as plain data; docs/report.md describes them."""
         return {
             "programs": [program.to_dict() for program in self.programs],
@@ -110,7 +112,7 @@ def compare(
     )
 
 
-def _report(given: Any, name: str) -> Report:
+def _report(given: object, name: str) -> Report:
     if isinstance(given, Report):
         return given
     if isinstance(given, str | os.PathLike):
@@ -240,5 +242,5 @@ def _work(device: DeviceProgram) -> dict[str, float]:
     return {f"IPU {ipu.ipu}": cycles for ipu, cycles in busy}
 
 
-def _fullest(tile_bytes: Iterable[Any]) -> int:
+def _fullest(tile_bytes: NDArray[np.int64] | Iterable[int]) -> int:
     return int(max(tile_bytes, default=0))

@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 from ipu_tf.base.whole_files import write_whole
 from ipu_tf.profile.data.json_figures import device_figures
@@ -15,7 +15,7 @@ from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.figures.host_timeline import HostTimeline
 from ipu_tf.programs.program import Program
 
-Row: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = Mapping[str, object]
 
 _PROGRAM_COLUMNS = (
     "chip",
@@ -78,7 +78,8 @@ def _program_rows(programs: Iterable[Program]) -> Iterator[Row]:
     for program in programs:
         if program.device is not None:
             found = device_figures(program.device, program.tile_ops)
-            kinds = {f"{kind}_cycles": n for kind, n in found["cycles_by_kind"].items()}
+            cycles = cast("Mapping[str, float]", found["cycles_by_kind"])
+            kinds = {f"{kind}_cycles": n for kind, n in cycles.items()}
             yield {
                 "program": program.name,
                 **{name: found[name] for name in _PROGRAM_COLUMNS},
@@ -89,7 +90,8 @@ def _program_rows(programs: Iterable[Program]) -> Iterator[Row]:
 def _layer_rows(programs: Iterable[Program]) -> Iterator[Row]:
     for program in programs:
         if program.device is not None:
-            for layer in device_figures(program.device, program.tile_ops)["layers"]:
+            found = device_figures(program.device, program.tile_ops)
+            for layer in cast("list[Row]", found["layers"]):
                 yield {"program": program.name, **layer}
 
 

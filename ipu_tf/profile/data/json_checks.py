@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -86,7 +85,7 @@ def _check_arrays(device: DeviceProgram, path: str) -> None:
         _check_memory(ipu.memory, tiles, steps, f"{path}.ipus[{index}]")
 
 
-def _check_counts(value: Any, path: str) -> None:
+def _check_counts(value: object, path: str) -> None:
     """Checks that all numbers of a program are counts: cycles, bytes, tiles, steps."""
     if isinstance(value, np.ndarray):
         _check_count(int(value.min(initial=0)), path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from ipu_tf.base import codec
 from ipu_tf.profile.figures import energy
@@ -15,7 +14,7 @@ from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.tile_program.device_program import DeviceProgram, IpuMemory, StageProgram
 
 
-def program_figures(program: Program) -> dict[str, Any]:
+def program_figures(program: Program) -> dict[str, object]:
     """Returns the name of a program and, if it is compiled, its main figures as plain data."""
     if program.device is None:
         return {"program": program.name}
@@ -26,7 +25,7 @@ def program_figures(program: Program) -> dict[str, Any]:
     }
 
 
-def call_figures(device: DeviceProgram, steps: int) -> dict[str, Any]:
+def call_figures(device: DeviceProgram, steps: int) -> dict[str, object]:
     """Returns the figures of a call from the host as plain data; null if they are not known.
 
     Args:
@@ -41,7 +40,7 @@ def call_figures(device: DeviceProgram, steps: int) -> dict[str, Any]:
     }
 
 
-def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, Any]:
+def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[str, object]:
     """Returns the main figures of a compiled program as plain data; docs/report.md lists them."""
     return {
         "chip": program.target.chip,
@@ -79,7 +78,7 @@ def device_figures(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> dict[s
     }
 
 
-def _recomputation_figures(program: DeviceProgram) -> dict[str, Any]:
+def _recomputation_figures(program: DeviceProgram) -> dict[str, object]:
     found = figures.recomputation(program)
     return {
         "forward_operations": found.forward_operations,
@@ -90,7 +89,7 @@ def _recomputation_figures(program: DeviceProgram) -> dict[str, Any]:
     }
 
 
-def _stage_figures(stage: StageProgram) -> dict[str, Any]:
+def _stage_figures(stage: StageProgram) -> dict[str, object]:
     return {
         "stage": stage.index,
         "ipu": stage.ipu,
@@ -108,7 +107,7 @@ def _stage_figures(stage: StageProgram) -> dict[str, Any]:
     }
 
 
-def _ipu_figures(ipu: IpuMemory) -> dict[str, Any]:
+def _ipu_figures(ipu: IpuMemory) -> dict[str, object]:
     tiles = figures.tile_bytes(ipu.memory)
     return {
         "ipu": ipu.ipu,
@@ -124,7 +123,7 @@ def _ipu_figures(ipu: IpuMemory) -> dict[str, Any]:
     }
 
 
-def _layers(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> list[dict[str, Any]]:
+def _layers(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> list[dict[str, object]]:
     always: collections.Counter[str] = collections.Counter()
     at_peak: collections.Counter[str] = collections.Counter()
     for stage in program.stages:
@@ -141,7 +140,7 @@ def _layers(program: DeviceProgram, tile_ops: Sequence[TileOp]) -> list[dict[str
     ]
 
 
-def _layer_figures(layer: figures.LayerCycles) -> dict[str, Any]:
+def _layer_figures(layer: figures.LayerCycles) -> dict[str, object]:
     by_phase = {f"{phase}_cycles": layer.by_phase.get(phase, 0) for phase in figures.PHASES}
     return {
         "layer": layer.layer,

@@ -11,7 +11,7 @@ import json
 import os
 import zlib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import BinaryIO, ClassVar, NoReturn, Protocol, TypeVar, cast
 
 from ipu_tf.base import codec
 from ipu_tf.base.printable import printable
@@ -20,6 +20,7 @@ from ipu_tf.profile.data.json_checks import check_device
 from ipu_tf.profile.data.json_figures import program_figures
 from ipu_tf.profile.data.json_upgrade import upgraded
 from ipu_tf.profile.text.units import memory
+from ipu_tf.programs.program import Program
 from ipu_tf.tile_program.tile_details import detailed
 
 FORMAT = "ipu_tf report"
@@ -32,14 +33,25 @@ _LARGEST_BYTES = 1 << 30
 _GZIP = b"\x1f\x8b"
 """The first bytes of every gzip file (RFC 1952)."""
 
-_Report = TypeVar("_Report")
+
+class Reported(Protocol):
+    """What a file needs of a report."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field]]
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs."""
+
+
+_Report = TypeVar("_Report", bound=Reported)
 
 
 class ReportFileError(ValueError):
     """A file that is no report, is damaged, or was written by a later version."""
 
 
-def write(report: Any, path: str | os.PathLike[str]) -> None:
+def write(report: Reported, path: str | os.PathLike[str]) -> None:
     """Writes a report to a file; compressed with gzip if its name ends in ".gz"."""
     content = (json.dumps(plain(report), separators=(",", ":")) + "\n").encode()
     if os.fspath(path).endswith(".gz"):
@@ -47,7 +59,7 @@ def write(report: Any, path: str | os.PathLike[str]) -> None:
     write_whole(path, content)
 
 
-def plain(report: Any) -> dict[str, Any]:
+def plain(report: Reported) -> dict[str, object]:
     """Returns the content of a report's file as plain data, with the figures of every tile."""
     programs = tuple(
         dataclasses.replace(program, device=detailed(program.device)) if program.device else program
@@ -83,7 +95,7 @@ def read(wanted: type[_Report], path: str | os.PathLike[str]) -> _Report:
     try:
         data = upgraded(envelope.get("report"), envelope["version"])
         report = codec.decode(wanted, data, "report")
-        for index, program in enumerate(report.programs):  # type: ignore[attr-defined]
+        for index, program in enumerate(report.programs):
             path_of_program = f"report.programs[{index}]"
             if program.device is not None:
                 check_device(program.device, f"{path_of_program}.device")
@@ -97,9 +109,9 @@ def _content(path: str | os.PathLike[str]) -> bytes:
     with Path(path).open("rb") as plain_file:
         is_packed = plain_file.read(len(_GZIP)) == _GZIP
         plain_file.seek(0)
-        file: Any = gzip.GzipFile(fileobj=plain_file) if is_packed else plain_file
+        file = cast("BinaryIO", gzip.GzipFile(fileobj=plain_file)) if is_packed else plain_file
         try:
-            content: bytes = file.read(_LARGEST_BYTES + 1)
+            content = file.read(_LARGEST_BYTES + 1)
         except (EOFError, OSError, zlib.error) as error:
             raise ReportFileError(
                 f"{path} is damaged: it cannot be decompressed: {error}"
@@ -112,7 +124,7 @@ def _content(path: str | os.PathLike[str]) -> bytes:
     return content
 
 
-def _check_envelope(envelope: Any, path: str | os.PathLike[str]) -> None:
+def _check_envelope(envelope: object, path: str | os.PathLike[str]) -> None:
     if not isinstance(envelope, dict) or envelope.get("format") != FORMAT:
         raise ReportFileError(
             f'{path} is not a report: it needs an object with "format": {FORMAT!r}. Write one '
@@ -130,5 +142,5 @@ def _check_envelope(envelope: Any, path: str | os.PathLike[str]) -> None:
         )
 
 
-def _refuse(constant: str) -> Any:
+def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number of JSON")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ipu_tf.base import codec
 from ipu_tf.tile_program.device_program import on_one_ipu
 from ipu_tf.tile_program.program import TileProgram
@@ -12,7 +10,7 @@ _STAGES = 3
 """The first version whose device programs have stages (one stage on one IPU)."""
 
 
-def upgraded(report: Any, version: int) -> Any:
+def upgraded(report: object, version: int) -> object:
     """Returns the plain data of a report in the format of the current version.
 
     Args:
@@ -31,7 +29,7 @@ def upgraded(report: Any, version: int) -> Any:
     return report | {"programs": list(map(_with_stages, programs, paths))}
 
 
-def _with_stages(program: Any, path: str) -> Any:
+def _with_stages(program: object, path: str) -> object:
     """Returns a program whose device program has stages.
 
     Up to version 2, `device` held the program of one IPU, `pipeline` that of several.
@@ -52,14 +50,14 @@ def _with_stages(program: Any, path: str) -> Any:
     }
 
 
-def _without_samples(pipeline: Any) -> Any:
+def _without_samples(pipeline: object) -> object:
     """Returns a pipeline whose stages do not repeat its samples."""
     if not isinstance(pipeline, dict) or not isinstance(pipeline.get("stages"), list):
         return pipeline
     return pipeline | {"stages": [_stage(stage) for stage in pipeline["stages"]]}
 
 
-def _stage(stage: Any) -> Any:
+def _stage(stage: object) -> object:
     if not isinstance(stage, dict) or not isinstance(stage.get("program"), dict):
         return stage
     program = {key: value for key, value in stage["program"].items() if key != "samples_per_run"}

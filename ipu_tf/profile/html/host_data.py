@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ipu_tf.profile.figures.host_timeline import HostTimeline, kind_seconds
 from ipu_tf.programs.program import Program
 
 
-def host_data(host: HostTimeline, programs: Sequence[Program]) -> dict[str, Any]:
+def host_data(host: HostTimeline, programs: Sequence[Program]) -> dict[str, object]:
     """Returns the spans of the host as columns, and the device's time for one of each kind."""
     return {
         "dropped": host.dropped,

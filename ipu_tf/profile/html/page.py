@@ -14,7 +14,6 @@ import html
 import json
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any
 
 _WEB = resources.files(__name__.rpartition(".")[0])
 
@@ -30,7 +29,7 @@ _SHARED = (
 
 
 def page(
-    *, title: str, data: Mapping[str, Any], scripts: tuple[str, ...], without_scripts: str = ""
+    *, title: str, data: Mapping[str, object], scripts: tuple[str, ...], without_scripts: str = ""
 ) -> str:
     """Returns a page as the text of an HTML file.
 
@@ -80,6 +79,6 @@ def _hash(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def _compressed(data: Mapping[str, Any]) -> str:
+def _compressed(data: Mapping[str, object]) -> str:
     plain = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
     return base64.b64encode(gzip.compress(plain, compresslevel=6, mtime=0)).decode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from ipu_tf.compiler.pipeline import schedule
 from ipu_tf.planner.plan import OpShape, Plan
@@ -18,7 +17,7 @@ from ipu_tf.tile_program import errors
 from ipu_tf.tile_program.device_program import DeviceProgram, StageProgram
 
 
-def program_data(program: Program) -> dict[str, Any]:
+def program_data(program: Program) -> dict[str, object]:
     """Returns a program as plain data."""
     device = program.device
     return {
@@ -34,7 +33,7 @@ def program_data(program: Program) -> dict[str, Any]:
     }
 
 
-def _device(device: DeviceProgram, program: Program) -> dict[str, Any]:
+def _device(device: DeviceProgram, program: Program) -> dict[str, object]:
     tile_ops = program.tile_ops
     texts, columns = Texts(), TileColumns()
     return {
@@ -59,7 +58,7 @@ def _device(device: DeviceProgram, program: Program) -> dict[str, Any]:
 
 def _stage(
     stage: StageProgram, device: DeviceProgram, tile_ops: Sequence[TileOp], texts: Texts
-) -> dict[str, Any]:
+) -> dict[str, object]:
     program = stage.program
     steps, tensors = program.steps, program.tensors
     supersteps = [superstep for step in steps for superstep in step.supersteps]
@@ -126,7 +125,7 @@ def _tile_figures(stage: StageProgram, columns: TileColumns) -> dict[str, list[i
     }
 
 
-def _ipu(device: DeviceProgram, index: int) -> dict[str, Any]:
+def _ipu(device: DeviceProgram, index: int) -> dict[str, object]:
     ipu = device.ipus[index]
     memory = ipu.memory
     over = not memory.fits and len(ipu.stages) == 1
@@ -152,7 +151,7 @@ def _ipu(device: DeviceProgram, index: int) -> dict[str, Any]:
     }
 
 
-def _pipeline(device: DeviceProgram) -> dict[str, Any] | None:
+def _pipeline(device: DeviceProgram) -> dict[str, object] | None:
     """Returns the slots of a run of several stages; None for programs of one stage."""
     if len(device.stages) == 1:
         return None
@@ -173,7 +172,7 @@ def _pipeline(device: DeviceProgram) -> dict[str, Any] | None:
     }
 
 
-def _tile_op(op: TileOp) -> dict[str, Any]:
+def _tile_op(op: TileOp) -> dict[str, object]:
     return {
         "name": op.name,
         "layer": op.layer,

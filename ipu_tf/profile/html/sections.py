@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ipu_tf.profile.html.page import page
 
@@ -33,7 +33,7 @@ class Chart:
 
     title: str
     description: str
-    option: Mapping[str, Any]
+    option: Mapping[str, object]
     units: Mapping[Literal["x", "y"], Unit] = dataclasses.field(default_factory=dict)
     height: int = 360
 

@@ -9,11 +9,14 @@ import contextlib
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from ipu_tf.base import spans
 from ipu_tf.base.spans import Category, Span
 from ipu_tf.config.flags import poplar_flags
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 _SHOWN: frozenset[Category] = frozenset({"trace", "hlo", "compile"})
 
@@ -76,7 +79,7 @@ class _Line(_Lines):
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
-        self._status: Any = None
+        self._status: Status | None = None
         self._open = 0
 
     def began(self, name: str, category: Category, program: str) -> None:

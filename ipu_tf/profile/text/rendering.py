@@ -14,10 +14,10 @@ import sys
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 _DEFAULT_WIDTH = 100
 _LEAST_WIDTH = 60
@@ -37,18 +37,19 @@ class Rendering:
     colour: bool = False
     encoding: str = "utf-8"
 
-    def draw(self, renderable: Any, **options: Any) -> str:
+    def draw(self, renderable: RenderableType, *, soft_wrap: bool = False, end: str = "\n") -> str:
         """Returns the text of something that `rich` draws.
 
         Args:
             renderable: The table, text or the like.
-            **options: Arguments of `rich.console.Console.print`.
+            soft_wrap: Whether lines are left as long as they are.
+            end: What follows it.
         """
         file = _Text(self.encoding)
-        self.console(file).print(renderable, **options)
+        self.console(file).print(renderable, soft_wrap=soft_wrap, end=end)
         return file.getvalue()
 
-    def console(self, file: io.StringIO | None = None, **options: Any) -> Console:
+    def console(self, file: io.StringIO | None = None, *, record: bool = False) -> Console:
         """Returns a console of `rich` that draws into a string."""
         from rich.console import Console
 
@@ -62,7 +63,7 @@ class Rendering:
             markup=False,
             emoji=False,
             _environ={},
-            **options,
+            record=record,
         )
 
 
@@ -97,7 +98,7 @@ def rendering(wanted: Rendering) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def for_stream(stream: Any) -> Rendering:
+def for_stream(stream: TextIO | None) -> Rendering:
     """Returns the rendering for a stream: with colours on a terminal, unless `NO_COLOR` is set."""
     is_terminal = _is_terminal(stream)
     dumb = os.environ.get("TERM", "dumb") == "dumb"
@@ -115,15 +116,15 @@ def styled(text: str, style: str) -> str:
     return rendering.draw(Text(text, style=style), soft_wrap=True, end="")
 
 
-def _is_terminal(stream: Any) -> bool:
+def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and hasattr(stream, "isatty") and stream.isatty()
 
 
-def _width(stream: Any) -> int:
+def _width(stream: TextIO | None) -> int:
     if not _is_terminal(stream):
         return _DEFAULT_WIDTH
     return max(_LEAST_WIDTH, shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns)
 
 
-def _encoding(stream: Any) -> str:
+def _encoding(stream: TextIO | None) -> str:
     return getattr(stream, "encoding", None) or "utf-8"

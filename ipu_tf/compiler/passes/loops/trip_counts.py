@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ipu_tf.compiler.passes.rewrite import programs, with_instructions
 Count: TypeAlias = "int | tuple[int, ...]"
 """A number, or one for each iteration of the loop around it."""
 
-GRADIENT_OF = "gradient_of"
+GRADIENT_OF: Final = "gradient_of"
 """Attribute of a loop that is the gradient of another loop: the body of the other loop."""
 
 

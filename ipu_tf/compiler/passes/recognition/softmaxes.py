@@ -7,7 +7,6 @@ on the machine a division of four halves takes 21 slots, a product 3.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ def _product(
     type_ = _array(sums)
     scalar = Array(dtype=type_.dtype, dims=())
     one, ones, inverse, spread = (f"{division.name}.{part}" for part in range(1, 5))
-    literal: dict[str, Any] = {"literal": np.ones((), NUMPY_DTYPES[type_.dtype])}
+    literal: dict[str, object] = {"literal": np.ones((), NUMPY_DTYPES[type_.dtype])}
     parts = division.replace(attributes={}, type=type_)
     yield parts.replace(name=one, opcode="constant", operands=(), type=scalar, attributes=literal)
     yield parts.replace(
