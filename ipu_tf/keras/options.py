@@ -99,7 +99,8 @@ class GradientAccumulationOptions:
         dtype: Type of the accumulators: a type, its name, a function from a variable to one of
             these, or None for the type of each variable.
         offload_weight_update_variables: Whether the optimizer state lies in streaming memory.
-        replicated_optimizer_state_sharding: Whether replicas share out the optimizer state.
+        replicated_optimizer_state_sharding: Whether replicas share out the optimizer state, in
+            streaming memory or on the tiles.
         verify_usage: Kept for scripts that set it: the loop is always verified.
         experimental_normalize_gradients: Whether an update of several micro-batches takes the mean
             over them and over the replicas; an option of the vendor's earlier releases.
@@ -118,12 +119,6 @@ class GradientAccumulationOptions:
     def __post_init__(self) -> None:
         check_steps_per_replica(self.steps_per_replica)
         check_normalization(self.experimental_normalize_gradients, self.reduction_method)
-        if self.replicated_optimizer_state_sharding and not self.offload_weight_update_variables:
-            raise ValueError(
-                "With `replicated_optimizer_state_sharding=True` the optimizer state must be "
-                "offloaded: set `offload_weight_update_variables=True`. Received: "
-                f"offload_weight_update_variables={self.offload_weight_update_variables!r}."
-            )
         if not callable(self.dtype) and self.dtype is not None:
             _floating(self.dtype)
 

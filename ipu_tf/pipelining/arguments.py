@@ -156,14 +156,6 @@ def checked(
         _check_options_type("weight_update_poplar_options", weight_update_options)
     _check_flags({**flags, "replicated_optimizer_state_sharding": sharding})
     warn_about_idle_options(flags, "The pipeline")
-    if sharding and flags["offload_weight_update_variables"] is False:
-        raise ValueError(
-            "With `replicated_optimizer_state_sharding=True` the optimizer state must be "
-            "offloaded: set `offload_weight_update_variables=True`. Received: "
-            "offload_weight_update_variables=False."
-        )
-    if sharding:  # Left open, it follows.
-        flags = {**flags, "offload_weight_update_variables": True}
     return PipelineArguments(
         stages=stages,
         count=count,

@@ -85,7 +85,7 @@ def pipeline(
         backward_propagation_stages_poplar_options: Options of each stage's backward pass.
         weight_update_poplar_options: Options of the weight update.
         offload_weight_update_variables: Whether the optimizer state is in streaming memory.
-        replicated_optimizer_state_sharding: Whether replicas share it out there.
+        replicated_optimizer_state_sharding: Whether replicas share it out, there or on the tiles.
         offload_activations: Whether waiting activations are in streaming memory.
         offload_gradient_accumulation_buffers: Whether sums of gradients are.
         replicated_weight_sharding: Whether replicas share the weights out.

@@ -113,14 +113,6 @@ def optimize(loss):
                 "optimizer_function": optimize,
             },
         ),
-        (
-            ValueError,
-            "optimizer state must be offloaded",
-            {
-                "replicated_optimizer_state_sharding": True,
-                "offload_weight_update_variables": False,
-            },
-        ),
     ],
 )
 def test_refuses_arguments(error, message, options):

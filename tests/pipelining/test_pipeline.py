@@ -213,7 +213,11 @@ def test_sums_for_the_outfeed_have_the_type_of_the_option(model, dtype, expected
     ("flags", "streaming_bytes"),
     [
         (["offload_weight_update_variables"], [256, 192]),
-        (["replicated_optimizer_state_sharding"], [128, 96]),
+        (["replicated_optimizer_state_sharding"], [0, 0]),
+        (
+            ["offload_weight_update_variables", "replicated_optimizer_state_sharding"],
+            [128, 96],
+        ),
         (["offload_activations"], [640, 320]),  # Inputs and hidden values of waiting batches.
         (["offload_gradient_accumulation_buffers"], [256, 192]),
         (["replicated_weight_sharding"], [0, 0]),

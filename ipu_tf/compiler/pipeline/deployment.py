@@ -17,7 +17,7 @@ class Offload:
 
     Attributes:
         optimizer_state: Whether the optimizer state is in streaming memory.
-        shard_optimizer_state: Whether replicas share it out; it must be in streaming memory.
+        shard_optimizer_state: Whether replicas share it out, there or on the tiles.
         accumulators: Whether sums of gradients are in streaming memory.
         activations: Whether values that wait between passes are in streaming memory.
         shard_weights: Whether replicas share the weights out.
@@ -36,14 +36,10 @@ class Offload:
     weight_replicas: int = 0
 
     def __post_init__(self) -> None:
-        for shares, needs in (
-            ("shard_optimizer_state", "optimizer_state"),
-            ("weights", "shard_weights"),
-        ):
-            if getattr(self, shares) and not getattr(self, needs):
-                raise ValueError(
-                    f"Offload.{shares} needs Offload.{needs}: set both. Received: {self!r}."
-                )
+        if self.weights and not self.shard_weights:
+            raise ValueError(
+                f"Offload.weights needs Offload.shard_weights: set both. Received: {self!r}."
+            )
 
     def weight_parts(self, replicas: int) -> int:
         """Returns the shares that the weights are in between updates."""

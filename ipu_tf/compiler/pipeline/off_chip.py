@@ -134,10 +134,12 @@ def _where(
     role = variable.parameter.role
     if variable.bytes < LEAST_BYTES and not is_share:
         return None
-    state_parts = offload.update_parts(replicas) if offload.shard_optimizer_state else 1
+    # An update that is computed whole needs the whole state: on the tiles it is never cut.
+    cuts_state = offload.optimizer_state and offload.shard_optimizer_state and not is_share
     place = {
         "optimizer_state": Residence(
-            streams=offload.optimizer_state, parts=1 if is_share else state_parts
+            streams=offload.optimizer_state,
+            parts=offload.update_parts(replicas) if cuts_state else 1,
         ),
         "accumulator": Residence(streams=offload.accumulators),
         "held": Residence(streams=offload.accumulators, elsewhere=not offload.accumulators),

@@ -68,7 +68,8 @@ class PipeliningOptions:
         backward_propagation_stages_poplar_options: Options of the backward pass of each stage.
         weight_update_poplar_options: Options of the weight update.
         offload_weight_update_variables: Whether the optimizer state lies in streaming memory.
-        replicated_optimizer_state_sharding: Whether replicas share out the optimizer state.
+        replicated_optimizer_state_sharding: Whether replicas share out the optimizer state, in
+            streaming memory or on the tiles.
         offload_activations: Whether waiting activations lie in streaming memory.
         offload_gradient_accumulation_buffers: Whether the accumulators lie in streaming memory.
         replicated_weight_sharding: Whether replicas share out the weights.
@@ -114,7 +115,7 @@ class PipeliningOptions:
                 "Weights are updated once for all micro-batches of a pipeline. "
                 "Received: continuous_weight_updates=True."
             )
-        self.accumulation  # noqa: B018 # Checks the type and the sharding.
+        self.accumulation  # noqa: B018 # Checks the type.
 
     @classmethod
     def of(

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ipu_tf.compiler.compile import check_memory, compile_program
-from ipu_tf.compiler.pipeline.deployment import Offload
+from ipu_tf.compiler.hlo import parse
+from ipu_tf.compiler.pipeline.deployment import Deployment, Offload
 from ipu_tf.compiler.pipeline.off_chip import LEAST_BYTES
 from ipu_tf.compiler.pipeline.residence import Residence, Share, moved, variables
 from ipu_tf.compiler.pipeline.timeline import Wiring
@@ -95,6 +96,60 @@ class TestOptimizerState:
         # Two halves of an all-reduce, each with its own synchronisation.
         assert shared.all_reduce_cycles == pytest.approx(whole.all_reduce_cycles, rel=0.05)
         assert shared.all_reduce_cycles > whole.all_reduce_cycles
+
+    def test_replicas_share_it_out_on_the_tiles(self):
+        kept, share, away = (
+            compiled(5, micro_batches=4, replicas=4, offload=offload)
+            for offload in (
+                Offload(),
+                Offload(shard_optimizer_state=True),
+                Offload(optimizer_state=True, shard_optimizer_state=True),
+            )
+        )
+        assert share.streaming_bytes == 0
+        sizes = [sum(always(program, "optimizer_state")) for program in (kept, share)]
+        assert sizes[1] == pytest.approx(sizes[0] / 4, rel=0.05)
+        assert share.all_reduce_cycles == away.all_reduce_cycles
+        streamed = [stage.streamed.update for stage in away.stages]
+        assert all(streamed)
+        assert [stage.update_cycles for stage in share.stages] == [
+            stage.update_cycles - cycles
+            for stage, cycles in zip(away.stages, streamed, strict=True)
+        ]
+
+    def test_state_of_an_update_that_is_computed_whole_is_whole_on_the_tiles(self):
+        module = parse(
+            """
+            parameter 0 input "x"
+            parameter 1 weight "w" layer="a" updated_by=0
+            parameter 2 optimizer_state "m" layer="a" updated_by=1
+            ENTRY main {
+              x = f32[64,64] parameter(0)
+              w = f32[64,64] parameter(1)
+              m = f32[64,64] parameter(2)
+              y = f32[64,64] multiply(x, w), layer="a"
+              g = f32[64,64] sine(y), layer="a", phase=backward
+              turned = f32[64,64] reverse(m), dimensions={0}, layer="a", phase=update
+              new_m = f32[64,64] add(turned, g), layer="a", phase=update
+              new_w = f32[64,64] subtract(w, new_m), layer="a", phase=update
+              ROOT all = (f32[64,64], f32[64,64]) tuple(new_w, new_m)
+            }
+            """
+        )
+        kept, away = (
+            compile_program(
+                module,
+                OPTIONS,
+                deployment=Deployment(
+                    stage_of_layers={"a": 0},
+                    replicas=4,
+                    offload=Offload(optimizer_state=streams, shard_optimizer_state=True),
+                ),
+            )
+            for streams in (False, True)
+        )
+        assert always(kept, "optimizer_state") == [64 * 64 * 4]
+        assert away.streaming_bytes == 4 * 64 * 64  # A quarter for each of four replicas.
 
     def test_one_replica_has_nobody_to_share_with(self):
         whole = compiled(5, offload=Offload(optimizer_state=True))
@@ -250,7 +305,6 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("flags", "message"),
         [
-            ({"shard_optimizer_state": True}, "needs Offload.optimizer_state: set both"),
             ({"weights": True}, "needs Offload.shard_weights: set both"),
         ],
     )

@@ -221,7 +221,10 @@ class TestOffloading:
             offload_weight_update_variables=True,
             replicated_optimizer_state_sharding=True,
         )
-        assert kept.streaming_bytes == 0
+        on_tiles = accumulating(strategy, replicated_optimizer_state_sharding=True)
+        assert kept.streaming_bytes == on_tiles.streaming_bytes == 0
+        assert kept_bytes(on_tiles) < kept_bytes(kept)
+        assert on_tiles.update_cycles < shared.update_cycles
         assert kept.update_cycles < shared.update_cycles < gone.update_cycles
         assert shared.streaming_bytes < gone.streaming_bytes
 

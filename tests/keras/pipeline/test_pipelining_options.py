@@ -142,11 +142,6 @@ def test_continuous_weight_updates(model):
         model.set_pipelining_options(4, continuous_weight_updates=True)
 
 
-def test_sharding_without_offloading(model):
-    with pytest.raises(ValueError, match="the optimizer state must be offloaded"):
-        model.set_pipelining_options(4, replicated_optimizer_state_sharding=True)
-
-
 def test_checkpoints_change_no_values():
     kept = recomputation_checkpoint({"a": tf.constant([1.0]), "b": (tf.constant(2),)}, name="kept")
     assert (kept["a"].numpy().tolist(), int(kept["b"][0])) == ([1.0], 2)
