@@ -94,6 +94,7 @@ def test_first_step_may_take_half_as_long_again_or_two_seconds(stock, ours, with
     assert figures["within_bounds"] is within
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("side", first_step.SIDES)
 def test_a_first_step_is_trained(side):
     assert 0 < first_step.first_step("mlp", side) < 60

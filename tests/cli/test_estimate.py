@@ -155,6 +155,7 @@ def net():
 """
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("path", ["./models.py", "models.py", "{folder}/models.py"])
 def test_a_file_may_stand_for_its_module(path, tmp_path, monkeypatch, capsys):
     (tmp_path / "models.py").write_text(MODEL_FILE)

@@ -25,6 +25,7 @@ def path(tmp_path):
     return path
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("suffix", [".json", ".html"])
 def test_it_serves_the_page_until_ctrl_c(path, suffix):
     page = path.with_suffix(".html")

@@ -32,6 +32,7 @@ def counting(queue, steps, structure=lambda i: i):
     return count
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     "structure",
     [
@@ -74,6 +75,7 @@ def test_an_enqueue_in_a_condition_of_a_nested_loop(strategy):
     np.testing.assert_array_equal(queue.dequeue(), [0, 11, 22])
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("mode", [IPUOutfeedMode.ALL, LAST])
 def test_a_dequeue_waits_for_the_jitted_functions_before_it(strategy, mode):
     queue = IPUOutfeedQueue(mode)

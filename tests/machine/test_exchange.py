@@ -38,6 +38,7 @@ def test_nothing_moves_for_nothing(pattern):
     assert pattern(4, 0) == 0
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
 @given(size=st.integers(2, 5000), tiles=st.integers(4, 700))
 def test_a_pattern_never_gets_cheaper_with_size(pattern, size, tiles):

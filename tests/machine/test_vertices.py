@@ -66,6 +66,7 @@ def test_numbers_and_arrays_cost_alike(make):
 STEADY = sorted(set(VERTICES) - {"transpose"})
 
 
+@pytest.mark.fast_cells(8)
 @pytest.mark.parametrize("name", STEADY)
 @given(size=st.integers(1, 3000))
 def test_a_vertex_never_gets_cheaper_with_size(name, size):

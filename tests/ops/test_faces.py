@@ -71,6 +71,7 @@ def stock_conv2d(x, w, strides, padding, dilations):
     return tf.concat([tf.nn.conv2d(p, f, strides, padding) for p, f in parts], 3)
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("padding", ["SAME", "VALID", [[0, 0], [2, 1], [0, 3], [0, 0]]], ids=str)
 @pytest.mark.parametrize(("strides", "dilations"), [(1, 1), (2, 1), ([1, 2], 1), (1, 2)])
 def test_conv2d(padding, strides, dilations):
@@ -83,6 +84,7 @@ def test_conv2d(padding, strides, dilations):
     )
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("multiplier", [1, 2])

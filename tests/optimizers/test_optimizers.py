@@ -62,7 +62,7 @@ def test_accumulation_equals_numpy(strategy, data, method):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     "wrap",
     [

@@ -208,7 +208,7 @@ def test_sums_for_the_outfeed_have_the_type_of_the_option(model, dtype, expected
     np.testing.assert_array_equal(tf.nest.flatten(model.fed), [[total]])
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("flags", "streaming_bytes"),
     [
@@ -290,7 +290,7 @@ def test_stages_recompute_from_their_inputs_or_their_checkpoints():
         assert_same(found, weights[0])
 
 
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("schedule", list(PipelineSchedule))
 def test_compiles_its_stages_for_their_ipus(model, schedule):
     optimizer = V1.MomentumOptimizer(0.1, 0.9)
@@ -474,6 +474,7 @@ def test_an_outfeed_gets_what_a_tape_captures():
     assert weight.numpy() == 3.0 - 0.5 * 4 * 2 * 2 * 6.0
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("mapping", "side_by_side"), [([[0, 1], 0], True), ([0, 1], False)], ids=["list", "one"]
 )

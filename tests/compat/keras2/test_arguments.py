@@ -351,6 +351,7 @@ def test_keras_is_stock_afterwards(call):
         call()
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("converts", [False, True])
 def test_a_loss_has_the_dtype_of_the_outputs(keras_2, notices, converts):
     class ScaledError(keras.losses.MeanSquaredError):

@@ -127,6 +127,7 @@ class Classes(keras.losses.Loss):
         return classes(y_true, y_pred)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("loss", [classes, Classes()])
 def test_a_loss_of_a_script_gets_integers(keras_2, notices, loss):
     inputs = keras.Input((3,))

@@ -227,6 +227,7 @@ def test_weights_have_the_methods_of_tensorflows_variables(keras_2, notices):
         layer.rows.shapes  # noqa: B018
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("in_scope", [True, False])
 def test_an_epoch_keeps_the_logs_of_its_last_batch_though_a_callback_resets_metrics(
     keras_2, notices, in_scope

@@ -211,7 +211,7 @@ def test_a_branch_that_updates_a_weight_is_the_update_with_all_its_results():
 
 
 @pytest.mark.parametrize("name", modules.NAMES)
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(2)
 def test_every_contraction_has_its_layer_and_phase(name):
     module = attribution.run(inline.run(modules.module(name)))
     weights = {parameter.layer for parameter in module.parameters if parameter.role == "weight"}

@@ -314,6 +314,7 @@ def test_steps_may_be_integers_of_numpy_and_scalar_tensors(model, steps):
     assert len(model.predict(static().map(lambda x, _: x), steps=steps, verbose=0)) == 2 * 8
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("steps_per_execution", [1, 2])
 @pytest.mark.parametrize(
     ("method", "steps"), [("fit", "steps_per_epoch"), ("evaluate", "steps"), ("predict", "steps")]
@@ -396,6 +397,7 @@ def test_too_many_parts_are_left_to_keras(model, dtype):
         model.fit(tf.data.Dataset.from_tensors((x, x, x, x)), shuffle=False)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("as_dataset", [True, False])
 def test_wide_data_is_narrowed_and_said_once(model, name, caplog, as_dataset):
     x = np.random.default_rng(0).normal(size=(16, FEATURES))

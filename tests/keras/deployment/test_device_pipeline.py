@@ -304,6 +304,7 @@ class TestSchedules:
         assert many.timeline.bubble_share <= few.timeline.bubble_share + 1e-12
         assert kept_bytes(many) == kept_bytes(few)
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("schedule", PipelineSchedule)
     def test_all_work_is_done_once_whatever_the_schedule(self, strategy, schedule):
         program = pipelined(strategy, 3, 12, pipeline_schedule=schedule)

@@ -104,6 +104,7 @@ def test_what_is_no_layer(kind):
         kind("relu")
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("kind", [CaptureUpstreamGradients, CaptureActivationGradients])
 @pytest.mark.parametrize("captured_only", [False, True])
 def test_loss_scaling_counts_the_captured_gradients_of_a_mixed_model(strategy, kind, captured_only):

@@ -177,7 +177,7 @@ def test_mixed_precision(strategy, samples, make):
 @pytest.mark.parametrize(
     "make", mostly_slow(MAKERS, fast=["lstm", "serial dense", "checkpoint", "upstream gradients"])
 )
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 def test_inner_models_and_copies(strategy, samples, make):
     with strategy.scope():
         model = compiled(make, "functional")

@@ -43,6 +43,7 @@ def flat(outputs):
     return [np.asarray(tensor) for tensor in tf.nest.flatten(outputs)]
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("return_sequences", [False, True])
 @pytest.mark.parametrize("return_state", [False, True])
 def test_outputs_equal_those_of_keras(kinds, return_sequences, return_state):
@@ -51,6 +52,7 @@ def test_outputs_equal_those_of_keras(kinds, return_sequences, return_state):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("activation", ["relu", "softmax", "sigmoid", "hard_sigmoid"])
 def test_activations(kinds, activation):
     recurrent = "sigmoid" if activation == "relu" else activation
@@ -77,6 +79,7 @@ def test_the_names_of_the_weights(kind):
         assert getattr(layer, name) is weight
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("return_sequences", [False, True])
 @pytest.mark.parametrize("return_state", [False, True])
 def test_time_major(kind, return_sequences, return_state):

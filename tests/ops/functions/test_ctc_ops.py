@@ -30,7 +30,7 @@ def probabilities(sample, blank):
 
 @pytest.mark.parametrize("blank", range(CLASSES))
 @pytest.mark.parametrize(("loss", "data"), LOSSES.values(), ids=LOSSES.keys())
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 def test_the_loss_of_every_sequence(blank, loss, data):
     others = [label for label in range(CLASSES) if label != blank]
     for length in range(STEPS + 1):
@@ -44,6 +44,7 @@ def test_the_loss_of_every_sequence(blank, loss, data):
                 np.testing.assert_allclose(losses, -np.log(expected), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_gradients_equal_those_of_tensorflow(jit_compile):
     random = np.random.default_rng(2)

@@ -21,6 +21,7 @@ from ipu_tf.ops.reference import NEAREST, Rounding
 from ipu_tf.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
 from ipu_tf.planner.planner import plan_conv, plan_matmul
 from ipu_tf.planner.shapes import CONV_PASSES
+from tests.grids import covering
 from tests.ops.tile_cases import conv_shapes, matmul_shapes, normals, planned
 from tests.ops.tile_op_calls import (
     assert_agree,
@@ -141,21 +142,22 @@ def test_einsum_is_a_batched_matmul(partials):
     assert_agree(result.numpy(), expected)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "stochastic"])
-@pytest.mark.parametrize("partials", ["float32", "float16"])
-@pytest.mark.parametrize("pass_", CONV_PASSES)
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"strides": (2, 3), "out_rows": 4, "out_columns": 3},
-        {"dilations": (2, 3), "out_rows": 5, "out_columns": 7},
-        {"padding": (2, 1, 1, 0), "out_rows": 10, "out_columns": 10},
-        {"groups": 1, "in_channels": 3, "out_channels": 40},
-        {"groups": 5, "in_channels": 1, "out_channels": 1},
-    ],
-    ids=["plain", "strides", "dilations", "padding", "few_channels", "depthwise"],
-)
+CHANGES = {
+    "plain": {},
+    "strides": {"strides": (2, 3), "out_rows": 4, "out_columns": 3},
+    "dilations": {"dilations": (2, 3), "out_rows": 5, "out_columns": 7},
+    "padding": {"padding": (2, 1, 1, 0), "out_rows": 10, "out_columns": 10},
+    "few_channels": {"groups": 1, "in_channels": 3, "out_channels": 40},
+    "depthwise": {"groups": 5, "in_channels": 1, "out_channels": 1},
+}
+KINDS = {
+    "pass_": CONV_PASSES,
+    "partials": ["float32", "float16"],
+    "mode": ["nearest", "stochastic"],
+}
+
+
+@pytest.mark.parametrize(*covering(2, changes=CHANGES, **KINDS))
 def test_convolutions(changes, pass_, partials, mode):
     shape = conv(pass_, **changes)
     splits = {"groups": 1, "batch": 3, "field_rows": 2, "kernel_rows": 3, "kernel_columns": 1}
@@ -193,12 +195,9 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("mode", ["nearest", "stochastic"])
-@pytest.mark.parametrize("partials", ["float32", "float16"])
-@pytest.mark.parametrize("pass_", CONV_PASSES)
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(*covering(2, layer=LAYERS, **KINDS))
 def test_layers_under_the_planner_s_plans(layer, pass_, partials, mode):
-    shape = dataclasses.replace(LAYERS[layer], pass_=pass_)
+    shape = dataclasses.replace(layer, pass_=pass_)
     plan = plan_conv(shape, target("bow", 46), partials=partials)
     check_op(shape, plan, 0, Rounding(mode=mode, seed=1))
 

@@ -185,6 +185,7 @@ def beside_stock_ops(function):
 
 
 class TestFunctionsThatWereJoined:
+    @pytest.mark.fast_cells(2)
     @pytest.mark.parametrize("name", PROGRAMS)
     def test_cost_what_they_cost_before(self, monkeypatch, name):
         fn, operands = PROGRAMS[name]
@@ -237,6 +238,7 @@ class TestFunctionsThatWereJoined:
         for ours, first in zip(results, expected, strict=True):
             np.testing.assert_array_equal(ours, first)
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("extensions", [False, True])
     def test_are_steps_of_keras_models(self, extensions):
         keras.utils.set_random_seed(1)

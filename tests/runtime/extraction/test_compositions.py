@@ -88,7 +88,7 @@ KERNELS = (
 
 
 @pytest.mark.parametrize(*covering(1, kernel=KERNELS, antialias=[False, True]))
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 def test_scale_and_translate(kernel, antialias):
     options = {"kernel_type": kernel, "antialias": antialias}
     forward = Composed("ScaleAndTranslate", ["float32", "int32", "float32", "float32"], **options)
@@ -109,7 +109,7 @@ def test_scale_and_translate(kernel, antialias):
         fill_mode=["CONSTANT", "NEAREST", "REFLECT", "WRAP"],
     )
 )
-@pytest.mark.fast_cells(4)
+@pytest.mark.fast_cells(1)
 def test_projective_transform(fill_mode, interpolation, dtype):
     composed = Composed(
         "ImageProjectiveTransformV3",
@@ -132,6 +132,7 @@ class TestCrops:
     INDICES = integers(0, 0, 0, 0)
     BOXES = np.random.default_rng(2).uniform(-0.2, 1.2, (4, 4)).astype("float32")
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("method", ["bilinear", "nearest"])
     def test_crops_and_the_gradient_of_images(self, method):
         forward = Composed(
@@ -159,6 +160,7 @@ class TestCrops:
             gradient.check(gradients, floats(*image), self.BOXES, self.INDICES, atol=1e-4)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 4.5])
 def test_gamma_samples_have_the_moments_of_their_distribution(alpha):
     key, counter = tf.constant([7], tf.uint64), tf.constant([3, 1], tf.uint64)
@@ -199,7 +201,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.fast_cells(3)
+@pytest.mark.fast_cells(1)
 def test_programs_with_gradients_run_and_are_costed(name):
     def gradient(images):
         with tf.GradientTape() as tape:

@@ -37,7 +37,7 @@ VALUES |= {f"special {number}": values for number, values in enumerate(SPECIAL)}
 
 
 @pytest.mark.parametrize(*covering(1, jit_compile=[False, True], values=VALUES))
-@pytest.mark.fast_cells(4)
+@pytest.mark.fast_cells(2)
 def test_eliminations_give_the_determinants_of_tensorflow(values, jit_compile):
     @tf.function(jit_compile=jit_compile)
     def eliminated(x):
@@ -69,6 +69,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_programs_run_and_are_costed(strategy, name):
     gradient = with_gradient(FUNCTIONS[name])

@@ -100,6 +100,7 @@ STATIC = {
 }
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_a_size_that_depends_on_data_is_refused(strategy, name):
     fn, op = DYNAMIC[name]
@@ -108,6 +109,7 @@ def test_a_size_that_depends_on_data_is_refused(strategy, name):
         strategy.run(tf.function(fn), (tf.constant(X), tf.constant(ROWS), tf.constant(COUNT)))
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("name", STATIC)
 def test_a_size_that_xla_knows_is_not(strategy, name):
     arguments = (tf.constant(X), tf.constant(ROWS), tf.constant(COUNT))
@@ -187,6 +189,7 @@ class TestSparseGradients:
             ours = losses(self.model())
         np.testing.assert_allclose(ours["loss"], losses(self.model())["loss"], rtol=1e-5)
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize("masked", [False, True])
     def test_the_loss_of_the_same_program_may_not(self, strategy, masked):
         with strategy.scope():

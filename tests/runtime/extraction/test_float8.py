@@ -61,6 +61,7 @@ def test_quantised_layers_on_the_c600(strategy_on):
     assert program.device.complete
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("chip", ["gc2", "gc200", "bow"])
 def test_other_chips_refuse_it_and_name_the_layer(strategy_on, chip):
     layer, strategy = quantised(), strategy_on(chip)

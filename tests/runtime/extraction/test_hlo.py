@@ -39,7 +39,7 @@ FAST_STEPS = ["cifar10", "transformer", "embedding", "mixed_precision", "gru"]
 
 class TestKerasSteps:
     @pytest.mark.parametrize("name", mostly_slow(modules.NAMES, FAST_STEPS))
-    @pytest.mark.fast_cells(2)
+    @pytest.mark.fast_cells(1)
     def test_every_tile_op_is_a_contraction(self, name):
         step = modules.step_of(name)
         found = collections.Counter(i.opcode for i in instructions(step.module))

@@ -51,6 +51,7 @@ def sampled(kernel, **options):
     return [i for computation in module.computations.values() for i in computation]
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("kernel", ["hmc", "nuts"])
 def test_chains(kernel):
     found = sampled(kernels()[kernel])
@@ -75,6 +76,7 @@ def test_all_loops_of_hmc_are_counted():
     assert set(trip_counts(kernels()["hmc"])) == {1, 3, 5}
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("options", "steps"),
     [

@@ -241,7 +241,7 @@ _concrete_function = rectified.get_concrete_function(tf.TensorSpec((4, 8)), tf.T
 @pytest.mark.parametrize(
     "function", [jitted, looped, conditional, concrete_function], ids=lambda fn: fn.__name__
 )
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 def test_functions_of_every_kind_are_known_in_both_passes(strategy, function):
     class Calling(Functional):
         def call(self, x):

@@ -51,6 +51,7 @@ def operands(good, change):
     return tf.constant(good, tf.int32), tf.constant(bad)
 
 
+@pytest.mark.fast_cells(5)
 @pytest.mark.parametrize("jit_compile", [False, True], ids=["graph executor", "XLA"])
 @pytest.mark.parametrize("case", CASES)
 def test_lookups_out_of_range_fail(case, jit_compile):

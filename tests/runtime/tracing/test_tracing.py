@@ -99,6 +99,7 @@ FUNCTIONS += [batched_version_1, batched_version_3]
 FAST = ["straight", "conditional", "looped", "einsum"]
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
 def test_no_stock_contraction_remains_and_values_agree(strategy, fn):
     x, w = random(4, 4, seed=1), random(4, 4, seed=2)
@@ -108,6 +109,7 @@ def test_no_stock_contraction_remains_and_values_agree(strategy, fn):
     np.testing.assert_allclose(function(x, w), fn(x, w), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda fn: fn.__name__)
 def test_gradient_inside_of_the_run(strategy, fn):
     def gradient(x, w):
@@ -192,6 +194,7 @@ class TestForeignFunctions:
         spec = tf.TensorSpec([4, 4])
         return tf.function(fn).get_concrete_function(spec, spec)
 
+    @pytest.mark.fast_cells(2)
     @pytest.mark.parametrize(
         "fn", [straight, conditional, looped, nested, einsum], ids=lambda fn: fn.__name__
     )

@@ -113,6 +113,7 @@ def test_tiles_of_a_plan_find_and_add_what_one_tile_would(shape, uses, random):
 SIZES = [1, 7, 64, 1000, 30000]
 
 
+@pytest.mark.fast_cells(2)
 @pytest.mark.parametrize("uses", USES.values(), ids=USES)
 @pytest.mark.parametrize("chip", ["gc2", "bow"])
 def test_no_tile_is_over_its_memory(uses, chip):
