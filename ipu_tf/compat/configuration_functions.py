@@ -7,8 +7,10 @@ Here they set the options of an `IPUConfig`, in place.
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 from collections.abc import Callable, Mapping
+from importlib import resources
 from typing import Any
 
 from ipu_tf.config import (
@@ -22,106 +24,28 @@ from ipu_tf.config import (
 _LOG = logging.getLogger(__name__)
 
 _UNSET = inspect.Parameter.empty
-_TRANSFERS = "optimizations.maximum_"
 
 _Argument = tuple[str, Any]
 """The option that an argument sets, "" for none, and the default of the argument."""
 
 
-def _select(option: str) -> _Argument:
-    return option, _UNSET
+def _functions() -> dict[str, Mapping[str, _Argument]]:
+    """Returns the arguments of each function that the data file lists."""
+    text = resources.files(__package__).joinpath("configuration_functions.json").read_text()
+    return {
+        function: {
+            name: (one.get("option", ""), one.get("default", _UNSET))
+            for name, one in arguments.items()
+        }
+        for function, arguments in json.loads(text).items()
+    }
 
 
-_CREATION: Mapping[str, _Argument] = {
-    "profiling": ("", False),
-    "enable_ipu_events": ("", False),
-    "use_poplar_text_report": ("", False),
-    "use_poplar_cbor_report": ("", False),
-    "profile_execution": ("", None),
-    "enable_poplar_serialized_graph": ("", False),
-    "report_every_nth_execution": ("", 0),
-    "max_report_size": ("", 0x10000000),
-    "report_directory": ("", ""),
-    "scheduler_selection": ("scheduling.algorithm", ""),
-    "always_rearrange_copies_on_the_host": (
-        "experimental.always_rearrange_copies_on_the_host",
-        False,
-    ),
-    "merge_infeed_io_copies": ("optimizations.merge_infeed_io_copies", False),
-    "disable_graph_convolution_caching": ("", False),
-    "disable_graph_outlining": ("", False),
-    "retain_control_dependencies": ("", False),
-    "max_cross_replica_sum_buffer_size": (f"{_TRANSFERS}cross_replica_sum_buffer_size", 0),
-    "max_reduce_scatter_buffer_size": (f"{_TRANSFERS}reduce_scatter_buffer_size", 0),
-    "max_inter_ipu_copies_buffer_size": (f"{_TRANSFERS}inter_ipu_copies_buffer_size", 0),
-    "max_send_recv_cluster_size": (f"{_TRANSFERS}send_recv_cluster_size", 0),
-    "minimum_remote_tensor_size": ("optimizations.minimum_remote_tensor_size", 128),
-    "max_scheduler_lookahead_depth": ("scheduling.maximum_scheduler_lookahead_depth", 5),
-    "max_scheduler_search_space_size": ("scheduling.maximum_scheduler_search_space_size", 64),
-    "prefetch_data_streams": ("optimizations.prefetch_data_streams", True),
-    "selection_order": ("selection_order", None),
-    "enable_experimental_remote_buffer_embedding": (
-        "experimental.enable_remote_buffer_embedding",
-        False,
-    ),
-}
-"""The arguments of `create_ipu_config`."""
-
-_SETTERS: Mapping[str, Mapping[str, _Argument]] = {
-    "auto_select_ipus": {"num_ipus": _select("auto_select_ipus")},
-    "select_ipus": {"indices": _select("select_ipus")},
-    "set_compilation_options": {"compilation_options": ("compilation_poplar_options", None)},
-    "set_convolution_options": {"convolution_options": ("convolutions.poplar_options", None)},
-    "set_floating_point_behaviour_options": {
-        name: (f"floating_point_behaviour.{name}", True)
-        for name in ("inv", "div0", "oflo", "esr", "nanoo")
-    },
-    "set_gcl_options": {"gcl_options": ("gcl_poplar_options", None)},
-    "set_io_tile_options": {
-        "num_io_tiles": _select("io_tiles.num_io_tiles"),
-        "place_ops_on_io_tiles": ("io_tiles.place_ops_on_io_tiles", None),
-        "io_tile_available_memory_proportion": ("io_tiles.available_memory_proportion", None),
-    },
-    "set_ipu_connection_type": {
-        "connection_type": ("device_connection.type", None),
-        "ipu_version": ("device_connection.version", None),
-        "enable_remote_buffers": ("device_connection.enable_remote_buffers", False),
-    },
-    "set_ipu_model_options": {
-        "compile_ipu_code": ("ipu_model.compile_ipu_code", True),
-        "tiles_per_ipu": ("ipu_model.tiles_per_ipu", None),
-        "ipu_model_version": ("ipu_model.version", "ipu2"),
-    },
-    "set_matmul_options": {
-        "matmul_options": ("matmuls.poplar_options", None),
-        "clear_pass_type": ("matmuls.clear_pass_type", False),
-    },
-    "set_norm_options": {"use_stable_statistics": ("norms.use_stable_statistics", False)},
-    "set_optimization_options": {
-        "combine_embedding_lookups": ("optimizations.combine_embedding_lookups", False),
-        "combine_matmuls": ("optimizations.combine_matmuls", False),
-        "max_cross_replica_sum_buffer_size": (f"{_TRANSFERS}cross_replica_sum_buffer_size", 0),
-        "max_reduce_scatter_buffer_size": (f"{_TRANSFERS}reduce_scatter_buffer_size", 0),
-        "max_inter_ipu_copies_buffer_size": (f"{_TRANSFERS}inter_ipu_copies_buffer_size", 0),
-        "max_send_recv_cluster_size": (f"{_TRANSFERS}send_recv_cluster_size", 0),
-        "minimum_remote_tensor_size": ("optimizations.minimum_remote_tensor_size", 128),
-        "gather_simplifier": ("optimizations.enable_gather_simplifier", False),
-        "enable_fast_math": ("optimizations.math.fast", False),
-    },
-    "set_pooling_options": {"pooling_options": ("pooling.poplar_options", None)},
-    "set_recomputation_options": {
-        "allow_recompute": ("allow_recompute", True),
-        "allow_stateful_recompute": ("", None),
-    },
-    "set_report_options": {
-        "report_options": ("", None),
-        "graph_options": ("", None),
-        "execution_options": ("", None),
-    },
-    "set_serialization_options": {"output_folder": ("serialization_output_folder", "")},
-    "set_transfer_options": {"use_verified_transfers": ("", False)},
-}
+_SETTERS = _functions()
 """The arguments of the functions that set options."""
+
+_CREATION = _SETTERS.pop("create_ipu_config")
+"""The arguments of `create_ipu_config`."""
 
 _CONVERTED: Mapping[str, Callable[[Any], Any]] = {
     "auto_select_ipus": lambda ipus: list(ipus) if isinstance(ipus, tuple) else ipus,

@@ -4,7 +4,13 @@ import importlib
 import importlib.util
 from types import ModuleType
 
-from ipu_tf.compat.modules import GENERATED_OPS, MODULES, SHOWS_ITS_MODULES, homes, short_name
+from ipu_tf.compat.modules import (
+    GENERATED_OPS,
+    SHOWS_ITS_MODULES,
+    homes,
+    short_name,
+    vendor_modules,
+)
 
 
 class VendorModule(ModuleType):
@@ -24,7 +30,7 @@ class VendorModule(ModuleType):
     def _looked_up(self, name: str) -> object:
         short = short_name(self.__name__)
         assert short is not None
-        if f"{short}.{name}" in MODULES:
+        if f"{short}.{name}" in vendor_modules():
             return importlib.import_module(f"{self.__name__}.{name}")
         for module in existing_homes(short):
             if hasattr(module, name):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ipu_tf.compat.missing import REASONS, Missing, reason
-from ipu_tf.compat.modules import MODULES, ROOTS
+from ipu_tf.compat.modules import ROOTS, vendor_modules
 from ipu_tf.compat.vendor_api import VendorName, vendor_api
 from ipu_tf.config import IPUConfig
 from ipu_tf.config.declaration import option_declarations
@@ -86,7 +86,7 @@ def looked_up(name: str) -> object:
     """
     parts = name.split(".")
     modules = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
-    module = next(module for module in modules if module in MODULES)
+    module = next(module for module in modules if module in vendor_modules())
     found: object = importlib.import_module(imported_name(module))
     for part in parts[module.count(".") + 1 :]:
         if isinstance(found, Missing):

@@ -68,7 +68,12 @@ def test_second_build_compiles_nothing_and_keeps_the_library(project):
 
 
 def test_sources_that_include_tensorflow_are_compiled_as_one(project):
-    for folder, name in (("tf", "first"), ("tf", "second"), ("xla", "third"), ("xla", "xla_kernels")):
+    for folder, name in (
+        ("tf", "first"),
+        ("tf", "second"),
+        ("xla", "third"),
+        ("xla", "xla_kernels"),
+    ):
         source = project / "ops" / folder / f"{name}.cc"
         source.parent.mkdir(exist_ok=True)
         source.write_text(f'extern "C" int {name}() {{ return 3; }}\n')

@@ -1,10 +1,12 @@
 import re
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from ipu_tf.calibration import compare, load_records
+from ipu_tf.calibration import compare, load_records, provenance
 from ipu_tf.calibration.compare import Comparison, PointComparison
-from ipu_tf.calibration.provenance import CONSTANTS, KIND_NOTES
+from ipu_tf.calibration.provenance import CONSTANTS, FIGURES, KIND_NOTES, Status
 from ipu_tf.validation import PREDICTORS
 from ipu_tf.validation.document import PAGE, POINTS, group_table, main, model_table, render
 
@@ -17,6 +19,16 @@ def test_every_kind_has_a_note():
 
 def test_constants_have_one_name_each():
     assert len({one.name for one in CONSTANTS}) == len(CONSTANTS)
+
+
+def test_every_source_is_of_a_known_kind():
+    assert {one.status for one in (*CONSTANTS, *KIND_NOTES.values())} <= {*get_args(Status)}
+
+
+def test_every_figure_stands_in_a_source():
+    text = (Path(provenance.__file__).parent / "provenance.toml").read_text()
+    assert {*re.findall(r"{(\w+)", text)} == {*FIGURES}
+    assert not any("{" in one.value for one in CONSTANTS)
 
 
 def test_the_page_has_all_tables(make):
