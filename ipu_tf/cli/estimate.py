@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipu_tf.base.batch_size import check_batch_size
+from ipu_tf.base.loading import loading
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.figures_first import FiguresFirst
@@ -93,10 +94,11 @@ def _report(options: argparse.Namespace) -> Report:
         UsageError: The input is bad.
     """
     _check(options)
-    from ipu_tf.profile.text.progress import showing_progress
-    from ipu_tf.tile_program.errors import UnsupportedOpcodeError
-
     machine, ipus = machine_of(options)
+    with loading():
+        import ipu_tf.estimation  # noqa: F401 - with TensorFlow and Keras, seconds.
+        from ipu_tf.profile.text.progress import showing_progress
+        from ipu_tf.tile_program.errors import UnsupportedOpcodeError
     try:
         if is_hlo(options.model):
             with showing_progress(sys.stderr):

@@ -22,9 +22,12 @@ def main() -> None:
     sys.path[:] = head["path"]
 
     from ipu_tf.base import codec
+    from ipu_tf.base.loading import loading
     from ipu_tf.base.user_objects import UsageError
-    from ipu_tf.sweep.evaluate import evaluate, model_of
     from ipu_tf.sweep.point import Outcome, Point, encoded
+
+    with loading():
+        from ipu_tf.sweep.evaluate import evaluate, model_of
 
     failure = ""
     try:
