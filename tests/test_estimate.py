@@ -176,6 +176,7 @@ class TestGivenModels:
 
 
 class TestInAScope:
+    @pytest.mark.slow
     def test_it_gives_what_it_gives_outside(self):
         outside = ipu_tf.estimate(sample_models.compiled, batch_size=8)
         strategy = ipu_tf.IPUStrategy()

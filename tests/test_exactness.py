@@ -81,7 +81,7 @@ def float64_policy():
 @pytest.mark.parametrize(
     "name", mostly_slow(list(NETWORKS), fast=["mlp", "cifar10", "transformer", "lstm"])
 )
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 def test_gradients_of_one_step(name):
     network = NETWORKS[name]
     weights = initial_weights(network)

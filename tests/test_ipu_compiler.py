@@ -230,6 +230,7 @@ def gathered_step(x):
     return all_to_all_op.all_gather(loss, 2), optimizer.minimize(loss)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("configures_first", [True, False])
 def test_a_system_that_is_configured_after_the_graph_runs_it(configures_first):
     reset_ipu_configuration()

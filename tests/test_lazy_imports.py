@@ -35,6 +35,7 @@ def in_a_fresh_process(script):
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize(
     "module",
     [

@@ -116,6 +116,7 @@ class TestEstimates:
 
 
 class TestTraining:
+    @pytest.mark.slow
     def test_a_fit_equals_stock_keras_and_is_reported(self):
         data = np.random.default_rng(3).normal(size=(128, 1024)).astype("float32")
         dataset = batches((data, np.arange(128) % 10), 64)
@@ -170,12 +171,14 @@ class TestNumbersOfAnyNumberOfTiles:
         chip = dataclasses.replace(GC200, tiles=tiles)
         machine(chip).configure_ipu_system()
 
+    @pytest.mark.fast_cells(2)
     def test_matmul(self, tiles, dtype):
         self.configure(tiles)
         a, b = self.operand(150, 190, dtype=dtype), self.operand(190, 170, dtype=dtype)
         plan = self.check(ops.matmul, reference.matmul, a, b)
         assert tiles // 2 < plan.tiles <= tiles
 
+    @pytest.mark.fast_cells(2)
     def test_conv2d(self, tiles, dtype):
         self.configure(tiles)
         x, w = self.operand(2, 13, 11, 19, dtype=dtype), self.operand(3, 3, 19, 23, dtype=dtype)

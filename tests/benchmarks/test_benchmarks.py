@@ -151,6 +151,7 @@ def test_worker_trains_and_names_its_errors(engine):
         assert worker.images_per_second(settings, 2) > 0.0
 
 
+@pytest.mark.slow
 def test_the_peak_of_a_process_is_its_own():
     room = np.ones(1 << 28, np.uint8)  # A process begins with the peak of the one that makes it.
     code = "from benchmarks.summary import peak_bytes; print(peak_bytes())"

@@ -40,6 +40,7 @@ def test_it_serves_the_page_until_ctrl_c(path, suffix):
         assert process.wait(timeout=20) == 0
 
 
+@pytest.mark.slow
 def test_the_address_is_data_too(path):
     command = [sys.executable, "-m", "ipu_tf", "open", "--json", str(path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:

@@ -77,6 +77,7 @@ def test_stages_and_recomputation_make_a_pipeline(capsys):
     assert (len(found["stages"]), found["replicas"]) == (2, 2)
 
 
+@pytest.mark.slow
 def test_recomputation_on_one_ipu_is_as_far_as_asked_for(capsys):
     kept, _ = figures(capsys)
     again, _ = figures(capsys, "--recompute", "auto")

@@ -162,6 +162,9 @@ _BUILDERS: dict[str, Callable[[], Traced]] = {
 NAMES = (*NETWORKS, *_BUILDERS)
 """What `step_of` and `module` know."""
 
+FAST = ("mlp", "cifar10", "embedding", "dropout", "mixed_precision")
+"""Those that are traced in a moment: the fast tests share them, and leave the others."""
+
 
 @functools.cache
 def step_of(name: str) -> Traced:

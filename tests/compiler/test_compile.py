@@ -225,6 +225,7 @@ def test_a_training_step_keeps_variables_in_place_and_drops_gradients_early():
     assert program.notes == ()
 
 
+@pytest.mark.slow
 def test_a_module_of_twelve_thousand_instructions_compiles_in_seconds():
     module = layered(1000)
     assert len(module.entry_computation.instructions) > 12_000 - 1000

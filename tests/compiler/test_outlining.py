@@ -111,6 +111,7 @@ class TestCopies:
         assert (second.call is None) == (copies_of_code == 2)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(("tile_bytes", "tried"), [(624 * 1024, 1), (1024, len(COPY_SHARES))])
 def test_a_program_that_does_not_fit_shares_more(monkeypatch, tile_bytes, tried):
     shares = []

@@ -11,6 +11,7 @@ from ipu_tf.compiler.passes.simplify import simplify
 from ipu_tf.compiler.task_schedule import peak_bytes, schedule
 from ipu_tf.machine import target
 from tests.compiler import modules
+from tests.grids import mostly_slow
 
 OPTIONS = CompilerOptions(target=target("bow"))
 VARIABLES = ("weights", "optimizer_state", "state")
@@ -20,7 +21,7 @@ def program_of(name):
     return compile_program(modules.module(name), OPTIONS)
 
 
-@pytest.mark.parametrize("name", modules.NAMES)
+@pytest.mark.parametrize("name", mostly_slow(modules.NAMES, modules.FAST))
 def test_every_network_compiles_and_fits(name):
     program = program_of(name)
     assert program.complete
@@ -31,7 +32,7 @@ def test_every_network_compiles_and_fits(name):
     assert streamed[0] == "infeed"
 
 
-@pytest.mark.parametrize("name", modules.NAMES)
+@pytest.mark.parametrize("name", mostly_slow(modules.NAMES, modules.FAST))
 def test_every_variable_is_on_tiles_once(name):
     module = modules.module(name)
     program = program_of(name)

@@ -33,6 +33,10 @@ def is_private(name):
     return name.startswith("_") and not name.startswith("__") and name not in PUBLIC_OF_NAMED_TUPLES
 
 
+def is_name(node, *names):
+    return isinstance(node, ast.Name) and node.id in names
+
+
 def attributes_of_classes(tree):
     """The names that the classes of a module define: methods, fields, attributes of `self`."""
     names = set()
@@ -45,7 +49,7 @@ def attributes_of_classes(tree):
                 names |= {target.id for target in targets if isinstance(target, ast.Name)}
         for node in ast.walk(owner):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                names |= {node.attr} if ast.unparse(node.value) == "self" else set()
+                names |= {node.attr} if is_name(node.value, "self") else set()
     return names
 
 
@@ -57,13 +61,14 @@ def private_attributes(text):
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             owner, name = node.value, node.attr
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ACCESSORS:
+        elif isinstance(node, ast.Call) and is_name(node.func, *ACCESSORS):
             owner, name, *_ = [*node.args, None, None]
             name = name.value if isinstance(name, ast.Constant) else ""
         else:
             continue
-        is_own = name in own or ast.unparse(owner) in ("self", "cls", "super()")
-        if is_private(name) and not is_own:
+        if not is_private(name) or name in own:
+            continue
+        if ast.unparse(owner) not in ("self", "cls", "super()"):
             found.append(ast.unparse(node))
     return found
 
@@ -71,7 +76,7 @@ def private_attributes(text):
 def inherited_attributes(text, known):
     """The private attributes of `self` and `cls` that no class of the package defines."""
     attributes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
-    own = [node for node in attributes if ast.unparse(node.value) in ("self", "cls")]
+    own = [node for node in attributes if is_name(node.value, "self", "cls")]
     return [ast.unparse(node) for node in own if is_private(node.attr) and node.attr not in known]
 
 

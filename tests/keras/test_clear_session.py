@@ -63,6 +63,7 @@ def test_the_scope_is_left_cleanly(strategy, clear):
     assert vars(DefaultGraphStack)["reset"] is STOCK_RESET
 
 
+@pytest.mark.slow
 def test_clearing_works_where_tensorflow_has_a_second_module_of_version_1(strategy, data):
     """Packages such as TensorFlow Probability and tf_keras import it, and Keras then uses it."""
     pytest.importorskip("tf_keras")

@@ -53,6 +53,7 @@ def test_tf_keras_makes_ipu_models(strategy):
     assert isinstance(model, ipu_tf.keras.Sequential)
 
 
+@pytest.mark.slow
 def test_applications_make_ipu_models(strategy):
     with strategy.scope():
         model = keras.applications.MobileNet(

@@ -93,6 +93,7 @@ def trained(ipus=1, micro_batches=1, stages=False, group=1, peeks=True):
         config.reset_ipu_configuration()
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("options", "replicas", "updates"),
     [

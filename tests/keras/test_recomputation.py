@@ -73,6 +73,7 @@ class TestTheExampleOfTheVendor:
         found = recomputation(kept)
         assert (found.forward_operations, found.kept_activations, found.cycles) == (15, 15, 0)
 
+    @pytest.mark.fast_cells(1)
     @pytest.mark.parametrize(
         "checkpoints", [BEST, ()], ids=["of the model", "placed by the compiler"]
     )
@@ -167,6 +168,7 @@ class TestAuto:
         named = on_small_tiles(SMALL_BYTES, recompute=found.checkpoints)
         assert (named.cycles, named.fits) == (found.cycles, True)
 
+    @pytest.mark.slow
     def test_a_step_that_fits_with_no_checkpoints_overflows_least(self):
         device = on_small_tiles(4096, recompute="auto")
         assert not device.fits

@@ -97,6 +97,7 @@ def halving(optimizer):
     return optimizers.MapGradientOptimizer(optimizer, lambda gradient, variable: gradient / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_loop_with_accumulation_gives_the_weights_that_fit_gives(strategy, data, method):
     with strategy.scope():

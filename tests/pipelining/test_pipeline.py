@@ -145,6 +145,7 @@ def test_trains_as_the_sequential_program(model, method, reduce):
     assert_same(model.fed, losses)
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("by", ["variables", "tape"])
 def test_trains_with_a_keras_optimizer(model, by):

@@ -98,10 +98,12 @@ def test_float16_partials_gain_what_an_estimate_with_them_does(program):
     check(by_change(program)["partials"], changed)
 
 
+@pytest.mark.slow
 def test_tiles_without_io_gain_what_an_estimate_does(program):
     check(by_change(program)["io_tiles"], estimated())
 
 
+@pytest.mark.slow
 def test_the_largest_batch_that_fits_gains_most(program):
     found = by_change(program)["micro_batch"]
     samples = int(found.advice.split()[2])

@@ -52,6 +52,7 @@ LAYERS = {
 }
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("name", LAYERS)
 def test_preprocessing_layers_read_datasets_on_the_host(strategy, name):
     make, values, learned = LAYERS[name]
@@ -103,6 +104,7 @@ def test_layers_that_xla_lacks_say_where_to_put_them(strategy, name):
     assert [op.op_type for op in caught.value.refused] == [op_type]
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("name", REFUSED)
 def test_where_they_train(strategy, name):
     cls, options, _ = REFUSED[name]

@@ -85,6 +85,7 @@ def test_a_pipeline_is_predicted_with_its_parts(record):
     assert keras.config.dtype_policy().name == "float32"
 
 
+@pytest.mark.slow
 def test_recomputation_and_accumulation_act(record):
     rates = [
         predicted(record(**changes)).figure
@@ -94,6 +95,7 @@ def test_recomputation_and_accumulation_act(record):
     assert rates[0] < rates[2]
 
 
+@pytest.mark.slow
 def test_io_tiles_hide_transfers(record):
     waiting, beside = (predicted(record(**changes)) for changes in ({}, {"num_io_tiles": 32}))
     assert beside.figure > waiting.figure

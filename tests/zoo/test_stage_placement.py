@@ -82,6 +82,7 @@ def test_blocks_that_cannot_be_placed(placement, message):
         chain(keras.Input((2,)), blocks, zoo.StagePlacement(**placement))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("strategy")
 def test_networks_of_keras_keep_the_results_of_their_blocks():
     options = {"image_size": 32, "classes": 4}

@@ -38,6 +38,7 @@ def expected(values, axis, unbiased):
     return (values - mean) / np.sqrt(variance + 1e-3), mean.ravel(), moving
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(
     ("shape", "axis", "fused", "unbiased", "is_known"),

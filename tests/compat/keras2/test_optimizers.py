@@ -256,6 +256,7 @@ def test_an_optimizer_of_tensorflow_computes_its_gradients(keras_2, accumulation
     np.testing.assert_array_equal(found, fit(keras.optimizers.SGD(0.125), **options))
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("accumulation", [2, None])
 def test_functions_transform_accumulated_gradients(keras_2, notices, accumulation):
@@ -401,6 +402,7 @@ def test_modules_of_keras_2_are_gone_afterwards():
         tf.keras.optimizers.legacy.Adam()
 
 
+@pytest.mark.slow
 def test_an_update_of_a_subclass_asks_its_schedule_once(keras_2):
     """So a schedule may put the rate into an outfeed."""
     queue = IPUOutfeedQueue()

@@ -23,10 +23,9 @@ def compiled(module):
 
 
 # The pinned figures have the others.
-FAST = ["embedding", "dropout", "mixed_precision", "gru"]
 
 
-@pytest.mark.parametrize("name", mostly_slow(modules.NAMES, FAST))
+@pytest.mark.parametrize("name", mostly_slow(modules.NAMES, modules.FAST))
 def test_a_training_step_has_a_cost(name):
     program = compiled(modules.module(name))
     assert program.complete

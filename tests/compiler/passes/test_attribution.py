@@ -6,6 +6,7 @@ from ipu_tf.compiler.hlo import parse, to_text, verify
 from ipu_tf.compiler.passes import attribution, inline
 from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler import modules
+from tests.grids import mostly_slow
 
 STEP = """
 parameter 0 input "x"
@@ -210,8 +211,8 @@ def test_a_branch_that_updates_a_weight_is_the_update_with_all_its_results():
     assert module.computations["yes"].by_name()["new"].layer == "net"
 
 
-@pytest.mark.parametrize("name", modules.NAMES)
-@pytest.mark.fast_cells(2)
+@pytest.mark.parametrize("name", mostly_slow(modules.NAMES, modules.FAST))
+@pytest.mark.fast_cells(3)
 def test_every_contraction_has_its_layer_and_phase(name):
     module = attribution.run(inline.run(modules.module(name)))
     weights = {parameter.layer for parameter in module.parameters if parameter.role == "weight"}

@@ -9,6 +9,7 @@ from ipu_tf.compiler.passes import dead_code, fusion
 from ipu_tf.compiler.passes.simplify import simplify
 from tests.compiler import modules
 from tests.compiler.passes.before_after import check
+from tests.grids import mostly_slow
 
 
 def run(module):
@@ -165,7 +166,7 @@ def test_a_value_that_leaves_stays():
     assert opcodes == ["parameter", "tanh", "negate", "tuple"]
 
 
-@pytest.mark.parametrize("name", modules.NAMES)
+@pytest.mark.parametrize("name", mostly_slow(modules.NAMES, modules.FAST))
 def test_simplified_steps(name):
     module = modules.module(name)
     simple = simplify(module)

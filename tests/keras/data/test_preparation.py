@@ -250,6 +250,7 @@ def test_a_dataset_as_long_as_an_epoch_is_read_again_in_each(model):
     assert int(model.optimizer.iterations) == 3 * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_dataset", mostly_slow([True, False], fast=["True"]))
 def test_each_evaluation_reads_validation_data_from_its_beginning(strategy, as_dataset):
     x, y = np.random.default_rng(5).normal(size=(40, FEATURES)), arrays(40)[1]
@@ -430,6 +431,7 @@ def test_labels_of_a_dataset_out_of_range_are_refused(model):
         model.fit(dataset, shuffle=False, verbose=0)
 
 
+@pytest.mark.slow
 def test_batches_are_narrowed(model):
     x = np.zeros((4, FEATURES))
     y = np.zeros(4, "int64")

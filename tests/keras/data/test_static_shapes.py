@@ -82,6 +82,7 @@ def test_batches_of_the_on_batch_methods_are_traced_once_each(watched):
     assert traces == expected
 
 
+@pytest.mark.slow
 def test_a_model_that_is_built_by_its_first_batch_takes_others(strategy):
     with strategy.scope():
         layers = [
@@ -113,6 +114,7 @@ def test_recompiling_makes_new_functions(watched):
     assert traces == [("train", 16)] * 2
 
 
+@pytest.mark.slow
 def test_another_configuration_makes_new_programs(watched):
     traces = []
     model = watched(traces, 1)

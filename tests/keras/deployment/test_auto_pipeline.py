@@ -124,6 +124,7 @@ class TestPipelines:
             assert (options.replicas, options.stages) == (2, 2)
             assert (options.schedule, options.recompute) == ("interleaved", False)
 
+    @pytest.mark.slow
     def test_micro_batches_fill_the_schedule(self, strategy):
         decision, _ = within(strategy, gradient_accumulation_steps=(1, 7))
         depths = {("grouped", 2): 4, ("interleaved", 2): 2, ("interleaved", 4): 4}
@@ -145,6 +146,7 @@ class TestPipelines:
         assert decision.stages[-4:] == (0, 0, 0, 1)
         assert {candidate.split for candidate in decision.candidates} == {"balanced"}
 
+    @pytest.mark.slow
     def test_what_the_configuration_recomputes_is_recomputed(self, strategy):
         cfg = IPUConfig()
         cfg.auto_select_ipus = 4
@@ -170,6 +172,7 @@ class TestDataParallelism:
         assert replicas_on_device(model) == 4
         assert estimated(model).cycles == decision.program.cycles
 
+    @pytest.mark.slow
     def test_a_single_micro_batch_needs_no_accumulators(self, strategy):
         decision, _ = within(strategy, replicas=4)
         few, many = sorted(decision.candidates, key=lambda c: c.options.micro_batches)

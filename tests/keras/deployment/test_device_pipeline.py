@@ -213,6 +213,7 @@ class TestOffloading:
         assert shared.cycles > kept.cycles
         assert shared.stages[0].gathered.forward > 0
 
+    @pytest.mark.slow
     def test_a_model_without_stages_offloads_the_state_of_its_optimizer(self, strategy):
         kept = accumulating(strategy)
         gone = accumulating(strategy, offload_weight_update_variables=True)
@@ -294,6 +295,7 @@ class TestSchedules:
         for program in (grouped, interleaved):
             assert program.timeline.bubble_share < sequential.timeline.bubble_share
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "schedule", mostly_slow({each.name: each for each in PipelineSchedule}, fast=["Grouped"])
     )

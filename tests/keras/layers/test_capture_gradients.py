@@ -173,6 +173,7 @@ def test_accumulation_counts_the_captured_gradients_of_every_micro_batch(strateg
     np.testing.assert_array_equal(counted(strategy, micro_batches=MICRO_BATCHES, **settings), every)
 
 
+@pytest.mark.slow
 def test_replicas_count_the_captured_gradients_of_all(strategy):
     every = counted(strategy, micro_batches=1)
     config.reset_ipu_configuration()
@@ -208,6 +209,7 @@ def test_accumulation_wants_captured_gradients_where_they_alone_count(strategy):
         model.fit(np.ones((4, 3), "float32"), np.ones((4, 1), "float32"), batch_size=2, verbose=0)
 
 
+@pytest.mark.slow
 def test_accumulation_in_the_optimizer_and_in_the_loop(strategy):
     with strategy.scope():
         optimizer = ALSGradientAccumulationOptimizer(frozen(), num_mini_batches=2)

@@ -118,6 +118,7 @@ def test_a_model_trains_on_the_loss(strategy):
     assert losses[-1] < 0.8 * losses[0]
 
 
+@pytest.mark.slow
 def test_predictions_in_the_scope(strategy):
     with strategy.scope():
         layer = CTCPredictionsLayer(beam_width=50, from_logits=True)

@@ -172,7 +172,7 @@ def test_what_the_compiler_reads(kind):
 
 
 @pytest.mark.parametrize("partials", ["float16", "float32"])
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 def test_the_products_have_the_partials_asked_for(strategy, kind, partials):
     with strategy.scope():
         layer = kind(UNITS, partials_dtype=partials, dtype="float16")

@@ -75,6 +75,7 @@ def test_callbacks_run_while_the_device_does(model, replicas):
     assert waited == [True]
 
 
+@pytest.mark.slow
 def test_an_error_of_the_device_ends_the_thread(model, replicas):
     def fail():
         raise RuntimeError("no such batch")
@@ -90,6 +91,7 @@ def test_an_error_of_the_device_ends_the_thread(model, replicas):
     assert callback.calls == STEPS * replicas
 
 
+@pytest.mark.slow
 def test_a_callback_of_a_step_cannot_run_the_model(model, replicas):
     x, _ = samples(BATCH * replicas * STEPS)
     callback = AtStep(0, lambda: model.predict(x, batch_size=BATCH, verbose=0))

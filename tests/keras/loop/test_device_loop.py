@@ -115,6 +115,7 @@ def test_accumulating_loops_of_any_length_are_equal_to_the_bit(strategy, network
     assert long_logs == short_logs
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("worth_compiling")
 @pytest.mark.parametrize(
     ("network", "jitted"),
@@ -499,6 +500,7 @@ def test_stop_training_stops_asynchronous_callbacks(strategy):
     assert len(history.epoch) == 1
 
 
+@pytest.mark.slow
 def test_the_infeed_prefetches_as_deep_as_it_is_told(model, monkeypatch):
     depths = []
     original = Infeed.__init__
@@ -561,6 +563,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("change", mostly_slow(CHANGES, fast=["replication", "infeed"]))
 def test_functions_are_made_anew_after_a_change_of_options(model, change):
     fit(model, 40)

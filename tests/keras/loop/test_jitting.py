@@ -70,6 +70,7 @@ def test_steps_of_all_calls_are_added_up(model, engines):
     assert engines() == []
 
 
+@pytest.mark.slow
 def test_steps_of_single_batches_are_added_up(model, engines):
     x, y = samples(4)
     for _ in range(40):
@@ -77,6 +78,7 @@ def test_steps_of_single_batches_are_added_up(model, engines):
     assert ["is compiled by XLA" in message for message in engines()] == [False, True]
 
 
+@pytest.mark.slow
 def test_one_pass_over_data_has_one_engine(model, engines):
     """Other calls meanwhile change neither the engine nor the batches that are read."""
     seen = []

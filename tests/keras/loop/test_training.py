@@ -82,6 +82,7 @@ def dataset_of(x, y, batch_size):
     return tf.data.Dataset.from_tensor_slices((x, y)).batch(batch_size, drop_remainder=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_scope", mostly_slow([True, False], fast=["True"]))
 def test_datasets(strategy, data, in_scope):
     ours, stock = pair(strategy, lambda: seeded(sequential))
@@ -289,6 +290,7 @@ def test_gradients_that_overflow_leave_the_weights(strategy, data):
     assert float(model.optimizer.dynamic_scale) < 2**15
 
 
+@pytest.mark.slow
 def test_jit_compile_is_accepted(strategy, data):
     ours, stock = pair(strategy, lambda: seeded(sequential), jit_compile=True)
     arguments = {"batch_size": 16, "shuffle": False, "verbose": 0}

@@ -82,6 +82,7 @@ def test_fit_in_several_steps_per_execution(strategy, data, kind):
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "suffix"),
     [

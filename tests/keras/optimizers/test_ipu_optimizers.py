@@ -26,6 +26,7 @@ def make(request):
     return request.param
 
 
+@pytest.mark.fast_cells(4)
 @pytest.mark.parametrize(
     ("ours", "stock"),
     [
@@ -160,6 +161,7 @@ def test_the_update_is_computed_in_the_precision_asked_for():
     assert steps == {tf.float16: -1.0, tf.float32: pytest.approx(-1.0001, rel=1e-7)}
 
 
+@pytest.mark.fast_cells(6)
 @pytest.mark.parametrize("slot_dtype", ["float16", "float32"])
 @pytest.mark.parametrize("precision", ["float16", "float32"])
 @pytest.mark.parametrize("variable_dtype", ["float16", "float32"])

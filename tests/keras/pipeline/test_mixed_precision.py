@@ -120,6 +120,7 @@ def test_updates_that_overflow_are_left_out_in_every_stage():
     check_each_stage_updates_its_own_weights(pipeline)
 
 
+@pytest.mark.slow
 def test_adaptive_loss_scaling_over_two_stages():
     def scaled():
         inner = keras.optimizers.SGD(0.05)

@@ -224,6 +224,7 @@ def test_a_sequential_with_stages_for_some_of_its_layers_is_built_but_does_not_r
     assert list(stage_of_layers(model).values()) == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_nested_subclass_trains_in_its_stages():
     def trained(model, factor, size, steps):
         model.compile(

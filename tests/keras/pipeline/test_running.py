@@ -187,6 +187,7 @@ def test_single_batches_go_through_a_sequential_schedule(model):
     assert int(model.optimizer.iterations) == updates + 1
 
 
+@pytest.mark.slow
 def test_a_single_batch_is_that_of_an_update(model):
     fit(model)
     updates = int(model.optimizer.iterations)
@@ -230,6 +231,7 @@ def test_accumulated_metrics_are_those_of_all_micro_batches(strategy, dtype):
     assert len(logs) == 2 * 2 + 1
 
 
+@pytest.mark.slow
 def test_the_accumulated_loss_is_that_of_the_epoch(strategy):
     model = pipelined(strategy, accumulate_outfeed=True)
     model.optimizer.learning_rate = 0.0
@@ -239,6 +241,7 @@ def test_the_accumulated_loss_is_that_of_the_epoch(strategy):
     assert history["accuracy"] == [pytest.approx(accuracy)]
 
 
+@pytest.mark.slow
 def test_accumulated_metrics_leave_no_steps_to_call_back(strategy):
     seen = []
     callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda b, logs: seen.append(b))

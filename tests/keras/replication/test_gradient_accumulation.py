@@ -69,6 +69,7 @@ def test_names_of_a_method_are_equal(model, method):
     assert accumulation_of_model(model).reduction_method is Method.MEAN
 
 
+@pytest.mark.slow
 def test_gradients_are_summed_by_default(model):
     model.set_gradient_accumulation_options(gradient_accumulation_steps_per_replica=G)
     fit(model)
@@ -261,6 +262,7 @@ def test_a_single_batch_is_that_of_an_update(model, method):
     assert np.isfinite(model.test_on_batch(*samples(BATCH))[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("factor", "options"),
     [
@@ -301,6 +303,7 @@ def test_normalized_gradients_are_means_over_micro_batches_and_replicas():
         GradientAccumulationOptions.of(G, "mean", NORMALIZES)
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_single_batch_is_that_of_all_its_micro_batches(model):
     model.set_gradient_accumulation_options(G)
     x, y = samples(BATCH * G)
@@ -362,6 +365,7 @@ def test_unknown_arguments_are_refused(model):
         model.set_gradient_accumulation_options(G, dtyp=tf.float16)
 
 
+@pytest.mark.slow
 def test_options_without_effect_on_numbers_are_accepted(model):
     model.set_gradient_accumulation_options(
         G,

@@ -53,6 +53,7 @@ def test_the_device_of_the_strategy_counts():
     assert replica_state.replication_factor(IPUStrategy("/device:IPU:1")) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps_per_execution", mostly_slow([1, 3], fast=["3"]))
 def test_a_step_takes_a_batch_for_each_replica(steps_per_execution, caplog):
     ours = replicated(2, steps_per_execution=steps_per_execution)
@@ -96,6 +97,7 @@ def test_steps_per_epoch_count_the_batches_of_all_replicas():
     check_weights(ours, stock)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", mostly_slow([True, False], fast=["True"]))
 def test_steps_of_inference_count_the_batches_of_all_replicas(given, caplog):
     model = replicated(2)
@@ -125,6 +127,7 @@ def test_validation_steps_count_the_batches_of_all_replicas():
     np.testing.assert_allclose(losses, [expected] * 2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_enough_data_is_what_all_replicas_read():
     model = replicated(2)
     message = "3 steps in each of 2 epochs on each of 2 replicas need 12 batches.*Received: 11 batc"
@@ -454,6 +457,7 @@ def test_single_batches():
     assert model.test_on_batch(x, y)[0] == pytest.approx(loss, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_trainable_weights_are_not_copied():
     model = replicated(4, steps_per_execution=2)
     fit(model, 8)

@@ -64,6 +64,7 @@ def configured(model):
     return compiled(model)
 
 
+@pytest.mark.fast_cells(3)
 @pytest.mark.parametrize("kind", ["sequential", "functional"])
 def test_every_option_comes_back(strategy, through, kind):
     with strategy.scope():
@@ -189,6 +190,7 @@ def test_a_configuration_of_the_users_own_loses_nothing(strategy, tmp_path):
     assert loaded.ipu_training_state.accumulation.steps_per_replica == 4
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
 @pytest.mark.parametrize("kind", ["sequential", "functional"])
 def test_stock_keras_reads_the_files(strategy, tmp_path, suffix, kind):
@@ -223,6 +225,7 @@ def test_weights_go_between_pipelined_and_stock_models(strategy, tmp_path, insid
     np.testing.assert_array_equal(target(x), source(x))
 
 
+@pytest.mark.fast_cells(1)
 def test_reset_stages_stay_reset(strategy, through):
     with strategy.scope():
         model = compiled(pipelined_models.functional(2))

@@ -36,7 +36,7 @@ def check_copy(copied, model, x, on_ipu):
 
 
 @pytest.mark.parametrize("saved_in_scope", [True, False])
-@pytest.mark.fast_cells(2)
+@pytest.mark.fast_cells(1)
 def test_keras_files(tmp_path, strategy, build, data, place, saved_in_scope):
     x, y = data
     with strategy.scope() if saved_in_scope else contextlib.nullcontext():

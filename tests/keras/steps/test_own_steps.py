@@ -73,6 +73,7 @@ def test_evaluation_and_prediction_equal_stock_keras(ipus):
     assert names == {"predict_step", "test_step"} if ipus == 1 else {"predict_step"}
 
 
+@pytest.mark.slow
 def test_the_metrics_of_an_own_test_step_are_each_replicas():
     class Judged(keras.Sequential):
         def test_step(self, data):
@@ -292,6 +293,7 @@ def test_estimates_are_of_the_own_step(strategy):
     assert cycles == of_fit
 
 
+@pytest.mark.slow
 def test_estimates_with_targets_are_of_the_own_step(strategy):
     specs = {"inputs": tf.TensorSpec((8, FEATURES)), "targets": tf.TensorSpec((8,), tf.int32)}
     report = ipu_tf.estimate(lambda: compiled(Distiller), batch_size=8, **specs)

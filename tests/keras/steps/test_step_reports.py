@@ -137,6 +137,7 @@ def test_the_cycles_are_those_of_all_micro_batches_the_all_reduce_and_the_update
     assert step.timeline.bubble_share == 0
 
 
+@pytest.mark.slow
 def test_one_replica_has_nothing_to_reduce(of_one_replica):
     alone, four = step_of(of_one_replica[1]), step_of(fitted(4, 4)[1])
     assert alone.all_reduce_cycles == 0
@@ -149,6 +150,7 @@ def test_one_replica_has_nothing_to_reduce(of_one_replica):
     )
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize(("dtype", "share"), [(None, 1), (tf.float16, 2)])
 def test_memory_has_the_accumulators_in_their_type(dtype, share):
     model, report = fitted(1, 4, dtype=dtype)

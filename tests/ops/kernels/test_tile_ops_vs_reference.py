@@ -79,6 +79,7 @@ STREAMS = st.integers(0, 100)
 CALLS = st.integers(0, 2)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(planned(matmul_shapes(dtypes=HALF)), SCALES, NANOO, STREAMS, CALLS)
 def test_matmul_stochastic(case, scale, nanoo, stream, call):
@@ -87,6 +88,7 @@ def test_matmul_stochastic(case, scale, nanoo, stream, call):
     check_op(shape, plan, seed, rounding, scale)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(planned(conv_shapes(dtypes=HALF)), SCALES, NANOO, STREAMS, CALLS)
 def test_conv_stochastic(case, scale, nanoo, stream, call):

@@ -41,6 +41,7 @@ def test_matmul_of_integers_is_exact_under_any_plan(case):
     np.testing.assert_array_equal(product, a.astype(np.float64) @ b.astype(np.float64))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(planned(conv_shapes()))
 def test_conv_of_integers_is_exact_under_any_plan(case):

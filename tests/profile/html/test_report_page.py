@@ -186,6 +186,7 @@ def many_layers(count):
     return device_program(steps=steps, tensors=tensors, memory=memory)
 
 
+@pytest.mark.slow
 def test_ten_thousand_layers_stay_small(write):
     page = write(program(many_layers(10_000)))
     assert len(page) < 3_000_000

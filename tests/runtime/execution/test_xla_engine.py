@@ -79,6 +79,7 @@ def test_tile_ops_give_the_same_bits_in_both_engines():
     assert notes
 
 
+@pytest.mark.slow
 def test_a_jitted_function_draws_the_numbers_of_xla():
     found, notes = run(strategy_for(), walk(3), jit_compile=True)
     wanted = tf.function(walk(3), jit_compile=True)(*arguments())

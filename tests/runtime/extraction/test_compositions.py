@@ -57,11 +57,13 @@ class Composed:
     ids=["legacy", "corners", "centres"],
 )
 class TestResizing:
+    @pytest.mark.fast_cells(1)
     def test_bicubic(self, alignment):
         composed = Composed("ResizeBicubic", ["float32", "int32"], **alignment)
         for image, size in SIDES:
             composed.check(floats(*image), integers(*size))
 
+    @pytest.mark.fast_cells(1)
     def test_bicubic_gradient(self, alignment):
         composed = Composed("ResizeBicubicGrad", ["float32", "float32"], **alignment)
         for image, size in SIDES:

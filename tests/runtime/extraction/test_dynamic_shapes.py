@@ -180,6 +180,7 @@ class TestSparseGradients:
         model.compile("rmsprop", "mse")
         return model
 
+    @pytest.mark.slow
     def test_optimizers_may_count_rows(self, strategy):
         def losses(model):
             targets = np.ones((4, 2), "float32")

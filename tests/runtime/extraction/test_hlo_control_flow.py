@@ -345,6 +345,7 @@ class TestMemory:
         activations = 11 * 13 * X.nbytes
         assert self.largest(fn, X) == activations
 
+    @pytest.mark.slow
     def test_memory_grows_with_what_changes_alone(self):
         """By rows of what a cell computes, not by kernels of 256 rows."""
 

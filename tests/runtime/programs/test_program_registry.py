@@ -101,6 +101,7 @@ def test_programs_of_models_that_are_gone_keep_their_figures(strategy, tmp_path)
     assert Report.from_json(tmp_path / "report.json").summary(plans=True) == summary
 
 
+@pytest.mark.slow
 def test_programs_of_models_that_live_keep_their_tensors(strategy):
     model = train(strategy)
     tensors = strategy.report().programs[0].device.tensors

@@ -227,6 +227,7 @@ class TestForeignFunctions:
         assert op_types(function) & STOCK_OF.keys()
         np.testing.assert_allclose(function(x), module.product(x), rtol=1e-5, atol=1e-6)
 
+    @pytest.mark.slow
     def test_functions_of_v1(self, strategy):
         """`tf.nn.ctc_loss` loops over functions that are no graphs of TensorFlow 2."""
         logits = random(4, 3, 5)

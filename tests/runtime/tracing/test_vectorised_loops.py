@@ -254,6 +254,7 @@ def trained():
     return model.get_weights()
 
 
+@pytest.mark.slow
 def test_training_a_layer_of_a_vectorised_map_equals_stock_keras():
     strategy = IPUStrategy()
     with strategy.scope():

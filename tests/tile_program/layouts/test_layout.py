@@ -108,6 +108,7 @@ def test_the_order_of_tiles_counts():
     assert blocks(cut) != blocks(cut, order=(1, 0))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(cuts(shares=1), st.data())
 def test_transposed_views_are_on_the_tiles_of_their_elements(cut, data):
@@ -130,6 +131,7 @@ def test_no_blocks_where_parts_end_within_rows():
     assert not keeps_reversed(linear(24, 5), (6, 4), (1,))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(cuts(shares=1), st.data())
 def test_what_keeps_reversed_does(cut, data):
@@ -168,6 +170,7 @@ def test_a_resized_layout_is_cut_as_often():
     assert resized(layout, (4, 8, 3), (4, 12)) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(axes(), st.data())
 def test_overlaps_are_counted(source, data):
