@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
@@ -103,7 +103,7 @@ def repeat(steps: int, jit_compile: bool) -> Side:
 
     def run() -> np.ndarray:
         strategy.run(train)
-        losses: np.ndarray = outfeed.dequeue().numpy()
+        losses: np.ndarray = cast("tf.Tensor", outfeed.dequeue()).numpy()
         return losses
 
     return run

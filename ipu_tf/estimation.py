@@ -15,6 +15,7 @@ from ipu_tf import config as configuration
 from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import IPUConfig
+from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.data.input_shapes import Shapes
@@ -49,8 +50,8 @@ def estimate(
     batch_size: int,
     training: bool = True,
     config: IPUConfig | None = None,
-    inputs: Any = None,
-    targets: Any = None,
+    inputs: SpecStructure = None,
+    targets: SpecStructure = None,
     batch_axis: int | None = 0,
     input_shapes: Shapes | None = None,
     insights: bool | None = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 
 class GradientAccumulationReductionMethod(enum.Enum):
@@ -18,7 +17,7 @@ class GradientAccumulationReductionMethod(enum.Enum):
     RUNNING_MEAN = "running_mean"
 
     @classmethod
-    def parse(cls, reduction_method: Any) -> GradientAccumulationReductionMethod:
+    def parse(cls, reduction_method: object) -> GradientAccumulationReductionMethod:
         """Returns the method of this name, in any case, or the method itself.
 
         Args:

@@ -21,6 +21,7 @@ from ipu_tf.internals.graphs import (
     trace,
     without_strategy,
 )
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.variable_scopes import number_scopes, numbers_of_scopes
 from ipu_tf.ipu_strategy import IPUStrategy
 from ipu_tf.runtime.programs import device_programs
@@ -40,7 +41,9 @@ _unconfigured: list[weakref.ref[_Compilation]] = []
 """The compilations that came before a system was configured."""
 
 
-def compile(computation: Callable[..., Any], inputs: Sequence[Any] | None = None) -> Any:
+def compile(
+    computation: Callable[..., object], inputs: Sequence[TensorStructure] | None = None
+) -> TensorStructure:
     """Returns the results of a computation, which a session runs as one program of the IPU.
 
     The computation is called at once, and traced for the device that is configured at that time.

@@ -13,6 +13,7 @@ from ipu_tf.base import trial
 from ipu_tf.feeds.element_arguments import arguments_of
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.internals.autograph import autograph_artifact, converted_like_caller
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.runtime.tracing import hooks, trial_loops
 
 _LOG = logging.getLogger(__name__)
@@ -21,11 +22,11 @@ _LOG = logging.getLogger(__name__)
 @autograph_artifact
 def repeat(
     n: int | tf.Tensor,
-    body: Callable[..., Any],
-    inputs: Any = None,
+    body: Callable[..., object],
+    inputs: TensorStructure = None,
     infeed_queue: IPUInfeedQueue | None = None,
     use_while_v1: bool = True,
-) -> Any:
+) -> TensorStructure:
     """Returns the outputs of `n` applications of `body`, each on the outputs of the one before.
 
     Args:
@@ -52,13 +53,13 @@ def repeat(
 
 @autograph_artifact
 def while_loop(
-    condition: Callable[..., Any],
-    body: Callable[..., Any],
-    inputs: Any = None,
+    condition: Callable[..., object],
+    body: Callable[..., object],
+    inputs: TensorStructure = None,
     infeed_queue: IPUInfeedQueue | None = None,
     maximum_iterations: int | None = None,
     use_while_v1: bool = True,
-) -> Any:
+) -> TensorStructure:
     """Returns the outputs of `body` applied again and again while `condition` holds.
 
     Args:

@@ -70,7 +70,7 @@ def stochastic_rounding(override: bool) -> contextlib.AbstractContextManager[Non
     return _overriding(stochastic_rounding=override)
 
 
-def partials_type(override_type: Any) -> contextlib.AbstractContextManager[None]:
+def partials_type(override_type: object) -> contextlib.AbstractContextManager[None]:
     """Sets the type of partial sums for the matmuls and convolutions created inside.
 
     Operations on float32 inputs always have float32 partials.
@@ -121,7 +121,7 @@ def is_on_ipu() -> bool:
     return current().on_ipu
 
 
-def ipu_jit_scope(ipu_scope: Any) -> contextlib.AbstractContextManager[None]:
+def ipu_jit_scope(ipu_scope: object) -> contextlib.AbstractContextManager[None]:
     """Returns a context without effect: a program of the IPU is compiled as a whole.
 
     Args:
@@ -181,7 +181,7 @@ def runs_on_ipu() -> bool:
     return not current().outside and (_PROGRAM.get() is not None or is_on_ipu())
 
 
-def on_host(name: str) -> contextlib.AbstractContextManager[Any]:
+def on_host(name: str) -> contextlib.AbstractContextManager[object]:
     """Returns a context in which the host runs operations, in a program of the IPU or elsewhere.
 
     Args:

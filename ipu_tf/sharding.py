@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import tensorflow as tf
 
@@ -42,7 +41,7 @@ def get_shard_from_colocation(op: tf.Operation) -> int | None:
     return None
 
 
-def dependencies(roots: Iterable[Any]) -> list[tf.Operation]:
+def dependencies(roots: Iterable[tf.Tensor]) -> list[tf.Operation]:
     """Returns operations and all those that they depend on, each after those that it reads.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
@@ -117,7 +116,7 @@ def use_synthetic_data_for(synthetic_data_category: SyntheticDataCategory | str)
     return flags.use_synthetic_data or category in flags.synthetic_data_categories
 
 
-def move_variable_initialization_to_cpu(graph: Any = None) -> None:
+def move_variable_initialization_to_cpu(graph: object = None) -> None:
     """Does nothing: variables are always initialised on the host.
 
     Args:

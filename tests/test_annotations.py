@@ -10,7 +10,22 @@ PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
 ROOMS_WITHOUT_ANY = ("compiler", "planner", "profile", "programs", "tile_program")
 """Rooms whose every value has a type."""
 
-TYPED_ROOMS = ROOMS_WITHOUT_ANY
+TYPED_ROOMS = (
+    *ROOMS_WITHOUT_ANY,
+    "distributed",
+    "eager",
+    "estimation",
+    "feeds",
+    "gradient_accumulation",
+    "ipu_compiler",
+    "loops",
+    "ops",
+    "optimizers",
+    "scopes",
+    "sharding",
+    "strategy",
+    "utils",
+)
 """Rooms, and files of the root, whose public functions, methods and attributes have one."""
 
 

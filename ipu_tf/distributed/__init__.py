@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from ipu_tf import scopes
@@ -14,7 +12,7 @@ __all__ = ["allgather", "allreduce", "broadcast", "popdist_strategy"]
 _REDUCTIONS = ("SUM", "MEAN")
 
 
-def allgather(value: Any, tensor_name: str | None = None) -> tf.Tensor:
+def allgather(value: tf.Tensor, tensor_name: str | None = None) -> tf.Tensor:
     """Returns the values of all processes, one after the other along the first axis.
 
     Args:
@@ -25,7 +23,7 @@ def allgather(value: Any, tensor_name: str | None = None) -> tf.Tensor:
 
 
 def allreduce(
-    value: Any, reduce_op: tf.distribute.ReduceOp | str, tensor_name: str | None = None
+    value: tf.Tensor, reduce_op: tf.distribute.ReduceOp | str, tensor_name: str | None = None
 ) -> tf.Tensor:
     """Returns the sum or the mean of the values of all processes.
 
@@ -46,7 +44,7 @@ def allreduce(
     return tf.identity(value, name=tensor_name)
 
 
-def broadcast(value: Any, root_rank: int = 0, tensor_name: str | None = None) -> tf.Tensor:
+def broadcast(value: tf.Tensor, root_rank: int = 0, tensor_name: str | None = None) -> tf.Tensor:
     """Returns the value of one process.
 
     Args:

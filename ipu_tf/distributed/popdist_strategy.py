@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from ipu_tf.config import IPUConfig
 from ipu_tf.ipu_strategy import IPUStrategyV1
@@ -41,9 +40,12 @@ class PopDistStrategy(IPUStrategyV1):
             add_ipu_cross_replica_reductions
         )
 
-    def experimental_run_v2(
-        self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def experimental_run_v2(  # type: ignore[override] # The vendor's signature.
+        self,
+        fn: Callable[..., object],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         """Returns what `run` returns; its name in TensorFlow 2.1."""
         return self.run(fn, args, kwargs)
 

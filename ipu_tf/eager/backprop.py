@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.ops.grad_util_ops import open_contexts, take_captured_gradients
 
 
@@ -74,11 +75,11 @@ class GradientCaptureTape(GradientCaptureContext, tf.GradientTape):
 
     def gradient(
         self,
-        target: Any,
-        sources: Any,
-        output_gradients: Any = None,
-        unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
-    ) -> Any:
+        target: TensorStructure,
+        sources: TensorStructure,
+        output_gradients: TensorStructure = None,
+        unconnected_gradients: tf.UnconnectedGradients = tf.UnconnectedGradients.NONE,
+    ) -> TensorStructure:
         """Returns gradients as `tf.GradientTape.gradient` does, and keeps the captured ones."""
         gradients = super().gradient(target, sources, output_gradients, unconnected_gradients)
         self._collect()

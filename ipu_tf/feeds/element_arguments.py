@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from ipu_tf.internals.structures import TensorStructure
 
 
-def arguments_of(element: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+def arguments_of(element: TensorStructure) -> tuple[tuple[object, ...], Mapping[str, object]]:
     """Returns the element of an infeed as positional and as named arguments.
 
     Args:

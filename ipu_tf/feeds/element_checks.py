@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
 _MAX_BYTES = 4
 
 
-def check_types(components: Sequence[Any]) -> None:
+def check_types(components: Sequence[tf.TypeSpec]) -> None:
     """Checks that the device can take the components of a feed's elements.
 
     Args:

@@ -11,6 +11,7 @@ from ipu_tf.feeds import queue_number, reading, synthetic
 from ipu_tf.feeds.earlier_arguments import without_earlier_arguments
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.internals.graphs import is_eager
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph
 from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.runtime.tracing.static_shapes import check_static_shapes
@@ -65,7 +66,7 @@ class IPUInfeedQueue:
         device_ordinal: int | None = None,
         prefetch_depth: int | None = None,
         optimise_latency: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if kwargs:
             raise TypeError(
@@ -102,7 +103,7 @@ class IPUInfeedQueue:
         return self._dataset
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> SpecStructure:
         """Shapes and types of an element."""
         return self._dataset.element_spec
 
@@ -117,7 +118,7 @@ class IPUInfeedQueue:
         return len(self._components)
 
     @property
-    def initializer(self) -> Any:
+    def initializer(self) -> tf.Operation:
         """Restarts the dataset from its first element: now, or as an operation in a v1 graph.
 
         Raises:
@@ -166,7 +167,7 @@ class IPUInfeedQueue:
             "`loops.while_loop` or `pipelining_ops.pipeline`, whose bodies get its elements."
         )
 
-    def dequeue(self) -> Any:
+    def dequeue(self) -> TensorStructure:
         """Returns the next element of the replica, in a function that the strategy runs.
 
         Raises:
@@ -209,7 +210,9 @@ class IPUInfeedQueue:
 tf.no_gradient("IpuDequeue")
 
 
-def dequeued(number: tf.Tensor, element_spec: Any, name: str | None = None) -> Any:
+def dequeued(
+    number: tf.Tensor, element_spec: SpecStructure, name: str | None = None
+) -> TensorStructure:
     """Returns the next element of an infeed in the graph that is being built.
 
     Args:

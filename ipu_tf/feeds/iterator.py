@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue, dequeued
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.internals.tensorflow import IteratorSpec, OwnedIterator, elements_of
 from ipu_tf.runtime.tracing import feed_numbers
 
@@ -64,9 +65,9 @@ class IPUIterator(OwnedIterator):
     def __init__(
         self,
         dataset: tf.data.Dataset | None = None,
-        infeed_spec: Any = None,
-        element_spec: Any = None,
-        **kwargs: Any,
+        infeed_spec: SpecStructure = None,
+        element_spec: SpecStructure = None,
+        **kwargs: object,
     ) -> None:
         if dataset is not None:
             if infeed_spec is not None or element_spec is not None:
@@ -84,7 +85,7 @@ class IPUIterator(OwnedIterator):
         self._number, self._elements = infeed_spec, element_spec
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> SpecStructure:
         """Shapes and types of an element."""
         return self._elements
 
@@ -100,11 +101,11 @@ class IPUIterator(OwnedIterator):
     def __next__(self) -> Any:
         return self.get_next()
 
-    def next(self) -> Any:
+    def next(self) -> TensorStructure:
         """Returns the next element, inside a function."""
         return self.get_next()
 
-    def get_next(self, name: str | None = None) -> Any:
+    def get_next(self, name: str | None = None) -> TensorStructure:
         """Returns the next element, inside a function.
 
         Raises:
@@ -114,7 +115,7 @@ class IPUIterator(OwnedIterator):
             raise RuntimeError(_EAGER_ERROR)
         return dequeued(self._number_here(), self._elements, name)
 
-    def get_next_as_optional(self) -> Any:
+    def get_next_as_optional(self) -> tf.experimental.Optional:
         """Always raises: an infeed has no optional elements."""
         raise NotImplementedError(
             "`get_next_as_optional` does not work on an IPUOwnedIterator: an infeed always has "

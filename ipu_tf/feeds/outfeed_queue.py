@@ -16,6 +16,7 @@ from ipu_tf.feeds.earlier_arguments import without_earlier_arguments
 from ipu_tf.feeds.element_checks import check_types
 from ipu_tf.feeds.infeed_queue import check_device_ordinal
 from ipu_tf.feeds.trial_readers import TrialReader
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.ops.kernels import library
 from ipu_tf.runtime.tracing import call_order, static_shapes
 from ipu_tf.runtime.tracing.hooks import is_scratch
@@ -94,7 +95,7 @@ class IPUOutfeedQueue(Iterable[Any]):
         return self._element is not None
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> SpecStructure:
         """Shapes and types of an element, None as long as no program enqueues."""
         return self._element
 
@@ -109,7 +110,7 @@ class IPUOutfeedQueue(Iterable[Any]):
         """
         return self._queue.deleter(self._queue.delete)
 
-    def enqueue(self, tensors: Any) -> tf.Operation:
+    def enqueue(self, tensors: TensorStructure) -> tf.Operation:
         """Adds an operation that brings tensors to the host.
 
         Args:
@@ -158,7 +159,7 @@ class IPUOutfeedQueue(Iterable[Any]):
             )
         )
 
-    def dequeue(self, wait_for_completion: bool = False) -> Any:
+    def dequeue(self, wait_for_completion: bool = False) -> TensorStructure:
         """Takes the elements that programs have enqueued since the last call.
 
         Args:
@@ -191,7 +192,7 @@ class IPUOutfeedQueue(Iterable[Any]):
     def __iter__(self) -> Iterator[Any]:
         return IPUOutfeedQueueIterator(self)
 
-    def next_element(self) -> Any:
+    def next_element(self) -> TensorStructure:
         """Takes the oldest element.
 
         Raises:

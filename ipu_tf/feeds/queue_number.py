@@ -38,7 +38,7 @@ class QueueNumber:
         _users.setdefault(graph, set()).add((self, shared_programs.member()))
         return tf.constant(self.number, tf.int32, name="feed")
 
-    def is_used_in(self, graph: Any) -> bool:
+    def is_used_in(self, graph: tf.Graph) -> bool:
         """Returns whether the ops of a graph use the queue, those of the same replica if apart."""
         return (self, shared_programs.member()) in _users.get(graph, ())
 

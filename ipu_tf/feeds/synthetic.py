@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.config import SyntheticDataCategory, poplar_flags
+from ipu_tf.internals.structures import SpecStructure
 
 _SEED = (1, 2)
 
@@ -18,7 +19,7 @@ def is_synthetic(category: SyntheticDataCategory) -> bool:
     return flags.use_synthetic_data or category in flags.synthetic_data_categories
 
 
-def element(components: Sequence[Any]) -> list[tf.Tensor]:
+def element(components: Sequence[tf.TypeSpec]) -> list[tf.Tensor]:
     """Returns made-up components: zeros, or what `--synthetic_data_initializer` says.
 
     Args:
@@ -31,7 +32,7 @@ def element(components: Sequence[Any]) -> list[tf.Tensor]:
     return [_made_up(component, initializer) for component in components]
 
 
-def zeros(element_spec: Any) -> tf.data.Dataset:
+def zeros(element_spec: SpecStructure) -> tf.data.Dataset:
     """Returns a dataset without end of elements of zeros.
 
     Args:

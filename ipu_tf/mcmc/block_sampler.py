@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import tensorflow as tf
@@ -76,7 +76,8 @@ class BlockSampler:
             self._programs[key] = self._program(*key)
         program, outfeed = self._programs[key]
         self.strategy.run(program, args=([tf.constant(leaf) for leaf in stacked],))
-        found = [np.asarray(part)[0] for part in outfeed.dequeue()]  # One element a block.
+        parts = cast("Arrays", outfeed.dequeue())
+        found = [np.asarray(part)[0] for part in parts]  # One element a block.
         if self.strategy.num_replicas == 1:
             found = [part[np.newaxis] for part in found]
         draws, chains = found[: -len(stacked)], found[-len(stacked) :]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.ops.kernels.collectives import collective, group_size
 
 
 @tf.autograph.experimental.do_not_convert
 def all_to_all(
-    x: Any,
+    x: tf.Tensor,
     split_dimension: int,
     concat_dimension: int,
     replication_factor: int,
@@ -60,7 +59,7 @@ def all_to_all(
 
 
 @tf.autograph.experimental.do_not_convert
-def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
+def all_gather(x: tf.Tensor, replication_factor: int, name: str | None = None) -> TensorStructure:
     """Returns the tensors of all replicas, stacked on a new first axis in the order of replicas.
 
     The gradient of a replica's tensor is the sum of what all replicas pass back for it.

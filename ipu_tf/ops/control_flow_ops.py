@@ -6,11 +6,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
+
 
 @tf.autograph.experimental.do_not_convert
 def barrier(
-    tensors: Any, insert_barrier_for_gradients: bool = False, name: str | None = None
-) -> Any:
+    tensors: TensorStructure, insert_barrier_for_gradients: bool = False, name: str | None = None
+) -> TensorStructure:
     """Returns the tensors, each of which is there once all of them are.
 
     Args:

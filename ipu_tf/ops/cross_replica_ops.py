@@ -6,12 +6,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.ops.kernels.collectives import collective, group_size
 
 
 @tf.autograph.experimental.do_not_convert
 def cross_replica_sum(
-    x: Any, replica_group_size: int | None = None, name: str | None = None
+    x: tf.Tensor, replica_group_size: int | None = None, name: str | None = None
 ) -> tf.Tensor:
     """Returns the sum of the values that the replicas have of a tensor, the same on all of them.
 
@@ -32,7 +33,7 @@ def cross_replica_sum(
 
 @tf.autograph.experimental.do_not_convert
 def cross_replica_mean(
-    x: Any, replica_group_size: int | None = None, name: str | None = None
+    x: tf.Tensor, replica_group_size: int | None = None, name: str | None = None
 ) -> tf.Tensor:
     """Returns the mean of the values that the replicas have of a tensor, the same on all of them.
 
@@ -51,7 +52,9 @@ def cross_replica_mean(
 
 
 @tf.autograph.experimental.do_not_convert
-def assume_equal_across_replicas(tensors: Any, inplace: bool = False) -> Any:
+def assume_equal_across_replicas(
+    tensors: TensorStructure, inplace: bool = False
+) -> TensorStructure:
     """Returns tensors as they are: the program may rely on their equality on all replicas.
 
     Nothing checks it. Conditions and loops on such tensors take the same course on all replicas.

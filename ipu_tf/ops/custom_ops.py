@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
+
 __all__ = ["codelet_expression_op", "cpu_user_operation"]
 
 
 @tf.autograph.experimental.do_not_convert
-def codelet_expression_op(vertex_expression: Callable[..., Any], *args: Any) -> tf.Tensor:
+def codelet_expression_op(vertex_expression: Callable[..., object], *args: tf.Tensor) -> tf.Tensor:
     """Returns an expression of the elements of tensors, which are broadcast to one shape.
 
     It has no gradient: taking one raises a `LookupError`, as the machine's operation does.
@@ -47,16 +49,16 @@ def codelet_expression_op(vertex_expression: Callable[..., Any], *args: Any) -> 
 
 @tf.autograph.experimental.do_not_convert
 def cpu_user_operation(
-    inputs: Sequence[Any],
+    inputs: Sequence[tf.Tensor],
     library_path: str,
-    outs: Mapping[str, Sequence[Any]] | None = None,
+    outs: Mapping[str, Sequence[object]] | None = None,
     name: str = "UserOp",
     op_name: str = "Callback",
     separate_gradients: bool = False,
     inputs_with_gradients: Sequence[int] | None = None,
     attributes: str | None = None,
     gradient_attributes: str | None = None,
-) -> Any:
+) -> TensorStructure:
     """Returns the outputs of a C++ function that the host calls with the inputs.
 
     The function is `extern "C" void NAME(const std::vector<const void*>& data, const

@@ -24,8 +24,8 @@ __all__ = [
 
 @tf.autograph.experimental.do_not_convert
 def embedding_lookup(
-    params: Any,
-    ids: Any,
+    params: tf.Tensor,
+    ids: tf.Tensor,
     serialization_factor: int = 1,
     indices_are_sorted: bool = False,
     name: str | None = None,
@@ -70,7 +70,7 @@ def _with_dense_gradient(params: tf.Tensor) -> tuple[tf.Tensor, Any]:
     return tf.identity(params), lambda upstream: tf.convert_to_tensor(upstream)
 
 
-def check_serialization(owner: str, factor: Any, rows: int) -> None:
+def check_serialization(owner: str, factor: object, rows: int) -> None:
     """Checks the number of parts that a table is split into.
 
     Args:

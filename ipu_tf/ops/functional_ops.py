@@ -13,11 +13,11 @@ from ipu_tf.internals.graphs import graph_of_session
 
 
 def outlined_function(
-    func: Callable[..., Any] | None = None,
+    func: Callable[..., object] | None = None,
     unique_sharding: bool = False,
     keep_input_layouts: bool | None = None,
     name: str | None = None,
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """Marks a block of operations that is used several times; a decorator.
 
     The numbers are those of the block written out at every place. The compiler shares the code of

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ipu_tf import scopes
 from ipu_tf.base import call_path
+from ipu_tf.internals.structures import TensorStructure
 
 open_contexts: ContextVar[int] = ContextVar("ipu_tf.gradient_capture_contexts", default=0)
 """The number of open contexts that keep captured gradients."""
@@ -19,7 +20,7 @@ _COLLECTION = "ipu_tf.captured_gradients"
 
 
 @tf.autograph.experimental.do_not_convert
-def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
+def capture_upstream_gradients(args: object, tag: str = "") -> TensorStructure:
     """Returns `args` unchanged, and captures the gradients that flow into them.
 
     Eager mode captures nothing: there is no program to capture from. In a Keras model the optimizer

@@ -12,9 +12,9 @@ _CHANNELS = 3
 
 @tf.autograph.experimental.do_not_convert
 def normalise_image(
-    image: Any,
-    channel_offsets: Any,
-    channel_scales: Any,
+    image: tf.Tensor,
+    channel_offsets: tf.Tensor,
+    channel_scales: tf.Tensor,
     scale: float = 1,
     name: str | None = None,
 ) -> tf.Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any
 
 import tensorflow as tf
 
@@ -16,7 +15,7 @@ _ITERATION: ContextVar[tf.Tensor | None] = ContextVar("ipu_tf.iteration", defaul
 
 
 @tf.autograph.experimental.do_not_convert
-def print_tensor(input: Any, name: str = "") -> tf.Operation | None:
+def print_tensor(input: tf.Tensor, name: str = "") -> tf.Operation | None:
     """Prints a tensor on the standard error of the host.
 
     Args:
@@ -32,19 +31,19 @@ def print_tensor(input: Any, name: str = "") -> tf.Operation | None:
 
 
 @tf.autograph.experimental.do_not_convert
-def remap(x: Any, name: str | None = None) -> tf.Tensor:
+def remap(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """Returns `x`; the compiler chooses layouts on tiles by itself, so the hint has no effect."""
     return tf.identity(x, name=name)
 
 
 @tf.autograph.experimental.do_not_convert
-def remap_deduce(x: Any, name: str | None = None) -> tf.Tensor:
+def remap_deduce(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """Returns `x`; see `remap`."""
     return tf.identity(x, name=name)
 
 
 @tf.autograph.experimental.do_not_convert
-def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> tf.Tensor:
+def fifo(x: tf.Tensor, depth: int, offload: bool = False, name: str | None = None) -> tf.Tensor:
     """Returns the value that `x` had `depth` executions of this operation ago, zeros before.
 
     Args:
@@ -94,7 +93,7 @@ def numbered(iteration: tf.Tensor | None) -> Iterator[None]:
         _ITERATION.reset(token)
 
 
-def get_current_iteration_counter(name: str | None = None, **kwargs: Any) -> tf.Tensor:
+def get_current_iteration_counter(name: str | None = None, **kwargs: object) -> tf.Tensor:
     """Returns the number of the iteration of the innermost loop around, int32 from 0.
 
     In the stages of a pipeline it is the number of the micro-batch in a weight update.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -12,8 +12,8 @@ _SPLIT_EXTENT = {"a_columns": "m", "a_rows_b_columns": "k", "b_rows": "n"}
 
 @tf.autograph.experimental.do_not_convert
 def serialized_matmul(
-    a: Any,
-    b: Any,
+    a: tf.Tensor,
+    b: tf.Tensor,
     serialization_factor: int,
     serialization_dimension: str,
     transpose_a: bool = False,
@@ -66,7 +66,7 @@ def serialized_matmul(
 
 
 def segment_sum(
-    data: Any, segment_ids: Any, num_segments: int, name: str | None = None
+    data: tf.Tensor, segment_ids: tf.Tensor, num_segments: int, name: str | None = None
 ) -> tf.Tensor:
     """Returns the sum of the rows of each segment.
 
@@ -83,7 +83,7 @@ def segment_sum(
 
 
 def check_serialization(
-    owner: str, factor: Any, dimension: Any, dimensions: Any = tuple(_SPLIT_EXTENT)
+    owner: str, factor: object, dimension: str, dimensions: Sequence[str] = tuple(_SPLIT_EXTENT)
 ) -> None:
     """Checks the serialization of a product.
 

@@ -34,7 +34,7 @@ __all__ = [
 _CONVOLUTIONS = ("Conv2D", "Conv3D", "DepthwiseConv2dNative")
 
 
-def gelu(x: Any, approximate: bool = True, name: str | None = None) -> tf.Tensor:
+def gelu(x: tf.Tensor, approximate: bool = True, name: str | None = None) -> tf.Tensor:
     """Returns x times the share of a normal distribution below x (Hendrycks, Gimpel, 2016).
 
     Args:
@@ -45,20 +45,20 @@ def gelu(x: Any, approximate: bool = True, name: str | None = None) -> tf.Tensor
     return tf.nn.gelu(tf.convert_to_tensor(x), approximate=approximate, name=name)
 
 
-def hard_sigmoid(x: Any, name: str | None = None) -> tf.Tensor:
+def hard_sigmoid(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """Returns 0.2 x + 0.5, at least 0 and at most 1."""
     x = tf.convert_to_tensor(x)
     with tf.name_scope(name or "hard_sigmoid"):
         return tf.clip_by_value(x * 0.2 + 0.5, 0, 1)
 
 
-def swish(x: Any, name: str | None = None) -> tf.Tensor:
+def swish(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """Returns x times its sigmoid."""
     with tf.name_scope(name or "swish"):
         return tf.nn.silu(tf.convert_to_tensor(x))
 
 
-def softmax(x: Any, stable: bool = False, name: str | None = None) -> tf.Tensor:
+def softmax(x: tf.Tensor, stable: bool = False, name: str | None = None) -> tf.Tensor:
     """Returns the softmax over the last axis.
 
     Args:
@@ -70,8 +70,8 @@ def softmax(x: Any, stable: bool = False, name: str | None = None) -> tf.Tensor:
 
 
 def multi_conv(
-    func: Callable[..., Any] | None = None, options: Mapping[str, str] | None = None
-) -> Callable[..., Any]:
+    func: Callable[..., object] | None = None, options: Mapping[str, str] | None = None
+) -> Callable[..., object]:
     """Marks a function whose convolutions do not depend on each other; a decorator.
 
     The machine may run them side by side. Here they run, and are charged, one after the other.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -18,18 +19,18 @@ SMALL_EPSILON = 1.53e-5
 
 @tf.autograph.experimental.do_not_convert
 def group_norm(
-    inputs: Any,
+    inputs: tf.Tensor,
     groups: int = 2,
     channels_axis: int = -1,
     center: bool = True,
     scale: bool = True,
     epsilon: float = SMALL_EPSILON,
-    param_initializers: Mapping[str, Any] | None = None,
+    param_initializers: Mapping[str, object] | None = None,
     reuse: bool | None = None,
-    variables_collections: Any = None,
+    variables_collections: object = None,
     training: bool = True,
     trainable: bool = True,
-    scope: Any = None,
+    scope: object = None,
     strided_channel_grouping: bool = True,
 ) -> tf.Tensor:
     """Returns `inputs` with every sample normalized over groups of channels (Wu and He, 2018).
@@ -69,35 +70,37 @@ def group_norm(
         )
     variables = VariableScope(scope, "GroupNorm", reuse)
     initializers = param_initializers or {}
-    options = {"trainable": trainable, "collections": variables_collections}
+    variable = functools.partial(
+        variables.variable, trainable=trainable, collections=variables_collections
+    )
     shape = (channels,)
     with variables.opened([inputs]):
         values = _normalized(inputs, axis, groups, epsilon, strided_channel_grouping)
         per_channel = [-1 if number == axis else 1 for number in range(inputs.shape.rank)]
         if scale:
             ones = _initializer(initializers.get("gamma"), tf.ones)
-            gamma = variables.variable("gamma", shape, inputs.dtype, ones, **options)
+            gamma = variable("gamma", shape, inputs.dtype, ones)
             values *= tf.reshape(tf.cast(gamma, tf.float32), per_channel)
         if center:
             zeros = _initializer(initializers.get("beta"), tf.zeros)
-            beta = variables.variable("beta", shape, inputs.dtype, zeros, **options)
+            beta = variable("beta", shape, inputs.dtype, zeros)
             values += tf.reshape(tf.cast(beta, tf.float32), per_channel)
         return tf.cast(values, inputs.dtype)
 
 
 @tf.autograph.experimental.do_not_convert
 def layer_norm(
-    inputs: Any,
+    inputs: tf.Tensor,
     channels_axis: int = -1,
     center: bool = True,
     scale: bool = True,
     epsilon: float = SMALL_EPSILON,
-    param_initializers: Mapping[str, Any] | None = None,
+    param_initializers: Mapping[str, object] | None = None,
     reuse: bool | None = None,
-    variables_collections: Any = None,
+    variables_collections: object = None,
     training: bool = True,
     trainable: bool = True,
-    scope: Any = None,
+    scope: object = None,
 ) -> tf.Tensor:
     """Returns `inputs` with every sample normalized over all its axes (Ba et al., 2016).
 
@@ -133,17 +136,17 @@ def layer_norm(
 
 @tf.autograph.experimental.do_not_convert
 def instance_norm(
-    inputs: Any,
+    inputs: tf.Tensor,
     channels_axis: int = -1,
     center: bool = True,
     scale: bool = True,
     epsilon: float = SMALL_EPSILON,
-    param_initializers: Mapping[str, Any] | None = None,
+    param_initializers: Mapping[str, object] | None = None,
     reuse: bool | None = None,
-    variables_collections: Any = None,
+    variables_collections: object = None,
     training: bool = True,
     trainable: bool = True,
-    scope: Any = None,
+    scope: object = None,
 ) -> tf.Tensor:
     """Returns `inputs` with every channel of every sample normalized (Ulyanov et al., 2016).
 

@@ -7,12 +7,12 @@ import enum
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf.compiler.pipeline.schedule import schedule_depth
 from ipu_tf.compiler.recomputation import marks
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.tile_program.device_program import Schedule
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ NEEDED_OPTIONS: Mapping[str, str] = {
 """The options of pipelines that do nothing alone, with the option that each of them needs."""
 
 
-def warn_about_idle_options(options: Mapping[str, Any], subject: str) -> None:
+def warn_about_idle_options(options: Mapping[str, object], subject: str) -> None:
     """Logs a warning for each option that is set and does nothing without another.
 
     Args:
@@ -148,7 +148,7 @@ class PipelineStageOptions:
 
 
 @tf.autograph.experimental.do_not_convert
-def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
+def recomputation_checkpoint(tensors: TensorStructure, name: str | None = None) -> TensorStructure:
     """Returns the tensors; a program keeps them in memory when it recomputes activations.
 
     Args:

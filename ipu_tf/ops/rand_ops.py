@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -9,12 +10,12 @@ import tensorflow as tf
 
 @tf.autograph.experimental.do_not_convert
 def dropout(
-    x: Any,
+    x: tf.Tensor,
     rate: float = 0.5,
-    noise_shape: Any = None,
-    seed: Any = None,
+    noise_shape: tf.Tensor | Sequence[int] | None = None,
+    seed: tf.Tensor | None = None,
     name: str | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> tf.Tensor:
     """Returns `x` with a share of its values set to 0 and the others scaled by 1 / (1 - rate).
 

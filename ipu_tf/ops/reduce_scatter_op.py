@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from ipu_tf.ops.functions.reductions import LOCAL, reduction_of
@@ -13,8 +11,8 @@ from ipu_tf.ops.kernels.collectives import collective, group_size
 
 @tf.autograph.experimental.do_not_convert
 def reduce_scatter(
-    x: Any, replication_factor: int, op: str = "COLLECTIVE_OP_ADD", name: str | None = None
-) -> Any:
+    x: tf.Tensor, replication_factor: int, op: str = "COLLECTIVE_OP_ADD", name: str | None = None
+) -> tf.Tensor:
     """Returns this replica's part of a vector that is reduced over the replicas.
 
     Replica i gets the i-th of as many equal parts as there are replicas; zeros fill up the last.

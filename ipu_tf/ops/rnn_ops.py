@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ipu_tf import scopes
 from ipu_tf.config.poplar_options import parse_partials
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.ops.functions import rnn_cells
 from ipu_tf.ops.functions.program_variables import Initializer, VariableScope
 from ipu_tf.ops.functions.rnn_cells import ACTIVATIONS, Gru, Lstm, Weights
@@ -284,8 +285,12 @@ class PopnnDynamicLSTM(PopnnLSTM):
     """An LSTM for sequences of different lengths; see `PopnnLSTM`."""
 
     def call(  # type: ignore[override] # The vendor's signature.
-        self, inputs: Any, seq_len: Any, initial_state: Any = None, training: bool = True
-    ) -> Any:
+        self,
+        inputs: tf.Tensor,
+        seq_len: tf.Tensor,
+        initial_state: TensorStructure = None,
+        training: bool = True,
+    ) -> TensorStructure:
         """Returns the outputs, 0 beyond a sequence's length, and the states after its last step.
 
         Args:
@@ -323,18 +328,18 @@ class PopnnGRU(_PopnnRNN):
     def __init__(
         self,
         num_units: int,
-        dtype: Any = tf.float32,
-        partials_dtype: Any = tf.float32,
+        dtype: tf.DType | str | None = tf.float32,
+        partials_dtype: tf.DType | str | None = tf.float32,
         seed: int | None = None,
-        weights_initializer: Any = None,
-        bias_initializer: Any = None,
+        weights_initializer: object = None,
+        bias_initializer: object = None,
         activation: str = "tanh",
         recurrent_activation: str = "sigmoid",
         return_state: bool = True,
         name: str | None = None,
         reset_after: bool = False,
-        options: Mapping[str, Any] | None = None,
-        options_bwd: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
+        options_bwd: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(
             num_units,
@@ -372,12 +377,12 @@ class PopnnDynamicGRU(PopnnGRU):
 
     def call(  # type: ignore[override] # The vendor's signature.
         self,
-        inputs: Any,
-        seq_len: Any,
-        initial_state: Any = None,
+        inputs: tf.Tensor,
+        seq_len: tf.Tensor,
+        initial_state: TensorStructure = None,
         training: bool = True,
         time_major: bool = True,
-    ) -> Any:
+    ) -> TensorStructure:
         """Returns the outputs, 0 beyond a sequence's length, and the state after its last step.
 
         Args:
@@ -400,13 +405,13 @@ class PopnnAUGRU(PopnnGRU):
 
     def call(  # type: ignore[override] # The vendor's signature.
         self,
-        inputs: Any,
-        seq_len: Any,
-        attention_score: Any,
-        initial_state: Any = None,
+        inputs: tf.Tensor,
+        seq_len: tf.Tensor,
+        attention_score: tf.Tensor,
+        initial_state: TensorStructure = None,
         training: bool = True,
         time_major: bool = True,
-    ) -> Any:
+    ) -> TensorStructure:
         """Returns the outputs, 0 beyond a sequence's length, and the state after its last step.
 
         Args:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 
 @tf.autograph.experimental.do_not_convert
 def sequence_slice(
-    dst: Any,
-    src: Any,
-    num_elems: Any,
-    src_offsets: Any,
-    dst_offsets: Any,
+    dst: tf.Tensor,
+    src: tf.Tensor,
+    num_elems: tf.Tensor,
+    src_offsets: tf.Tensor,
+    dst_offsets: tf.Tensor,
     zero_unused: bool,
 ) -> tf.Tensor:
     """Returns `dst` with runs of rows of `src` copied into it.
@@ -45,7 +43,7 @@ def sequence_slice(
 
 @tf.autograph.experimental.do_not_convert
 def sequence_slice_unpack(
-    src: Any, num_elems: Any, src_offsets: Any, total_elements: int
+    src: tf.Tensor, num_elems: tf.Tensor, src_offsets: tf.Tensor, total_elements: int
 ) -> tf.Tensor:
     """Returns runs of rows of `src` one after the other, and zeros up to `total_elements` rows.
 
@@ -68,7 +66,7 @@ def sequence_slice_unpack(
 
 @tf.autograph.experimental.do_not_convert
 def sequence_slice_pack(
-    dst: Any, src: Any, num_elems: Any, dst_offsets: Any, zero_unused: bool
+    dst: tf.Tensor, src: tf.Tensor, num_elems: tf.Tensor, dst_offsets: tf.Tensor, zero_unused: bool
 ) -> tf.Tensor:
     """Returns `dst` with runs of rows that lie one after the other in `src` copied into it.
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 _FLOATS = (tf.float16, tf.float32)
 
 
 @tf.autograph.experimental.do_not_convert
-def fixed_width_bins(inputs: Any, n_bins: int) -> tf.Tensor:
+def fixed_width_bins(inputs: tf.Tensor, n_bins: int) -> tf.Tensor:
     """Returns `n_bins` evenly spaced levels over the range of `inputs`.
 
     Args:
@@ -25,7 +23,7 @@ def fixed_width_bins(inputs: Any, n_bins: int) -> tf.Tensor:
 
 
 @tf.autograph.experimental.do_not_convert
-def histogram_normalize(hist: Any) -> tf.Tensor:
+def histogram_normalize(hist: tf.Tensor) -> tf.Tensor:
     """Returns a histogram divided by its sum, in its own dtype and shape.
 
     The histogram of no values has no shares: its quotients are NaN.
@@ -38,7 +36,7 @@ def histogram_normalize(hist: Any) -> tf.Tensor:
 
 
 @tf.autograph.experimental.do_not_convert
-def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> tf.Tensor:
+def histogram(inputs: tf.Tensor, levels: tf.Tensor, absolute_of_input: bool = False) -> tf.Tensor:
     """Returns the numbers of values between neighbouring levels.
 
     Bin 0 counts the values below `levels[0]`, bin i those from `levels[i - 1]` up to but not
@@ -70,7 +68,7 @@ def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> tf.T
 
 @tf.autograph.experimental.do_not_convert
 def histogram_update(
-    hist: Any, inputs: Any, levels: Any, absolute_of_input: bool = False
+    hist: tf.Tensor, inputs: tf.Tensor, levels: tf.Tensor, absolute_of_input: bool = False
 ) -> tf.Tensor:
     """Returns a histogram with the counts of further values added.
 

@@ -27,7 +27,7 @@ _REDUCTIONS: Mapping[str, Callable[[tf.Tensor], tf.Tensor] | None] = MappingProx
 
 
 @tf.autograph.experimental.do_not_convert
-def all_reduce(input_shards: Sequence[Any], op: Any) -> list[tf.Tensor]:
+def all_reduce(input_shards: Sequence[tf.Tensor], op: object) -> list[tf.Tensor]:
     """Returns the reduction of the shards, once for each IPU.
 
     Args:
@@ -51,7 +51,7 @@ def all_reduce(input_shards: Sequence[Any], op: Any) -> list[tf.Tensor]:
 
 
 @tf.autograph.experimental.do_not_convert
-def reduce_scatter(input_shards: Sequence[Any], op: Any) -> list[tf.Tensor]:
+def reduce_scatter(input_shards: Sequence[tf.Tensor], op: object) -> list[tf.Tensor]:
     """Returns an equal part of the reduction of the shards for each IPU.
 
     With n shards of length l, every part has length ceil(l / n); the last ones end in zeros.
@@ -81,7 +81,7 @@ def reduce_scatter(input_shards: Sequence[Any], op: Any) -> list[tf.Tensor]:
 
 
 @tf.autograph.experimental.do_not_convert
-def all_gather(input_shards: Sequence[Any], axis: int = 0) -> list[tf.Tensor]:
+def all_gather(input_shards: Sequence[tf.Tensor], axis: int = 0) -> list[tf.Tensor]:
     """Returns all shards one after the other, once for each IPU.
 
     Args:

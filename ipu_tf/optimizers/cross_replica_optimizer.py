@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from ipu_tf.ops.cross_replica_ops import cross_replica_mean
@@ -11,13 +9,15 @@ from ipu_tf.ops.kernels import replica_context
 from ipu_tf.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
 
 
-def apply_cross_replica_op_single(grad: Any, var: Any) -> Any:
+def apply_cross_replica_op_single(grad: tf.Tensor, var: tf.Variable) -> tf.Tensor:
     """Returns the mean of a variable's gradient over the replicas, None for no gradient."""
     del var
     return None if grad is None else cross_replica_mean(tf.convert_to_tensor(grad))
 
 
-def apply_cross_replica_op(grads_and_vars: GradientsAndVariables) -> list[tuple[Any, Any]]:
+def apply_cross_replica_op(
+    grads_and_vars: GradientsAndVariables,
+) -> list[tuple[tf.Tensor, tf.Variable]]:
     """Returns the means of gradients over the replicas, each with its variable."""
     return [(apply_cross_replica_op_single(grad, var), var) for grad, var in grads_and_vars]
 
@@ -41,9 +41,9 @@ class CrossReplicaOptimizer(IpuOptimizer):
     def apply_gradients(
         self,
         grads_and_vars: GradientsAndVariables,
-        global_step: Any = None,
+        global_step: tf.Variable | None = None,
         name: str | None = None,
-    ) -> Any:
+    ) -> tf.Operation:
         """Returns an operation that updates the variables, by the same values on all replicas."""
         # In a strategy, optimizers of TensorFlow 1 sum over the replicas what they apply.
         summed = replica_context.num_replicas() if tf.distribute.has_strategy() else 1

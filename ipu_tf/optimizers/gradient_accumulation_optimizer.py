@@ -46,8 +46,9 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
-        dtype: Any = None,
-        reduction_method: Any = GradientAccumulationReductionMethod.SUM,
+        dtype: tf.DType | str | None = None,
+        reduction_method: GradientAccumulationReductionMethod
+        | str = GradientAccumulationReductionMethod.SUM,
         name: str = "GradientAccumulationOptimizerV2",
     ) -> None:
         super().__init__(opt, name)
@@ -68,9 +69,9 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
     def apply_gradients(
         self,
         grads_and_vars: GradientsAndVariables,
-        global_step: Any = None,
+        global_step: tf.Variable | None = None,
         name: str | None = None,
-    ) -> Any:
+    ) -> tf.Operation:
         """Returns an operation that adds gradients to the sums, and at last applies the sums.
 
         Raises:
@@ -204,8 +205,9 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
         replicated_optimizer_state_sharding: bool = False,
-        dtype: Any = None,
-        reduction_method: Any = GradientAccumulationReductionMethod.SUM,
+        dtype: tf.DType | str | None = None,
+        reduction_method: GradientAccumulationReductionMethod
+        | str = GradientAccumulationReductionMethod.SUM,
         name: str = "CrossReplicaGradientAccumulationOptimizerV2",
     ) -> None:
         super().__init__(

@@ -38,8 +38,8 @@ class IpuOptimizer(tf.compat.v1.train.Optimizer):
         return self._opt
 
     def compute_gradients(
-        self, loss: Any, var_list: Sequence[Any] | None = None, **kwargs: Any
-    ) -> list[tuple[Any, Any]]:
+        self, loss: tf.Tensor, var_list: Sequence[tf.Variable] | None = None, **kwargs: object
+    ) -> list[tuple[tf.Tensor, tf.Variable]]:
         """Returns the gradients of a loss, each with its variable."""
         found: list[tuple[Any, Any]] = self._opt.compute_gradients(
             loss, var_list=var_list, **kwargs
@@ -49,9 +49,9 @@ class IpuOptimizer(tf.compat.v1.train.Optimizer):
     def apply_gradients(
         self,
         grads_and_vars: GradientsAndVariables,
-        global_step: Any = None,
+        global_step: tf.Variable | None = None,
         name: str | None = None,
-    ) -> Any:
+    ) -> tf.Operation:
         """Returns an operation that updates the variables."""
         return self._opt.apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
@@ -59,16 +59,16 @@ class IpuOptimizer(tf.compat.v1.train.Optimizer):
         """Returns the name of this optimizer."""
         return self._own_name
 
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
+    def get_slot(self, *args: object, **kwargs: object) -> tf.Variable:
         """Returns a slot of the wrapped optimizer."""
         return self._opt.get_slot(*args, **kwargs)
 
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
+    def get_slot_names(self, *args: object, **kwargs: object) -> list[str]:
         """Returns the names of the slots of the wrapped optimizer."""
         names: list[str] = self._opt.get_slot_names(*args, **kwargs)
         return names
 
-    def variables(self) -> list[Any]:
+    def variables(self) -> list[tf.Variable]:
         """Returns the variables of the wrapped optimizer."""
         found: list[Any] = self._opt.variables()
         return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
@@ -25,13 +24,16 @@ class MapGradientOptimizer(IpuOptimizer):
     def __init__(
         self,
         wrapped_optimizer: tf.compat.v1.train.Optimizer,
-        gradient_mapping_function: Callable[[Any, Any], Any],
+        gradient_mapping_function: Callable[[tf.Tensor, tf.Variable], tf.Tensor],
         name: str = "MapGradientOptimizer",
     ) -> None:
         super().__init__(wrapped_optimizer, name)
         self._map = gradient_mapping_function
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+    def compute_gradients(
+        self, *args: object, **kwargs: object
+    ) -> list[tuple[tf.Tensor, tf.Variable]]:
         """Returns the changed gradients of a loss, each with its variable."""
-        found = super().compute_gradients(*args, **kwargs)
+        compute: Callable[..., list[tuple[tf.Tensor, tf.Variable]]] = super().compute_gradients
+        found = compute(*args, **kwargs)
         return [(self._map(gradient, variable), variable) for gradient, variable in found]

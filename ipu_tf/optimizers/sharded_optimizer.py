@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -27,7 +26,7 @@ class ShardedOptimizer(IpuOptimizer):
         super().__init__(optimizer, "ShardedOptimizer")
 
     def compute_gradients(
-        self, loss: Any, var_list: Sequence[Any] | None = None, **kwargs: Any
-    ) -> list[tuple[Any, Any]]:
+        self, loss: tf.Tensor, var_list: Sequence[tf.Variable] | None = None, **kwargs: object
+    ) -> list[tuple[tf.Tensor, tf.Variable]]:
         """Returns the gradients of a loss, each with its variable."""
         return super().compute_gradients(loss, var_list, **kwargs)

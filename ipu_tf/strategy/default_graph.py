@@ -53,7 +53,7 @@ class _Entries:
 
 
 @contextlib.contextmanager
-def outlasting_resets(make: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+def outlasting_resets(make: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
     """Keeps a context entered on this thread, even if the default graph is reset.
 
     The reset of TensorFlow's stack of graphs, with which `keras.utils.clear_session` ends, is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -45,8 +45,8 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
             return next_creator(**kwargs)
 
     def colocate_vars_with(
-        self, colocate_with_variable: Any
-    ) -> contextlib.AbstractContextManager[Any]:
+        self, colocate_with_variable: tf.Variable
+    ) -> contextlib.AbstractContextManager[object]:
         """Returns a context that makes variables beside another: all are on the host."""
         if in_force(strategy_of(self)) is not strategy_of(self):
             return contextlib.nullcontext()  # The open scope is one with this strategy's.
@@ -87,7 +87,7 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
         del destinations, options
         return self.reduced(reduce_op, value)
 
-    def reduced(self, reduce_op: Any, value: Any) -> Any:
+    def reduced(self, reduce_op: tf.distribute.ReduceOp | str, value: tf.Tensor) -> tf.Tensor:
         """Returns the sum or mean of a structure of tensors over the replicas of the program.
 
         Raises:
@@ -145,11 +145,11 @@ class IPUExtendedV1(tf.compat.v1.distribute.StrategyExtended):
     def _get_local_replica_id(self, replica_id_in_sync_group: int) -> int:
         return replica_id_in_sync_group
 
-    def value_container(self, value: Any) -> Any:
+    def value_container(self, value: tf.Tensor) -> object:
         """Returns the value itself: nothing is distributed."""
         return value
 
-    def non_slot_devices(self, var_list: Any) -> tuple[str, ...]:
+    def non_slot_devices(self, var_list: Sequence[tf.Variable]) -> tuple[str, ...]:
         """Returns the device of variables that are not slots."""
         del var_list
         return (self._cpu_device,)

@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -17,6 +16,7 @@ import tensorflow as tf
 from ipu_tf.base import spans
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.internals.graphs import is_in_loop_body
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph, is_recording
 from ipu_tf.ops.functions.program_variables import variables_of
 from ipu_tf.programs.program import Program
@@ -48,13 +48,13 @@ class ProgramCall:
         configuration: The device.
     """
 
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    function: Callable[..., object]
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
     configuration: DeviceConfiguration
 
     @property
-    def python_function(self) -> Callable[..., Any]:
+    def python_function(self) -> Callable[..., object]:
         """The Python function behind it."""
         return python_function(self.function)
 
@@ -90,7 +90,7 @@ class ProgramTrace:
     tracer: Tracer
     graph: FuncGraph
     first: int
-    outputs: Any
+    outputs: TensorStructure
 
     @property
     def operations(self) -> list[tf.Operation]:
@@ -98,13 +98,13 @@ class ProgramTrace:
         return self.graph.get_operations()[self.first :]
 
 
-def program_name(fn: Callable[..., Any]) -> str:
+def program_name(fn: Callable[..., object]) -> str:
     """Returns the name of a function, prefixed with the name of its model if it is a method."""
     name, owner_name = function_name(fn), getattr(getattr(fn, "__self__", None), "name", None)
     return f"{owner_name}.{name}" if isinstance(owner_name, str) else name
 
 
-def is_keras_step(fn: Callable[..., Any]) -> bool:
+def is_keras_step(fn: Callable[..., object]) -> bool:
     """Returns whether a function is a step of a model: Keras' loop has replicas of its own."""
     owner = getattr(fn, "__self__", None)
     return isinstance(owner, keras.Model) and getattr(fn, "__name__", "") in _KERAS_STEPS
@@ -120,7 +120,7 @@ def untraced_program(call: ProgramCall) -> Program:
     return Program(name=program_name(fn), steps_per_execution=steps)
 
 
-def traced(call: ProgramCall, program: Program, run: Callable[[], Any]) -> ProgramTrace:
+def traced(call: ProgramCall, program: Program, run: Callable[[], object]) -> ProgramTrace:
     """Returns the trace of a call in the graph that is being built.
 
     Args:
@@ -177,7 +177,7 @@ def compiled(call: ProgramCall, trace: ProgramTrace) -> DeviceProgram | None:
 
 def executed(
     call: ProgramCall, trace: ProgramTrace, device: DeviceProgram | None
-) -> tuple[Any, DeviceProgram | None]:
+) -> tuple[object, DeviceProgram | None]:
     """Returns the results of a trace as the host computes them, and its noted device program.
 
     Joins ops, or lets XLA run the program. A trace that a tape records stays as it is.

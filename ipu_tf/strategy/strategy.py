@@ -10,8 +10,8 @@ import functools
 import logging
 import math
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -20,6 +20,7 @@ from ipu_tf.base import spans
 from ipu_tf.config.launchers import check_one_process
 from ipu_tf.internals.autograph import autograph_artifact
 from ipu_tf.internals.graphs import graph_of_session
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.profile import automatic_reports, watching
 from ipu_tf.profile.figures.host_timeline import timeline_of
@@ -54,6 +55,8 @@ _FUNCTION_TYPES = (
 )
 
 logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
 
 ScopeExtension: TypeAlias = "Callable[[IPUStrategyV1], contextlib.AbstractContextManager[None]]"
 """Makes the context that a scope opens beside its own."""
@@ -164,11 +167,11 @@ class IPUStrategyV1(tf.distribute.Strategy):
     @autograph_artifact
     def run(
         self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...] | list[Any] = (),
-        kwargs: dict[str, Any] | None = None,
+        fn: Callable[..., ResultT],
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
         options: tf.distribute.RunOptions | None = None,
-    ) -> Any:
+    ) -> ResultT:
         """Runs `fn` as one program of the IPU.
 
         The first call with new shapes, dtypes or configuration traces `fn`; later ones only run
@@ -222,12 +225,17 @@ class IPUStrategyV1(tf.distribute.Strategy):
         with spans.span("run", "execution", program=program, steps=1):
             return executable(*args, **kwargs)
 
-    def experimental_run_v2(self, *args: Any, **kwargs: Any) -> Any:
+    def experimental_run_v2(self, *args: object, **kwargs: object) -> object:
         """Always raises: use `run`."""
         raise RuntimeError("`experimental_run_v2` is gone: call `IPUStrategy.run` instead.")
 
     @autograph_artifact
-    def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
+    def reduce(
+        self,
+        reduce_op: tf.distribute.ReduceOp | str,
+        value: TensorStructure,
+        axis: int | Sequence[int] | None = None,
+    ) -> TensorStructure:
         """Returns the sum or mean of a value over replicas, and over some of its axes.
 
         In a program the values of all replicas are reduced. Outside of one a value is that of one
@@ -247,10 +255,10 @@ class IPUStrategyV1(tf.distribute.Strategy):
         known = {one.value: one for one in tf.distribute.ReduceOp}.get(name.upper(), reduce_op)
         if axis is not None and known is tf.distribute.ReduceOp.MEAN:
             # TensorFlow would make the device count in 64 bits; the host knows the shape.
-            value = tf.convert_to_tensor(value)
-            total = self._over_axes(tf.distribute.ReduceOp.SUM, value, axis)
+            tensor = tf.convert_to_tensor(value)
+            total = self._over_axes(tf.distribute.ReduceOp.SUM, tensor, axis)
             axes = axis if isinstance(axis, tuple | list) else [axis]
-            count = math.prod(value.shape[number] for number in axes)
+            count = math.prod(tensor.shape[number] for number in axes)
             value = tf.math.truediv(total, tf.cast(count, total.dtype))
         elif axis is not None or hooks.active() is None:
             value = self._over_axes(reduce_op, value, axis)

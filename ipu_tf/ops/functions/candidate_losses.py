@@ -19,16 +19,16 @@ Sampled = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
 @tf.autograph.experimental.do_not_convert
 def sampled_softmax_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: tf.Tensor,
+    biases: tf.Tensor,
+    labels: tf.Tensor,
+    inputs: tf.Tensor,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
     sampled_values: Sampled | None = None,
     name: str = "sampled_softmax_loss",
-    seed: Any = None,
+    seed: tf.Tensor | int | None = None,
 ) -> tf.Tensor:
     """Returns the softmax loss of each sample over its true and some sampled classes.
 
@@ -63,10 +63,10 @@ def sampled_softmax_loss(
 
 @tf.autograph.experimental.do_not_convert
 def nce_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: tf.Tensor,
+    biases: tf.Tensor,
+    labels: tf.Tensor,
+    inputs: tf.Tensor,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
@@ -144,7 +144,7 @@ def log_uniform_shares(classes: int) -> np.ndarray:
 
 
 def sampled_without_repetition(
-    shares: np.ndarray, labels: tf.Tensor, count: int, seed: Any = None
+    shares: np.ndarray, labels: tf.Tensor, count: int, seed: tf.Tensor | int | None = None
 ) -> Sampled:
     """Returns different classes, drawn one after the other from those that are left.
 

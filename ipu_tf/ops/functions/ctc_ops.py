@@ -14,12 +14,12 @@ Decoded = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
 @tf.autograph.experimental.do_not_convert
 def ctc_loss_v2(
-    labels: Any,
-    logits: Any,
-    label_length: Any,
-    logit_length: Any,
+    labels: tf.Tensor,
+    logits: tf.Tensor,
+    label_length: tf.Tensor,
+    logit_length: tf.Tensor,
     blank_index: int,
-    out_dtype: Any = None,
+    out_dtype: tf.DType | str | None = None,
     name: str | None = None,
 ) -> tf.Tensor:
     """Returns the CTC losses of logits; see `ctc_loss_with_log_probs`."""
@@ -34,12 +34,12 @@ def ctc_loss_v2(
 
 @tf.autograph.experimental.do_not_convert
 def ctc_loss_with_log_probs(
-    labels: Any,
-    data: Any,
-    label_length: Any,
-    data_length: Any,
+    labels: tf.Tensor,
+    data: tf.Tensor,
+    label_length: tf.Tensor,
+    data_length: tf.Tensor,
     blank_index: int,
-    out_dtype: Any = None,
+    out_dtype: tf.DType | str | None = None,
     name: str | None = None,
 ) -> tf.Tensor:
     """Returns the negative log probabilities of sequences of labels, in float32.
@@ -75,8 +75,8 @@ def ctc_loss_with_log_probs(
 
 @tf.autograph.experimental.do_not_convert
 def ctc_beam_search_decoder(
-    logits: Any,
-    logits_lengths: Any,
+    logits: tf.Tensor,
+    logits_lengths: tf.Tensor,
     beam_width: int = 100,
     top_paths: int = 1,
     blank_index: int = -1,
@@ -116,8 +116,8 @@ def ctc_beam_search_decoder(
 
 @tf.autograph.experimental.do_not_convert
 def ctc_beam_search_decoder_with_log_probs(
-    log_probs: Any,
-    input_lengths: Any,
+    log_probs: tf.Tensor,
+    input_lengths: tf.Tensor,
     beam_width: int = 100,
     top_paths: int = 1,
     blank_index: int = -1,

@@ -29,7 +29,7 @@ class HostEmbeddingOptimizerSpec:
         self._learning_rate = learning_rate
         self.optimizer_name = optimizer_name or "SGD"
 
-    def get_learning_rate(self) -> Any:
+    def get_learning_rate(self) -> tf.Tensor | float:
         """Returns the learning rate."""
         return self._learning_rate
 
@@ -47,7 +47,7 @@ class HostEmbeddingOptimizerSpec:
     def create_lookup_instruction(
         self,
         embedding_tensor: tf.Variable,
-        indices: Any,
+        indices: tf.Tensor,
         slot_vars: Sequence[tf.Variable],
         partition_strategy: str,
         name: str,
@@ -193,7 +193,7 @@ class HostEmbedding:
         return self._table
 
     @contextlib.contextmanager
-    def register(self, session: Any = None) -> Iterator[HostEmbedding]:
+    def register(self, session: tf.compat.v1.Session = None) -> Iterator[HostEmbedding]:
         """Makes the table known to the programs that run inside.
 
         Args:
@@ -210,7 +210,7 @@ class HostEmbedding:
                 spec.create_deregister_instruction(self._table, self._slots, self._name)
 
     @tf.autograph.experimental.do_not_convert
-    def lookup(self, indices: Any, clip_indices: bool = True) -> tf.Tensor:
+    def lookup(self, indices: tf.Tensor, clip_indices: bool = True) -> tf.Tensor:
         """Returns rows of the table.
 
         With an optimizer, the gradient of the rows updates the table when it is computed. The table
@@ -246,11 +246,11 @@ class HostEmbedding:
 
 def create_host_embedding(
     name: str,
-    shape: Any,
-    dtype: Any,
+    shape: Sequence[int],
+    dtype: tf.DType,
     partition_strategy: str = "TOKEN",
     optimizer_spec: HostEmbeddingOptimizerSpec | None = None,
-    initializer: Any = None,
+    initializer: Callable[..., tf.Tensor] | None = None,
 ) -> HostEmbedding:
     """Returns a new table of embeddings in the memory of the host.
 

@@ -40,7 +40,7 @@ _variables: weakref.WeakKeyDictionary[Any, dict[str, tf.Variable]] = weakref.Wea
 
 
 @contextlib.contextmanager
-def variables_of(function: Any) -> Iterator[None]:
+def variables_of(function: object) -> Iterator[None]:
     """Makes variables that are created inside belong to a function, or to a method's object."""
     try:
         variables = _variables.setdefault(function, {})
@@ -62,7 +62,7 @@ class VariableScope:
         reuse: `reuse` of `tf.compat.v1.variable_scope`, for graphs of TensorFlow 1.
     """
 
-    def __init__(self, scope: Any, default: str, reuse: bool | None = None) -> None:
+    def __init__(self, scope: object, default: str, reuse: bool | None = None) -> None:
         self._scope, self._default, self._reuse = scope, default, reuse
         trace = _TRACE.get()
         self._variables = {} if trace is None else trace.variables
@@ -94,8 +94,8 @@ class VariableScope:
         initializer: Initializer,
         *,
         trainable: bool = True,
-        collections: Any = None,
-    ) -> Any:
+        collections: object = None,
+    ) -> tf.Variable:
         """Returns the variable of a name, made at the first call.
 
         Args:

@@ -57,7 +57,9 @@ class Lstm:
         """Returns the part of the gates that depends on the inputs, for all steps at once."""
         return _product(inputs, self.weights.inputs) + tf.reshape(self.weights.biases, [-1])
 
-    def step(self, part: tf.Tensor, states: States, attention: Any) -> tuple[tf.Tensor, States]:
+    def step(
+        self, part: tf.Tensor, states: States, attention: tf.Tensor | None
+    ) -> tuple[tf.Tensor, States]:
         """Returns the outputs and the states after a step."""
         del attention
         cell, outputs = states
@@ -91,7 +93,9 @@ class Gru:
         biases = self.weights.biases[:, 0] if self.reset_after else self.weights.biases
         return _product(inputs, self.weights.inputs) + tf.reshape(biases, [-1])
 
-    def step(self, part: tf.Tensor, states: States, attention: Any) -> tuple[tf.Tensor, States]:
+    def step(
+        self, part: tf.Tensor, states: States, attention: tf.Tensor | None
+    ) -> tuple[tf.Tensor, States]:
         """Returns the outputs and the state after a step; attention damps the update gate."""
         (outputs,) = states
         of_update, of_reset, of_candidate = tf.split(part, 3, axis=1)

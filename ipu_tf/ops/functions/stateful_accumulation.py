@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 
@@ -29,7 +28,7 @@ class Accumulation:
 
 @tf.autograph.experimental.do_not_convert
 def ipu_stateful_gradient_accumulate(
-    input: Any, num_mini_batches: int, verify_usage: bool = True, name: str | None = None
+    input: tf.Tensor, num_mini_batches: int, verify_usage: bool = True, name: str | None = None
 ) -> tf.Tensor:
     """Returns the sum of `input` over some executions in the last of them, and zeros before.
 

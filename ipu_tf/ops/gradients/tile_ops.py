@@ -22,7 +22,7 @@ from ipu_tf.ops.kernels.twins import TWINS
 Gradients = tuple[tf.Tensor | None, ...]
 
 
-def numerics_of(op: Any, stock: str) -> TileNumerics:
+def numerics_of(op: tf.Operation, stock: str) -> TileNumerics:
     """Returns the numerics that `op` was created with, on the current machine."""
     return dataclasses.replace(
         numerics_for(TWINS[stock].family, config.device_configuration()),
@@ -32,7 +32,7 @@ def numerics_of(op: Any, stock: str) -> TileNumerics:
     )
 
 
-def conv_attributes(op: Any) -> dict[str, Any]:
+def conv_attributes(op: tf.Operation) -> dict[str, object]:
     """Returns the attributes that all passes of the convolution `op` share, as Python values."""
     names = ["strides", "padding", "explicit_paddings", "data_format", "dilations"]
     attributes = {name: op.get_attr(name) for name in names}

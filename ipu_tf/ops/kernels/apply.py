@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -23,7 +22,7 @@ _LIST_OF_INPUTS = frozenset({"Einsum"})
 def tile_op(
     stock: str,
     inputs: Sequence[tf.Tensor],
-    attributes: dict[str, Any],
+    attributes: Mapping[str, object],
     *,
     sizes: Sequence[int] | None = None,
     plan: Plan | None = None,
@@ -56,8 +55,8 @@ def tile_op(
 
 def shape_of(
     stock: str,
-    inputs: Sequence[Any],
-    attributes: dict[str, Any],
+    inputs: Sequence[tf.Tensor | tf.TensorSpec],
+    attributes: Mapping[str, object],
     *,
     sizes: Sequence[int] | None = None,
     name: str | None = None,

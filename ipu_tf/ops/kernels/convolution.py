@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -15,8 +14,8 @@ Padding = str | Sequence[Sequence[int]]
 
 @tf.autograph.experimental.do_not_convert
 def conv2d(
-    input: Any,
-    filters: Any,
+    input: tf.Tensor,
+    filters: tf.Tensor,
     strides: int | Sequence[int],
     padding: Padding,
     data_format: str = "NHWC",
@@ -50,8 +49,8 @@ def conv2d(
 
 @tf.autograph.experimental.do_not_convert
 def depthwise_conv2d(
-    input: Any,
-    filter: Any,
+    input: tf.Tensor,
+    filter: tf.Tensor,
     strides: Sequence[int],
     padding: Padding,
     data_format: str | None = None,
@@ -88,7 +87,7 @@ def conv_attributes(
     padding: Padding,
     data_format: str,
     dilations: int | Sequence[int] | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Returns the attributes of a convolution op from the arguments of its Python function.
 
     Raises:

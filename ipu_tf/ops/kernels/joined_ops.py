@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from ipu_tf.internals.graphs import set_op_attribute
 from ipu_tf.internals.tensorflow import NodeDef, op_def_registry
@@ -36,7 +36,7 @@ def note_replaced(tensor: tf.Tensor, by: tf.Tensor) -> None:
     set_op_attribute(by.op, f"{_REPLACES}{by.value_index}", name)
 
 
-def replaced(node: Any, index: int) -> str | None:
+def replaced(node: NodeDef, index: int) -> str | None:
     """Returns the name of the tensor that a joined op's output replaces, None if unknown.
 
     Args:
@@ -58,13 +58,13 @@ class Chain:
         inputs: The inputs of the joined op, in their order.
     """
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: NodeDef) -> None:
         self._node = node
         self._controls = [name for name in node.input if name.startswith("^")]
-        self.nodes: list[Any] = []
+        self.nodes: list[NodeDef] = []
         self.inputs: tuple[str, ...] = tuple(n for n in node.input if not n.startswith("^"))
 
-    def attribute(self, name: str) -> Any:
+    def attribute(self, name: str) -> tf.compat.v1.AttrValue:
         """Returns the AttrValue of an attribute of the joined op."""
         return self._node.attr[name]
 
@@ -90,14 +90,14 @@ class Chain:
                 node.attr[attribute.name].CopyFrom(attribute.default_value)
         return f"{node.name}:{definition.output_arg[0].name}:0"
 
-    def constant(self, value: Any, dtype: tf.DType) -> str:
+    def constant(self, value: ArrayLike, dtype: tf.DType) -> str:
         """Adds a constant; returns its name in a FunctionDef."""
         node = self._new("Const")
         node.attr["dtype"].type = dtype.as_datatype_enum
         node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, dtype))
         return f"{node.name}:output:0"
 
-    def _new(self, op_type: str) -> Any:
+    def _new(self, op_type: str) -> NodeDef:
         # Beside the joined op, not below it: the scope names the layer of the op.
         node = NodeDef(name=f"{self._node.name}_{len(self.nodes)}_{op_type}", op=op_type)
         self.nodes.append(node)
@@ -108,7 +108,7 @@ Expand = Callable[[Chain], Sequence[str]]
 """Adds the ops that a joined op stands for; returns their names for its outputs."""
 
 
-def expand(node: Any) -> tuple[list[Any], list[str]]:
+def expand(node: NodeDef) -> tuple[list[NodeDef], list[str]]:
     """Returns the stock ops of a joined op, and its outputs among theirs.
 
     The last one has the name of the joined op, so ops that wait for it wait for the chain.

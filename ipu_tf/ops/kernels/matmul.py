@@ -12,8 +12,8 @@ from ipu_tf.planner.plan import MatMulPlan
 
 @tf.autograph.experimental.do_not_convert
 def matmul(
-    a: Any,
-    b: Any,
+    a: tf.Tensor,
+    b: tf.Tensor,
     transpose_a: bool = False,
     transpose_b: bool = False,
     name: str | None = None,
@@ -46,8 +46,8 @@ def matmul(
 
 @tf.autograph.experimental.do_not_convert
 def batch_matmul(
-    x: Any,
-    y: Any,
+    x: tf.Tensor,
+    y: tf.Tensor,
     adj_x: bool = False,
     adj_y: bool = False,
     name: str | None = None,

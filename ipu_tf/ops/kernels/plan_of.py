@@ -11,7 +11,7 @@ from ipu_tf.ops.kernels.twins import STOCK_OF, plan_from_attributes
 from ipu_tf.planner.plan import Plan
 
 
-def plan_of(target: Callable[..., tf.Tensor] | tf.Tensor, *args: Any, **kwargs: Any) -> Plan:
+def plan_of(target: Callable[..., tf.Tensor] | tf.Tensor, *args: object, **kwargs: object) -> Plan:
     """Returns the plan of a tile op.
 
     Args:

@@ -7,10 +7,10 @@ a graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal, cast
 
 from ipu_tf.ops.kernels import op_shapes
 from ipu_tf.ops.kernels.numerics import TileNumerics
@@ -100,7 +100,7 @@ def plan_for(shape: OpShape, numerics: TileNumerics, plan: Plan | None, op: str)
     return plan
 
 
-def tile_attributes(plan: Plan, numerics: TileNumerics, stream: int) -> dict[str, Any]:
+def tile_attributes(plan: Plan, numerics: TileNumerics, stream: int) -> dict[str, object]:
     """Returns a tile op's own attributes as Python values."""
     return {
         "plan": plan.to_list(),
@@ -113,7 +113,7 @@ def tile_attributes(plan: Plan, numerics: TileNumerics, stream: int) -> dict[str
     }
 
 
-def plan_from_attributes(stock: str, own: Mapping[str, Any]) -> Plan:
+def plan_from_attributes(stock: str, own: Mapping[str, object]) -> Plan:
     """Returns the plan that a tile op's own attributes describe.
 
     Args:
@@ -121,12 +121,12 @@ def plan_from_attributes(stock: str, own: Mapping[str, Any]) -> Plan:
         own: The attributes `plan`, `method`, `serial` and `partials`, as Python values.
     """
     kind = MatMulPlan if TWINS[stock].family == "matmul" else ConvPlan
-    *splits, grain = own["plan"]
+    *splits, grain = cast("Sequence[int]", own["plan"])
     serial = (f"serial_{name}" for name in kind.serial_names())
     return kind(
         **dict(zip(kind.split_names(), splits, strict=True)),
-        **dict(zip(serial, own["serial"], strict=True)),
+        **dict(zip(serial, cast("Sequence[int]", own["serial"]), strict=True)),
         grain=grain,
-        partials=own["partials"],
-        method=own["method"],
+        partials=cast("str", own["partials"]),
+        method=cast("str", own["method"]),
     )
