@@ -67,6 +67,7 @@ class DeviceConfiguration:
         io_tiles: Tiles of an IPU set aside for input and output, besides those of `target`.
         io_tile_share: Share of the memory of these tiles that may hold data.
         allow_recompute: Whether programs recompute activations, whatever the options of pipelines.
+        trace_numerics: Whether the operation that made the first NaN or infinity is looked for.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
     """
@@ -93,6 +94,7 @@ class DeviceConfiguration:
     io_tiles: int = 0
     io_tile_share: float = 0.9
     allow_recompute: bool = False
+    trace_numerics: bool = False
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 
     @property

@@ -83,6 +83,12 @@ class Simulator(Category):
         "small operations in loops, and those with `jit_compile=True`.",
         "Applies to functions without effects beside their results; the report says the choice.",
     )
+    trace_numerics: bool = option(
+        False,
+        "Name the operation that made the first NaN or infinity of a program.",
+        "Looks at the results of each run; if they are not finite, runs the program once more with "
+        "checks of its operations, and logs what it finds (docs/nonfinite.md).",
+    )
 
 
 class IoTiles(Category):

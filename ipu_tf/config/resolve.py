@@ -76,6 +76,7 @@ def resolve(config: OptionTree) -> DeviceConfiguration:
         io_tiles=config.io_tiles.num_io_tiles,
         io_tile_share=_io_tile_share(config),
         allow_recompute=config.allow_recompute,
+        trace_numerics=config.simulator.trace_numerics,
         without_effect=_without_effect(config),
     )
 

@@ -8,6 +8,7 @@ from ipu_tf.base import deprecation
 from ipu_tf.base.codec import NOT_IN_FILES
 from ipu_tf.planner.plan import OpShape, Plan
 from ipu_tf.programs.insight import Insight
+from ipu_tf.programs.nonfinite import NonFinite
 from ipu_tf.programs.source import Source
 from ipu_tf.tile_program.device_program import DeviceProgram
 
@@ -65,6 +66,8 @@ class Program:
         insights: Changes that gain something, the best first; `Report.with_insights` finds them.
         insights_note: Changes that were not planned, and why; "" if all were.
         insights_sought: Whether its insights were looked for.
+        nonfinite: Where its first NaN or infinity came from; empty unless
+            `simulator.trace_numerics` is on and a run had one.
         source: The input of its compilation, to plan it again; None if it is gone.
     """
 
@@ -77,6 +80,7 @@ class Program:
     insights: tuple[Insight, ...] = ()
     insights_note: str = ""
     insights_sought: bool = False
+    nonfinite: list[NonFinite] = field(default_factory=list, metadata=NOT_IN_FILES)
     source: Source | None = field(default=None, compare=False, repr=False, metadata=NOT_IN_FILES)
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph, is_recording
 from ipu_tf.ops.functions.program_variables import variables_of
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime.execution import boundary, fusion, xla_engine
+from ipu_tf.runtime.execution import boundary, fusion, nonfinite_replay, xla_engine
 from ipu_tf.runtime.execution.executable import (
     Identity,
     function_name,
@@ -30,9 +31,12 @@ from ipu_tf.runtime.execution.executable import (
 from ipu_tf.runtime.extraction import deployments
 from ipu_tf.runtime.programs import device_programs, loop_shards, program_shards
 from ipu_tf.runtime.tracing import hooks
+from ipu_tf.runtime.tracing.snapshots import Snapshots
 from ipu_tf.runtime.tracing.tracer import Tracer
 from ipu_tf.strategy.open_scope import outer_optimizer
 from ipu_tf.tile_program.device_program import DeviceProgram
+
+_LOG = logging.getLogger(__name__)
 
 _KERAS_STEPS = frozenset({"train_step", "test_step", "predict_step"})
 
@@ -94,8 +98,11 @@ class ProgramTrace:
 
     @property
     def operations(self) -> list[tf.Operation]:
-        """The ops that the trace, and what followed it, created."""
-        return self.graph.get_operations()[self.first :]
+        """The ops that the trace, and what followed it, created, without snapshots."""
+        created, snapshots = self.graph.get_operations()[self.first :], self.tracer.snapshots
+        if snapshots is None:
+            return created
+        return [op for op in created if op not in snapshots.operations]
 
 
 def program_name(fn: Callable[..., object]) -> str:
@@ -135,6 +142,8 @@ def traced(call: ProgramCall, program: Program, run: Callable[[], object]) -> Pr
     tracer = Tracer(program, call.configuration)
     graph = tf.compat.v1.get_default_graph()
     first = len(graph.get_operations())
+    if call.configuration.trace_numerics:
+        tracer.snapshots = Snapshots(graph)
     with (
         spans.span("trace", "trace", program=program.name),
         variables_of(call.subject),
@@ -182,6 +191,7 @@ def executed(
 
     Joins ops, or lets XLA run the program. A trace that a tape records stays as it is.
     """
+    replay = _replay_of(trace)
     if is_recording():
         return trace.outputs, device
     choice = xla_engine.choose(
@@ -195,7 +205,31 @@ def executed(
     outputs = choice.outputs if choice.by_xla else fusion.fuse(trace.graph, trace.outputs)
     if choice.note and device is not None:
         device = dataclasses.replace(device, notes=(*device.notes, choice.note))
+    if replay is not None:
+        tracer = trace.tracer
+        nonfinite_replay.watch(replay, outputs, tracer.program, device, tracer.layers)
     return outputs, device
+
+
+def _replay_of(trace: ProgramTrace) -> nonfinite_replay.Replay | None:
+    """Returns the replay of a program that `simulator.trace_numerics` asks for; warns of one that
+    cannot have any."""
+    if trace.tracer.snapshots is None:
+        return None
+    try:
+        if is_recording():
+            raise nonfinite_replay.CannotReplay("a GradientTape outside of it records it")
+        return nonfinite_replay.replay_of(
+            trace.graph, trace.operations, trace.outputs, trace.tracer.snapshots
+        )
+    except nonfinite_replay.CannotReplay as reason:
+        _LOG.warning(
+            "Program '%s' is not traced by simulator.trace_numerics, which will not name the "
+            "operation of a NaN in it: %s.",
+            trace.tracer.program.name,
+            reason,
+        )
+        return None
 
 
 @contextlib.contextmanager

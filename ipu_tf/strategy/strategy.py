@@ -27,10 +27,12 @@ from ipu_tf.profile.figures.host_timeline import timeline_of
 from ipu_tf.profile.report import Report
 from ipu_tf.profile.text.progress import showing_progress_on_terminal
 from ipu_tf.programs.insights import are_found
+from ipu_tf.programs.nonfinite import NonFinite
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime.execution import boundary, compile_only
 from ipu_tf.runtime.execution.executable import (
     ExecutableCache,
+    Identity,
     function_name,
     python_function,
 )
@@ -112,6 +114,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         self._enable_keras_extensions = enable_keras_extensions
         self._executables = ExecutableCache(self._trace)
         self._programs = ProgramRegistry()
+        self._nonfinite: dict[tuple[Identity, str], list[NonFinite]] = {}
         self._recorder: spans.Recorder | None = None
         self._said_of_tf_keras = False
         executables = weakref.ref(self._executables)
@@ -303,6 +306,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
         A program that was traced before is not retraced, so later reports do not show it.
         """
         self._programs.clear()
+        for found in self._nonfinite.values():
+            found.clear()
         if self._recorder is not None:
             self._recorder.clear()
 
@@ -349,6 +354,8 @@ class IPUStrategyV1(tf.distribute.Strategy):
         )
         self._say_what_is_not_converted(call.python_function)
         program = program_trace.untraced_program(call)
+        # Keras' host and device programs of a step are two of the same name.
+        program.nonfinite = self._nonfinite.setdefault((Identity(call.subject), program.name), [])
         run = functools.partial(super().run, fn, args=args, kwargs=kwargs)
         with (
             showing_progress_on_terminal(),

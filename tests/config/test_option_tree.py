@@ -87,6 +87,7 @@ OPTIONS = {
     "simulator.engine": ("str", "auto"),
     "simulator.numerics": ("str", "tiles"),
     "simulator.out_of_memory": ("str", "raise"),
+    "simulator.trace_numerics": ("bool", False),
     "simulator.unsupported": ("str", "raise"),
 }
 

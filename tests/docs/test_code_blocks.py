@@ -64,6 +64,7 @@ GIVEN = {
         "loss": "mse",
     },
     "mcmc.md": dict,
+    "nonfinite.md": lambda: {"ipu_tf": ipu_tf},
     "pipelining.md": pipelining_page,
     "replicas.md": dict,
     "report.md": lambda: {

@@ -5,6 +5,9 @@ The machine traps; here a check after each op that computes floats fails the pro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import tensorflow as tf
 
 from ipu_tf.config import DeviceConfiguration
@@ -12,8 +15,7 @@ from ipu_tf.ops.kernels import library
 
 _CHECK = "IpuFloatingPointCheck"
 
-# Ops that only move or name values: a check would repeat their input's.
-_MOVES = frozenset(
+MOVES = frozenset(
     {
         _CHECK, "Placeholder", "Const", "Identity", "IdentityN", "ReadVariableOp", "Reshape",
         "Transpose", "Squeeze", "ExpandDims", "Pack", "Unpack", "ConcatV2", "Slice",
@@ -26,6 +28,16 @@ _MOVES = frozenset(
         "IpuDequeue",
     }
 )  # fmt: skip
+"""Types of ops that only move or name values: a check would repeat their input's."""
+
+DIVISORS: Mapping[str, int] = MappingProxyType(
+    {
+        "Div": 1, "RealDiv": 1, "FloorDiv": 1, "TruncateDiv": 1, "Xdivy": 1, "Reciprocal": 0,
+        "Inv": 0, "Rsqrt": 0, "Log": 0, "Xlogy": 1,
+    }
+)  # fmt: skip
+"""Types of ops that divide by an operand, or have a pole where it is 0, with its number; so the
+kernel of the checks knows them (kDivisors, ops/tf/floating_point_check_op.cc)."""
 
 
 def are_on(configuration: DeviceConfiguration) -> bool:
@@ -35,7 +47,7 @@ def are_on(configuration: DeviceConfiguration) -> bool:
 
 def add(op: tf.Operation, configuration: DeviceConfiguration) -> None:
     """Adds a check of `op` to its graph if the op computes floats."""
-    if op.type in _MOVES or not any(output.dtype.is_floating for output in op.outputs):
+    if op.type in MOVES or not any(output.dtype.is_floating for output in op.outputs):
         return
     with op.graph.as_default(), tf.name_scope(f"{op.name}_float_check/"):
         library.load().ipu_floating_point_check(

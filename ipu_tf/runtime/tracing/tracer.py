@@ -30,6 +30,7 @@ from ipu_tf.runtime.tracing import float_checks, index_checks
 from ipu_tf.runtime.tracing import op_attributes as attributes
 from ipu_tf.runtime.tracing.op_request import OpRequest
 from ipu_tf.runtime.tracing.op_rules import RULES, UPDATES
+from ipu_tf.runtime.tracing.snapshots import Snapshots
 
 Create = Callable[..., tf.Operation]
 
@@ -60,6 +61,7 @@ class Tracer:
         shards: Name scopes of `ipu_shard` with the numbers of their IPUs, in their order.
         names_an_ipu: Whether the program places ops on an IPU by its name.
         steps_of_update: Iterations of a loop after which an optimizer updates the weights.
+        snapshots: Reads variables before they change; None for programs without a replay.
     """
 
     def __init__(self, program: Program, configuration: DeviceConfiguration) -> None:
@@ -77,6 +79,7 @@ class Tracer:
         self.shards: list[tuple[str, int]] = []
         self.names_an_ipu = False
         self.steps_of_update = 1
+        self.snapshots: Snapshots | None = None
         self._trainable: list[weakref.ref[tf.Variable]] = []
         self._slots: list[tuple[tf.Tensor, tf.Tensor]] = []
         first = next(_programs) * _STREAMS_PER_PROGRAM
@@ -109,6 +112,8 @@ class Tracer:
             request = rule(self, request)
         if request.op_type.startswith("Ipu") or request.op_type != op_type:
             kwargs["op_def"] = None  # The caller's belongs to the stock op.
+        if self.snapshots is not None:
+            self.snapshots.before(graph, request.op_type, request.inputs)
         op = create(request.op_type, request.inputs, attrs=dict(request.attrs), **kwargs)
         self._note_op(op, request)
         if float_checks.are_on(self.configuration):

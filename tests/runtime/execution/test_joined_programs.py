@@ -95,7 +95,7 @@ def unjoined(monkeypatch, fn, operands):
 # A cast, checks, and what moves tensors between replicas, or between host and device.
 _APART = re.compile(
     "Ipu(Cast|FloatingPointCheck|IndexCheck|(Keep)?Replica|Infeed|ReadDataset|Outfeed|Enqueue|Dequeue|"
-    "CheckFeed|CallApplication)"
+    "CheckFeed|CallApplication|NonfiniteFlag)"
 )
 
 

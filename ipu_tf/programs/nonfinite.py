@@ -1,0 +1,103 @@
+"""Where the first NaN or infinity of a program came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Fault: TypeAlias = Literal["invalid operation", "division by zero", "overflow", "from outside"]
+"""What happened. invalid operation: a NaN from operands without one. overflow: an infinity from
+finite operands. from outside: values were not finite before the program read them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueSummary:
+    """The values of a tensor.
+
+    Attributes:
+        name: Name of the tensor.
+        dtype: Its type.
+        shape: Its shape.
+        low: Its smallest finite value; None if it has none.
+        high: Its largest finite value; None if it has none.
+        nans: Number of NaN.
+        infinities: Number of infinities.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    low: float | None
+    high: float | None
+    nans: int = 0
+    infinities: int = 0
+
+    def __str__(self) -> str:
+        values = "no finite value" if self.low is None else f"{self.low:.6g} to {self.high:.6g}"
+        counts = ((self.nans, "NaN"), (self.infinities, "infinite"))
+        others = "".join(f", {count:,} {word}" for count, word in counts if count)
+        shape = ", ".join(str(size) for size in self.shape)
+        return f"{self.name} {self.dtype}[{shape}]: {values}{others}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonFinite:
+    """The first operation of a program's run whose result was not finite, though it should be.
+
+    Attributes:
+        program: Name of the program.
+        run: Number of the run since the program was traced, from 1; replicas count together.
+        fault: What happened.
+        op: Name of the operation; "" if values came from outside.
+        op_type: Its TensorFlow type.
+        layer: Path of its Keras layer or its name scope, "" for none.
+        operands: What it read; for values from outside, those that are not finite.
+        results: What it computed.
+        position: Indices of the first value that is not finite, in the first such result.
+        around: The values from four before to four behind it, in memory's order.
+        step: Number of the device program's step that computes it, from 0; None if it has none of
+            its own.
+        superstep: Name of the last superstep of the step, "" without one.
+        tiles: Number of tiles that work in it.
+    """
+
+    program: str
+    run: int
+    fault: Fault
+    op: str = ""
+    op_type: str = ""
+    layer: str = ""
+    operands: tuple[ValueSummary, ...] = ()
+    results: tuple[ValueSummary, ...] = ()
+    position: tuple[int, ...] = ()
+    around: tuple[float, ...] = ()
+    step: int | None = None
+    superstep: str = ""
+    tiles: int = 0
+
+    @property
+    def place(self) -> str:
+        """The layer, the operation and where the device computes it."""
+        layer = f"layer '{self.layer}', " if self.layer else ""
+        place = f"{layer}op '{self.op}' ({self.op_type})"
+        if self.step is None:
+            return place
+        tiles = f" on {self.tiles:,} tiles" if self.tiles else ""
+        return (
+            f"{place}, step {self.step} of the device program, superstep '{self.superstep}'{tiles}"
+        )
+
+    def __str__(self) -> str:
+        first = f"Program '{self.program}', run {self.run}: "
+        if not self.op:
+            return f"{first}values were not finite before it read them: {_joined(self.operands)}."
+        values = ", ".join(f"{value:.6g}" for value in self.around)
+        return (
+            f"{first}the first result that is not finite is of {self.place}: {self.fault}. "
+            f"Operands: {_joined(self.operands)}. Result: {_joined(self.results)}; the first is at "
+            f"{list(self.position)}, among {values}."
+        )
+
+
+def _joined(summaries: tuple[ValueSummary, ...]) -> str:
+    return "; ".join(map(str, summaries)) or "none"

@@ -1,0 +1,314 @@
+"""Names the operation that made the first NaN or infinity of a program.
+
+The program looks at its results and at the variables that it changed, once a run. The first time
+that they are not finite it runs once more, from the values that its variables had before, as a copy
+with checks of its operations (`value_checks`); then the variables get back the values of the run.
+Operations that cannot run twice, such as those of feeds, are not part of the copy: it reads what
+they gave.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from ipu_tf.internals.graphs import in_jitted_function
+from ipu_tf.internals.tensorflow import (
+    FuncGraph,
+    eager_context,
+    op_def_registry,
+)
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.ops.kernels import library
+from ipu_tf.programs.nonfinite import NonFinite
+from ipu_tf.programs.op_names import LayerScopes, own_name
+from ipu_tf.programs.program import Program
+from ipu_tf.runtime.execution.value_checks import Finding, FunctionChecks, finding, summary
+from ipu_tf.runtime.extraction import hlo_region
+from ipu_tf.runtime.tracing.call_ops import CALLS, add_call, functions_of
+from ipu_tf.runtime.tracing.function_copies import library_function
+from ipu_tf.runtime.tracing.snapshots import Snapshots
+from ipu_tf.tile_program.device_program import DeviceProgram
+from ipu_tf.tile_program.program import Step
+
+_LOG = logging.getLogger(__name__)
+
+# Ops with effects that a second run repeats without harm, besides those that use variables.
+_REPEATABLE = frozenset({"Assert", "IpuFloatingPointCheck", "IpuIndexCheck"})
+_BEGIN, _END = -1, -2
+_serial = itertools.count()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replay:
+    """A program that can run once more.
+
+    Attributes:
+        region: Its operations.
+        definition: They as a FunctionDef, before any are joined.
+        snapshots: The values of its variables before a run.
+        serial: Number of the replay, unique in the process.
+    """
+
+    region: hlo_region.TracedRegion
+    definition: Any
+    snapshots: Snapshots
+    serial: int
+
+    def name_of(self, function: str) -> str:
+        """Returns the name of the checked copy of a function."""
+        return f"{function}_checked_{self.serial}"
+
+
+class CannotReplay(Exception):
+    """A program cannot run twice; the message says why."""
+
+
+def replay_of(
+    graph: Any, operations: Sequence[tf.Operation], outputs: Any, snapshots: Snapshots
+) -> Replay:
+    """Returns the replay of a program, before any of its operations are joined.
+
+    Args:
+        graph: The graph that is being built.
+        operations: The operations of the program.
+        outputs: Its results, a structure.
+        snapshots: The values of its variables before a run.
+
+    Raises:
+        CannotReplay: It cannot run twice.
+    """
+    if not isinstance(graph, FuncGraph):
+        raise CannotReplay("a session runs it")
+    if in_jitted_function(graph):
+        raise CannotReplay("it is part of a function that XLA compiles whole")
+    repeated = []
+    for op in operations:
+        effect = _effect(graph, op)
+        if not effect:
+            repeated.append(op)
+        elif any(hlo_region.is_variable(tensor) for tensor in op.inputs):
+            raise CannotReplay(f"'{op.name}' ({op.type}) changes variables, and {effect}")
+    region = hlo_region.cut(graph, repeated, outputs)
+    if region.host:
+        first = region.host[0]
+        raise CannotReplay(f"it reads '{first.name}' of type {first.dtype.name}")
+    serial = next(_serial)
+    definition = hlo_region.function_def(region, f"{graph.name}_checked_{serial}")
+    return Replay(region=region, definition=definition, snapshots=snapshots, serial=serial)
+
+
+def watch(
+    replay: Replay,
+    outputs: Any,
+    program: Program,
+    device: DeviceProgram | None,
+    layers: Mapping[str, str],
+) -> None:
+    """Adds the look at the results of a program, and its replay, to the graph that is being built.
+
+    Args:
+        replay: The replay of the program.
+        outputs: Its results, a structure, after its operations were joined.
+        program: Gets what is found.
+        device: The program that was compiled for the machine.
+        layers: Path of the Keras layer of each name scope.
+    """
+    flat = tf.nest.flatten(outputs, expand_composites=True)
+    changed = [
+        tf.raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype)
+        for handle, value in replay.snapshots.values.values()
+        if _is_checked(value)
+    ]
+    results = [tensor for tensor in flat if tf.is_tensor(tensor) and _is_checked(tensor)]
+    is_first, run = library.load().ipu_nonfinite_flag(
+        results=[*results, *changed], program=replay.serial
+    )
+    log = _Log(program, device, LayerScopes(paths=layers))
+
+    def replayed() -> tf.Tensor:
+        return _replayed(replay, run, log)
+
+    tf.cond(is_first, replayed, lambda: tf.constant(0))
+
+
+def _is_checked(tensor: tf.Tensor) -> bool:
+    return tensor.dtype in (tf.float32, tf.float16)
+
+
+def _replayed(replay: Replay, run: tf.Tensor, log: _Log) -> tf.Tensor:
+    """Runs the program once more in the graph of a branch, and logs what its checks find."""
+    region = replay.region
+    variables = list(replay.snapshots.values.values())
+    after = [
+        tf.raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype) for handle, value in variables
+    ]
+    with tf.control_dependencies(after):
+        before = [
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value) for handle, value in variables
+        ]
+    known = [tensor for tensor in region.inputs if tensor.dtype.is_floating]
+    states = [value for _, value in variables if value.dtype.is_floating]
+    log.inputs = tuple(tensor.name for tensor in (*known, *states))
+    with tf.control_dependencies(before):
+        begin = tf.numpy_function(log, [_BEGIN, run, *known, *states], [])
+    begin = begin if isinstance(begin, tf.Operation) else begin.op
+    with tf.control_dependencies([begin]):
+        call = _checked_call(replay, log, begin.get_attr("token"))
+    with tf.control_dependencies([call]):
+        restored = [
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+            for (handle, _), value in zip(variables, after, strict=True)
+        ]
+    with tf.control_dependencies(restored):
+        end = tf.numpy_function(log, [_END], [])
+    with tf.control_dependencies([end]):
+        return tf.constant(0)
+
+
+def _checked_call(replay: Replay, log: _Log, token: bytes) -> tf.Operation:
+    """Returns a call of the copy of the program with checks."""
+    region = replay.region
+    sources = (*region.inputs, *region.variables)
+    names = {f"argument_{index}": tensor.op.name for index, tensor in enumerate(sources)}
+    log.checked = FunctionChecks(token, names)
+    find = eager_context().get_function_def
+    function = library_function(replay.definition, find, log.checked, replay.name_of)
+    graph = tf.compat.v1.get_default_graph()
+    inputs = [graph.capture(tensor) for tensor in sources]
+    return add_call(
+        graph, "StatefulPartitionedCall", function, inputs, region.outputs, name="checked"
+    )
+
+
+class _Log:
+    """Gets the values of checked operations in a replay, and logs the first that went wrong.
+
+    Args:
+        program: Gets what is found.
+        device: The program that was compiled for the machine.
+        layers: The layers of its operations.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        device: DeviceProgram | None,
+        layers: LayerScopes,
+    ) -> None:
+        self._found, self._name = program.nonfinite, program.name
+        self._steps = _steps_by_op(device)
+        self._layers = layers
+        self.inputs: tuple[str, ...] = ()
+        self.checked: FunctionChecks | None = None
+        self._run = 0
+        self._outside: tuple[Any, ...] = ()
+        self._first: Finding | None = None
+
+    def __call__(self, number: NDArray[Any], *values: NDArray[Any]) -> None:
+        """Takes the values of one operation."""
+        if number == _BEGIN:
+            self._begin(int(values[0]), values[1:])
+        elif number == _END:
+            self._end()
+        elif self._first is None and self.checked is not None:
+            self._first = finding(self.checked[int(number)], values)
+
+    def _begin(self, run: int, inputs: Sequence[NDArray[Any]]) -> None:
+        self._run, self._first = run, None
+        named = zip(self.inputs, inputs, strict=True)
+        self._outside = tuple(
+            summary(name, value) for name, value in named if not np.isfinite(value).all()
+        )
+
+    def _end(self) -> None:
+        found = self._first
+        if found is None and not any(one.nans for one in self._outside):
+            return  # The infinities were constants of the program.
+        if self._found and self._outside:
+            return  # A consequence of what was found before.
+        report = self._from_outside() if found is None else self._of(found)
+        self._found.append(report)
+        _LOG.warning("%s", report)
+
+    def _from_outside(self) -> NonFinite:
+        return NonFinite(
+            program=self._name, run=self._run, fault="from outside", operands=self._outside
+        )
+
+    def _of(self, found: Finding) -> NonFinite:
+        name = found.checked.name
+        number, step = self._steps.get(name, (None, None))
+        last = None if step is None else _last_that_computes(step)
+        return NonFinite(
+            program=self._name,
+            run=self._run,
+            fault=found.fault,
+            op=name,
+            op_type=found.checked.op_type,
+            layer=self._layers.layer_or_scope(name),
+            operands=found.operands,
+            results=found.results,
+            position=found.position,
+            around=found.around,
+            step=number,
+            superstep="" if last is None else last.name,
+            tiles=0 if last is None else -(-last.busy_tile_cycles // last.compute_cycles),
+        )
+
+
+def _steps_by_op(device: DeviceProgram | None) -> dict[str, tuple[int, Step]]:
+    """Returns the first step of each operation that has some, with its number."""
+    found: dict[str, tuple[int, Step]] = {}
+    steps: list[Step] = (
+        [] if device is None else [s for stage in device.stages for s in stage.program.steps]
+    )
+    for number, step in enumerate(steps):
+        if step.op_name and step.supersteps:
+            found.setdefault(own_name(step.op_name), (number, step))
+    return found
+
+
+def _last_that_computes(step: Step) -> Superstep | None:
+    """Returns the last superstep of a step with work for tiles."""
+    computing = (s for s in reversed(step.supersteps) if s.busy_tile_cycles and s.compute_cycles)
+    return next(computing, None)
+
+
+def _effect(graph: FuncGraph, op: tf.Operation) -> str:
+    """Returns why an operation cannot run twice, "" if it can."""
+    if op.type in CALLS:
+        names = {f.name for value in op.node_def.attr.values() for f in functions_of(value)}
+        inner = next((node for node in _nodes(names) if not _is_repeatable(node)), None)
+        return "" if inner is None else f"its '{inner.name}' ({inner.op}) cannot run twice"
+    if not op.op_def.is_stateful or op.type in _REPEATABLE:
+        return ""
+    if any(hlo_region.is_variable(tensor) for tensor in op.inputs):
+        return ""
+    return "it has effects beside its results"
+
+
+def _is_repeatable(node: Any) -> bool:
+    """Returns whether a node of a FunctionDef may run twice."""
+    op_def = op_def_registry.get(node.op)
+    if not op_def.is_stateful or node.op in _REPEATABLE or node.op in CALLS:
+        return True
+    return "Variable" in node.op or node.op.startswith("Resource")
+
+
+def _nodes(names: set[str]) -> Iterator[Any]:
+    """Yields the nodes of functions, and of all functions that they call."""
+    waiting, seen = list(names), set(names)
+    while waiting:
+        for node in eager_context().get_function_def(waiting.pop()).node_def:
+            yield node
+            called = {f.name for value in node.attr.values() for f in functions_of(value)} - seen
+            waiting += called
+            seen |= called
