@@ -45,11 +45,6 @@ def moved(**names: str) -> dict[str, Provider]:
     return {name: partial(_below, keras, place) for name, place in names.items()}
 
 
-def of_module(module: str, names: Sequence[str]) -> dict[str, Provider]:
-    """Returns names of a module of Keras 3."""
-    return moved(**{name: f"{module}.{name}" for name in names})
-
-
 def absent(module: str, names: Sequence[str], reason: str) -> dict[str, Provider]:
     """Returns names that exist in Keras 2 alone: their use raises and says why."""
     return {name: partial(Missing, f"{module}.{name}", reason) for name in names}
