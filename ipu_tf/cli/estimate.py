@@ -37,7 +37,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine(parser)
     add_step_options(parser)
     add_hlo_options(parser)
-    parser.add_argument("--batch-size", type=int, default=1, help="samples a step; default: 1")
+    parser.add_argument(
+        "--batch-size", type=int, default=1, help="samples of a micro-batch; default: 1"
+    )
     parser.add_argument(
         "--packed",
         action="store_true",

@@ -115,7 +115,7 @@ class Replanning:
             return None
         if self._retraces == 0:
             self.notes.append(
-                f"batches of {samples} samples were not planned: they need another trace; "
+                f"batches of {samples} samples, which need another trace; "
                 "`with_insights()` plans them"
             )
             return None
@@ -126,7 +126,7 @@ class Replanning:
             traced = self.source.at_batch_size(samples)
         except Exception as error:  # Of the user's model, too, which may allow one size alone.
             reason = (str(error).splitlines() or [type(error).__name__])[0]
-            self.notes.append(f"batches of {samples} samples were not planned: {reason}")
+            self.notes.append(f"batches of {samples} samples: {reason}")
             return None
         if traced is None:
             return None

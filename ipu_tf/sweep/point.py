@@ -104,7 +104,8 @@ class Outcome:
         error: Why there are none; "" if there are.
         cycles: Cycles of a run: a weight update, or a prediction.
         seconds: The same in seconds.
-        samples_per_second: Of all replicas; None if samples are not known.
+        samples_per_second: Of all replicas on the device, without calls from the host; None if
+            samples are not known.
         memory_bytes: Bytes in use at the peak on the tiles of all IPUs.
         max_tile_bytes: Bytes of the fullest tile.
         tile_bytes: Bytes that a tile has.

@@ -15,7 +15,16 @@ from ipu_tf.sweep.estimates import Estimate, pareto_front, varying
 from ipu_tf.sweep.point import FIGURES, Outcome, Point
 from ipu_tf.sweep.sweep_page import sweep_page
 
-_HEADER = ("samples/s", "cycles", "tiles in all", "fullest tile, KiB", "peak", "energy", "", "")
+_HEADER = (
+    "samples/s on device",
+    "cycles",
+    "tiles in all",
+    "fullest tile, KiB",
+    "peak",
+    "energy",
+    "",
+    "",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ _MIB = 2**20
 _HEADS: Mapping[str, str] = {
     "cycles": "cycles",
     "seconds": "seconds",
-    "samples_per_second": "samples a second",
+    "samples_per_second": "samples a second on the device",
     "memory_bytes": "tiles in all",
     "max_tile_bytes": "fullest tile",
     "tile_bytes": "memory of a tile",
@@ -94,14 +94,14 @@ def _chart(estimates: Sequence[Estimate]) -> Chart:
     best = front[-1] if front else None
     most = (
         f" The fastest that fits, {_name(best, names)}, has {best.outcome.samples_per_second:,.1f}"
-        " samples/s."
+        " samples/s on the device."
         if best is not None
         else " None fits."
     )
     return Chart(
         title="Throughput against memory",
-        description="Samples a second of every estimate against the memory in use on the tiles of "
-        f"all IPUs, with the Pareto front of {len(front)} estimates as a line.{most}",
+        description="Samples a second on the device of every estimate against the memory in use on "
+        f"the tiles of all IPUs, with the Pareto front of {len(front)} estimates as a line.{most}",
         option={
             "legend": {},
             "tooltip": {"trigger": "item"},
@@ -113,7 +113,7 @@ def _chart(estimates: Sequence[Estimate]) -> Chart:
                 "nameLocation": "middle",
                 "nameGap": 32,
             },
-            "yAxis": {"type": "value", "name": "samples/s"},
+            "yAxis": {"type": "value", "name": "samples/s on the device"},
             "series": series,
         },
         units={"x": "MiB"},
@@ -154,7 +154,7 @@ def _table(estimates: Sequence[Estimate]) -> Table:
         units={
             "cycles": "cycles",
             "seconds": "seconds",
-            "samples a second": "samples/s",
+            "samples a second on the device": "samples/s",
             "tiles in all": "memory",
             "fullest tile": "memory",
             "memory of a tile": "memory",

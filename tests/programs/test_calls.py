@@ -38,6 +38,11 @@ def test_without_a_known_call_the_rate_is_that_of_the_device(device, steps):
     assert "time          1,000 cycles a step, 751.9 ns; 6 samples a step" in text.summary()
 
 
+def test_one_sample_is_counted_in_the_singular():
+    one = dataclasses.replace(CALLED, samples_per_run=1, micro_batches=1, replicas=1)
+    assert "; 1 sample a step, " in Report(programs=(program(one),)).summary()
+
+
 def test_the_report_shows_the_rate_as_called_and_that_of_the_device(tmp_path):
     report = Report(programs=(program(CALLED),))
     text = report.summary()

@@ -288,7 +288,7 @@ def test_batches_that_need_another_trace_have_a_note(monkeypatch):
     monkeypatch.delenv("IPU_TF_INSIGHTS")
     (program,) = ipu_tf.estimate(not_linear, batch_size=8).programs
     assert "micro_batch" in by_change(program)
-    assert "were not planned: they need another trace; `with_insights()`" in program.insights_note
+    assert "samples, which need another trace; `with_insights()`" in program.insights_note
     (every,) = ipu_tf.estimate(not_linear, batch_size=8, insights=True).programs
     assert every.insights_note == ""
 
@@ -307,7 +307,7 @@ def for_eight():
 
 def test_models_for_one_batch_size_have_a_note():
     (program,) = ipu_tf.estimate(for_eight, batch_size=8, insights=True).programs
-    assert program.insights_note.startswith("batches of 64 samples were not planned: ")
+    assert program.insights_note.startswith("batches of 64 samples: ")
 
 
 def test_modules_in_hlo_text_have_insights(tmp_path):

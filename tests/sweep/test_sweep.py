@@ -170,6 +170,7 @@ def test_the_table_and_files(found, tmp_path):
     text = str(found)
     assert text.startswith("8 estimates of training steps of tests.sweep.sweep_models:dense")
     assert all(word in text for word in ("chip", "batch", "precision", "samples/s", "energy"))
+    assert "device" in text.splitlines()[4]  # The rate is that of the device alone.
     assert "replicas" not in text
     assert text.count("on the front") == len(found.front)
     found.to_csv(tmp_path / "sweep.csv")

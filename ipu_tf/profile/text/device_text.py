@@ -182,9 +182,9 @@ def _time(program: DeviceProgram, what: str) -> str:
         factors = (program.samples_per_run, program.micro_batches, program.replicas)
         several = program.samples_per_update != program.samples_per_run
         of_each = f" ({' x '.join(map(str, factors))})" if several else ""
-        samples = (
-            f"; {program.samples_per_update} samples {_A[what]}{of_each}, {speed:,.1f} samples/s"
-        )
+        number = program.samples_per_update
+        counted = f"{number} sample{'' if number == 1 else 's'}"
+        samples = f"; {counted} {_A[what]}{of_each}, {speed:,.1f} samples/s"
     return f"{program.cycles:,} cycles a {what}, {duration(figures.seconds(program))}{samples}"
 
 
