@@ -87,10 +87,7 @@ def infeed_benchmark(
 
     Args:
         infeed_queue: The infeed, which is not read.
-        number_of_epochs: See there, as for all that follow.
-        elements_per_epochs: See there.
-        print_stats: See there.
-        do_memcpy: See there.
+        number_of_epochs: See there, as for all after it.
 
     Raises:
         TypeError: It is no infeed; otherwise as there.

@@ -106,16 +106,6 @@ def layer_norm(
 
     Args:
         inputs: See `group_norm`, as for all arguments; one group has all channels.
-        channels_axis: See there.
-        center: See there.
-        scale: See there.
-        epsilon: See there.
-        param_initializers: See there.
-        reuse: See there.
-        variables_collections: See there.
-        training: See there.
-        trainable: See there.
-        scope: See there.
     """
     _warn_of_small_epsilon("layer_norm", epsilon)
     return group_norm(
@@ -152,16 +142,6 @@ def instance_norm(
 
     Args:
         inputs: See `group_norm`, as for all arguments; every channel is a group.
-        channels_axis: See there.
-        center: See there.
-        scale: See there.
-        epsilon: See there.
-        param_initializers: See there.
-        reuse: See there.
-        variables_collections: See there.
-        training: See there.
-        trainable: See there.
-        scope: See there.
     """
     _warn_of_small_epsilon("instance_norm", epsilon)
     inputs = tf.convert_to_tensor(inputs)

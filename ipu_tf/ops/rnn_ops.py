@@ -308,17 +308,6 @@ class PopnnGRU(_PopnnRNN):
 
     Args:
         num_units: See `_PopnnRNN`, as for all that are not described.
-        dtype: See there.
-        partials_dtype: See there.
-        seed: See there.
-        weights_initializer: See there.
-        bias_initializer: See there.
-        activation: See there.
-        recurrent_activation: See there.
-        return_state: See there.
-        name: See there.
-        options: See there.
-        options_bwd: See there.
         reset_after: Whether the reset gate multiplies the state's product rather than the state.
             The biases then have shape [3, 2, units], those of the inputs first.
     """
@@ -416,12 +405,8 @@ class PopnnAUGRU(PopnnGRU):
 
         Args:
             inputs: See `PopnnDynamicGRU`, as for all that are not described.
-            seq_len: See there.
             attention_score: Scores of shape [steps, batch], or [batch, steps] without `time_major`:
                 the update gate is multiplied by one less the score.
-            initial_state: See there.
-            training: See there.
-            time_major: See there.
 
         Raises:
             ValueError: There is not a score for every step.

@@ -115,13 +115,6 @@ def export_pipeline(
         poplar_options: Options of each stage; checked, without effect.
         name: Name of the pipeline.
         predict_step_signature: See there; of the first stage, without `inputs`.
-        input_dataset: See there.
-        output_names: See there.
-        preprocessing_step: See there.
-        preprocessing_step_signature: See there.
-        postprocessing_step: See there.
-        postprocessing_step_signature: See there.
-        purge_export_dir: See there.
 
     Returns:
         A tf.function of the exported signature that runs a micro-batch on the device.
@@ -215,13 +208,7 @@ def export_step(
 
     Args:
         served: The step with its inputs.
-        export_dir: See there, as for all that follow.
-        output_names: See there.
-        preprocessing_step: See there.
-        preprocessing_step_signature: See there.
-        postprocessing_step: See there.
-        postprocessing_step_signature: See there.
-        purge_export_dir: See there.
+        export_dir: See there, as for all that are not described.
         strategy: The strategy that runs the returned function; None for that in force.
     """
     signatures.check_static("predict_step", served.signature)

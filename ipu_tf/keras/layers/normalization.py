@@ -148,12 +148,6 @@ class InstanceNormalization(GroupNormalization):
 
     Args:
         channels_axis: See `GroupNormalization`, as for all arguments.
-        center: See there.
-        scale: See there.
-        epsilon: See there.
-        beta_initializer: See there.
-        gamma_initializer: See there.
-        trainable: See there.
         **kwargs: Arguments of every layer.
     """
 

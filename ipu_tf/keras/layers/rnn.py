@@ -51,10 +51,7 @@ class PopnnLSTM(PopnnRNN, keras.layers.LSTM):
         seed: Seed of kernel initializers that are left out or given as a string, and of dropout
             without `dropout_seed`.
         time_major: Whether inputs and outputs have shape [steps, batch, ...].
-        available_memory_proportion_fwd: See `PopnnOptions`, as for those that follow.
-        available_memory_proportion_bwd: See there.
-        options: See there.
-        options_bwd: See there.
+        available_memory_proportion_fwd: See `PopnnOptions`, as for all after it.
         **kwargs: Arguments of every layer.
 
     Raises:
@@ -142,37 +139,8 @@ class PopnnGRU(PopnnRNN, keras.layers.GRU):
 
     Args:
         units: See `PopnnLSTM`, as for all arguments but `reset_after`.
-        activation: See there.
-        recurrent_activation: See there.
-        use_bias: See there.
-        kernel_initializer: See there.
-        recurrent_initializer: See there.
-        bias_initializer: See there.
-        kernel_regularizer: See there.
-        recurrent_regularizer: See there.
-        bias_regularizer: See there.
-        activity_regularizer: See there.
-        kernel_constraint: See there.
-        recurrent_constraint: See there.
-        bias_constraint: See there.
-        dropout: See there.
-        dropout_seed: See there.
-        recurrent_dropout: See there.
-        implementation: See there.
-        return_sequences: See there.
-        return_state: See there.
-        go_backwards: See there.
-        stateful: See there.
-        unroll: See there.
         reset_after: Whether the reset gate applies after the product with the state, which then
             has its own biases, or before it.
-        seed: See there.
-        partials_dtype: See there.
-        time_major: See there.
-        available_memory_proportion_fwd: See there.
-        available_memory_proportion_bwd: See there.
-        options: See there.
-        options_bwd: See there.
         **kwargs: Arguments of every layer.
 
     Raises:

@@ -28,11 +28,7 @@ class ALSGradientAccumulationOptimizer(keras.optimizers.LossScaleOptimizer):
 
     Args:
         als_optimizer: An `ALSOptimizer` that is not built yet.
-        num_mini_batches: See `GradientAccumulationOptimizer`, also for all arguments below.
-        offload_weight_update_variables: See there.
-        replicated_optimizer_state_sharding: See there.
-        dtype: See there.
-        reduction_method: See there.
+        num_mini_batches: See `GradientAccumulationOptimizer`, as for all that are not described.
         name: Name of the optimizer.
 
     Raises:

@@ -46,9 +46,6 @@ class ALSOptimizerAdam(_NamedALSOptimizer):
 
     Args:
         learning_rate: As in `keras.optimizers.Adam`, also all arguments up to `epsilon`.
-        beta_1: See there.
-        beta_2: See there.
-        epsilon: See there.
         *settings: Settings of `ALSOptimizer`, in its order.
         name: Name of the optimizer.
         **named_settings: Settings of `ALSOptimizer`, by their names.
@@ -108,10 +105,6 @@ class ALSOptimizerRMSProp(_NamedALSOptimizer):
 
     Args:
         learning_rate: As in `keras.optimizers.RMSprop`, also all arguments up to `centered`.
-        rho: See there.
-        momentum: See there.
-        epsilon: See there.
-        centered: See there.
         *settings: Settings of `ALSOptimizer`, in its order.
         name: Name of the optimizer.
         **named_settings: Settings of `ALSOptimizer`, by their names.

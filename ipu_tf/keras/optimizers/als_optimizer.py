@@ -37,14 +37,6 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
     Args:
         opt: The optimizer that takes the unscaled gradients.
         initial_loss_scaling_factor: See `ALSSettings`, also for all arguments up to `name`.
-        update_frequency: See there.
-        increase_factor: See there.
-        max_loss_scaling_factor: See there.
-        accumulate_statistics_over_update_period: See there.
-        ratio_threshold: See there.
-        captured_grads_only: See there.
-        lpf_alpha: See there.
-        histogram_bin_edge: See there.
         name: Name of the optimizer.
 
     Raises:

@@ -77,14 +77,6 @@ def nce_loss(
 
     Args:
         weights: See `sampled_softmax_loss`, as for all arguments.
-        biases: See there.
-        labels: See there.
-        inputs: See there.
-        num_sampled: See there.
-        num_classes: See there.
-        num_true: See there.
-        sampled_values: See there.
-        name: See there.
 
     Returns:
         A tensor of shape [samples].
