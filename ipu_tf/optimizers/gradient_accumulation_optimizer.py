@@ -28,7 +28,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         num_mini_batches: Iterations of one update; at least 1.
         offload_weight_update_variables: Whether the device keeps the data that only updates need
             in remote memory; the numbers stay the same. Has no effect here.
-        replicated_optimizer_state_sharding: Whether replicas share out that memory; the numbers
+        replicated_optimizer_state_sharding: Whether replicas share out that data; the numbers
             stay the same. Has no effect here.
         dtype: Type of the sums: a type, a function from the variable to one, or None for the type
             of the variable.

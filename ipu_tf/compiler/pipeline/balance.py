@@ -73,7 +73,7 @@ def layer_figures(
         places: Place of each layer, from 0, in the order in which they run, by its path.
         options: The chip, and options of the planner.
         plans: Plans that tile ops run.
-        offload: The categories that are not on the tiles; shares of weights count as whole weights.
+        offload: The categories that are not on the tiles; shares count as whole variables.
     """
     module = prepared(module)
     count = max(places.values()) + 1

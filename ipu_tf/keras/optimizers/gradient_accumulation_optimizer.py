@@ -24,7 +24,7 @@ class GradientAccumulationOptimizer(keras.optimizers.Optimizer):
         num_mini_batches: Number of steps for one update.
         offload_weight_update_variables: Whether the device keeps the data that only updates need
             in remote memory; None leaves it to the compiler. The numbers stay the same.
-        replicated_optimizer_state_sharding: Whether replicas share out that memory.
+        replicated_optimizer_state_sharding: Whether replicas share out that data.
         dtype: Dtype of the accumulated gradients; the variable's dtype if None.
         reduction_method: A `GradientAccumulationReductionMethod` or its name.
         name: Name of the optimizer.
