@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.mcmc.kernel_results import find
 from ipu_tf.strategy import IPUStrategyV1
 
@@ -31,14 +30,14 @@ def strategy_in_force(num_replicas: int | None) -> IPUStrategyV1:
     return strategy
 
 
-def check_positive(**arguments: Any) -> None:
+def check_positive(**arguments: object) -> None:
     """Raises ValueError if an argument is no positive integer."""
     for name, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"`{name}` has to be a positive integer. Received: {name}={value!r}.")
 
 
-def check_start(results: Any) -> None:
+def check_start(results: TensorStructure) -> None:
     """Raises ValueError if a chain could never leave its first state."""
     log_density = find(results, "target_log_prob")
     if log_density is None:

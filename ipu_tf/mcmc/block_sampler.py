@@ -13,6 +13,7 @@ import tensorflow_probability as tfp
 
 from ipu_tf import config
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.mcmc.chain_files import Arrays
 from ipu_tf.mcmc.chains import ChainStates
 from ipu_tf.mcmc.seeded_kernel import SeededKernel, SeededResults
@@ -38,13 +39,13 @@ class BlockSampler:
     name: str | None
     trace_fn: TraceFn | None = None
     chains: ChainStates = field(init=False)
-    structure: Any = None
+    structure: tuple[TensorStructure, TensorStructure] | None = None
 
     def __post_init__(self) -> None:
         self._programs: dict[tuple[int, int, int], tuple[Any, IPUOutfeedQueue]] = {}
         self._bootstrap = tf.function(lambda state: self._kernel.bootstrap_results(state))
 
-    def begin(self, strategy: IPUStrategyV1, kernel: Any, trace_fn: TraceFn | None) -> None:
+    def begin(self, strategy: IPUStrategyV1, kernel: object, trace_fn: TraceFn | None) -> None:
         """Sets whose functions are traced from now on.
 
         Args:
@@ -64,7 +65,7 @@ class BlockSampler:
             raise ReferenceError("The strategy of these chains was deleted.")
         return strategy
 
-    def first_results(self, state: Any) -> SeededResults:
+    def first_results(self, state: TensorStructure) -> SeededResults:
         """Returns the results of the kernel before the first step from a state."""
         results: SeededResults = self.strategy.run(self._bootstrap, args=(state,))
         return results
@@ -114,6 +115,6 @@ class BlockSampler:
 
         return block, outfeed
 
-    def trace(self, state: Any, results: SeededResults) -> Any:
+    def trace(self, state: TensorStructure, results: SeededResults) -> TensorStructure:
         """Returns what is traced of a step."""
         return () if self.trace_fn is None else self.trace_fn(state, results.inner)

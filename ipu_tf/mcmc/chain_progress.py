@@ -16,7 +16,7 @@ from ipu_tf.mcmc.kernel_results import find, parts
 class Advance(Protocol):
     """Tells the progress of a run that results are there."""
 
-    def __call__(self, results: int, kernel_results: Any) -> None:
+    def __call__(self, results: int, kernel_results: object) -> None:
         """Adds a number of results; the kernel results are those of the last."""
 
 
@@ -48,7 +48,7 @@ def progress_bar(total: int, done: int, *, shown: bool) -> Iterator[Advance]:
         yield advance
 
 
-def figures(kernel_results: Any) -> str:
+def figures(kernel_results: object) -> str:
     """Returns the acceptance rate and the step size in the results of a kernel, as text."""
     words = []
     accepted = find(kernel_results, "is_accepted")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.mcmc.chain_files import Arrays
 from ipu_tf.mcmc.seeded_kernel import SeededResults
 
@@ -16,11 +16,11 @@ from ipu_tf.mcmc.seeded_kernel import SeededResults
 class ChainStates:
     """The chains of one replica between two blocks; the seed is their last leaf."""
 
-    state: Any
+    state: TensorStructure
     results: SeededResults
 
     @property
-    def structure(self) -> Any:
+    def structure(self) -> tuple[TensorStructure, SeededResults]:
         """State and results, as TensorFlow Probability nests them."""
         return (self.state, self.results)
 

@@ -12,7 +12,7 @@ from ipu_tf.mcmc.chains import ChainStates
 
 
 def identity_of_run(
-    kernel: Any, plan: BlockPlan, chains: ChainStates, replicas: int, seeds: Any
+    kernel: object, plan: BlockPlan, chains: ChainStates, replicas: int, seeds: object
 ) -> dict[str, object]:
     """Returns what a run must have in common with one that it resumes."""
     names: list[str] = []

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+if TYPE_CHECKING:
+    import arviz
+
 
 def to_arviz(
-    states: Any, sample_stats: Mapping[str, ArrayLike] | None = None, *, chain_ndims: int = 1
-) -> Any:
+    states: ArrayLike | Mapping[str, ArrayLike] | Sequence[ArrayLike],
+    sample_stats: Mapping[str, ArrayLike] | None = None,
+    *,
+    chain_ndims: int = 1,
+) -> arviz.InferenceData:
     """Returns chains as the installed ArviZ holds them.
 
     Args:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
+
+from ipu_tf.internals.structures import TensorStructure
 
 DIVERGENCE = 1000.0
 """A trajectory whose energy rises by more diverged: `max_energy_diff` of
@@ -22,7 +22,7 @@ _FIELDS = {
 """The fields of kernel results, first choice first, that hold each statistic of ArviZ."""
 
 
-def statistics(current_state: Any, kernel_results: Any) -> dict[str, tf.Tensor]:
+def statistics(current_state: TensorStructure, kernel_results: object) -> dict[str, tf.Tensor]:
     """Returns the statistics of a step under ArviZ's names; a `trace_fn` of `sample_chain`.
 
     Args:
@@ -57,7 +57,7 @@ def statistics(current_state: Any, kernel_results: Any) -> dict[str, tf.Tensor]:
     }
 
 
-def find(results: Any, name: str) -> Any:
+def find(results: object, name: str) -> tf.Tensor | None:
     """Returns the first field of this name in results within results, None if there is none."""
     fields = getattr(results, "_fields", ())
     if name in fields:
@@ -69,7 +69,7 @@ def find(results: Any, name: str) -> Any:
     return None
 
 
-def parts(value: Any) -> list[Any]:
+def parts(value: tf.Tensor | None) -> list[tf.Tensor]:
     """Returns the parts of a field that has one value for each part of the state."""
     if value is None:
         return []

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.mcmc.block_sampler import BlockSampler
 from ipu_tf.mcmc.chain_files import Arrays
 
 
 def packed(
     sampler: BlockSampler, draws: Arrays, stacked: Arrays, replicas: int, *, final: bool
-) -> Any:
+) -> tfp.mcmc.StatesAndTrace | TensorStructure:
     """Returns draws and final chains in the structures of TensorFlow Probability."""
     if replicas == 1:
         draws = [part[:, 0] for part in draws]
@@ -30,7 +29,7 @@ def packed(
     return tfp.mcmc.StatesAndTrace(all_states=states, trace=trace)
 
 
-def _structure(sampler: BlockSampler) -> Any:
+def _structure(sampler: BlockSampler) -> tuple[TensorStructure, TensorStructure]:
     """Returns the structure of states and trace of a run that had finished before."""
     state, results = sampler.chains.structure
     return (state, sampler.trace(state, results))

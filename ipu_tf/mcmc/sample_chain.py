@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_probability as tfp
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.mcmc.arguments import check_positive, check_start, strategy_in_force
 from ipu_tf.mcmc.block_run import BlockPlan, run_blocks
 from ipu_tf.mcmc.block_sampler import TraceFn
@@ -30,15 +33,15 @@ def _everything(current_state: Any, kernel_results: Any) -> Any:
 
 def sample_chain(
     num_results: int,
-    current_state: Any,
-    previous_kernel_results: Any = None,
-    kernel: Any = None,
+    current_state: TensorStructure,
+    previous_kernel_results: object = None,
+    kernel: tfp.mcmc.TransitionKernel = None,
     num_burnin_steps: int = 0,
     num_steps_between_results: int = 0,
     trace_fn: TraceFn | None = _everything,
     return_final_kernel_results: bool = False,
     parallel_iterations: int = 10,
-    seed: Any = None,
+    seed: tf.Tensor | int | Sequence[int] | None = None,
     name: str | None = None,
     *,
     num_replicas: int | None = None,
@@ -46,7 +49,7 @@ def sample_chain(
     directory: str | os.PathLike[str] | None = None,
     blocks_per_checkpoint: int = 1,
     progress: bool = False,
-) -> Any:
+) -> tfp.mcmc.StatesAndTrace | TensorStructure:
     """Samples from Markov chains, independently on every replica of the device.
 
     The arguments and results are those of `tfp.mcmc.sample_chain`. Each replica runs chains of its

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_tf import config
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.mcmc.block_sampler import BlockSampler, TraceFn
 from ipu_tf.mcmc.value_keys import NoKey, key_of
 from ipu_tf.strategy import IPUStrategyV1
@@ -24,10 +25,10 @@ _SAMPLERS: weakref.WeakKeyDictionary[IPUStrategyV1, OrderedDict[Hashable, BlockS
 
 
 def sampler_of(
-    kernel: Any,
+    kernel: object,
     strategy: IPUStrategyV1,
     trace_fn: TraceFn | None,
-    start: Any,
+    start: TensorStructure,
     parallel_iterations: int,
     name: str | None,
 ) -> BlockSampler:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from ipu_tf.internals.structures import TensorStructure
+
 
 class SeededResults(NamedTuple):
     """Results of a kernel, and the seed of the chain's next step.
@@ -17,7 +19,7 @@ class SeededResults(NamedTuple):
         seed: int32[2].
     """
 
-    inner: Any
+    inner: object
     seed: tf.Tensor
 
 
@@ -28,7 +30,7 @@ class SeededKernel(tfp.mcmc.TransitionKernel):
         kernel: The kernel; it is held weakly, as programs are kept for as long as their kernels.
     """
 
-    def __init__(self, kernel: Any) -> None:
+    def __init__(self, kernel: object) -> None:
         self._reference = weakref.ref(kernel)
 
     @property
@@ -44,8 +46,11 @@ class SeededKernel(tfp.mcmc.TransitionKernel):
         return bool(self._kernel.is_calibrated)
 
     def one_step(
-        self, current_state: Any, previous_kernel_results: SeededResults, seed: Any = None
-    ) -> tuple[Any, SeededResults]:
+        self,
+        current_state: TensorStructure,
+        previous_kernel_results: SeededResults,
+        seed: tf.Tensor | None = None,
+    ) -> tuple[TensorStructure, SeededResults]:
         """Returns the next state and results; `seed` has no effect."""
         del seed
         step, following = tfp.random.split_seed(previous_kernel_results.seed)
@@ -54,7 +59,7 @@ class SeededKernel(tfp.mcmc.TransitionKernel):
         )
         return state, SeededResults(inner=inner, seed=following)
 
-    def bootstrap_results(self, init_state: Any) -> SeededResults:
+    def bootstrap_results(self, init_state: TensorStructure) -> SeededResults:
         """Returns the results before the first step; the caller sets the seed."""
         inner = self._kernel.bootstrap_results(init_state)
         return SeededResults(inner=inner, seed=tf.zeros([2], tf.int32))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from numpy.typing import NDArray
 
 
-def seeds_of_replicas(seed: Any, replicas: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+def seeds_of_replicas(
+    seed: tf.Tensor | int | Sequence[int] | None, replicas: int
+) -> NDArray[np.int32]:
     """Returns the first seed of every replica, int32[replicas, 2]."""
     if isinstance(seed, int):
         seed = [0, seed]  # TensorFlow Probability would draw from a generator with state.

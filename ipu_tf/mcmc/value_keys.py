@@ -59,7 +59,7 @@ class _Same:
         return isinstance(other, _Same) and other._value is self._value
 
 
-def key_of(value: Any) -> Hashable:
+def key_of(value: tf.Tensor) -> Hashable:
     """Returns the key of a value.
 
     Raises:

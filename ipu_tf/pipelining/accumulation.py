@@ -10,7 +10,7 @@ import tensorflow as tf
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod as Method
 
 
-def dtype_of(value: Any, option: Any) -> tf.DType:
+def dtype_of(value: tf.Tensor, option: object) -> tf.DType:
     """Returns the type in which values are summed.
 
     Args:

@@ -45,13 +45,13 @@ class PipelineArguments:
         serialization: Micro-batches that each stage runs before the next stage begins.
     """
 
-    stages: tuple[tuple[Callable[..., Any], ...], ...]
+    stages: tuple[tuple[Callable[..., object], ...], ...]
     count: int | tf.Tensor
     gradient_accumulation_dtype: DtypeOption
     accumulates_captured: bool
     repeat_count: int
     serialization: int
-    optimizer_function: Callable[..., Any] | None
+    optimizer_function: Callable[..., object] | None
     ipus: tuple[int, ...]
     schedule: PipelineSchedule
     recomputation_mode: RecomputationMode
@@ -107,23 +107,23 @@ class PipelineArguments:
 
 def checked(
     *,
-    computational_stages: Any,
-    gradient_accumulation_count: Any,
-    repeat_count: Any,
-    batch_serialization_iterations: Any,
-    optimizer_function: Any,
-    device_mapping: Any,
-    pipeline_schedule: Any,
-    recomputation_mode: Any,
-    stage_options: dict[str, Any],
-    weight_update_options: Any,
-    flags: dict[str, Any],
-    sharding: Any,
-    continuous_weight_updates: Any,
+    computational_stages: object,
+    gradient_accumulation_count: object,
+    repeat_count: object,
+    batch_serialization_iterations: object,
+    optimizer_function: object,
+    device_mapping: object,
+    pipeline_schedule: object,
+    recomputation_mode: object,
+    stage_options: dict[str, object],
+    weight_update_options: object,
+    flags: dict[str, object],
+    sharding: object,
+    continuous_weight_updates: object,
     outfeed_loss: bool,
-    outfeed_mask: Any,
-    reduction_method: Any,
-    **others: Any,
+    outfeed_mask: object,
+    reduction_method: object,
+    **others: object,
 ) -> PipelineArguments:
     """Returns the checked arguments; those of the feeds are checked elsewhere.
 
@@ -156,7 +156,8 @@ def checked(
         _check_options_type("weight_update_poplar_options", weight_update_options)
     _check_flags({**flags, "replicated_optimizer_state_sharding": sharding})
     warn_about_idle_options(flags, "The pipeline")
-    return PipelineArguments(
+    made: Callable[..., PipelineArguments] = PipelineArguments
+    return made(
         stages=stages,
         count=count,
         repeat_count=_repeats(_positive("repeat_count", repeat_count), count, serialization),
@@ -343,6 +344,6 @@ def _mask(mask: Any, outfeed_loss: Any, *, training: bool) -> tuple[bool, ...] |
     return tuple(bool(masked) for masked in mask) if mask else None
 
 
-def flags_of(arguments: dict[str, Any]) -> dict[str, Any]:
+def flags_of(arguments: dict[str, object]) -> dict[str, object]:
     """Returns the options that move data off the tiles, from arguments by their names."""
     return {name: arguments.get(name) for name in _FLAGS}

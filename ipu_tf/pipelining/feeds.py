@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
 from ipu_tf.feeds.outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.pipelining.arguments import PipelineArguments
 
 
@@ -23,7 +23,12 @@ class Feeds:
     outfeed: IPUOutfeedQueue | None
 
     @classmethod
-    def checked(cls, infeed: Any, outfeed: Any, arguments: PipelineArguments) -> Feeds:
+    def checked(
+        cls,
+        infeed: IPUInfeedQueue | None,
+        outfeed: IPUOutfeedQueue | None,
+        arguments: PipelineArguments,
+    ) -> Feeds:
         """Returns the queues.
 
         Raises:
@@ -39,23 +44,23 @@ class Feeds:
         for option in ("accumulate_outfeed", "outfeed_loss"):
             if getattr(arguments, option) and outfeed is None:
                 raise ValueError(f"An outfeed_queue must be provided when {option} is True.")
-        if arguments.accumulate_outfeed and outfeed.mode is not IPUOutfeedMode.ALL:
+        mode = None if outfeed is None else outfeed.mode
+        if arguments.accumulate_outfeed and mode is not IPUOutfeedMode.ALL:
             raise ValueError(
-                "To accumulate the outfeed, it must be in IPUOutfeedMode ALL. "
-                f"Received: {outfeed.mode}."
+                f"To accumulate the outfeed, it must be in IPUOutfeedMode ALL. Received: {mode}."
             )
         return cls(infeed=infeed, outfeed=outfeed)
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> SpecStructure:
         """Shapes and types of an element of the infeed, None without one."""
         return None if self.infeed is None else self.infeed.element_spec
 
-    def dequeue(self) -> Any:
+    def dequeue(self) -> TensorStructure:
         """Returns the next element of the infeed, [] without one."""
         return [] if self.infeed is None else self.infeed.dequeue()
 
-    def enqueue(self, results: Any) -> None:
+    def enqueue(self, results: TensorStructure) -> None:
         """Gives results to the outfeed, if there are any."""
         if results is not None and self.outfeed is not None:
             self.outfeed.enqueue(results)

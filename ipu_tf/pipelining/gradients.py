@@ -36,7 +36,7 @@ class Gradients:
     """
 
     output: OptimizerFunctionOutput
-    variables: tuple[Any, ...]
+    variables: tuple[tf.Variable, ...]
     values: list[tf.Tensor]
     captured: dict[str, list[tf.Tensor]]
     sum_specs: list[tf.TensorSpec]
@@ -71,7 +71,7 @@ class Gradients:
 
 
 def gradients_of(
-    output: Any, arguments: PipelineArguments, trainable: Sequence[tf.Variable]
+    output: object, arguments: PipelineArguments, trainable: Sequence[tf.Variable]
 ) -> Gradients:
     """Returns the gradients of the loss in an optimizer function's result.
 

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import call_flat, trace
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.internals.tensorflow import ConcreteFunction, VariableWatcher
 from ipu_tf.pipelining.arguments import PipelineArguments
 from ipu_tf.pipelining.gradients import Gradients, gradients_of
@@ -28,7 +29,7 @@ class MicroBatchResults:
 
     gradients: list[tf.Tensor]
     captured: dict[str, list[tf.Tensor]]
-    fed: Any
+    fed: TensorStructure
     read_by_update: list[tf.Tensor]
 
 
@@ -67,7 +68,7 @@ class MicroBatch:
         self,
         arguments: PipelineArguments,
         inputs: Sequence[tf.Tensor],
-        element_spec: Any,
+        element_spec: SpecStructure,
         *,
         has_outfeed: bool,
         name: str,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import keras
 import tensorflow as tf
+
+from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 
 V1Optimizer = tf.compat.v1.train.Optimizer
 
@@ -33,16 +34,16 @@ class OptimizerFunctionOutput:
         ValueError: Arguments do not suit the kind of optimizer, or exclude each other.
     """
 
-    opt: Any
-    loss: Any
-    compute_gradients_args: Sequence[Any] | None = None
-    compute_gradients_kwargs: Mapping[str, Any] | None = None
-    apply_gradients_args: Sequence[Any] | None = None
-    apply_gradients_kwargs: Mapping[str, Any] | None = None
-    variables: Sequence[Any] | None = None
-    tape: Any = None
-    gradient_capture_context: Any = None
-    captured_gradient_outfeed: Any = None
+    opt: keras.optimizers.Optimizer | tf.compat.v1.train.Optimizer
+    loss: tf.Tensor
+    compute_gradients_args: Sequence[object] | None = None
+    compute_gradients_kwargs: Mapping[str, object] | None = None
+    apply_gradients_args: Sequence[object] | None = None
+    apply_gradients_kwargs: Mapping[str, object] | None = None
+    variables: Sequence[tf.Variable] | None = None
+    tape: tf.GradientTape | None = None
+    gradient_capture_context: object = None
+    captured_gradient_outfeed: IPUOutfeedQueue | None = None
     is_of_keras: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.feeds.infeed_queue import IPUInfeedQueue
+from ipu_tf.feeds.outfeed_queue import IPUOutfeedQueue
 from ipu_tf.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions, RecomputationMode
@@ -22,16 +23,16 @@ from ipu_tf.runtime.tracing.tracer import Tracer
 
 @tf.autograph.experimental.do_not_convert
 def pipeline(
-    computational_stages: Sequence[Callable[..., Any] | Sequence[Callable[..., Any]]],
+    computational_stages: Sequence[Callable[..., object] | Sequence[Callable[..., object]]],
     gradient_accumulation_count: int | tf.Tensor | None = None,
-    gradient_accumulation_dtype: Any = None,
+    gradient_accumulation_dtype: tf.DType | str | None = None,
     gradient_accumulation_for_captured_grads: bool = True,
     repeat_count: int = 1,
     batch_serialization_iterations: int = 1,
-    inputs: Sequence[Any] | None = None,
-    infeed_queue: Any = None,
-    outfeed_queue: Any = None,
-    optimizer_function: Callable[..., Any] | None = None,
+    inputs: Sequence[tf.Tensor] | None = None,
+    infeed_queue: IPUInfeedQueue | None = None,
+    outfeed_queue: IPUOutfeedQueue | None = None,
+    optimizer_function: Callable[..., object] | None = None,
     device_mapping: Sequence[int | Sequence[int]] | None = None,
     pipeline_schedule: PipelineSchedule | None = None,
     recomputation_mode: RecomputationMode | None = None,
@@ -47,9 +48,10 @@ def pipeline(
     continuous_weight_updates: bool = False,
     outfeed_loss: bool = False,
     accumulate_outfeed: bool = False,
-    accumulate_outfeed_dtype: Any = None,
+    accumulate_outfeed_dtype: tf.DType | str | None = None,
     outfeed_mask: Sequence[bool] | None = None,
-    reduction_method: Any = GradientAccumulationReductionMethod.SUM,
+    reduction_method: GradientAccumulationReductionMethod
+    | str = GradientAccumulationReductionMethod.SUM,
     name: str | None = None,
 ) -> tf.Operation:
     """Runs stage functions as a pipeline over IPUs, and returns the operation that does.

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.feeds.element_arguments import arguments_of
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph, get_resource_handle_data
 from ipu_tf.ops import internal_ops
 from ipu_tf.ops.kernels import replica_context
@@ -27,15 +28,15 @@ class StageResults:
         scopes: Name scope of each function of a stage, stage after stage.
     """
 
-    tensors: list[Any]
-    packed: Any
+    tensors: list[object]
+    packed: TensorStructure
     scopes: tuple[str, ...]
 
 
 def run_stages(
     arguments: PipelineArguments,
     inputs: Sequence[tf.Tensor],
-    element: Sequence[Any],
+    element: Sequence[TensorStructure],
     name: str,
     index: tf.Tensor | None = None,
 ) -> StageResults:

@@ -8,7 +8,7 @@ import weakref
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import tensorflow as tf
 
@@ -17,10 +17,17 @@ from ipu_tf.feeds import queue_number
 from ipu_tf.internals.tensorflow import eager_mode
 from ipu_tf.ops.kernels import library, replica_context
 from ipu_tf.serving import application_graph
-from ipu_tf.serving.descriptions import InputDescription
+from ipu_tf.serving.descriptions import InputDescription, InputFields
 from ipu_tf.serving.serving_step import strategy_in_force
 
 _READ_AHEAD = 1
+
+
+class ApplicationDescription(TypedDict):
+    """What the file of a program says of it."""
+
+    start_inputs: list[InputFields]
+    output_shapes: list[list[int] | None] | None
 
 
 class Application:
@@ -34,7 +41,7 @@ class Application:
         description: What the file says of the program.
     """
 
-    def __init__(self, archive: Path, description: dict[str, Any]) -> None:
+    def __init__(self, archive: Path, description: ApplicationDescription) -> None:
         self._infeed = queue_number.new_infeed(_READ_AHEAD)
         self._outfeed = queue_number.new_outfeed(keeps_last_only=False)
         with tempfile.TemporaryDirectory() as made:
@@ -94,7 +101,7 @@ class Application:
         ).start()
         return None
 
-    def call(self, inputs: Sequence[tf.Tensor]) -> list[Any]:
+    def call(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Gives an element to the program; returns the next one that it writes.
 
         Where the program writes none, a graph gets the operation instead, for a session to run.

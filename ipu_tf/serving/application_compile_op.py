@@ -27,8 +27,8 @@ _SUFFIX = ".ipu_exec"
 
 
 def experimental_application_compile_op(
-    func: Callable[..., Any],
-    inputs: Sequence[Any] | None = None,
+    func: Callable[..., object],
+    inputs: Sequence[tf.Tensor] | None = None,
     output_path: str | os.PathLike[str] | None = None,
     freeze_variables: bool = False,
     name: str | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_tf.internals.tensorflow import SavedModelProto
+from ipu_tf.internals.tensorflow import FunctionDef, SavedModelProto
 
 _GRAPH = "saved_model.pb"
 _DEQUEUE, _ENQUEUE = "IpuDequeue", "IpuEnqueue"
@@ -32,17 +32,17 @@ class ProgramFeeds:
     outputs: tuple[tf.DType, ...]
 
 
-def functions_of(concrete: Any) -> list[Any]:
+def functions_of(concrete: tf.types.experimental.ConcreteFunction) -> list[FunctionDef]:
     """Returns the definition of a concrete function, and those of the functions that it calls."""
     return [concrete.function_def, *concrete.graph.as_graph_def().library.function]
 
 
-def functions_in(folder: Path) -> list[Any]:
+def functions_in(folder: Path) -> list[object]:
     """Returns the definitions of the functions of the program in a folder."""
     return list(_functions(_read(folder)))
 
 
-def feeds_of(functions: Iterable[Any]) -> ProgramFeeds:
+def feeds_of(functions: Iterable[object]) -> ProgramFeeds:
     """Returns the feeds of a program.
 
     Args:

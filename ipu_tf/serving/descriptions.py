@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import tensorflow as tf
+
+
+class InputFields(TypedDict):
+    """An input as a file holds it."""
+
+    name: str
+    shape: list[int]
+    dtype: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,14 +57,14 @@ class RuntimeContext:
         name: str,
         executable_file: str | os.PathLike[str],
         executable_proto: Executable,
-        start_output: Any,
+        start_output: tf.Tensor,
     ) -> None:
         self._name = name
         self._start_output = start_output
         self.executable_file = executable_file
         self.executable_proto = executable_proto
 
-    def start_output(self) -> Any:
+    def start_output(self) -> tf.Tensor:
         """Returns the results of the start."""
         return self._start_output
 
@@ -88,7 +88,7 @@ class RuntimeContext:
 
 def embedded_runtime_start(
     executable_file: str | bytes | os.PathLike[str] | tf.Tensor,
-    inputs: Any,
+    inputs: Sequence[tf.Tensor],
     name: str,
     timeout: int | None = None,
 ) -> RuntimeContext:
@@ -128,7 +128,7 @@ def _started(path: str | os.PathLike[str], inputs: Any, name: str) -> RuntimeCon
     return RuntimeContext(name, path, executable, output)
 
 
-def embedded_runtime_call(inputs: Sequence[Any], context: RuntimeContext) -> list[tf.Tensor]:
+def embedded_runtime_call(inputs: Sequence[tf.Tensor], context: RuntimeContext) -> list[tf.Tensor]:
     """Runs a step of a started program.
 
     Args:
@@ -154,8 +154,8 @@ def embedded_runtime_call(inputs: Sequence[Any], context: RuntimeContext) -> lis
 
 def embedded_runtime_start_and_call(
     executable_file: str | bytes | os.PathLike[str] | tf.Tensor,
-    startup_inputs: Any,
-    call_inputs: Any,
+    startup_inputs: Sequence[tf.Tensor],
+    call_inputs: Sequence[tf.Tensor],
     name: str,
 ) -> list[tf.Tensor]:
     """Starts an exported program and runs a step of it; see the functions of each.

@@ -7,15 +7,15 @@ import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import NotRequired, Protocol, TypedDict
 
 import tensorflow as tf
 
 from ipu_tf.internals.graphs import graph_of_session
 from ipu_tf.serving.application import Application
-from ipu_tf.serving.descriptions import InputDescription
+from ipu_tf.serving.descriptions import InputDescription, InputFields
 from ipu_tf.serving.host_call import host_call
-from ipu_tf.serving.pipeline_loader import LoadedPipeline
+from ipu_tf.serving.pipeline_loader import DescribedPipeline, LoadedPipeline
 from ipu_tf.serving.program_files import DESCRIPTION
 from ipu_tf.serving.serving_step import Predictor, strategy_in_force
 
@@ -35,11 +35,19 @@ class Executable(Protocol):
     def outputs(self) -> tuple[InputDescription, ...]:
         """The results of a call."""
 
-    def start(self, inputs: Sequence[tf.Tensor]) -> Any:
+    def start(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         """Starts the program; returns the results of the start."""
 
     def call(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Runs a step; returns its results."""
+
+
+class ProgramDescription(TypedDict):
+    """What the folder of a program says of it."""
+
+    inputs: list[InputFields]
+    iterations: int
+    pipeline: NotRequired[DescribedPipeline | None]
 
 
 class SavedProgram:
@@ -53,7 +61,7 @@ class SavedProgram:
 
     start_inputs: tuple[InputDescription, ...] = ()
 
-    def __init__(self, folder: Path, description: dict[str, Any], name: str) -> None:
+    def __init__(self, folder: Path, description: ProgramDescription, name: str) -> None:
         self._loaded = tf.saved_model.load(str(folder))
         program, iterations = self._loaded.program, description["iterations"]
         pipeline = description.get("pipeline")

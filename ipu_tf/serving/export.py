@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -20,7 +20,10 @@ from ipu_tf.serving.serving_step import ServedStep, served_function
 from ipu_tf.serving.signatures import StepSignature
 from ipu_tf.serving.staged_step import served_stages
 
-Step = Callable[..., Any]
+if TYPE_CHECKING:
+    import keras
+
+Step = Callable[..., object]
 Signature = Sequence[tf.TensorSpec]
 Names = str | Sequence[str]
 
@@ -37,7 +40,7 @@ def export_single_step(
     postprocessing_step: Step | None = None,
     postprocessing_step_signature: Signature | None = None,
     purge_export_dir: bool = False,
-) -> Any:
+) -> tf.types.experimental.GenericFunction:
     """Writes a SavedModel of a step of prediction.
 
     Args:
@@ -86,7 +89,7 @@ def export_pipeline(
     computational_stages: Sequence[Step],
     export_dir: str | os.PathLike[str],
     iterations: int,
-    inputs: Sequence[Any] | None = None,
+    inputs: Sequence[tf.Tensor] | None = None,
     device_mapping: Sequence[int] | None = None,
     pipeline_schedule: PipelineSchedule | None = None,
     poplar_options: Sequence[PipelineStageOptions] | None = None,
@@ -99,7 +102,7 @@ def export_pipeline(
     postprocessing_step: Step | None = None,
     postprocessing_step_signature: Signature | None = None,
     purge_export_dir: bool = False,
-) -> Any:
+) -> tf.types.experimental.GenericFunction:
     """Writes a SavedModel of stage functions that the device runs as a pipeline.
 
     In the file the stages run one after the other, as one function.
@@ -160,7 +163,7 @@ def export_pipeline(
 
 
 def export_keras(
-    model: Any,
+    model: keras.Model,
     export_dir: str | os.PathLike[str],
     batch_size: int | None = None,
     output_names: Names | None = None,
@@ -169,7 +172,7 @@ def export_keras(
     postprocessing_step: Step | None = None,
     postprocessing_step_signature: Signature | None = None,
     purge_export_dir: bool = False,
-) -> Any:
+) -> tf.types.experimental.GenericFunction:
     """Writes a SavedModel of a Keras model; see `export_for_ipu_serving` of the model.
 
     Raises:
@@ -203,7 +206,7 @@ def export_step(
     postprocessing_step_signature: Signature | None,
     purge_export_dir: bool,
     strategy: tf.distribute.Strategy | None = None,
-) -> Any:
+) -> tf.types.experimental.GenericFunction:
     """Writes a SavedModel of a step of the device; see `export_single_step`.
 
     Args:

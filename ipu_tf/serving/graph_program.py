@@ -28,7 +28,7 @@ class GraphProgram:
         name: Name of the program.
     """
 
-    function: Any
+    function: tf.types.experimental.GenericFunction
     handles: tuple[tf.Tensor, ...]
     name: str
 
@@ -40,7 +40,9 @@ class GraphProgram:
             for handle, spec in zip(self.handles, specs, strict=True)
         ]
 
-    def eager(self, values: Sequence[Any] | None) -> tuple[Callable[..., Any], list[tf.Variable]]:
+    def eager(
+        self, values: Sequence[tf.Tensor] | None
+    ) -> tuple[Callable[..., object], list[tf.Variable]]:
         """Returns the program as a function with variables of its own, and the variables.
 
         Args:
@@ -64,7 +66,7 @@ class GraphProgram:
 
 
 def traced_in_graph(
-    func: Callable[..., Any], inputs: Sequence[tf.TensorSpec | tf.Tensor], name: str
+    func: Callable[..., object], inputs: Sequence[tf.TensorSpec | tf.Tensor], name: str
 ) -> GraphProgram:
     """Returns a program that is traced in the graph of TensorFlow 1 that is being built.
 

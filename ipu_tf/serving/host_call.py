@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -11,7 +10,7 @@ from ipu_tf.serving.descriptions import InputDescription
 
 
 def host_call(
-    call: Callable[..., Sequence[Any]],
+    call: Callable[..., Sequence[tf.Tensor]],
     inputs: Sequence[tf.Tensor],
     outputs: Sequence[InputDescription],
 ) -> list[tf.Tensor]:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import TypedDict
 
 import tensorflow as tf
 
 from ipu_tf.compiler.pipeline.deployment import Deployment
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.runtime.extraction import deployments
 from ipu_tf.runtime.tracing import hooks
 from ipu_tf.runtime.tracing.layer_stages import stage_of_layers
 from ipu_tf.serving.serving_step import Predictor
+from ipu_tf.tile_program.device_program import Schedule
 
 
-def described(deployment: Deployment) -> dict[str, Any]:
+class DescribedPipeline(TypedDict):
+    """The stages of a pipeline as plain data."""
+
+    stage_of_layers: dict[str, int]
+    ipu_of_stages: list[int]
+    schedule: Schedule
+
+
+def described(deployment: Deployment) -> DescribedPipeline:
     """Returns the stages of a pipeline as plain data, for a file."""
     return {
         "stage_of_layers": dict(deployment.stage_of_layers),
@@ -36,7 +46,7 @@ class LoadedPipeline(Predictor):
     """
 
     def __init__(
-        self, function: Callable[..., Any], iterations: int, pipeline: Mapping[str, Any]
+        self, function: Callable[..., object], iterations: int, pipeline: DescribedPipeline
     ) -> None:
         super().__init__(function, iterations)
         self._ipus = tuple(pipeline["ipu_of_stages"])
@@ -45,7 +55,7 @@ class LoadedPipeline(Predictor):
         self._stage_of_layers: dict[str, int] = {}
 
     @tf.autograph.experimental.do_not_convert
-    def predict_step(self, *args: Any, **kwargs: Any) -> Any:
+    def predict_step(self, *args: tf.Tensor, **kwargs: object) -> TensorStructure:
         """Returns the results of the function."""
         tracer = hooks.active()
         if tracer is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import SavedModelProto
 from ipu_tf.serving import pipeline_loader, signatures, tracking
 from ipu_tf.serving.serving_step import ServedStep, strategy_in_force
@@ -45,9 +46,9 @@ class ProgramParts:
     """
 
     served: ServedStep
-    preprocessing: Callable[..., Any] | None
+    preprocessing: Callable[..., object] | None
     before: StepSignature | None
-    postprocessing: Callable[..., Any] | None
+    postprocessing: Callable[..., object] | None
     after: StepSignature | None
     output_names: tuple[str, ...] | None
 
@@ -57,11 +58,13 @@ class ProgramParts:
         return self.before or self.served.signature
 
     @property
-    def tracked(self) -> tuple[Any, ...]:
+    def tracked(self) -> tuple[object, ...]:
         """Objects whose variables and tables the parts use."""
         return (*self.served.tracked, self.preprocessing, self.postprocessing)
 
-    def composed(self, run: Callable[[Sequence[Any]], Any]) -> Any:
+    def composed(
+        self, run: Callable[[Sequence[tf.Tensor]], TensorStructure]
+    ) -> tf.types.experimental.GenericFunction:
         """Returns a tf.function of all parts.
 
         Its results are a dict if their names are given, else those of the work after the step, or
@@ -121,7 +124,7 @@ def export_parts(
     *,
     purge: bool,
     strategy: tf.distribute.Strategy | None,
-) -> Any:
+) -> tf.types.experimental.GenericFunction:
     """Writes a program to a folder; returns the function that runs it on the device.
 
     Args:
@@ -218,8 +221,8 @@ def _write(root: tf.Module, served: Any, description: Mapping[str, Any], folder:
 def save_with_description(
     root: tf.Module,
     path: Path,
-    description: Mapping[str, Any],
-    signatures: Mapping[str, Any] | None = None,
+    description: Mapping[str, object],
+    signatures: Mapping[str, object] | None = None,
 ) -> None:
     """Writes a SavedModel of stock ops, with a description of the program for the device.
 

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_tf.compiler.pipeline.deployment import Deployment
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.runtime.execution import boundary
 from ipu_tf.serving.signatures import StepSignature
 from ipu_tf.strategy import IPUStrategyV1
@@ -30,19 +31,19 @@ class ServedStep:
         deployment: returns how the traced step runs as a pipeline, None if it does not.
     """
 
-    step: Callable[..., Any]
-    arguments: Callable[[Sequence[Any]], Arguments]
+    step: Callable[..., object]
+    arguments: Callable[[Sequence[object]], Arguments]
     signature: StepSignature
     iterations: int
-    tracked: tuple[Any, ...] = ()
+    tracked: tuple[object, ...] = ()
     deployment: Callable[[], Deployment | None] = lambda: None
 
-    def call(self, inputs: Sequence[Any]) -> Any:
+    def call(self, inputs: Sequence[tf.Tensor]) -> TensorStructure:
         """Returns the results of the step on the host."""
         args, kwargs = self.arguments(inputs)
         return self.step(*args, **kwargs)
 
-    def run(self, strategy: tf.distribute.Strategy, inputs: Sequence[Any]) -> Any:
+    def run(self, strategy: tf.distribute.Strategy, inputs: Sequence[tf.Tensor]) -> TensorStructure:
         """Returns the results of the step as a program of the strategy's device."""
         args, kwargs = self.arguments(inputs)
         return strategy.run(self.step, args=args, kwargs=dict(kwargs))
@@ -58,7 +59,7 @@ class Predictor:
         iterations: Steps of one execution of the device.
     """
 
-    def __init__(self, function: Callable[..., Any], iterations: int) -> None:
+    def __init__(self, function: Callable[..., object], iterations: int) -> None:
         self.name = str(getattr(function, "__name__", type(function).__name__)).strip("<>")
         self.steps_per_execution = iterations
         is_traced = isinstance(function, tf.types.experimental.PolymorphicFunction)
@@ -66,7 +67,7 @@ class Predictor:
         self._function = function if is_traced or is_concrete else _traced(function)
 
     @tf.autograph.experimental.do_not_convert
-    def predict_step(self, *args: Any, **kwargs: Any) -> Any:
+    def predict_step(self, *args: object, **kwargs: object) -> TensorStructure:
         """Returns the results of the function."""
         return self._function(*args, **kwargs)
 
@@ -81,7 +82,7 @@ def _traced(function: Callable[..., Any]) -> Any:
 
 
 def served_function(
-    function: Callable[..., Any], signature: StepSignature, iterations: int
+    function: Callable[..., object], signature: StepSignature, iterations: int
 ) -> ServedStep:
     """Returns a user's function as a step of the device.
 
@@ -92,7 +93,7 @@ def served_function(
 
     def arguments(inputs: Sequence[Any]) -> Arguments:
         structured = signature.structured(inputs)
-        return ((), structured) if signature.by_keyword else (structured, {})
+        return ((), structured) if isinstance(structured, dict) else (structured, {})
 
     return ServedStep(
         step=Predictor(function, iterations).predict_step,
@@ -103,7 +104,7 @@ def served_function(
     )
 
 
-def check_iterations(iterations: Any) -> None:
+def check_iterations(iterations: object) -> None:
     """Checks the number of steps of an execution.
 
     Raises:

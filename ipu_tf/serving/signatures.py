@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import tensorflow as tf
+
+from ipu_tf.internals.structures import TensorStructure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +29,14 @@ class StepSignature:
         """The names of the inputs."""
         return tuple(spec.name for spec in self.specs)
 
-    def structured(self, inputs: Sequence[Any]) -> Any:
+    def structured(
+        self, inputs: Sequence[tf.Tensor]
+    ) -> tuple[tf.Tensor, ...] | dict[str, tf.Tensor]:
         """Returns flat inputs as `call_step` takes them."""
         return dict(zip(self.names, inputs, strict=True)) if self.by_keyword else tuple(inputs)
 
 
-def call_step(step: Callable[..., Any], inputs: Any) -> Any:
+def call_step(step: Callable[..., object], inputs: TensorStructure) -> TensorStructure:
     """Returns the results of a step: mappings are keyword arguments, sequences positional ones."""
     if isinstance(inputs, Mapping):
         return step(**inputs)
@@ -42,7 +46,7 @@ def call_step(step: Callable[..., Any], inputs: Any) -> Any:
 
 
 def step_signature(
-    argument: str, step: Callable[..., Any], signature: Any, *, skipped: int = 0
+    argument: str, step: Callable[..., object], signature: object, *, skipped: int = 0
 ) -> StepSignature | None:
     """Returns the signature of a step that is given, or that its tf.function declares.
 
@@ -84,7 +88,9 @@ def step_signature(
     return _named(step, signature, skipped)
 
 
-def dataset_signature(step: Callable[..., Any], dataset: Any, *, skipped: int = 0) -> StepSignature:
+def dataset_signature(
+    step: Callable[..., object], dataset: tf.data.Dataset, *, skipped: int = 0
+) -> StepSignature:
     """Returns the signature of a step that takes the elements of a dataset.
 
     Args:
@@ -111,7 +117,11 @@ def dataset_signature(step: Callable[..., Any], dataset: Any, *, skipped: int = 
     return StepSignature(specs=named.specs, by_keyword=by_keyword)
 
 
-def signature_of_results(step: Callable[..., Any], results: Any, skipped: int = 0) -> StepSignature:
+def signature_of_results(
+    step: Callable[..., object],
+    results: tf.Tensor | Sequence[tf.Tensor] | Mapping[str, tf.Tensor],
+    skipped: int = 0,
+) -> StepSignature:
     """Returns the signature of a step that takes the results of the step before it.
 
     Args:
@@ -120,10 +130,12 @@ def signature_of_results(step: Callable[..., Any], results: Any, skipped: int = 
         skipped: Number of first parameters of the step that are no inputs.
     """
     by_keyword = isinstance(results, Mapping)
-    if by_keyword:
+    if isinstance(results, Mapping):
         flat = [tf.TensorSpec(t.shape, t.dtype, name) for name, t in results.items()]
     else:
-        listed = results if isinstance(results, list | tuple) else [results]
+        listed: Sequence[tf.Tensor] = (
+            results if isinstance(results, list | tuple) else [cast("tf.Tensor", results)]
+        )
         flat = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in listed]
     return StepSignature(specs=_named(step, flat, skipped).specs, by_keyword=by_keyword)
 
@@ -144,7 +156,7 @@ def check_static(argument: str, signature: StepSignature) -> None:
 
 
 def check_results_fit(
-    argument: str, results: Any, following: str, signature: StepSignature
+    argument: str, results: TensorStructure, following: str, signature: StepSignature
 ) -> None:
     """Checks that the results of a step are what the next one takes.
 

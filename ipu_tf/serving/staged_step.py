@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from ipu_tf.compiler.pipeline.deployment import Deployment
 from ipu_tf.internals.autograph import converted
+from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.ops.kernels import replica_context
 from ipu_tf.ops.pipelining_ops import PipelineSchedule, schedule_name
 from ipu_tf.pipelining import arguments as argument_checks
@@ -48,7 +48,7 @@ class StagedPredictor:
         self._stage_of_layers: dict[str, int] = {}
 
     @tf.autograph.experimental.do_not_convert
-    def predict_step(self, *element: Any) -> Any:
+    def predict_step(self, *element: tf.Tensor) -> TensorStructure:
         """Returns the results of the last stage for an element of the data."""
         tracer = hooks.active()
         if tracer is not None:
@@ -84,14 +84,14 @@ def _of_stages(owner: StagedPredictor, function: str) -> Deployment | None:
 
 
 def served_stages(
-    stages: Sequence[Callable[..., Any]],
+    stages: Sequence[Callable[..., object]],
     signature: StepSignature,
     iterations: int,
     *,
-    inputs: Sequence[Any] | None,
+    inputs: Sequence[tf.Tensor] | None,
     device_mapping: Sequence[int] | None,
     pipeline_schedule: PipelineSchedule | None,
-    poplar_options: Any,
+    poplar_options: object,
     name: str | None,
 ) -> ServedStep:
     """Returns stage functions as a step of the device; see `export_pipeline` for its arguments.

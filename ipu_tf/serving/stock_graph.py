@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu_tf.internals.tensorflow import FunctionDef
 from ipu_tf.ops.kernels import joined_ops
 from ipu_tf.runtime.extraction.function_nodes import STOCK_TYPES, become_stock, outputs_of
 from ipu_tf.runtime.tracing import index_checks
@@ -22,7 +23,7 @@ def is_tile_op(op_type: str) -> bool:
     return any(op_type in types for types in known)
 
 
-def make_stock(function: Any) -> bool:
+def make_stock(function: FunctionDef) -> bool:
     """Replaces the tile ops of a FunctionDef by stock ops.
 
     Returns:

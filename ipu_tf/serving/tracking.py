@@ -13,7 +13,9 @@ _DEPTH = 4
 """Calls and containers that lead from a function to its tables, at most."""
 
 
-def resources_of(functions: Iterable[Any], objects: Iterable[Any]) -> list[Any]:
+def resources_of(
+    functions: Iterable[tf.types.experimental.GenericFunction], objects: Iterable[object]
+) -> list[tf.Tensor]:
     """Returns the objects that a SavedModel of some functions has to hold.
 
     Args:
@@ -61,7 +63,7 @@ def _of_function(value: Any, seen: set[int], depth: int) -> Iterator[Any]:
         yield from _trackables(used, seen, depth - 1)
 
 
-def closed_over(value: Any) -> Iterator[Any]:
+def closed_over(value: tf.Tensor) -> Iterator[object]:
     """Yields the object of a method, and the variables that a function takes from outside."""
     function = getattr(value, "python_function", value)
     owner = getattr(function, "__self__", None)
