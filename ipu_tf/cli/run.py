@@ -56,6 +56,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "updates, at least one; loops over tf.range whose iterations are no steps run whole",
     )
     parser.add_argument(
+        "--trace-numerics",
+        action="store_true",
+        help="name the operation that made the first NaN or infinity of a program, as "
+        "`simulator.trace_numerics` does",
+    )
+    parser.add_argument(
         "--tf1",
         action="store_true",
         help="run a script for TensorFlow 1: graphs hold the operations, and sessions run them; "
@@ -97,6 +103,10 @@ def _run(options: argparse.Namespace) -> int:
     is_reported = options.report is not None or options.json
     with contextlib.ExitStack() as stack:
         stack.enter_context(process_as_before())
+        if options.trace_numerics:
+            from ipu_tf.config.system_configuration import tracing_numerics
+
+            stack.enter_context(tracing_numerics())
         if is_reported:
             stack.enter_context(watching_strategies(watch))
             stack.enter_context(showing_progress(sys.stderr))

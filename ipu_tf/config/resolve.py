@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -15,6 +16,10 @@ from ipu_tf.config.option_tree import OptionTree
 from ipu_tf.config.poplar_options import keys_without_effect, planner_options
 from ipu_tf.machine.system import System, system_of
 from ipu_tf.machine.target import CHIPS, Target, target
+
+TRACE_VARIABLE = "IPU_TF_TRACE_NUMERICS"
+"""The environment variable that turns `simulator.trace_numerics` on whatever a script configures;
+`ipu-tf run --trace-numerics` sets it, so that processes of the script have it, too."""
 
 # The chips of a generation; the first is the one that its name selects.
 GENERATIONS = {"ipu1": ("gc2",), "ipu2": ("bow", "gc200"), "ipu21": ("c600",)}
@@ -76,7 +81,7 @@ def resolve(config: OptionTree) -> DeviceConfiguration:
         io_tiles=config.io_tiles.num_io_tiles,
         io_tile_share=_io_tile_share(config),
         allow_recompute=config.allow_recompute,
-        trace_numerics=config.simulator.trace_numerics,
+        trace_numerics=config.simulator.trace_numerics or TRACE_VARIABLE in os.environ,
         without_effect=_without_effect(config),
     )
 

@@ -7,6 +7,7 @@ import contextvars
 import copy
 import functools
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,7 @@ from ipu_tf.config.device import DeviceConfiguration
 from ipu_tf.config.flags import poplar_flags
 from ipu_tf.config.launchers import check_one_process
 from ipu_tf.config.option_tree import OptionTree
-from ipu_tf.config.resolve import idle_options, resolve
+from ipu_tf.config.resolve import TRACE_VARIABLE, idle_options, resolve
 
 _log = logging.getLogger(__name__)
 
@@ -113,6 +114,21 @@ def reset_ipu_configuration() -> None:
         old, _SYSTEM.installation = _SYSTEM.installation, None
     if old is not None:
         _SYSTEM.notify()
+
+
+@contextlib.contextmanager
+def tracing_numerics() -> Iterator[None]:
+    """Turns `simulator.trace_numerics` on in all configurations that are installed inside, and in
+    the default one."""
+    before = os.environ.get(TRACE_VARIABLE)
+    os.environ[TRACE_VARIABLE] = "1"
+    _default.cache_clear()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[TRACE_VARIABLE]
+        _default.cache_clear()
 
 
 @contextlib.contextmanager

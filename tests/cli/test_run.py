@@ -240,3 +240,20 @@ def test_a_script_that_needs_no_tensorflow_loads_none(tmp_path):
     words = [sys.executable, "-m", "ipu_tf", "run", "--report", tmp_path / "o", tmp_path / "a.py"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_first_nan_of_a_script_is_named(tmp_path, caplog):
+    (tmp_path / "nan.py").write_text(
+        "import tensorflow as tf\n"
+        "import ipu_tf\n"
+        "cfg = ipu_tf.config.IPUConfig()\n"
+        "cfg.ipu_model.tiles_per_ipu = 16\n"
+        "cfg.configure_ipu_system()\n"
+        "strategy = ipu_tf.IPUStrategy(enable_keras_extensions=False)\n"
+        "strategy.run(tf.function(tf.sqrt), args=(tf.constant([-1.0]),))\n"
+    )
+    assert cli.main(["run", str(tmp_path / "nan.py")]) == 0
+    assert "not finite" not in caplog.text
+    assert cli.main(["run", "--trace-numerics", str(tmp_path / "nan.py")]) == 0
+    assert "the first result that is not finite is of op 'Sqrt' (Sqrt)" in caplog.text
+    assert not config.device_configuration().trace_numerics
