@@ -12,6 +12,7 @@ ROOMS_WITHOUT_ANY = ("compiler", "planner", "profile", "programs", "tile_program
 
 TYPED_ROOMS = (
     *ROOMS_WITHOUT_ANY,
+    "calibration",
     "distributed",
     "eager",
     "estimation",
@@ -28,6 +29,7 @@ TYPED_ROOMS = (
     "sharding",
     "strategy",
     "utils",
+    "zoo",
 )
 """Rooms, and files of the root, whose public functions, methods and attributes have one."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 
 class CorrectionError(ValueError):
@@ -26,11 +25,11 @@ class Correction:
     source: str
     ids: tuple[str, ...]
     chip: str
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     why: str
 
 
-def correction_of(entry: Any, known_ids: Collection[str]) -> Correction:
+def correction_of(entry: object, known_ids: Collection[str]) -> Correction:
     """Returns the correction in an entry of a file.
 
     Args:

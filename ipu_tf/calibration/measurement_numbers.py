@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 LARGEST = 2**53
 """Sizes, clocks and counts of measurements are below it; up to it floats hold every integer."""
@@ -12,7 +11,7 @@ _NUMBER = re.compile(r"\s*([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)", re.IGNORECASE)
 _ALONE = re.compile(rf"{_NUMBER.pattern}(?:\s|$)", re.IGNORECASE)
 
 
-def leading_number(value: Any) -> float | None:
+def leading_number(value: object) -> float | None:
     """Returns a number, or the number that a text begins with; None for other values."""
     if isinstance(value, str):
         match = _NUMBER.match(value)
@@ -22,7 +21,7 @@ def leading_number(value: Any) -> float | None:
     return value
 
 
-def is_out_of_range(value: Any) -> bool:
+def is_out_of_range(value: object) -> bool:
     """Returns whether a value is a number that no measurement has: too large, or not finite.
 
     The first word of a text counts if all of it is a number: names may begin with digits.

@@ -39,7 +39,7 @@ class MeasuredPoint:
     id: str
     kind: str
     chip: str
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     dtype: str = "-"
     measured: float
     unit: str

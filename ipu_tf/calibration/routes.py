@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from ipu_tf.calibration.params import says, whole
 from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.machine.links import Route, route
@@ -19,7 +21,9 @@ def route_of(record: MeasuredPoint) -> Route:
     """
     if "source_ipu" in record.params and "dest_ipu" in record.params:
         system = system_of(record.chip.lower(), record.n_ipus)
-        source, destination = (int(record.params[end]) for end in ("source_ipu", "dest_ipu"))
+        source, destination = (
+            int(cast("int", record.params[end])) for end in ("source_ipu", "dest_ipu")
+        )
         return route(system, source, destination)
     if "hops" in record.params:
         return Route(rail_hops=whole(record, "hops"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ipu_tf.base import codec
 from ipu_tf.machine.system import System
@@ -135,7 +135,7 @@ class Outcome:
         return "fits" if self.fits else "too large"
 
 
-def encoded(value: Any) -> Any:
+def encoded(value: object) -> object:
     """Returns a point or an outcome as plain data."""
     return codec.encode(value, type(value))
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Generator, Sequence
-from typing import IO, Any
+from typing import IO
 
 from ipu_tf.base import codec
 from ipu_tf.sweep.point import Outcome, Point, encoded
@@ -165,7 +165,7 @@ def is_worker() -> bool:
     return bool(os.environ.get(IN_WORKER))
 
 
-def importable(model: Any) -> str | None:
+def importable(model: object) -> str | None:
     """Returns the name by which another process finds a function, None if it finds it by none."""
     name, module = getattr(model, "__qualname__", ""), getattr(model, "__module__", "")
     if not name or "<" in name:

@@ -17,7 +17,7 @@ from ipu_tf.sweep.store import Store
 
 
 def sweep(
-    model: str | Callable[[], Any],
+    model: str | Callable[[], object],
     *,
     chip: Sequence[Machine] = ("bow",),
     tile_kib: Sequence[float | None] = (None,),

@@ -37,7 +37,7 @@ class Store:
         SweepFileError: The file holds something else, or another process writes to it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], head: Mapping[str, Any]) -> None:
+    def __init__(self, path: str | os.PathLike[str], head: Mapping[str, object]) -> None:
         self._path = Path(path)
         self._head = {"format": _FORMAT, "version": _VERSION, **head}
         self._file: IO[bytes] | None = None

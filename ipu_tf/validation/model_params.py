@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ipu_tf.calibration.outcome import CannotPredict
 from ipu_tf.calibration.params import number, whole
@@ -102,7 +102,7 @@ def model_params(record: MeasuredPoint, network_options: Iterable[str]) -> Model
         ),
         recompute=_flag(record, "recompute", default=False),
         policy=_type(record.dtype, _POLICIES, "dtype"),
-        optimizer=record.params.get("optimizer"),
+        optimizer=cast("str | None", record.params.get("optimizer")),
         poplar_options=_poplar_options(record),
         num_io_tiles=whole(record, "num_io_tiles") if "num_io_tiles" in record.params else 0,
         offload={name: _flag(record, name) for name in _OFFLOAD if name in record.params},

@@ -129,7 +129,7 @@ def _numbers(length: int, *names: str) -> list[Any]:
 
 
 @keras.saving.register_keras_serializable("ipu_tf.zoo")
-def shifted_softplus(x: Any) -> Any:
+def shifted_softplus(x: keras.KerasTensor) -> keras.KerasTensor:
     """Returns the softplus less the logarithm of 2, which is 0 at 0."""
     return keras.ops.softplus(x) - _LOG_2
 
@@ -143,12 +143,12 @@ class GaussianBasis(layers.Layer):
         cutoff: The largest centre.
     """
 
-    def __init__(self, gaussians: int, cutoff: float, **kwargs: Any) -> None:
+    def __init__(self, gaussians: int, cutoff: float, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.gaussians = gaussians
         self.cutoff = cutoff
 
-    def call(self, distance: Any) -> Any:
+    def call(self, distance: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the Gaussians of every distance."""
         spacing = self.cutoff / self.gaussians
         centres = spacing * keras.ops.arange(self.gaussians, dtype=self.compute_dtype)
@@ -156,7 +156,7 @@ class GaussianBasis(layers.Layer):
         gamma = 0.1 / spacing**2
         return keras.ops.exp(-gamma * keras.ops.square(distance[:, None] - centres))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         return {**super().get_config(), "gaussians": self.gaussians, "cutoff": self.cutoff}
 
@@ -169,20 +169,20 @@ class CellUpdate(layers.Layer):
         cell: The cell, which several updates may share.
     """
 
-    def __init__(self, cell: keras.Layer, **kwargs: Any) -> None:
+    def __init__(self, cell: keras.Layer, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.cell = cell
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tuple[int, ...]) -> None:
         """Builds the cell."""
         if not self.cell.built:
             self.cell.build(input_shape[0])
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the new states; inputs are the cell's input and its states."""
         values, states = inputs
         return self.cell(values, [states])[0]
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         return {**super().get_config(), "cell": keras.saving.serialize_keras_object(self.cell)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import keras
 
@@ -18,14 +18,16 @@ def pixels(size: int) -> keras.KerasTensor:
     return keras.Input((size, size, 3), dtype="uint8", name="pixels")
 
 
-def standardized(images: Any) -> Any:
+def standardized(images: keras.KerasTensor) -> keras.KerasTensor:
     """Returns images of 0 to 255 with the mean 0 and the variance 1 of ImageNet's channels."""
     scale = [1 / (255 * deviation) for deviation in _DEVIATION]
     offset = [-mean / deviation for mean, deviation in zip(_MEAN, _DEVIATION, strict=True)]
     return keras.layers.Rescaling(scale, offset, name="standardized")(images)
 
 
-def normalized(values: Any, norm: Norm, name: str, *, groups: int, epsilon: float = 1e-5) -> Any:
+def normalized(
+    values: keras.KerasTensor, norm: Norm, name: str, *, groups: int, epsilon: float = 1e-5
+) -> keras.KerasTensor:
     """Returns values after batch norm, or after group norm of so many groups."""
     if norm == "batch":
         layer = keras.layers.BatchNormalization(momentum=0.9, epsilon=epsilon, name=name)

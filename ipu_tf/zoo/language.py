@@ -219,7 +219,7 @@ def _answer(tokens: Any) -> list[Any]:
 class TokensAt(layers.Layer):
     """Picks tokens: [batch, n, width] at positions int32[batch, m] gives [batch, m, width]."""
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the tokens at the positions of their sequence."""
         tokens, positions = inputs
         batch, length, width = tokens.shape
@@ -235,10 +235,10 @@ class TokensAt(layers.Layer):
 class Bias(layers.Layer):
     """Adds a learnt number to every channel."""
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tuple[int, ...]) -> None:
         """Makes a number for each of the channels."""
         self.bias = self.add_weight(shape=(input_shape[-1],), initializer="zeros", name="bias")
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the inputs with their biases."""
         return inputs + self.bias

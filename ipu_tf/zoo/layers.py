@@ -15,15 +15,15 @@ _HIDDEN_SCORE = 10_000.0
 class Gelu(layers.Layer):
     """The Gaussian error linear unit, exact or with tanh."""
 
-    def __init__(self, approximate: bool = False, **kwargs: Any) -> None:
+    def __init__(self, approximate: bool = False, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.approximate = approximate
 
-    def call(self, x: Any) -> Any:
+    def call(self, x: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the unit of every element."""
         return keras.ops.gelu(x, approximate=self.approximate)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         return {**super().get_config(), "approximate": self.approximate}
 
@@ -57,11 +57,11 @@ class Position(layers.Layer):
         positions: Number of vectors, at least n.
     """
 
-    def __init__(self, positions: int, **kwargs: Any) -> None:
+    def __init__(self, positions: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.positions = positions
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tuple[int, ...]) -> None:
         """Makes a vector for each of the positions."""
         self.vectors = self.add_weight(
             shape=(self.positions, input_shape[-1]),
@@ -69,11 +69,11 @@ class Position(layers.Layer):
             name="vectors",
         )
 
-    def call(self, tokens: Any) -> Any:
+    def call(self, tokens: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the tokens with their positions."""
         return tokens + self.vectors[: tokens.shape[1]]
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         return {**super().get_config(), "positions": self.positions}
 
@@ -86,21 +86,21 @@ class RowSums(layers.Layer):
         groups: Number of groups.
     """
 
-    def __init__(self, groups: int, **kwargs: Any) -> None:
+    def __init__(self, groups: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.groups = groups
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the sums of the rows of each group; inputs are the rows and their groups."""
         rows, groups = inputs
         return keras.ops.segment_sum(rows, groups, num_segments=self.groups)
 
-    def compute_output_spec(self, inputs: Any) -> Any:
+    def compute_output_spec(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the shape and dtype of the sums."""
         rows, _ = inputs
         return keras.KerasTensor((self.groups, *rows.shape[1:]), dtype=rows.dtype)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         return {**super().get_config(), "groups": self.groups}
 
@@ -109,7 +109,7 @@ class RowSums(layers.Layer):
 class Rows(layers.Layer):
     """Picks rows by number: [rows, width] at int32[n] gives [n, width]."""
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the rows; inputs are the table and the numbers."""
         table, numbers = inputs
         return keras.ops.take(table, numbers, axis=0)
@@ -119,7 +119,7 @@ class Rows(layers.Layer):
 class CausalMask(layers.Layer):
     """The mask with which tokens [batch, n, width] see only earlier ones: bool[1, n, n]."""
 
-    def call(self, tokens: Any) -> Any:
+    def call(self, tokens: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the mask for so many tokens."""
         length = tokens.shape[1]
         places = keras.ops.arange(length)
@@ -127,6 +127,6 @@ class CausalMask(layers.Layer):
         rows = keras.ops.broadcast_to(places[:, None], (length, length))
         return (rows >= places)[None]
 
-    def compute_output_spec(self, tokens: Any) -> Any:
+    def compute_output_spec(self, tokens: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the shape and dtype of the mask."""
         return keras.KerasTensor((1, tokens.shape[1], tokens.shape[1]), dtype="bool")

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -29,6 +29,8 @@ from ipu_tf.zoo import (
 from ipu_tf.zoo.pipelines import PublishedPipeline, with_head_on_first_ipu
 from ipu_tf.zoo.stage_placement import WHOLE, StagePlacement
 
+Loss: TypeAlias = "str | Callable[..., keras.KerasTensor]"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
@@ -46,7 +48,7 @@ class Network:
 
     make: Callable[..., keras.Model]
     optimizer: str
-    loss: Any
+    loss: Loss | list[Loss]
     reads_embeddings: bool = False
     items: str = ""
     pipeline: PublishedPipeline | None = None
@@ -163,7 +165,7 @@ def network(name: str) -> Network:
 
 
 def compiled(
-    name: str, *, optimizer: str | None = None, placement: StagePlacement = WHOLE, **options: Any
+    name: str, *, optimizer: str | None = None, placement: StagePlacement = WHOLE, **options: object
 ) -> keras.Model:
     """Returns a network of the zoo, compiled with its loss.
 
@@ -198,10 +200,10 @@ def pipelined(
     placement: StagePlacement,
     *,
     micro_batches: int,
-    pipelining: Mapping[str, Any] = MappingProxyType({}),
+    pipelining: Mapping[str, object] = MappingProxyType({}),
     optimizer: str | None = None,
-    **options: Any,
-) -> Any:
+    **options: object,
+) -> keras.Model:
     """Returns a network of the zoo as `compiled` does, as a pipeline of the strategy's scope.
 
     Args:

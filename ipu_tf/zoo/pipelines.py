@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ipu_tf.zoo.stage_placement import StagePlacement
 
@@ -25,7 +24,7 @@ class PublishedPipeline:
 
     placement: StagePlacement
     micro_batches: int
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 def with_head_on_first_ipu(

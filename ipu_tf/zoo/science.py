@@ -152,7 +152,7 @@ def weather_mlp(
 
 
 @keras.saving.register_keras_serializable("ipu_tf.zoo")
-def normal_crps(observed: Any, moments: Any) -> Any:
+def normal_crps(observed: keras.KerasTensor, moments: keras.KerasTensor) -> keras.KerasTensor:
     """Returns the continuous ranked probability score of a normal distribution, [batch].
 
     Args:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import keras
+
 from ipu_tf.keras.layers.recomputation import RecomputationCheckpoint
 from ipu_tf.keras.pipeline.scope import PipelineStage
 
@@ -33,7 +35,9 @@ WHOLE = StagePlacement()
 """A network in one piece, without checkpoints."""
 
 
-def chain(inputs: Any, blocks: Sequence[Block], placement: StagePlacement = WHOLE) -> Any:
+def chain(
+    inputs: keras.KerasTensor, blocks: Sequence[Block], placement: StagePlacement = WHOLE
+) -> keras.KerasTensor:
     """Returns the result of blocks that are called one after the other.
 
     Args:

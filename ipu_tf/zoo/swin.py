@@ -117,7 +117,7 @@ class Neighbours(layers.Layer):
     The order is that of the authors: down the first column, then down the second one.
     """
 
-    def call(self, x: Any) -> Any:
+    def call(self, x: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the joined tokens."""
         _, rows, columns, width = x.shape
         parts = ops.reshape(x, (-1, rows // 2, 2, columns // 2, 2, width))

@@ -77,20 +77,20 @@ class NodeMemory(layers.Layer):
         width: Channels of a state.
     """
 
-    def __init__(self, nodes: int, width: int, **kwargs: Any) -> None:
+    def __init__(self, nodes: int, width: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.nodes = nodes
         self.width = width
         self.cell = layers.GRUCell(width)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tuple[tuple[int, ...], ...]) -> None:
         """Makes the states, which no gradient trains, and the unit."""
         self.states = self.add_weight(
             shape=(self.nodes, self.width), initializer="zeros", trainable=False, name="states"
         )
         self.cell.build((None, input_shape[2][-1]))
 
-    def call(self, inputs: Any, training: bool = False) -> Any:
+    def call(self, inputs: keras.KerasTensor, training: bool = False) -> keras.KerasTensor:
         """Returns the states of nodes and of their neighbours; in training, keeps the new states.
 
         Args:
@@ -108,7 +108,7 @@ class NodeMemory(layers.Layer):
             self.states.assign(keras.ops.scatter_update(self.states, happened, kept))
         return [after, keras.ops.take(self.states, neighbours, axis=0)]
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         return {**super().get_config(), "nodes": self.nodes, "width": self.width}
 
@@ -121,21 +121,21 @@ class TimeEncoding(layers.Layer):
         width: Number of frequencies.
     """
 
-    def __init__(self, width: int, **kwargs: Any) -> None:
+    def __init__(self, width: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.width = width
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tuple[int, ...]) -> None:
         """Makes frequencies and phases."""
         del input_shape
         self.frequencies = self.add_weight(shape=(self.width,), initializer="random_normal")
         self.phases = self.add_weight(shape=(self.width,), initializer="zeros")
 
-    def call(self, times: Any) -> Any:
+    def call(self, times: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the cosines of every time."""
         return keras.ops.cos(times[..., None] * self.frequencies + self.phases)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         return {**super().get_config(), "width": self.width}
 
@@ -149,14 +149,14 @@ class NeighbourAttention(layers.Layer):
         head_width: Channels of a head.
     """
 
-    def __init__(self, heads: int, head_width: int, **kwargs: Any) -> None:
+    def __init__(self, heads: int, head_width: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.heads = heads
         self.head_width = head_width
         width = heads * head_width
         self.query, self.key, self.value, self.out = (layers.Dense(width) for _ in range(4))
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tuple[tuple[int, ...], ...]) -> None:
         """Makes the projections."""
         own, others = input_shape
         self.query.build(own)
@@ -164,7 +164,7 @@ class NeighbourAttention(layers.Layer):
         self.value.build(others)
         self.out.build((*own[:-1], self.heads * self.head_width))
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
         """Returns what every node finds, [batch, n, heads * head_width]."""
         own, others = inputs
         split = (self.heads, self.head_width)
@@ -177,6 +177,6 @@ class NeighbourAttention(layers.Layer):
         found = keras.ops.einsum("bnhk,bnkhc->bnhc", keras.ops.softmax(scores), value)
         return self.out(keras.ops.reshape(found, (-1, *own.shape[1:-1], self.heads * split[1])))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         return {**super().get_config(), "heads": self.heads, "head_width": self.head_width}

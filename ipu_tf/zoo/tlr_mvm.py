@@ -52,20 +52,20 @@ class PairProduct(layers.Layer):
         out_size: Elements of a part of the result, [batch, 2, parts * out_size].
     """
 
-    def __init__(self, parts: int, size: int, out_size: int, **kwargs: Any) -> None:
+    def __init__(self, parts: int, size: int, out_size: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.parts = parts
         self.size = size
         self.out_size = out_size
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tuple[int, ...]) -> None:
         """Makes the matrices: real and imaginary parts."""
         del input_shape
         self.matrices = self.add_weight(
             shape=(2, self.parts, self.size, self.out_size), initializer="glorot_uniform"
         )
 
-    def call(self, vectors: Any) -> Any:
+    def call(self, vectors: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the products, four real ones for a complex one."""
         split = keras.ops.reshape(vectors, (-1, 2, self.parts, self.size))
         products = keras.ops.einsum("bxps,ypso->xypbo", split, self.matrices)
@@ -74,7 +74,7 @@ class PairProduct(layers.Layer):
         both = keras.ops.transpose(keras.ops.stack([real, imaginary]), (2, 0, 1, 3))
         return keras.ops.reshape(both, (-1, 2, self.parts * self.out_size))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         sizes = {"parts": self.parts, "size": self.size, "out_size": self.out_size}
         return {**super().get_config(), **sizes}

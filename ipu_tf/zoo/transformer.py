@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 from keras import layers
 
 from ipu_tf.zoo.layers import AddedMaskAttention, CausalMask, Gelu
@@ -40,7 +41,7 @@ class Transformer:
     approximate_gelu: bool = False
     epsilon: float = 1e-12
 
-    def layers(self, depth: int, mask: Any = None) -> list[Block]:
+    def layers(self, depth: int, mask: keras.KerasTensor | None = None) -> list[Block]:
         """Returns the layers as blocks "0", "1" and so on, from tokens to tokens.
 
         Args:

@@ -64,11 +64,11 @@ def _head(tokens: Any, width: int, classes: int) -> Any:
 class ClassToken(layers.Layer):
     """Puts a learnt token before the others: [batch, n, width] becomes [batch, n + 1, width]."""
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tuple[int, ...]) -> None:
         """Makes the token."""
         self.token = self.add_weight(shape=(1, 1, input_shape[-1]), initializer="zeros")
 
-    def call(self, tokens: Any) -> Any:
+    def call(self, tokens: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the tokens, the learnt one first."""
         batch, _, width = keras.ops.shape(tokens)
         first = keras.ops.broadcast_to(self.token, (batch, 1, width))

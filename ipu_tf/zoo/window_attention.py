@@ -29,11 +29,11 @@ class WindowAttention(layers.Layer):
         shift: Tokens by which the windows are moved along both sides.
     """
 
-    def __init__(self, heads: int, window: int, shift: int = 0, **kwargs: Any) -> None:
+    def __init__(self, heads: int, window: int, shift: int = 0, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.heads, self.window, self.shift = heads, window, shift
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: tuple[int, ...]) -> None:
         """Makes the projections, and the table of biases by distance."""
         _, size, _, width = input_shape
         self.grid, self.head_width = size // self.window, width // self.heads
@@ -48,7 +48,7 @@ class WindowAttention(layers.Layer):
             name="biases",
         )
 
-    def call(self, tokens: Any) -> Any:
+    def call(self, tokens: keras.KerasTensor) -> keras.KerasTensor:
         """Returns the attended tokens."""
         if self.shift:
             tokens = ops.roll(tokens, (-self.shift, -self.shift), axis=(1, 2))
@@ -91,7 +91,7 @@ class WindowAttention(layers.Layer):
         each = ops.reshape(scores, (-1, *mask.shape[:1], *scores.shape[1:]))
         return ops.reshape(each + ops.cast(mask[:, None], scores.dtype), (-1, *scores.shape[1:]))
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         """Returns the arguments that make an equal layer."""
         own = {"heads": self.heads, "window": self.window, "shift": self.shift}
         return {**super().get_config(), **own}
