@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import sys
-from importlib.machinery import PathFinder, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 
 _ADD_NAMES = frozenset(
@@ -39,25 +40,73 @@ def defined_names(text: str | bytes, file: str) -> frozenset[str] | None:
 
 
 def module_file(name: str) -> Path | None:
-    """Returns the file of a module that is not loaded, None for a package or where it is unclear.
+    """Returns the file of a module or package that is not loaded, None where it is unclear.
 
     Nothing is loaded, unlike by `importlib.util.find_spec`, which loads the packages around it.
+    """
+    try:
+        spec = None if name in sys.modules else _spec(name)
+    except KeyError:
+        return None
+    if spec is None or spec.origin is None or not isinstance(spec.loader, SourceFileLoader):
+        return None
+    return Path(spec.origin)
+
+
+def names_of_module(name: str) -> frozenset[str] | None:
+    """Returns the names that a module may have, modules inside of it too; None where unclear."""
+    file = module_file(name)
+    names = None if file is None else defined_names(file.read_bytes(), str(file))
+    if names is None or file is None or file.name != "__init__.py":
+        return names
+    return names | {path.stem.partition(".")[0] for path in file.parent.iterdir()}
+
+
+def is_missing(name: str) -> bool:
+    """Returns whether a module is known not to exist, from the texts of the packages around it."""
+    first, *others = parts = name.split(".")
+    if not all(map(str.isidentifier, parts)) or first in sys.modules:
+        return False
+    if importlib.util.find_spec(first) is None:  # Loads nothing: no package is around it.
+        return True
+    package = first
+    try:
+        for part in others:
+            if not _is_closed(package):
+                return False
+            package = f"{package}.{part}"
+            if _spec(package) is None:
+                return True
+    except KeyError:
+        pass
+    return False
+
+
+def _is_closed(package: str) -> bool:
+    """Returns whether the modules of a package are the files of its folder, and no others."""
+    spec = _spec(package)
+    if spec is not None and spec.origin is None:  # A folder without an `__init__.py`.
+        return True
+    file = module_file(package)
+    if file is None or file.name != "__init__.py":
+        return False
+    names = defined_names(file.read_bytes(), str(file))
+    return names is not None and "__path__" not in names
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Returns how a module is loaded, None if it is not found on the path.
+
+    Raises:
+        KeyError: It is in a folder without an `__init__.py`, whose path depends on another package.
     """
     path, spec = None, None
     parts = name.split(".")
     if not all(map(str.isidentifier, parts)):
         return None
     for count in range(1, len(parts) + 1):
-        whole = ".".join(parts[:count])
-        if whole in sys.modules and count == len(parts):
-            return None
-        try:
-            spec = PathFinder.find_spec(whole, path)
-            path = None if spec is None else [*(spec.submodule_search_locations or ())]
-        except KeyError:  # A package without a file, whose path depends on that of another.
-            return None
+        spec = PathFinder.find_spec(".".join(parts[:count]), path)
         if spec is None:
             return None
-    if spec is None or path or spec.origin is None or not isinstance(spec.loader, SourceFileLoader):
-        return None
-    return Path(spec.origin)
+        path = [*(spec.submodule_search_locations or ())]
+    return spec

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ipu_tf.base.source_names import defined_names, module_file
+from ipu_tf.base.source_names import defined_names, is_missing, names_of_module
 
 
 class UsageError(Exception):
@@ -39,7 +39,7 @@ def named(path: str, kind: str) -> Any:
     is_file = source.endswith(".py")
     found_in_text(path, kind)
     with _python():
-        found: Any = _of_file(source, attribute) if is_file else _of_name(source, attribute)
+        found: Any = _of_file(source, attribute) if is_file else _of_name(source)
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if found is None:
@@ -56,16 +56,19 @@ def found_in_text(path: str, kind: str) -> None:
         kind: The kind of object, for messages.
 
     Raises:
-        UsageError: There is no such file, it has no such name, or is not Python.
+        UsageError: There is no such file or module, it has no such name, or is not Python.
     """
     source, _, attribute = path.rpartition(":")
-    if source.endswith(".py"):
-        file: Path | None = _existing(source, attribute)
-    else:
-        _search_first("")  # This folder, as with `python -m`.
-        file = module_file(source)
     with _python():
-        names = None if file is None else defined_names(file.read_bytes(), str(file))
+        if source.endswith(".py"):
+            file = _existing(source, attribute)
+            names = defined_names(file.read_bytes(), str(file))
+        else:
+            _check_dotted(source, attribute)
+            _search_first("")  # This folder, as with `python -m`.
+            if is_missing(source):
+                raise _no_module(source)
+            names = names_of_module(source)
     if names is not None and (wanted := attribute.partition(".")[0]) not in names:
         what = "file" if source.endswith(".py") else "module"
         close = difflib.get_close_matches(wanted, names, 1)
@@ -89,8 +92,7 @@ def _existing(source: str, attribute: str) -> Path:
     return Path(source)
 
 
-def _of_name(source: str, attribute: str) -> ModuleType:
-    """Returns the module of a dotted name."""
+def _check_dotted(source: str, attribute: str) -> None:
     if source.startswith(".") or "/" in source:
         as_file, as_module = f"{source}.py", source.strip("./").replace("/", ".")
         better = as_file if Path(as_file).is_file() else as_module
@@ -98,13 +100,19 @@ def _of_name(source: str, attribute: str) -> ModuleType:
             f"name a module by its dotted name, or a file with its '.py'. Write "
             f"'{better}:{attribute}'. Received: '{source}:{attribute}'."
         )
+
+
+def _no_module(source: str) -> UsageError:
+    return UsageError(f"there is no module '{source}' here or among the installed packages.")
+
+
+def _of_name(source: str) -> ModuleType:
+    """Returns the module of a dotted name."""
     try:
         return importlib.import_module(source)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{source}.".startswith(f"{error.name}."):
-            raise UsageError(
-                f"there is no module '{source}' here or among the installed packages."
-            ) from error
+            raise _no_module(source) from error
         raise _lacking(f"module '{source}'", error) from error
 
 

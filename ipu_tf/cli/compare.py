@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
-from ipu_tf.cli.files import read_report, written
+from ipu_tf.cli.files import check_writable, read_report, written
 
 _REGRESSION = 1
 
@@ -29,6 +29,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     limit = None if options.max_regression is None else _share(options.max_regression)
+    if options.html is not None:
+        check_writable(options.html)
     from ipu_tf.profile import compare
 
     found = compare(read_report(options.before), read_report(options.after))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.base.loading import loading
+from ipu_tf.base.model_names import check_name
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
 from ipu_tf.cli.figures_first import FiguresFirst
 from ipu_tf.cli.files import check_writable, written
 from ipu_tf.cli.hlo_files import add_hlo_options, estimated_hlo, is_hlo
 from ipu_tf.cli.machines import add_machine, machine_of
-from ipu_tf.cli.models import check_name, model_named
+from ipu_tf.cli.models import model_named
 from ipu_tf.cli.output import figures_of, print_json
 from ipu_tf.cli.step_options import add_step_options, estimated, ipus_of
 from ipu_tf.machine import system_of

@@ -45,6 +45,19 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"cannot write {path}: permission denied.")
 
 
+def check_writable_folder(path: Path) -> None:
+    """Refuses a folder that files cannot be written to, or that cannot be made.
+
+    Raises:
+        UsageError: It, or a folder around it, is a file or not writable.
+    """
+    existing = next(each for each in (path, *path.parents) if each.exists())
+    if not existing.is_dir():
+        raise UsageError(f"cannot write {path}: {existing} is not a folder.")
+    if not os.access(existing, os.W_OK):
+        raise UsageError(f"cannot write {path}: permission denied.")
+
+
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[None]:
     """Turns errors of writing a file, or files of a folder, into errors for users.

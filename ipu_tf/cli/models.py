@@ -2,62 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import difflib
 import functools
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from ipu_tf.base.user_objects import UsageError, found_in_text, is_path, named
+from ipu_tf.base.model_names import ZOO, check_name, is_of_zoo
+from ipu_tf.base.user_objects import UsageError, named
 from ipu_tf.cli.failures import FailedFunction
-
-_ZOO = "zoo"
-"""Stands for a module in names of the zoo's networks, as in "zoo:resnet50"."""
-
-
-def check_name(path: str) -> None:
-    """Refuses names of models that are known not to exist; loads neither Keras nor the model.
-
-    Args:
-        path: The name.
-
-    Raises:
-        UsageError: It names nothing.
-    """
-    if not is_path(path):
-        raise UsageError(
-            "name the model as MODULE:FUNCTION, FILE.py:FUNCTION or zoo:NETWORK. "
-            f"Received: {path!r}."
-        )
-    name, networks = path.removeprefix(f"{_ZOO}:"), networks_of_zoo()
-    if name == path:
-        found_in_text(path, "function")
-    elif name not in networks:
-        close = difflib.get_close_matches(name, networks, 1)
-        advice = f"Did you mean '{close[0]}'? " if close else ""
-        raise UsageError(
-            f"the zoo has no network of that name. {advice}Choose one of {', '.join(networks)}. "
-            f"Received: {name!r}."
-        )
-
-
-def networks_of_zoo() -> tuple[str, ...]:
-    """Returns the names of the zoo's networks, from the text of their table: it loads Keras."""
-    text = (Path(__file__).resolve().parents[1] / "zoo" / "networks.py").read_text()
-    tables = [
-        node.value
-        for node in ast.parse(text).body
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "NETWORKS"
-    ]
-    keys = tables[0].keys if tables and isinstance(tables[0], ast.Dict) else ()
-    return tuple(str(key.value) for key in keys if isinstance(key, ast.Constant))
-
-
-def is_of_zoo(path: str) -> bool:
-    """Returns whether a path names a network of the zoo."""
-    return path.startswith(f"{_ZOO}:")
 
 
 def is_packed(path: str) -> bool:
@@ -66,7 +18,7 @@ def is_packed(path: str) -> bool:
         return False
     from ipu_tf import zoo
 
-    return bool(zoo.network(path.removeprefix(f"{_ZOO}:")).items)
+    return bool(zoo.network(path.removeprefix(f"{ZOO}:")).items)
 
 
 def model_named(path: str, batch_size: int = 1) -> Any:
@@ -80,8 +32,8 @@ def model_named(path: str, batch_size: int = 1) -> Any:
         UsageError: There is no such module, function or network, or it needs arguments.
     """
     check_name(path)
-    if path.startswith(f"{_ZOO}:"):
-        return _network(path.removeprefix(f"{_ZOO}:"), batch_size)
+    if is_of_zoo(path):
+        return _network(path.removeprefix(f"{ZOO}:"), batch_size)
     found, (source, _, attribute) = named(path, "function"), path.rpartition(":")
     if _is_model(found):
         return found

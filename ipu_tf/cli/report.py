@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ipu_tf.cli.command import Command
-from ipu_tf.cli.files import read_report, written
+from ipu_tf.cli.files import check_writable, check_writable_folder, read_report, written
 from ipu_tf.cli.output import add_json, figures_of, print_json, print_text
 
 
@@ -25,6 +25,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    for path in (options.html, options.perfetto):
+        if path is not None:
+            check_writable(path)
+    for path in (options.xplane, options.csv):
+        if path is not None:
+            check_writable_folder(path)
     report = read_report(options.file)
     writers: dict[str, tuple[Callable[[Path], object], str]] = {
         "html": (report.to_html, "open it in a browser."),

@@ -8,8 +8,9 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ipu_tf.base.model_names import is_of_zoo
 from ipu_tf.base.user_objects import UsageError
-from ipu_tf.cli.models import is_of_zoo, is_packed
+from ipu_tf.cli.models import is_packed
 
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.command import Command
-from ipu_tf.cli.files import written
+from ipu_tf.cli.files import check_writable, written
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +41,9 @@ def _run(options: argparse.Namespace) -> int:
     from ipu_tf.sweep.spec import SpecError, read_spec
 
     results = options.results or options.spec.with_suffix(".results.jsonl")
+    for path in (options.csv, options.html):
+        if path is not None:
+            check_writable(path)
     try:
         found = sweep(
             **read_spec(options.spec),

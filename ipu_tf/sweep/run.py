@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ipu_tf import __version__
+from ipu_tf.base.model_names import check_name
+from ipu_tf.base.user_objects import UsageError, found_in_text, is_path
 from ipu_tf.sweep.point import Machine, Outcome, Point, Streaming
 from ipu_tf.sweep.processes import cores, importable, is_worker, outcomes_of
 from ipu_tf.sweep.progress import Progress
@@ -60,7 +62,7 @@ def sweep(
         RuntimeError: A script that a sweep's process imports starts a sweep itself.
         SweepFileError: `results` holds something else, or another process writes to it.
         TypeError: Other processes cannot import `model`.
-        ValueError: A list is empty, a value is invalid, or there is no file of a name.
+        ValueError: A list is empty, a value is invalid, or there is no model or chip of a name.
 
     Example:
         >>> found = ipu_tf.sweep(models.resnet50, chip=["gc200", "bow"], batch_size=[1, 2, 4])
@@ -81,8 +83,7 @@ def sweep(
     processes = _processes(processes)
     name = _name(model, processes)
     points = tuple(space.points())
-    for each in (name, *space.chip):
-        _check_file(each)
+    _check_names(model, space.chip)
     head = {"model": _kept_name(name, results), "training": training, "release": __version__}
     with _kept(results, head) as store:
         found = dict(store.outcomes) if store is not None else {}
@@ -120,15 +121,20 @@ def _estimated(
         yield point, evaluate(made, point, training=training)
 
 
-def _check_file(name: Any) -> None:
-    """Checks that the file of "file.py:name" exists, before processes look for it.
+def _check_names(model: Any, chips: Sequence[Machine]) -> None:
+    """Checks the names of the model and of chips by their texts, before processes look for them.
 
     Raises:
-        ValueError: It does not.
+        ValueError: One names nothing.
     """
-    source = name.rpartition(":")[0] if isinstance(name, str) else ""
-    if source.endswith(".py") and not os.path.isfile(source):
-        raise ValueError(f"there is no file '{source}'. Received: '{name}'.")
+    try:
+        for chip in chips:
+            if isinstance(chip, str) and is_path(chip):
+                found_in_text(chip, "target or system")
+        if isinstance(model, str):
+            check_name(model)
+    except UsageError as error:
+        raise ValueError(error) from error
 
 
 def _kept_name(name: str, results: Any) -> str:

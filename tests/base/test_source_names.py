@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ipu_tf.base.source_names import defined_names, module_file
+from ipu_tf.base.source_names import defined_names, is_missing, module_file, names_of_module
 
 
 def test_names_of_all_statements_are_found():
@@ -52,6 +52,45 @@ def test_modules_are_found_without_loading_the_packages_around_them(tmp_path, mo
     monkeypatch.syspath_prepend(tmp_path)
     assert module_file("pack_of_names.inner.nets") == file
     assert "pack_of_names" not in sys.modules
-    for name in ("pack_of_names.inner", "pack_of_names.none", "no_such_module", ".nets", "math"):
+    assert module_file("pack_of_names.inner") == file.parent / "__init__.py"
+    for name in ("pack_of_names.none", "no_such_module", ".nets", "math"):
         assert module_file(name) is None
     assert module_file(__name__) is None  # It is loaded.
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of the path: a package, one with a path of its own, folders without a file."""
+    for name in ("closed", "closed/bare", "open_path", "bare"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "nets.py").write_text("")
+    (tmp_path / "closed" / "__init__.py").write_text("net = 1\n")
+    (tmp_path / "open_path" / "__init__.py").write_text("__path__.append('elsewhere')")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_packages_have_the_names_of_their_text_and_their_modules(folder):
+    assert {"net", "nets", "bare"} <= names_of_module("closed")
+    assert "none" not in names_of_module("closed")
+
+
+@pytest.mark.parametrize("name", ["no_such_module", "closed.none", "closed.none.nets", "bare.none"])
+def test_modules_that_do_not_exist_are_missing(folder, name):
+    assert is_missing(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "closed.nets",
+        "closed.bare.nets",
+        "closed.bare.none",  # Its folder's path depends on a package that is not loaded.
+        "bare.nets",
+        "open_path.none",
+        "math.none",
+        "pytest.none",  # It is loaded.
+        ".nets",
+    ],
+)
+def test_modules_that_exist_or_may_are_not_missing(folder, name):
+    assert not is_missing(name)

@@ -8,9 +8,9 @@ import keras
 import pytest
 
 from ipu_tf import cli, zoo
+from ipu_tf.base.model_names import networks_of_zoo
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli import files
-from ipu_tf.cli.models import networks_of_zoo
 from ipu_tf.cli.step_options import OPTIMIZERS
 from ipu_tf.profile.report import Report
 
@@ -122,6 +122,30 @@ def test_a_file_that_cannot_be_written_is_refused_first(path, message, tmp_path,
     monkeypatch.setattr(files.os, "access", lambda path, mode: False)
     with pytest.raises(UsageError, match=f"cannot write {path}: {message}"):
         files.check_writable(Path(path))
+
+
+def test_a_folder_that_cannot_be_written_or_made_is_refused_first(tmp_path, monkeypatch):
+    files.check_writable_folder(tmp_path / "new" / "tables")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"file/tables: .*file is not a folder\."):
+        files.check_writable_folder(tmp_path / "file" / "tables")
+    monkeypatch.setattr(files.os, "access", lambda path, mode: False)
+    with pytest.raises(UsageError, match="tables: permission denied"):
+        files.check_writable_folder(tmp_path / "tables")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "none.json", "none.json", "--html"],
+        ["report", "none.json", "--perfetto"],
+        ["sweep", "none.toml", "--csv"],
+        ["sweep", "none.toml", "--html"],
+    ],
+)
+def test_commands_check_their_files_before_they_read_anything(words, capsys):
+    assert cli.main([*words, "/no/such/file"]) == 2
+    assert "cannot write /no/such/file: there is no folder /no/such." in capsys.readouterr().err
 
 
 def test_operations_without_a_cost_stop_it_unless_told_otherwise(capsys):

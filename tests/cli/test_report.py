@@ -32,7 +32,8 @@ def test_it_writes_a_page(path, capsys):
 def test_a_page_that_cannot_be_written_is_one_line(path, capsys):
     page = path.parent / "missing" / "out.html"
     assert cli.main(["report", str(path), "--html", str(page)]) == 2
-    assert capsys.readouterr().err == f"error: cannot write {page}: No such file or directory.\n"
+    message = f"cannot write {page}: there is no folder {page.parent}."
+    assert capsys.readouterr().err == f"error: {message}\n"
 
 
 @pytest.mark.parametrize("command", ["report", "open"])

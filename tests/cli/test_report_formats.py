@@ -53,9 +53,9 @@ def test_it_reads_compressed_files(path, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--perfetto", "/no/such/a"], "cannot write /no/such/a: No such file or directory."),
-        (["--csv", "/dev/null/a"], "cannot write /dev/null/a: Not a directory."),
-        (["--xplane", "/dev/null/a"], "cannot write /dev/null/a/plugins/profile/"),
+        (["--perfetto", "/no/such/a"], "cannot write /no/such/a: there is no folder /no/such."),
+        (["--csv", "/dev/null/a"], "cannot write /dev/null/a: /dev/null is not a folder."),
+        (["--xplane", "/dev/null/a"], "cannot write /dev/null/a: /dev/null is not a folder."),
     ],
 )
 def test_what_cannot_be_written_is_one_line_and_exit_code_2(path, words, message, capsys):

@@ -106,3 +106,21 @@ def test_a_file_that_is_not_there_starts_no_process(spec, capsys, monkeypatch, l
     assert cli.main(["sweep", str(spec), "--processes", "2"]) == 2
     wanted = f"error: there is no file '{spec.parent}/none.py'. Received: "
     assert capsys.readouterr().err.startswith(wanted)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("model = 'zoo:resnet51'", "the zoo has no network of that name. Did you mean 'resnet50'?"),
+        ("model = 'net.py:mpl'", "net.py' has no function 'mpl'. Did you mean 'mlp'?"),
+        ("model = 'no_such_module:net'", "there is no module 'no_such_module' here"),
+        ("model = 'net.py:mlp'\nchip = 'net.py:chp'", "net.py' has no target or system 'chp'."),
+    ],
+)
+def test_a_name_of_nothing_starts_no_process(spec, capsys, monkeypatch, lines, message):
+    monkeypatch.setattr(processes, "_Worker", None)
+    (spec.parent / "net.py").write_text("raise RuntimeError\nmlp = 1")
+    spec.write_text(lines)
+    assert cli.main(["sweep", str(spec), "--processes", "2"]) == 2
+    assert message in capsys.readouterr().err
+    assert not spec.with_suffix(".results.jsonl").exists()
