@@ -21,7 +21,7 @@ from tests.profile.programs import device_program, overflowing, program
 
 pytestmark = pytest.mark.slow
 
-PROFILE = Path(__file__).resolve().parents[1] / "profile"
+PROFILE = Path(__file__).resolve().parents[1] / "profile" / "data"
 NETWORKS = ("cifar10", "resnet50", "pipeline", "host")
 VIEWS = ["summary", "memory", "liveness", "execution", "tiles", "operations", "plans"]
 VIEWS_OF = {"cifar10": VIEWS, "resnet50": VIEWS, "pipeline": [*VIEWS, "pipeline"]}
