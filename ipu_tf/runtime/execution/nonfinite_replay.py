@@ -167,7 +167,7 @@ def _replayed(replay: Replay, run: tf.Tensor, log: _Log) -> tf.Tensor:
             tf.raw_ops.AssignVariableOp(resource=handle, value=value)
             for (handle, _), value in zip(variables, after, strict=True)
         ]
-    with tf.control_dependencies(restored):
+    with tf.control_dependencies([call, *restored]):  # It may change no variable.
         end = tf.numpy_function(log, [_END], [])
     with tf.control_dependencies([end]):
         return tf.constant(0)

@@ -376,6 +376,22 @@ def test_training_names_the_layer(case):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["evaluate", "predict"])
+def test_models_without_training(method):
+    configure()
+    with IPUStrategy().scope():
+        layers = [keras.layers.Dense(3, name="last", kernel_initializer="ones")]
+        model = network([*layers, keras.layers.Activation(keras.ops.sqrt, name="root")])
+        x = -np.ones((4, 4), np.float32)
+        arguments = (x, x[:, :3]) if method == "evaluate" else (x,)
+        getattr(model, method)(*arguments, batch_size=4, verbose=0)
+        (program,) = model.distribute_strategy.report(insights=False).programs
+    (found,) = program.nonfinite
+    assert (found.layer, found.op_type) == ("net/root", "Sqrt")
+    config.reset_ipu_configuration()
+
+
+@pytest.mark.slow
 def test_replicas_and_losses():
     cfg = IPUConfig()
     cfg.ipu_model.tiles_per_ipu = 16
