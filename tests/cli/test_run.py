@@ -59,6 +59,7 @@ def collecting_garbage(method):
     return collected
 
 
+@pytest.mark.slow
 def test_insights_are_in_the_report(script, monkeypatch):
     monkeypatch.delenv("IPU_TF_INSIGHTS")
     # The models of a script that ends by `sys.exit` live until its report is made.

@@ -60,6 +60,7 @@ def test_a_slot_lies_like_its_weight():
     assert all(tensors[name].footprint in footprints for name in slots)
 
 
+@pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("name", ["cifar10", "resnet", "transformer"])
 def test_the_schedule_beats_the_order_of_the_trace(name, monkeypatch):
     peaks = []

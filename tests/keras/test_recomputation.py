@@ -150,6 +150,7 @@ def on_small_tiles(tile_bytes, make=chain, **arguments):
 
 
 class TestAuto:
+    @pytest.mark.slow
     def test_a_step_that_fits_recomputes_nothing(self, kept):
         device = on_small_tiles(int(kept.memory.peak_tile_bytes.max()), recompute="auto")
         assert device.fits

@@ -361,6 +361,7 @@ def test_a_strategy_plans_the_programs_of_its_models_again():
     assert all(np.array_equal(a, b) for a, b in zip(weights, model.get_weights(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("configured")
 def test_what_insights_need_does_not_keep_a_model_alive():
     strategy, model = trained()

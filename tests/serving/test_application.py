@@ -129,6 +129,7 @@ def test_a_saved_model_runs_in_a_loop_with_feeds(tmp_path):
     assert [op.op_type for op in program.tile_ops] == ["MatMul"]
 
 
+@pytest.mark.slow
 def test_variables_may_be_frozen():
     kernel = tf.Variable(KERNEL)
     path = experimental_application_compile_op(

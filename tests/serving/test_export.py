@@ -90,6 +90,7 @@ def test_a_function_of_a_program_is_exported_with_stock_ops(strategy, weights, t
     np.testing.assert_allclose(loss, step(images, labels), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_work_of_the_host_before_and_after_is_exported(strategy, weights, tmp_path):
     words = tf.constant(["low", "high"])
     table = tf.lookup.StaticHashTable(

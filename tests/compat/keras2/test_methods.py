@@ -180,6 +180,7 @@ class OwnSteps(keras.Model):
         return {"loss": tf.reduce_mean(self(x))}
 
 
+@pytest.mark.slow
 def test_logs_of_an_epoch_are_what_the_last_step_returned(keras_2, notices):
     """Gradients are means over the batch of x, of which the tape watches the weights alone."""
     with IPUStrategy().scope():

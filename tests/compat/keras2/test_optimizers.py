@@ -113,6 +113,7 @@ def test_decay_of_the_base_class_divides_the_learning_rate(keras_2):
     np.testing.assert_allclose(fit(own), fit(keras.optimizers.SGD(schedule)), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("replicas", "accumulation"),
     [
@@ -243,6 +244,7 @@ def test_an_optimizer_of_tensorflow_sees_the_names_of_layers(keras_2, is_built):
     assert names == ["net/last/kernel:0", "net/last/bias:0"] == [w.name for w in model.weights]
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("accumulation", [None, 2])
 def test_an_optimizer_of_tensorflow_computes_its_gradients(keras_2, accumulation):

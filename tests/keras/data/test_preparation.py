@@ -235,6 +235,7 @@ def test_enough_data_for_the_steps(model):
     assert int(model.optimizer.iterations) == 4 + 6 + 4
 
 
+@pytest.mark.slow
 def test_arrays_are_read_again_only_between_epochs(model):
     x, y = arrays(40)  # 5 batches.
     message = r"2 steps in each of 3 epochs need 6 batches.*Received: 5 batches"

@@ -105,6 +105,7 @@ def test_programs_have_static_shapes(strategy, watched):
     assert {"train_step", "predict_step"} <= names
 
 
+@pytest.mark.slow
 def test_recompiling_makes_new_functions(watched):
     traces = []
     model = watched(traces, 1)

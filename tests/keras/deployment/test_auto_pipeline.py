@@ -117,6 +117,7 @@ class TestPipelines:
         assert program.replicas == decision.replicas
         assert program.recompute
 
+    @pytest.mark.slow
     def test_only_what_the_bounds_allow_is_tried(self, strategy):
         decision, _ = within(strategy, replicas=2, recompute=False, schedules=["interleaved"])
         for candidate in decision.candidates:
@@ -180,6 +181,7 @@ class TestDataParallelism:
         assert many.options.micro_batches == 64
         assert max(few.ipu_bytes) < max(many.ipu_bytes)
 
+    @pytest.mark.slow
     def test_one_ipu_is_enough_for_one_candidate(self, strategy):
         decision, _ = within(strategy, 1, gradient_accumulation_steps=4)
         (candidate,) = decision.candidates

@@ -229,6 +229,7 @@ class TestOffloading:
         assert kept.update_cycles < shared.update_cycles < gone.update_cycles
         assert shared.streaming_bytes < gone.streaming_bytes
 
+    @pytest.mark.slow
     def test_one_batch_on_one_ipu_offloads_too(self, strategy):
         configured(auto_select_ipus=1)
         plain = accumulating(strategy, 1)
@@ -261,6 +262,7 @@ class TestRecomputation:
         if schedule is not PipelineSchedule.Sequential:  # Where nothing waits, nothing is saved.
             assert sum(fifos(again)) < sum(fifos(kept))
 
+    @pytest.mark.slow
     def test_the_configuration_recomputes_what_the_options_leave_open(self, strategy):
         kept = pipelined(strategy)
         by_options = pipelined(strategy, recomputation_mode=self.MODES[0])

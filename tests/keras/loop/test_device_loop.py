@@ -377,6 +377,7 @@ def test_overridden_functions_run_without_the_extensions(data):
     assert history["custom"][1] < history["custom"][0]
 
 
+@pytest.mark.slow
 def test_stock_models_run_in_the_scope(strategy, data):
     x, y = data
     dataset = batches(data, 16)

@@ -147,6 +147,7 @@ def test_without_a_profiled_strategy_nothing_is_marked(monkeypatch):
         model.fit(X, Y, batch_size=4, callbacks=[Counted()], verbose=0)
 
 
+@pytest.mark.slow
 def test_loops_that_xla_compiles_have_the_same_spans(monkeypatch):
     monkeypatch.setattr(jitting, "JITTED_STEPS", 0)
     monkeypatch.setattr(jitting, "STEPS_PER_OPERATION", 0)

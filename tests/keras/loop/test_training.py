@@ -261,6 +261,7 @@ def test_mixed_float16(strategy, data):
     assert int(ours.optimizer.iterations) == int(stock.optimizer.iterations) == 6
 
 
+@pytest.mark.slow
 def test_a_global_mixed_policy_wraps_the_optimizer(strategy, data):
     x, y = data
     previous = keras.mixed_precision.global_policy()

@@ -262,6 +262,7 @@ def test_accumulated_metrics_leave_predictions_to_call_back(strategy):
     assert seen == list(range(len(seen)))
 
 
+@pytest.mark.slow
 def test_batch_norm_is_warned_about(strategy, caplog):
     with strategy.scope():
         model = keras.Sequential(

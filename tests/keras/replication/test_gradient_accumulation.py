@@ -76,6 +76,7 @@ def test_gradients_are_summed_by_default(model):
     check_weights(model, stock_after(factor=float(G)))
 
 
+@pytest.mark.slow
 def test_logs_are_running_metrics_over_all_micro_batches(model):
     compile_model(model, optimizer=keras.optimizers.SGD(0.0), steps_per_execution=2 * G)
     model.set_gradient_accumulation_options(G)

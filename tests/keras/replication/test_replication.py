@@ -77,6 +77,7 @@ def test_data_for_some_replicas_is_refused():
         fit(replicated(4), 3)
 
 
+@pytest.mark.slow
 def test_steps_per_epoch_count_the_batches_of_all_replicas():
     """Three updates of two batches each are three of stock Keras with batches twice as large."""
 
@@ -243,6 +244,7 @@ def test_logs_of_replicas_are_reduced(method, steps_per_execution):
     np.testing.assert_allclose(logs["loss"], expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_lists_of_metrics_are_printed_as_their_mean(capsys):
     model = replicated(2, optimizer=keras.optimizers.SGD(0.0))
     model.set_replication_options("list")

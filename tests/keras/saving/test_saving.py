@@ -76,6 +76,7 @@ def test_copies(strategy, build, data, place, duplicate):
         check_copy(duplicate(model), model, x, on_ipu)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES.keys())
 @pytest.mark.fast_cells(1)
 def test_a_copy_trains_in_the_scope(strategy, data, duplicate):

@@ -168,6 +168,7 @@ def test_replicas_alone_need_no_accumulators():
     assert bytes_of(step_of(fitted(2, 1)[1]), "accumulators") == 0
 
 
+@pytest.mark.slow
 def test_accumulators_of_embeddings_are_as_large_as_the_table():
     def build():
         return keras.Sequential(

@@ -198,6 +198,7 @@ class TestFunctionsThatWereJoined:
         for again, first in zip(results, joined(*operands), strict=True):
             np.testing.assert_array_equal(again, first)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("use", [called, repeated, in_a_branch, beside_stock_ops])
     @pytest.mark.fast_cells(1)
     def test_are_called_by_others(self, monkeypatch, use):

@@ -130,6 +130,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", mostly_slow(DRAWS, fast=["uniform"]))
 def test_random_numbers_are_those_of_the_graph(draw):
     def fn(seed):

@@ -230,6 +230,7 @@ def products(device):
     ]
 
 
+@pytest.mark.slow
 def test_the_body_of_a_loop_is_laid_over_ipus(matrices):
     strategy = IPUStrategy()
 
@@ -338,6 +339,7 @@ def test_shards_in_called_functions_are_laid_over_ipus(matrices):
     assert not any("shards" in note for note in found.device.notes)
 
 
+@pytest.mark.slow
 def test_the_report_notes_shards_in_branches_and_in_loops_with_a_gradient(matrices):
     called = tf.function(lambda x: halves(x, matrices))
 

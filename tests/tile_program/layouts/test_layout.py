@@ -148,6 +148,7 @@ def test_uncut_dimensions_may_be_reversed():
     assert not keeps_reversed(layout, (4, 6), (1,))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(cuts(shares=1), st.data())
 def test_what_is_reduced_lies_where_its_operands_do(cut, data):
@@ -182,6 +183,7 @@ def test_overlaps_are_counted(source, data):
         assert overlaps(source, other) == met
 
 
+@pytest.mark.slow
 @given(cuts(), cuts())
 def test_common_dimensions_have_the_borders_of_both(cut, other):
     one, two = (blocks(c[0], order=c[1], share=c[2]) for c in (cut, other))
