@@ -98,10 +98,9 @@ def _report(options: argparse.Namespace) -> Report:
     """
     _check(options)
     machine, ipus = machine_of(options)
-    with loading():
-        import ipu_tf.estimation  # noqa: F401 - with TensorFlow and Keras, seconds.
-        from ipu_tf.profile.text.progress import showing_progress
-        from ipu_tf.tile_program.errors import UnsupportedOpcodeError
+    from ipu_tf.profile.text.progress import showing_progress
+    from ipu_tf.tile_program.errors import UnsupportedOpcodeError
+
     try:
         if is_hlo(options.model):
             with showing_progress(sys.stderr):
@@ -143,6 +142,8 @@ def _report_of_model(options: argparse.Namespace, machine: Any, ipus: int) -> Re
     config.auto_select_ipus = ipus
     config.simulator.chip = machine
     system_of(machine, ipus).check_ipus(ipus)
+    with loading():
+        import ipu_tf.estimation  # noqa: F401 - with TensorFlow and Keras, seconds.
     model = model_named(options.model, options.batch_size)
     with showing_progress(sys.stderr):
         return estimated(options, model, config, ipus)

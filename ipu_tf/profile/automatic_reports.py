@@ -11,14 +11,14 @@ from ipu_tf.config import engine_options
 from ipu_tf.profile.engine_options import report_folder
 from ipu_tf.profile.report import Report
 from ipu_tf.profile.report_formats import write_formats
-from ipu_tf.profile.watching import Reporter
+from ipu_tf.profile.watching import WatchedStrategy
 
 _FORMATS = ("json", "text", "html")
 
-_strategies: dict[Path, list[Reporter]] = {}
+_strategies: dict[Path, list[WatchedStrategy]] = {}
 
 
-def watch(strategy: Reporter) -> None:
+def watch(strategy: WatchedStrategy) -> None:
     """Keeps a strategy for the report of its folder, if one is wanted.
 
     Raises:
@@ -46,7 +46,7 @@ def write_now() -> None:
         _strategies.clear()  # Not before: insights trace the programs of a strategy once more.
 
 
-def report_of(strategies: Sequence[Reporter], *, insights: bool | None = None) -> Report:
+def report_of(strategies: Sequence[WatchedStrategy], *, insights: bool | None = None) -> Report:
     """Returns one report of several strategies, with the host timeline of the first.
 
     Args:

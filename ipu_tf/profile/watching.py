@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
 
 
-class Reporter(Protocol):
+class WatchedStrategy(Protocol):
     """A strategy, as far as reports need it."""
 
     def record_host(self) -> None:
@@ -20,7 +20,7 @@ class Reporter(Protocol):
         """Returns its report."""
 
 
-Watcher: TypeAlias = Callable[[Reporter], None]
+Watcher: TypeAlias = Callable[[WatchedStrategy], None]
 
 _watchers: list[Watcher] = []
 
@@ -35,7 +35,7 @@ def watching_strategies(watcher: Watcher) -> Iterator[None]:
         _watchers.remove(watcher)
 
 
-def made(strategy: Reporter) -> None:
+def made(strategy: WatchedStrategy) -> None:
     """Calls the watchers with a new strategy."""
     for watcher in tuple(_watchers):
         watcher(strategy)

@@ -154,10 +154,6 @@ def test_predictions_of_a_model(record):
         ({"stages": ["9"]}, "the network has no block '9'"),
         ({"optimizer": "magic"}, "take the optimizers .*Received: 'magic'"),
         ({"availableMemoryProportion": 2}, "'availableMemoryProportion' must be above 0.*is 2"),
-        (
-            {"replicated_optimizer_state_sharding": True},
-            "the optimizer state must be offloaded: set `offload_weight_update_variables=True`",
-        ),
         ({"num_io_tiles": 0}, "'num_io_tiles' must be a positive whole number"),
         ({"num_io_tiles": 1472}, "'num_io_tiles' must leave some of the 1472 tiles.*is 1472"),
         ({"unit": "GB/s"}, "has no figure in bytes per second"),

@@ -101,7 +101,7 @@ class ScatterDimensionNumbers(Protocol):
     scatter_indices_batching_dims: Sequence[int]
 
 
-class SliceDimensions(Protocol):
+class SliceBounds(Protocol):
     """A slice along one dimension."""
 
     start: int
@@ -138,7 +138,7 @@ class CholeskyOptions(Protocol):
     lower: bool
 
 
-class ReplicaGroup(Protocol):
+class ReplicaIds(Protocol):
     """Replicas that work together."""
 
     replica_ids: Sequence[int]
@@ -171,7 +171,7 @@ class InstructionProto(Protocol):
     gather_dimension_numbers: GatherDimensionNumbers
     gather_slice_sizes: Sequence[int]
     scatter_dimension_numbers: ScatterDimensionNumbers
-    slice_dimensions: Sequence[SliceDimensions]
+    slice_dimensions: Sequence[SliceBounds]
     dynamic_slice_sizes: Sequence[int]
     padding_config: PaddingConfig
     triangular_solve_options: TriangularSolveProto
@@ -180,7 +180,7 @@ class InstructionProto(Protocol):
     rng_algorithm: int
     backend_config: bytes
     fft_length: Sequence[int]
-    replica_groups: Sequence[ReplicaGroup]
+    replica_groups: Sequence[ReplicaIds]
     source_target_pairs: Sequence[SourceTarget]
 
 

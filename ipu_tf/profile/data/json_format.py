@@ -34,7 +34,7 @@ _GZIP = b"\x1f\x8b"
 """The first bytes of every gzip file (RFC 1952)."""
 
 
-class Reported(Protocol):
+class FileContents(Protocol):
     """What a file needs of a report."""
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field]]
@@ -44,14 +44,14 @@ class Reported(Protocol):
         """The programs."""
 
 
-_Report = TypeVar("_Report", bound=Reported)
+_Report = TypeVar("_Report", bound=FileContents)
 
 
 class ReportFileError(ValueError):
     """A file that is no report, is damaged, or was written by a later version."""
 
 
-def write(report: Reported, path: str | os.PathLike[str]) -> None:
+def write(report: FileContents, path: str | os.PathLike[str]) -> None:
     """Writes a report to a file; compressed with gzip if its name ends in ".gz"."""
     content = (json.dumps(plain(report), separators=(",", ":")) + "\n").encode()
     if os.fspath(path).endswith(".gz"):
@@ -59,7 +59,7 @@ def write(report: Reported, path: str | os.PathLike[str]) -> None:
     write_whole(path, content)
 
 
-def plain(report: Reported) -> dict[str, object]:
+def plain(report: FileContents) -> dict[str, object]:
     """Returns the content of a report's file as plain data, with the figures of every tile."""
     programs = tuple(
         dataclasses.replace(program, device=detailed(program.device)) if program.device else program
