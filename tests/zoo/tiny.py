@@ -36,7 +36,7 @@ def residual(**changes):
 
 
 def efficient():
-    scaled = efficientnet.Scaled(
+    scaled = efficientnet.CompoundScaling(
         name="tiny",
         width=0.5,
         depth=0.3,
