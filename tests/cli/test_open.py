@@ -1,5 +1,6 @@
 """`ipu-tf open`: a page for the browser of this computer."""
 
+import contextlib
 import json
 import re
 import signal
@@ -25,13 +26,28 @@ def path(tmp_path):
     return path
 
 
+@contextlib.contextmanager
+def process_of(command):
+    """A process that Ctrl-C ends, even if the tests run where it is ignored; it never stays."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.fast_cells(1)
 @pytest.mark.parametrize("suffix", [".json", ".html"])
 def test_it_serves_the_page_until_ctrl_c(path, suffix):
     page = path.with_suffix(".html")
     Report.from_json(path).to_html(page)
     command = [sys.executable, "-m", "ipu_tf", "open", str(path.with_suffix(suffix))]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with process_of(command) as process:
         line = process.stdout.readline()
         address = re.search(r"is at (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends\)", line)[1]
         with urllib.request.urlopen(address, timeout=20) as answer:
@@ -43,7 +59,7 @@ def test_it_serves_the_page_until_ctrl_c(path, suffix):
 @pytest.mark.slow
 def test_the_address_is_data_too(path):
     command = [sys.executable, "-m", "ipu_tf", "open", "--json", str(path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with process_of(command) as process:
         address = json.loads(process.stdout.readline())["address"]
         with urllib.request.urlopen(address, timeout=20) as answer:
             assert answer.status == 200
