@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Fault: TypeAlias = Literal["invalid operation", "division by zero", "overflow", "from outside"]
+Fault: TypeAlias = Literal[
+    "invalid operation", "division by zero", "overflow", "underflow", "from outside"
+]
 """What happened. invalid operation: a NaN from operands without one. overflow: an infinity from
-finite operands. from outside: values were not finite before the program read them."""
+finite operands. underflow: zeros for values too small for the type. from outside: values were not
+finite before the program read them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,9 @@ class ValueSummary:
         high: Its largest finite value; None if it has none.
         nans: Number of NaN.
         infinities: Number of infinities.
+        zeros: Number of zeros.
+        exponents: A histogram of the other finite values: how many are from 2**exponent to below
+            2**(exponent + 1) in size, by exponent; without the exponents of none.
     """
 
     name: str
@@ -31,6 +37,8 @@ class ValueSummary:
     high: float | None
     nans: int = 0
     infinities: int = 0
+    zeros: int = 0
+    exponents: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
         values = "no finite value" if self.low is None else f"{self.low:.6g} to {self.high:.6g}"
@@ -59,6 +67,17 @@ class NonFinite:
             its own.
         superstep: Name of the last superstep of the step, "" without one.
         tiles: Number of tiles that work in it.
+        tile_ranges: First and last number of these tiles on their IPU, range by range; empty where
+            the program does not say which they are.
+        ipu: Number of the IPU among those of the program's replica; None where it is not known.
+        stage: Number of the pipeline stage; None without a pipeline.
+        replica: Number of the replica; None for a program without replicas.
+        micro_batch: Number of the micro-batch in its update of the weights, from 0; None without
+            gradient accumulation.
+        update: Number of the update of the weights since the program was traced, from 1; None where
+            the program makes none.
+        iterations: Name of each loop around the operation, the outermost first, with the number of
+            its iteration, from 0.
     """
 
     program: str
@@ -74,6 +93,13 @@ class NonFinite:
     step: int | None = None
     superstep: str = ""
     tiles: int = 0
+    tile_ranges: tuple[tuple[int, int], ...] = ()
+    ipu: int | None = None
+    stage: int | None = None
+    replica: int | None = None
+    micro_batch: int | None = None
+    update: int | None = None
+    iterations: tuple[tuple[str, int], ...] = ()
 
     @property
     def place(self) -> str:

@@ -179,8 +179,11 @@ def finding(checked: CheckedOp, values: Sequence[NDArray[Any]]) -> Finding | Non
 
 
 def summary(name: str, value: NDArray[Any]) -> ValueSummary:
-    """Returns the range of a tensor's finite values, and how many others it has."""
+    """Returns the range and the histogram of a tensor's finite values, and how many others it
+    has."""
     finite = value[np.isfinite(value)]
+    _, exponents = np.frexp(np.abs(finite[finite != 0]).astype(np.float64))
+    counted = zip(*np.unique(exponents - 1, return_counts=True), strict=True)
     return ValueSummary(
         name=name,
         dtype=value.dtype.name,
@@ -189,6 +192,8 @@ def summary(name: str, value: NDArray[Any]) -> ValueSummary:
         high=float(finite.max()) if finite.size else None,
         nans=int(np.isnan(value).sum()),
         infinities=int(np.isinf(value).sum()),
+        zeros=int((finite == 0).sum()),
+        exponents=tuple((int(exponent), int(count)) for exponent, count in counted),
     )
 
 
