@@ -33,7 +33,7 @@ FLOORS = (
     ("tile_program",),
     ("planner",),
     ("config",),
-    ("machine", "gradient_accumulation"),
+    ("machine", "gradient_accumulation", "processes"),
     ("base", "internals"),
 )
 """A room imports rooms of lower floors alone; the package itself, with names of all, is above
@@ -62,6 +62,7 @@ TENSORFLOW_FREE = (
     "tile_program",
     "compiler",
     "programs",
+    "processes",
     "profile",
     "calibration",
 )

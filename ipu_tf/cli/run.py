@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
     from ipu_tf.profile.watching import watching_strategies
 
     _check_exists(options.script, options.is_module)
-    _check_one_process()
+    _check_launcher()
     if not options.is_module and not _is_python(options.script):
         return _FAILED
     if options.max_steps is not None and options.max_steps < 1:
@@ -149,11 +149,11 @@ def _report(strategies: Sequence[Any], options: argparse.Namespace, formats: Seq
         print_json(figures_of(report))
 
 
-def _check_one_process() -> None:
-    from ipu_tf.config.launchers import check_one_process
+def _check_launcher() -> None:
+    from ipu_tf.processes.instances import instances
 
     try:
-        check_one_process()
+        instances()
     except RuntimeError as error:
         raise UsageError(error) from error
 

@@ -4,51 +4,22 @@ import pytest
 
 from ipu_tf import IPUConfig, IPUStrategy, cli
 from ipu_tf.config.launchers import INDEPENDENT, check_one_process
+from ipu_tf.processes.instances import Instances
 
-TWO_INSTANCES = {"POPDIST_NUM_TOTAL_REPLICAS": "4", "POPDIST_NUM_LOCAL_REPLICAS": "2"}
+TWO_INSTANCES = Instances(count=2, total_replicas=4, local_replicas=2, launcher="poprun")
+ENVIRONMENT = TWO_INSTANCES.variables() | {"PMI_RANK": "0", "PMI_SIZE": "2"}
 
 
-@pytest.mark.parametrize(
-    ("environment", "count", "advice"),
-    [
-        (
-            TWO_INSTANCES,
-            2,
-            "unset POPDIST_NUM_TOTAL_REPLICAS and POPDIST_NUM_LOCAL_REPLICAS; if",
-        ),
-        ({"POPDIST_NUM_TOTAL_REPLICAS": "4"}, 4, "unset POPDIST_NUM_TOTAL_REPLICAS; if"),
-        ({"OMPI_COMM_WORLD_SIZE": "3"}, 3, "unset OMPI_COMM_WORLD_SIZE; if"),
-        ({"PMI_SIZE": "2", "PMI_RANK": "1"}, 2, "unset PMI_SIZE; if"),
-        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_NTASKS": "8"}, 8, "unset SLURM_STEP_NUM_TASKS; if"),
-        ({"SLURM_NTASKS": "8"}, 8, "unset SLURM_NTASKS; if"),
-    ],
-)
-def test_several_processes_are_refused(environment, count, advice):
-    with pytest.raises(RuntimeError) as caught:
-        check_one_process(environment)
-    message = str(caught.value)
-    assert f"{count} processes share this job, but ipu_tf runs a job in one process" in message
-    assert advice in message
-    assert message.endswith(
-        f"set {INDEPENDENT}=1. Received: "
-        f"{', '.join(f'{k}={v}' for k, v in environment.items() if k in advice)}."
+def test_several_instances_are_refused_and_one_runs():
+    message = (
+        "poprun started 2 instances, but replicas of several instances do not train together so "
+        r"far: .* poprun --num-instances=1 --num-replicas=4\. If the instances are independent of "
+        f"each other, set {INDEPENDENT}=1"
     )
-    check_one_process(environment | {INDEPENDENT: "1"})
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {},
-        {"POPDIST_NUM_TOTAL_REPLICAS": "4", "POPDIST_NUM_LOCAL_REPLICAS": "4"},
-        {"OMPI_COMM_WORLD_SIZE": "1", "SLURM_NTASKS": "4"},  # One process of an allocation.
-        {"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "4"},
-        {"SLURM_NTASKS": "1"},
-        {"PMI_SIZE": "many"},
-    ],
-)
-def test_one_process_runs(environment):
-    check_one_process(environment)
+    with pytest.raises(RuntimeError, match=message):
+        check_one_process(ENVIRONMENT)
+    check_one_process(ENVIRONMENT | {INDEPENDENT: "1"})
+    check_one_process(Instances(total_replicas=4, local_replicas=4).variables())
 
 
 def test_devices_strategies_and_scripts_are_refused(monkeypatch, tmp_path, capsys):
@@ -66,3 +37,10 @@ def test_devices_strategies_and_scripts_are_refused(monkeypatch, tmp_path, capsy
     monkeypatch.setenv(INDEPENDENT, "1")
     assert cli.main(words) == 0
     assert capsys.readouterr().out == "trained\n"
+    monkeypatch.delenv(INDEPENDENT)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(words) == 0  # What does not train may run in several instances.
+    assert capsys.readouterr().out == "trained\n"
+    with pytest.raises(RuntimeError, match="poprun started 2 instances"):
+        IPUStrategy()
