@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ipu_tf.base.model_names import ZOO, check_name, is_of_zoo
+from ipu_tf.base.model_names import ZOO, is_of_zoo
 from ipu_tf.base.user_objects import UsageError, named
 from ipu_tf.cli.failures import FailedFunction
 
@@ -25,13 +25,12 @@ def model_named(path: str, batch_size: int = 1) -> Any:
     """Returns the function, class or model named "module:function", or "zoo:network".
 
     Args:
-        path: The name.
+        path: The name, which `check_name` takes.
         batch_size: Items of a batch of networks that are made for their number.
 
     Raises:
-        UsageError: There is no such module, function or network, or it needs arguments.
+        UsageError: There is no such module or function, or it needs arguments.
     """
-    check_name(path)
     if is_of_zoo(path):
         return _network(path.removeprefix(f"{ZOO}:"), batch_size)
     found, (source, _, attribute) = named(path, "function"), path.rpartition(":")

@@ -375,10 +375,11 @@ class IPUStrategyV1(tf.distribute.Strategy):
             _log_cycles(one)
         if not device_programs.is_reported():
             return
+        subject, key = call.subject, call.key
         for part in tracer.parts:
-            self._programs.add(call.subject, (part.name, *call.key), part)
+            self._programs.add(subject, (part.name, *key), part)
         if not tracer.parts or _does_anything(program):
-            self._programs.add(call.subject, call.key, program)
+            self._programs.add(subject, key, program)
 
     def _say_what_is_not_converted(self, fn: Any) -> None:
         """Warns, once per strategy, that models of `tf_keras` keep their own training loop."""

@@ -38,7 +38,7 @@ def lower_stages(
         scratch=tuple(scratch),
         exchange_buffers=_buffers(stages),
         vertex_state=tuple(
-            _footprint(stage.where, int(vertex.state_bytes))
+            footprint_on(stage.where, int(vertex.state_bytes))
             for stage, vertex in vertices
             if vertex.state_bytes
         ),
@@ -61,5 +61,6 @@ def _buffers(stages: Sequence[ComputeStage]) -> tuple[Footprint, ...]:
     )
 
 
-def _footprint(where: Placement, tile_bytes: int) -> Footprint:
+def footprint_on(where: Placement, tile_bytes: int) -> Footprint:
+    """Returns the memory of as many bytes on every tile of a placement."""
     return Footprint(first_tile=where.first_tile, tiles=where.tiles, tile_bytes=tile_bytes)

@@ -267,10 +267,7 @@ class _Log:
 def _steps_by_op(device: DeviceProgram | None) -> dict[str, tuple[int, Step]]:
     """Returns the first step of each operation that has some, with its number."""
     found: dict[str, tuple[int, Step]] = {}
-    steps: list[Step] = (
-        [] if device is None else [s for stage in device.stages for s in stage.program.steps]
-    )
-    for number, step in enumerate(steps):
+    for number, step in enumerate(() if device is None else device.steps):
         if step.op_name and step.supersteps:
             found.setdefault(own_name(step.op_name), (number, step))
     return found

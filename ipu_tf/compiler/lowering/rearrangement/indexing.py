@@ -18,7 +18,7 @@ from ipu_tf.compiler.lowering.rearrangement.table_cost import (
 )
 from ipu_tf.compiler.lowering.rearrangement.table_shape import part_of
 from ipu_tf.compiler.lowering.rules import Rule, array_of, operand_array, root_opcode
-from ipu_tf.compiler.lowering.stages import lower_stages
+from ipu_tf.compiler.lowering.stages import footprint_on, lower_stages
 from ipu_tf.machine.cost import ceil_div
 from ipu_tf.tile_program.layouts.footprint import Footprint
 from ipu_tf.tile_program.layouts.layout import BlockLayout
@@ -49,7 +49,7 @@ def gather(
     ]
     scratch: tuple[Footprint, ...] = ()
     if plan.row_parts > 1:
-        scratch = (_footprint(where, part.found_bytes),)
+        scratch = (footprint_on(where, int(part.found_bytes)),)
         stages.append(_stage(collect_rows, where, _all_to_all(collect_rows, part.found_bytes)))
     return lower_stages(stages, (result,), context.target, scratch=scratch)
 
@@ -84,7 +84,7 @@ def scatter(
     scratch: tuple[Footprint, ...] = ()
     if access.plan.lookup_parts > 1:
         partials = part_of(access.shape, access.plan).block_bytes
-        scratch = (_footprint(_workers(home, access.plan.tiles), partials),)
+        scratch = (footprint_on(_workers(home, access.plan.tiles), int(partials)),)
     adds = combiner == "add" and results[0].dtype.startswith(("f", "bf"))
     updates = operand_array(instruction, count + 1, context)
     return lower_stages(
@@ -236,10 +236,6 @@ def _like(where: Placement, array: Array) -> Placement:
     return dataclasses.replace(
         where, element_bytes=element_bytes(array.dtype), repeats=None, pattern=()
     )
-
-
-def _footprint(where: Placement, tile_bytes: int) -> Footprint:
-    return Footprint(first_tile=where.first_tile, tiles=where.tiles, tile_bytes=int(tile_bytes))
 
 
 RULES: Mapping[str, Rule] = {"gather": gather, "scatter": scatter}
