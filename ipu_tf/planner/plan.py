@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -21,6 +22,7 @@ from ipu_tf.planner.shapes import (
     Block,
     ConvPass,
     ConvShape,
+    Family,
     MatMulShape,
     OpShape,
 )
@@ -249,7 +251,8 @@ def cut_grain(name: str, shape: OpShape, plan: Plan) -> int:
     return group
 
 
-_PLAN_TYPES = {"matmul": "MatMulPlan", "conv": "ConvPlan"}
+PLAN_TYPES: Mapping[Family, type[Plan]] = {"matmul": MatMulPlan, "conv": ConvPlan}
+"""The type of the plans of each family of ops."""
 
 
 def check_parts(plan: Plan, shape: OpShape) -> None:
@@ -261,7 +264,7 @@ def check_parts(plan: Plan, shape: OpShape) -> None:
     if plan.splits.keys() != shape.extents.keys():
         raise ValueError(
             f"A {type(plan).__name__} does not describe a {shape.op}: it takes a "
-            f"{_PLAN_TYPES[shape.family]}. Received: {plan!r}."
+            f"{PLAN_TYPES[shape.family].__name__}. Received: {plan!r}."
         )
     for name, extent in shape.extents.items():
         parts = plan.splits[name]

@@ -16,6 +16,7 @@ from ipu_tf.planner.shape_terms import (
     DTYPE_BYTES,
     PARTIAL_DTYPES,
     Block,
+    Family,
     Operands,
     PlannedShape,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Block",
     "ConvPass",
     "ConvShape",
+    "Family",
     "MatMulShape",
     "OpShape",
     "Operands",

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from ipu_tf.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.planner.plan import PLAN_TYPES, ConvShape, MatMulShape
 from ipu_tf.planner.shapes import CONV_PASSES
 from ipu_tf.planner.windows import window_extent
 
@@ -94,7 +94,7 @@ def plans(draw, shape, partials=PARTIALS):
     for name, extent in shape.extents.items():
         units = -(-extent // grain) if name == shape.grained_split else extent
         splits[name] = draw(st.integers(1, min(units, _MOST_PARTS)))
-    plan_type = MatMulPlan if isinstance(shape, MatMulShape) else ConvPlan
+    plan_type = PLAN_TYPES[shape.family]
     steps = {
         f"serial_{name}": draw(st.sampled_from([1, splits[name]]))
         for name in plan_type.serial_names()

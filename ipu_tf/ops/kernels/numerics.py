@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 from dataclasses import dataclass
-from typing import Literal
 
 from ipu_tf import scopes
 from ipu_tf.config import DeviceConfiguration
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.plan import OpShape, Plan, PlanDoesNotFit
 from ipu_tf.planner.planner import plan_op
+from ipu_tf.planner.shapes import Family
 
 _LOG = logging.getLogger(__name__)
 _UNBOUNDED_TILE_BYTES = 2**62
@@ -63,9 +63,7 @@ class TileNumerics:
         )
 
 
-def numerics_for(
-    family: Literal["matmul", "conv"], configuration: DeviceConfiguration
-) -> TileNumerics:
+def numerics_for(family: Family, configuration: DeviceConfiguration) -> TileNumerics:
     """Returns the numerics of an op of `family` here: the configuration with scopes' overrides."""
     options = configuration.matmul if family == "matmul" else configuration.conv
     scope = scopes.current()

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import cast
 
 from ipu_tf.ops.kernels import op_shapes
 from ipu_tf.ops.kernels.numerics import TileNumerics
-from ipu_tf.planner.plan import ConvPass, ConvPlan, MatMulPlan, OpShape, Plan
+from ipu_tf.planner.plan import PLAN_TYPES, ConvPass, ConvPlan, MatMulPlan, OpShape, Plan
 from ipu_tf.planner.plan_check import check
-
-Family = Literal["matmul", "conv"]
+from ipu_tf.planner.shapes import Family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +119,7 @@ def plan_from_attributes(stock: str, own: Mapping[str, object]) -> Plan:
         stock: Type of the stock op.
         own: The attributes `plan`, `method`, `serial` and `partials`, as Python values.
     """
-    kind = MatMulPlan if TWINS[stock].family == "matmul" else ConvPlan
+    kind = PLAN_TYPES[TWINS[stock].family]
     *splits, grain = cast("Sequence[int]", own["plan"])
     serial = (f"serial_{name}" for name in kind.serial_names())
     return kind(

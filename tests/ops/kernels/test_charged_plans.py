@@ -11,7 +11,7 @@ from ipu_tf.ops.reference import Rounding
 from ipu_tf.planner.plan import ConvPlan, MatMulPlan, MatMulShape
 from ipu_tf.planner.plan_cost import plan_cost
 from ipu_tf.planner.plan_steps import plan_supersteps
-from ipu_tf.planner.planner import plan_conv, plan_matmul
+from ipu_tf.planner.planner import plan_op
 from ipu_tf.runtime.tracing import op_attributes as attributes
 from tests.ops.tile_op_calls import operands, run_op, run_reference
 
@@ -62,8 +62,7 @@ def test_ops_in_a_graph_execute_the_plans_whose_cost_is_charged(dtype):
     machine = config.device_configuration().target
     for op in found:
         shape, executed = shape_of(op), ops.plan_of(op.outputs[0])
-        search = plan_matmul if isinstance(shape, MatMulShape) else plan_conv
-        planned = search(shape, machine, partials=executed.partials)
+        planned = plan_op(shape, machine, partials=executed.partials)
         assert executed == planned
         steps = plan_supersteps(shape, executed, machine)
         assert sum(superstep.total_cycles for superstep in steps) == plan_cost(
