@@ -15,6 +15,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--replicas", type=int, default=1)
 parser.add_argument("--folder", required=True)
 args = parser.parse_args()
+keras.utils.set_random_seed(0)
 
 cfg = ipu.config.IPUConfig()
 cfg.auto_select_ipus = args.replicas
