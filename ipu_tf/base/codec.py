@@ -6,12 +6,14 @@ create anything else: the codec loads only the classes that a field's type lists
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, Union
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union
 
 import numpy as np
 
@@ -25,6 +27,10 @@ NOT_IN_FILES: Mapping[str, Any] = types.MappingProxyType({"in_files": False})
 
 _LARGEST = 2**63 - 1
 """Numbers of files are in the range of 64-bit integers, as those of arrays are."""
+
+AnyFloat: TypeAlias = Annotated[float, "any size"]
+"""A float of a field that may also be beyond that range, NaN or infinite: JSON has no numbers for
+the last two, so files hold their names, "nan", "inf" and "-inf"."""
 
 
 class CodecError(ValueError):
@@ -49,6 +55,8 @@ def encode(value: Any, hint: Any = None) -> Any:
             for name, of_field in _hints(type(value)).items()
         }
         return {_KIND: type(value).__name__} | plain if len(_classes(hint)) > 1 else plain
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, np.ndarray):
@@ -77,7 +85,7 @@ def decode(wanted: type[_T], data: Any, path: str = "") -> _T:
 
 @functools.cache
 def _hints(cls: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     fields = (field for field in dataclasses.fields(cls) if field.metadata.get("in_files", True))
     return {field.name: hints[field.name] for field in fields}
 
@@ -156,6 +164,15 @@ def _scalar(*accepted: type) -> Callable[[tuple[Any, ...], Any, str], Any]:
     return decode_scalar
 
 
+def _decode_any_float(arguments: tuple[Any, ...], data: Any, path: str) -> float:
+    del arguments
+    is_number = isinstance(data, int | float) and not isinstance(data, bool)
+    if is_number or data in ("nan", "inf", "-inf"):
+        with contextlib.suppress(OverflowError):
+            return float(data)
+    raise _wrong('a number, "nan", "inf" or "-inf"', data, path)
+
+
 def _decode_literal(choices: tuple[Any, ...], data: Any, path: str) -> Any:
     if data not in choices:
         raise _wrong(f"one of {', '.join(map(repr, choices))}", data, path)
@@ -200,6 +217,7 @@ _DECODERS: dict[Any, Callable[[tuple[Any, ...], Any, str], Any]] = {
     bool: _scalar(bool),
     int: _scalar(int),
     float: _scalar(float, int),
+    Annotated: _decode_any_float,
     Literal: _decode_literal,
     tuple: functools.partial(_decode_sequence, tuple),
     list: functools.partial(_decode_sequence, list),

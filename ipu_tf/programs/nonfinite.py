@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ipu_tf.base.codec import AnyFloat
+from ipu_tf.programs.nonfinite_advice import advice
+
 Fault: TypeAlias = Literal[
     "invalid operation", "division by zero", "overflow", "underflow", "from outside"
 ]
@@ -33,8 +36,8 @@ class ValueSummary:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    low: float | None
-    high: float | None
+    low: AnyFloat | None
+    high: AnyFloat | None
     nans: int = 0
     infinities: int = 0
     zeros: int = 0
@@ -89,7 +92,7 @@ class NonFinite:
     operands: tuple[ValueSummary, ...] = ()
     results: tuple[ValueSummary, ...] = ()
     position: tuple[int, ...] = ()
-    around: tuple[float, ...] = ()
+    around: tuple[AnyFloat, ...] = ()
     step: int | None = None
     superstep: str = ""
     tiles: int = 0
@@ -108,20 +111,58 @@ class NonFinite:
         place = f"{layer}op '{self.op}' ({self.op_type})"
         if self.step is None:
             return place
-        tiles = f" on {self.tiles:,} tiles" if self.tiles else ""
-        return (
-            f"{place}, step {self.step} of the device program, superstep '{self.superstep}'{tiles}"
+        return f"{place}, {self.superstep_and_tiles}"
+
+    @property
+    def superstep_and_tiles(self) -> str:
+        """The step and the superstep that compute it, and on which tiles; "" if none is its own."""
+        if self.step is None:
+            return ""
+        ranges = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in self.tile_ranges)
+        tiles = f" on {self.tiles:,} tile{'s' * (self.tiles != 1)}" if self.tiles else ""
+        numbers = f" ({ranges})" if ranges else ""
+        ipu = "" if self.ipu is None else f" of IPU {self.ipu}"
+        superstep = f", superstep '{self.superstep}'" if self.superstep else ""
+        return f"step {self.step} of the device program{superstep}{tiles}{numbers}{ipu}"
+
+    @property
+    def moment(self) -> str:
+        """The run, and the part of it: update, replica, micro-batch, stage, iterations of loops."""
+        numbers = (
+            ("run", self.run),
+            ("update", self.update),
+            ("replica", self.replica),
+            ("micro-batch", self.micro_batch),
+            ("stage", self.stage),
+        )
+        named = [f"{name} {number}" for name, number in numbers if number is not None]
+        loops = [f"iteration {number} of '{loop}'" for loop, number in self.iterations]
+        return ", ".join([*named, *loops])
+
+    @property
+    def what_to_do(self) -> str:
+        """A way out, as a clause."""
+        values = [one for one in self.operands if one.high is not None and one.low is not None]
+        return advice(
+            self.fault,
+            op=self.op,
+            op_type=self.op_type,
+            layer=self.layer,
+            dtype=self.results[0].dtype if self.results else "",
+            largest=max((max(abs(one.low or 0), abs(one.high or 0)) for one in values), default=0),
+            infinities=any(one.infinities for one in self.operands),
         )
 
     def __str__(self) -> str:
-        first = f"Program '{self.program}', run {self.run}: "
+        first, last = f"Program '{self.program}', {self.moment}: ", f" To do: {self.what_to_do}."
         if not self.op:
-            return f"{first}values were not finite before it read them: {_joined(self.operands)}."
+            read = _joined(self.operands)
+            return f"{first}values were not finite before it read them: {read}.{last}"
         values = ", ".join(f"{value:.6g}" for value in self.around)
         return (
             f"{first}the first result that is not finite is of {self.place}: {self.fault}. "
             f"Operands: {_joined(self.operands)}. Result: {_joined(self.results)}; the first is at "
-            f"{list(self.position)}, among {values}."
+            f"{list(self.position)}, among {values}.{last}"
         )
 
 

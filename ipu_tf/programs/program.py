@@ -80,7 +80,7 @@ class Program:
     insights: tuple[Insight, ...] = ()
     insights_note: str = ""
     insights_sought: bool = False
-    nonfinite: list[NonFinite] = field(default_factory=list, metadata=NOT_IN_FILES)
+    nonfinite: list[NonFinite] = field(default_factory=list)
     source: Source | None = field(default=None, compare=False, repr=False, metadata=NOT_IN_FILES)
 
     @property

@@ -104,6 +104,19 @@ def test_axe_finds_nothing_serious(browser, page, theme):
     assert [finding for finding in found if finding["impact"] in ("serious", "critical")] == []
 
 
+def test_a_fault_has_a_view_of_its_own(browser, tmp_path):
+    page = tmp_path / "page.html"
+    Report(programs=(named("net/dense/MatMul"),)).to_html(page)
+    found = browser("keyboard", page)["views"]["numerics"]
+    (chart,) = found["charts"]
+    assert chart["spoken"][0] == "0: 1 of net/dense/MatMul/x, 0 of net/dense/MatMul/kernel"
+    assert "numerics" in browser("mouse", page)
+    assert "clip the gradients" in " ".join(browser("text", page)["texts"])
+    for theme in ("light", "dark"):
+        findings = browser("axe", page, theme=theme)
+        assert not [each for each in findings if each["impact"] in ("serious", "critical")]
+
+
 def test_the_page_reaches_no_network(browser, reports):
     answer = browser("network", reports["cifar10"][1], faults=True)
     assert answer["found"] == {"image": "refused", "fetched": "refused", "script": False}

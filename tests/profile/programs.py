@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.machine.target import target
 from ipu_tf.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
+from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.programs.program import NativeOp, Program, TileOp
 from ipu_tf.tile_program.device_program import DeviceProgram, on_one_ipu
 from ipu_tf.tile_program.layouts.footprint import Footprint
@@ -112,6 +114,42 @@ def _tensor(
         first_step=first,
         last_step=last,
         always_live=always_live,
+    )
+
+
+def fault(name: str = "net/dense/MatMul") -> NonFinite:
+    """An overflow of a matrix product on three tiles, in a run of replica 1."""
+    left = ValueSummary(
+        name=f"{name}/x",
+        dtype="float16",
+        shape=(6, 8),
+        low=-3.0,
+        high=6e4,
+        zeros=1,
+        exponents=((-2, 3), (1, 4), (15, 40)),
+    )
+    right = dataclasses.replace(left, name=f"{name}/kernel", exponents=((0, 80),), zeros=0)
+    result = ValueSummary(
+        name="result 0", dtype="float16", shape=(6, 10), low=1.0, high=3e38, infinities=1, nans=0
+    )
+    return NonFinite(
+        program="net.train_step",
+        run=3,
+        fault="overflow",
+        op=name,
+        op_type="MatMul",
+        layer="net/dense",
+        operands=(left, right),
+        results=(result,),
+        position=(0, 2),
+        around=(1.0, -2.5, math.inf, -math.inf, math.nan),
+        step=1,
+        superstep="multiply",
+        tiles=3,
+        tile_ranges=((0, 1), (3, 3)),
+        ipu=0,
+        replica=1,
+        iterations=(("while", 4),),
     )
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from ipu_tf.profile.report import Report
 from ipu_tf.profile.text import units
-from tests.profile.programs import device_program, overflowing, program
+from ipu_tf.profile.text.nonfinite_text import histogram
+from ipu_tf.programs.nonfinite import ValueSummary
+from tests.profile.programs import device_program, fault, overflowing, program
 
 
 def summary(device=None, **options):
@@ -55,6 +57,42 @@ def test_what_does_not_fit_is_explained():
     advice = lines[lines.index("to make room:") + 1]
     assert advice.startswith("split the model over at least 2 IPUs (pipelining)")
     assert "to make room" not in summary(device_program())
+
+
+def test_a_fault_has_its_place_its_values_and_a_way_out():
+    traced = program(device_program())
+    traced.nonfinite.append(fault())
+    lines = Report(programs=(traced,)).summary().splitlines()
+    first = lines.index("  first value that is not finite: overflow in layer 'net/dense'")
+    shown = " ".join(" ".join(lines[first:]).split())
+    for part in (
+        "operation net/dense/MatMul (MatMul)",
+        "computed in step 1 of the device program, superstep 'multiply' on 3 tiles (0 to 1, 3) of "
+        "IPU 0",
+        "when run 3, replica 1, iteration 4 of 'while'",
+        "operands net/dense/MatMul/x float16[6, 8]: -3 to 60000; net/dense/MatMul/kernel ",
+        "result result 0 float16[6, 10]: 1 to 3e+38, 1 infinite",
+        "first at [0, 2], among 1, -2.5, inf, -inf, nan",
+        "to do its operands grew too large: lower the learning rate, or clip the gradients",
+        "from 2^-2 to below 2^-1 3 0 from 2^0 to below 2^1 0 80",
+    ):
+        assert part in shown, shown
+    assert "not finite" not in summary(device_program())
+
+
+def test_a_histogram_of_many_sizes_has_twelve_rows():
+    values = ValueSummary(
+        name="x",
+        dtype="float32",
+        shape=(40,),
+        low=1.0,
+        high=1e12,
+        exponents=tuple((exponent, 1) for exponent in range(40)),
+    )
+    rows = histogram([values])
+    assert len(rows) == 10
+    assert rows[0] == ("from 2^0 to below 2^4", (4,))
+    assert sum(counts[0] for _, counts in rows) == 40
 
 
 def test_transfers_with_the_host_have_a_name():

@@ -10,8 +10,9 @@ from ipu_tf.planner.plan import OpShape, Plan
 from ipu_tf.profile.data.json_figures import call_figures, device_figures
 from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.html.columns import Texts, TileColumns, runs
-from ipu_tf.profile.text import device_text
+from ipu_tf.profile.text import device_text, nonfinite_text
 from ipu_tf.profile.text.verdict import verdict
+from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.programs.program import Program, TileOp
 from ipu_tf.tile_program import errors
 from ipu_tf.tile_program.device_program import DeviceProgram, StageProgram
@@ -27,10 +28,30 @@ def program_data(program: Program) -> dict[str, object]:
         "insightsSought": program.insights_sought,
         "insightsNote": program.insights_note,
         "insights": [dataclasses.asdict(insight) for insight in program.insights],
+        "nonfinite": list(map(_fault, program.nonfinite)),
         "nativeOps": [[op.layer, op.op_type, op.reason] for op in program.native_ops],
         "tileOps": list(map(_tile_op, program.tile_ops)),
         "device": None if device is None else _device(device, program),
     }
+
+
+def _fault(found: NonFinite) -> dict[str, object]:
+    sizes = nonfinite_text.histogram(found.operands)
+    return {
+        "title": nonfinite_text.title(found),
+        "facts": [[name, text] for name, text in nonfinite_text.facts(found).items()],
+        "tensors": [_values(one) for one in (*found.operands, *found.results)],
+        "operands": [one.name for one in found.operands],
+        "sizes": [[size, list(counts)] for size, counts in sizes],
+    }
+
+
+def _values(tensor: ValueSummary) -> list[object]:
+    """Returns the cells of a tensor in the table of those that an operation read and computed."""
+    low, high = ("none" if one is None else f"{one:.6g}" for one in (tensor.low, tensor.high))
+    shape = ", ".join(map(str, tensor.shape))
+    dtype = f"{tensor.dtype}[{shape}]"
+    return [tensor.name, dtype, low, high, tensor.zeros, tensor.infinities, tensor.nans]
 
 
 def _device(device: DeviceProgram, program: Program) -> dict[str, object]:

@@ -14,6 +14,7 @@ _SCRIPTS = (
     "web/model.js",
     "web/patterns.js",
     "web/views/summary.js",
+    "web/views/numerics.js",
     "web/views/memory.js",
     "web/views/liveness.js",
     "web/views/flame.js",

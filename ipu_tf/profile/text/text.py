@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ipu_tf.planner.plan import OpShape
 from ipu_tf.profile.text import device_text, sections
+from ipu_tf.profile.text.nonfinite_text import nonfinite_lines
 from ipu_tf.profile.text.rendering import current, styled
 from ipu_tf.profile.text.table import Row, table
 from ipu_tf.profile.text.units import duration, kib, percent
@@ -82,6 +83,8 @@ def program_lines(program: Program, *, plans: bool = False) -> Iterator[str]:
         yield from _indented(_insight_lines(program, device))
     for line in program.refusal.splitlines():
         yield from _indented(textwrap.wrap(line, _width(), subsequent_indent="  "))
+    for found in program.nonfinite:
+        yield from _indented(nonfinite_lines(found))
     yield from _indented(_op_lines(program, plans))
 
 

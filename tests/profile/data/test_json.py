@@ -15,7 +15,7 @@ from ipu_tf.machine.tile_figures import TileFigures
 from ipu_tf.profile.data import json_format
 from ipu_tf.profile.data.json_format import VERSION, ReportFileError
 from ipu_tf.profile.report import Report
-from tests.profile.programs import device_program, overflowing, program
+from tests.profile.programs import device_program, fault, overflowing, program
 
 
 @pytest.fixture
@@ -59,6 +59,30 @@ def test_a_second_round_changes_nothing(path, report, tmp_path):
     report.to_json(path)
     Report.from_json(path).to_json(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_text() == path.read_text()
+
+
+def test_what_is_not_finite_survives_a_file(path):
+    traced = program(device_program())
+    traced.nonfinite.append(fault())
+    Report(programs=(traced,)).to_json(path)
+    (found,) = Report.from_json(path).programs[0].nonfinite
+    assert repr(found) == repr(fault())  # A NaN equals no other.
+    plain = json.loads(path.read_text())["report"]["programs"][0]["nonfinite"][0]
+    assert plain["around"] == [1.0, -2.5, "inf", "-inf", "nan"]
+
+
+@pytest.mark.parametrize("value", ["infinity", True, None, [1], 10**400])
+def test_values_of_a_fault_are_numbers_or_their_names(path, value):
+    traced = program(device_program())
+    traced.nonfinite.append(fault())
+
+    def change(envelope):
+        envelope["report"]["programs"][0]["nonfinite"][0]["around"] = [value]
+
+    changed(path, Report(programs=(traced,)), change)
+    message = r"nonfinite\[0\].around\[0\]: expected a number, \"nan\", \"inf\" or \"-inf\""
+    with pytest.raises(ReportFileError, match=message):
+        Report.from_json(path)
 
 
 def test_a_compressed_file_is_the_same_report(path, report, tmp_path):

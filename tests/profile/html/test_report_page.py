@@ -10,7 +10,7 @@ from ipu_tf.profile.figures import program_figures as figures
 from ipu_tf.profile.report import Report
 from ipu_tf.programs.program import Program
 from tests.profile.html.pages import SCRIPT_END, data, elements, policy, source
-from tests.profile.programs import device_program, overflowing, program
+from tests.profile.programs import device_program, fault, overflowing, program
 
 NASTY = (
     SCRIPT_END,
@@ -54,7 +54,16 @@ def named(name):
     traced.native_ops = [
         dataclasses.replace(op, layer=name, reason=name) for op in traced.native_ops
     ]
+    traced.nonfinite.append(fault(name))
     return traced
+
+
+def test_a_fault_is_part_of_the_data(write):
+    (found,) = data(write(named("a")))["programs"][0]["nonfinite"]
+    assert found["title"] == "first value that is not finite: overflow in layer 'net/dense'"
+    assert found["tensors"][2] == ["result 0", "float16[6, 10]", "1", "3e+38", 0, 1, 0]
+    assert found["operands"] == ["a/x", "a/kernel"]
+    assert found["sizes"][0] == ["0", [1, 0]]
 
 
 def test_the_browser_may_run_the_scripts_of_the_page_alone_and_ask_for_nothing(write):

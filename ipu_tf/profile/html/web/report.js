@@ -2,6 +2,7 @@
 
 const VIEWS = [
   { id: "summary", title: "Summary", make: summaryView, of: (program) => program.device },
+  { id: "numerics", title: "Numerics", make: numericsView, of: (program) => program.nonfinite.length },
   { id: "memory", title: "Memory", make: memoryView, of: (program) => program.device },
   { id: "liveness", title: "Liveness", make: livenessView, of: (program) => program.device },
   { id: "execution", title: "Execution", make: executionView, of: (program) => program.device },

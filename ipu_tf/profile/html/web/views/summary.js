@@ -11,6 +11,7 @@ function summaryView(program, context) {
       facts(machineFacts(device)),
       verdicts(device),
     ),
+    ...caveats(program.nonfinite.map(({ title }) => `Numerics: ${title}.`)),
     ...caveats(
       device.ipus.flatMap((ipu) => (ipu.advice.length ? [`To make room: ${ipu.advice.join("; ")}.`] : [])),
     ),
