@@ -92,6 +92,9 @@ GRAPH_RESETS = Patch(
 MODEL_CREATION = Patch(keras.Model, "__new__", "models of the scope are IPU models")
 LAYER_CREATION = Patch(keras.Layer, "__new__", "layers know the pipeline stage they are made in")
 LAYER_CALLS = Patch(keras.Layer, "__call__", "calls of layers know their pipeline stage")
+NAN_STOPS = Patch(
+    keras.callbacks.TerminateOnNaN, "on_batch_end", "its message names the operation of a NaN"
+)
 REMATERIALIZATION = Patch(
     keras_backend_core, "remat", "the device program recomputes, and the host does not"
 )

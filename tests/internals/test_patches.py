@@ -33,6 +33,7 @@ SCOPE = (
     *patches.ADAPTATIONS,
 )
 PROFILED = (patches.FUNCTION_CALLS, *patches.CHECKPOINT_FILES)
+METHOD = (patches.NAN_STOPS,)
 STAGE = (patches.LAYER_CREATION, patches.LAYER_CALLS)
 TABLE = (*patches.patches_of(patches), *replaced_methods())
 TRACE = (*TRACING, *SCOPE)  # `run` is in the scope of its strategy.
@@ -54,7 +55,7 @@ def replaced(stock):
 
 def test_the_room_has_the_methods_that_runs_replace_alone():
     listed = [*patches.patches_of(patches)]
-    assert {*TRACE, *STAGE, *PROFILED} == {*listed}
+    assert {*TRACE, *STAGE, *PROFILED, *METHOD} == {*listed}
     assert len({str(patch) for patch in listed}) == len(listed)
 
 

@@ -13,6 +13,7 @@ from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.loop import cost_line
 from ipu_tf.keras.loop.device_functions import calls_back_for_steps
 from ipu_tf.keras.loop.host_marks import marked_callbacks
+from ipu_tf.keras.loop.nan_cause import naming_the_cause
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.loop.stepwise_callbacks import StepwiseCallbackList
 from ipu_tf.keras.training_state import StatefulModel
@@ -37,6 +38,7 @@ def method_callbacks(
     """
     callbacks = arguments["callbacks"]
     with contextlib.ExitStack() as stack:
+        stack.enter_context(naming_the_cause())
         if not isinstance(callbacks, keras.callbacks.CallbackList):
             settings = _settings(model, arguments, infeed)
             if "epochs" in arguments and cost_line.is_printed(arguments["verbose"]):

@@ -1,0 +1,56 @@
+"""What `keras.callbacks.TerminateOnNaN` says: the operation behind the NaN that ended `fit`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from ipu_tf import config
+from ipu_tf.internals import patches
+from ipu_tf.strategy import IPUStrategy
+
+_HOW_TO_TRACE = (
+    "To see which operation made it, set `simulator.trace_numerics = True` in the IPUConfig before "
+    "`configure_ipu_system()`, or run the script by `ipu-tf run --trace-numerics`."
+)
+_NOT_FOUND = (
+    "`simulator.trace_numerics` found no operation that made it; the log names programs that "
+    "cannot be traced, and docs/nonfinite.md says what is covered."
+)
+
+_OnBatchEnd = Callable[[Any, int, Any], None]
+
+
+def cause_of_nan(model: keras.Model) -> str:
+    """Returns the first fault of a model's programs as a message, or how to find it."""
+    programs = model.distribute_strategy.report(insights=False).programs
+    own = [one for one in programs if one.name.startswith(f"{model.name}.")]
+    found = next((fault for program in own for fault in program.nonfinite), None)
+    if found is not None:
+        return str(found)
+    return _NOT_FOUND if config.device_configuration().trace_numerics else _HOW_TO_TRACE
+
+
+def naming_the_cause() -> contextlib.AbstractContextManager[None]:
+    """Lets `TerminateOnNaN` name the operation in its message, or in its error."""
+    return patches.installed({patches.NAN_STOPS: _wrap})
+
+
+def _wrap(stock: _OnBatchEnd) -> _OnBatchEnd:
+    def on_batch_end(callback: Any, batch: int, logs: Any = None) -> None:
+        model = callback.model
+        if not isinstance(model.distribute_strategy, IPUStrategy):
+            stock(callback, batch, logs)
+            return
+        has_stopped = model.stop_training
+        try:
+            stock(callback, batch, logs)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error} {cause_of_nan(model)}") from None
+        if model.stop_training and not has_stopped:
+            print(cause_of_nan(model), flush=True)
+
+    return on_batch_end
