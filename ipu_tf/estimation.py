@@ -17,6 +17,7 @@ from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import IPUConfig
 from ipu_tf.internals.structures import SpecStructure
 from ipu_tf.ipu_strategy import IPUStrategy
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.data.input_shapes import Shapes
 from ipu_tf.keras.deployment.model_pipeline import accumulation_of_model
@@ -142,7 +143,7 @@ def estimate(
             def trace(samples: int, specs: Any) -> None:
                 if training:
                     data = training_data(made, specs, targets, samples if batched else None)
-                    DeviceStep(strategy, made, accumulation).trace(data)
+                    DeviceStep(strategy, adapter_of(made), accumulation).trace(data)
                 else:
                     # In a tuple, as in `predict`: the second item of a list would be the targets.
                     _trace(strategy, made.predict_step, (specs,))

@@ -1,6 +1,7 @@
 """Keras models, layers and optimizers for the simulated IPU."""
 
 import ipu_tf.keras.construction  # Importing it registers it with the strategy.
+import ipu_tf.keras.keras3.model_adapter
 import ipu_tf.keras.layer_calls
 import ipu_tf.keras.rematerialization  # noqa: F401 # So do these.
 from ipu_tf.keras import callbacks, extensions, layers, optimizers, pipeline

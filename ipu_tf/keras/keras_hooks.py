@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ import keras
 from ipu_tf.base import spans
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import keras_layer_path
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages
 from ipu_tf.keras.extensions import IPUExtensions
 from ipu_tf.keras.loop.step_checks import runs_on_ipu
@@ -26,7 +28,6 @@ from ipu_tf.keras.saving.options_config import set_options
 from ipu_tf.keras.saving.random_states import RandomStates
 from ipu_tf.keras.steps import step_scopes
 from ipu_tf.keras.steps.overrides import of_loop
-from ipu_tf.keras.steps.own_steps import adopt_optimizers
 from ipu_tf.strategy import IPUStrategy
 
 
@@ -53,6 +54,9 @@ def _marked(name: str) -> Callable[..., Any]:
             return getattr(super(KerasHooks, self), name)(*args, **kwargs)
 
     return call
+
+
+of_loop(inspect.getattr_static(keras.Model, "predict_step"))  # Keras' own step predicts.
 
 
 class KerasHooks(IPUExtensions):
@@ -120,14 +124,14 @@ class KerasHooks(IPUExtensions):
         """Returns the logs of a training step; see `keras.Model.train_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().train_step(data)
-        return step_scopes.train_step(self, data)
+        return step_scopes.train_step(adapter_of(self), data)
 
     @of_loop
     def test_step(self, data: Any) -> Any:
         """Returns the logs of a step of evaluation; see `keras.Model.test_step`."""
         if not isinstance(self.distribute_strategy, IPUStrategy):
             return super().test_step(data)
-        return step_scopes.test_step(self, data)
+        return step_scopes.test_step(adapter_of(self), data)
 
     def _aggregate_additional_loss(self, loss: Any) -> Any:
         """Returns a loss of a layer, such as a regularizer's, in the dtype of the compiled loss.
@@ -210,7 +214,7 @@ class KerasHooks(IPUExtensions):
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Builds the parts of the model that are not built yet."""
         if isinstance(self.distribute_strategy, IPUStrategy):
-            adopt_optimizers(self)
+            adapter_of(self).adopt_optimizers()
             if not self.ipu_training_loop.builds(self):
                 return
             data_batch = seen_batch(self, iterator, data_batch)

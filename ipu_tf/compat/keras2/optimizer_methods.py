@@ -19,6 +19,7 @@ from ipu_tf.compat.keras2 import patches
 from ipu_tf.compat.keras2.spelling import Call, Notify, Spelling, called_by_library
 from ipu_tf.internals.keras_optimizers import learning_rate_in
 from ipu_tf.internals.patches import Patch, Wrap
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.steps import step_scopes
 
 _OPTIMIZER_METHODS = tuple(
@@ -406,7 +407,7 @@ def _stepping(notify: Notify) -> Wrap:
             if not computes_gradients(model.optimizer):
                 return stock(model, data)
             notify()
-            return step_scopes.train_step(model, data)
+            return step_scopes.train_step(adapter_of(model), data)
 
         return train_step
 

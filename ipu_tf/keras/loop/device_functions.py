@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu_tf import config, scopes
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import (
     accumulation_of_model,
     pipeline_of_model,
@@ -92,7 +93,9 @@ class DeviceFunctions:
         replicas, accumulation = self._replicated(model), accumulation_of_model(model)
         if accumulation.steps_per_replica == 1 and replicas.count == 1:
             return self._loop(model, "train_step")
-        training = TrainingSteps(model.distribute_strategy, model, accumulation, replicas)
+        training = TrainingSteps(
+            model.distribute_strategy, adapter_of(model), accumulation, replicas
+        )
         return DeviceLoop(
             training.step,
             replicas,
@@ -125,11 +128,12 @@ class DeviceFunctions:
         count = replicas_on_device(model)
         group = config.device_configuration().batch_norm_replica_group_size if count > 1 else 1
         replica_state.check_group(count, group)
-        variables = tuple(id(variable) for variable in model.non_trainable_variables)
-        metrics = tuple(id(variable) for variable in model.metrics_variables)
+        adapter = adapter_of(model)
+        variables = tuple(id(variable) for variable in adapter.state_variables)
+        metrics = tuple(id(variable) for variable in adapter.metric_variables)
         key = (count, group, variables, metrics)
         if self.replicas is None or self._replicated_for != key:
-            self.replicas, self._replicated_for = replicas_of(model, count, group), key
+            self.replicas, self._replicated_for = replicas_of(adapter, count, group), key
         return self.replicas
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.deployment.model_pipeline import (
     accumulation_of_model,
@@ -65,7 +66,7 @@ def check_update(model: StatefulModel) -> None:
             number of micro-batches.
     """
     if checked_training_pipeline(model) is not None or _batches_of_update(model) > 1:
-        overrides.check_optimizer(model.optimizer, model.name)
+        overrides.check_optimizer(adapter_of(model).optimizer, model.name)
 
 
 def parts_of_batch(model: StatefulModel, samples: int) -> int | None:

@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import keras
 import tensorflow as tf
 
 from ipu_tf import utils
-from ipu_tf.internals.keras_layers import layers_within, seed_generators_of
 
 _SEED_STRIDE = 0x9E3779B9  # The golden ratio of 2**32: neighbouring replicas get distant seeds.
 
@@ -108,15 +106,6 @@ class ReplicaState:
         offsets = tf.reshape(tf.constant(apart, copies.dtype), [-1, *[1] * variable.shape.rank])
         first = tf.one_hot(0, variable.shape[-1], dtype=copies.dtype)
         return copies + offsets * first  # A state is (seed, counter).
-
-
-def seed_states(model: keras.Model) -> list[tf.Variable]:
-    """Returns the states of the random generators of a model's layers."""
-    return [
-        generator.state.value
-        for layer in (model, *layers_within(model))
-        for generator in seed_generators_of(layer)
-    ]
 
 
 def _differ(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import keras
-
-from ipu_tf.keras.replication.replica_state import ReplicaState, seed_states
+from ipu_tf.keras.adapters.models import ModelAdapter
+from ipu_tf.keras.replication.replica_state import ReplicaState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,7 @@ class Replicas:
         return self.count // self.group
 
 
-def replicas_of(model: keras.Model, count: int, group: int) -> Replicas:
+def replicas_of(model: ModelAdapter, count: int, group: int) -> Replicas:
     """Returns the replication of a built model; every replica starts in the model's state.
 
     Args:
@@ -42,17 +41,11 @@ def replicas_of(model: keras.Model, count: int, group: int) -> Replicas:
     """
     if count == 1:
         return Replicas()
-    metrics = [variable.value for variable in model.metrics_variables]
-    metric_ids = {id(variable) for variable in metrics}
-    state = [
-        variable.value
-        for variable in model.non_trainable_variables
-        if id(variable.value) not in metric_ids
-    ]
     groups = count // group
+    state = ReplicaState(model.state_variables, model.seed_states, groups) if groups > 1 else None
     return Replicas(
         count=count,
         group=group,
-        group_state=ReplicaState(state, seed_states(model), groups) if groups > 1 else None,
-        metrics=ReplicaState(metrics, (), count),
+        group_state=state,
+        metrics=ReplicaState(model.metric_variables, (), count),
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from ipu_tf.keras.replication.replica_state import seed_states
+from ipu_tf.keras.adapters.models import adapter_of
 
 logger = logging.getLogger(__name__)
 
@@ -53,4 +53,4 @@ class RandomStates(keras.Operation):
 
     def _states(self) -> list[Any]:
         model = self._model()
-        return [] if model is None else seed_states(model)
+        return [] if model is None else adapter_of(model).seed_states

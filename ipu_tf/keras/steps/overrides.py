@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import keras
+from ipu_tf.keras.adapters.models import OptimizerAdapter, adapter_of
+from ipu_tf.keras.training_state import StatefulModel
 
 _GIVEN_BY_KERAS = ("training", "mask")
 """Arguments of `call` that Keras gives where a model takes them."""
@@ -19,8 +20,8 @@ _SWITCH_OFF = (
 )
 
 
-_OF_LOOP: set[Any] = {inspect.getattr_static(keras.Model, "predict_step")}
-"""What the IPU's loop runs unless a model overrides it; the step of prediction is Keras' own."""
+_OF_LOOP: set[Any] = set()
+"""What the IPU's loop runs unless a model overrides it."""
 
 
 def of_loop(function: Function) -> Function:
@@ -29,7 +30,7 @@ def of_loop(function: Function) -> Function:
     return function
 
 
-def is_overridden(model: keras.Model, name: str) -> bool:
+def is_overridden(model: StatefulModel, name: str) -> bool:
     """Returns whether a model, its class or a user's base class defines its own function.
 
     Args:
@@ -41,7 +42,7 @@ def is_overridden(model: keras.Model, name: str) -> bool:
     return inspect.getattr_static(type(model), name) not in _OF_LOOP
 
 
-def check_not_overridden(model: keras.Model, name: str, *, why: str) -> None:
+def check_not_overridden(model: StatefulModel, name: str, *, why: str) -> None:
     """Checks that Keras or the IPU defines a function of the training loop.
 
     Args:
@@ -59,26 +60,20 @@ def check_not_overridden(model: keras.Model, name: str, *, why: str) -> None:
         )
 
 
-def has_call(model: keras.Model) -> bool:
-    """Returns whether a model defines its computation."""
-    stock = inspect.getattr_static(keras.Model, "call")
-    return inspect.getattr_static(type(model), "call") is not stock
-
-
-def check_call(model: keras.Model) -> None:
+def check_call(model: StatefulModel) -> None:
     """Checks that a model defines its computation.
 
     Raises:
         NotImplementedError: It is a subclass without a `call`.
     """
-    if not has_call(model):
+    if not adapter_of(model).has_call:
         raise NotImplementedError(
             f"Model '{model.name}' does not implement `call`. Define `call(self, inputs)`, or make "
             f"it of layers: keras.Model(inputs, outputs). Received: a {type(model).__name__}."
         )
 
 
-def needed_arguments(model: keras.Model) -> list[str]:
+def needed_arguments(model: StatefulModel) -> list[str]:
     """Returns the arguments that the `call` of a model needs beside its inputs and `training`."""
     own = list(inspect.signature(model.call).parameters.values())[1:]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -86,7 +81,7 @@ def needed_arguments(model: keras.Model) -> list[str]:
     return [parameter.name for parameter in needed if parameter.name not in _GIVEN_BY_KERAS]
 
 
-def check_call_arguments(model: keras.Model, method: str) -> None:
+def check_call_arguments(model: StatefulModel, method: str) -> None:
     """Checks that a model can be called with a batch of inputs alone.
 
     Raises:
@@ -106,7 +101,7 @@ class NotCompiledError(RuntimeError, ValueError):
     """A model is used before `compile`: Keras 2 raises a RuntimeError, Keras 3 a ValueError."""
 
 
-def check_compiled(model: keras.Model, method: str) -> None:
+def check_compiled(model: StatefulModel, method: str) -> None:
     """Checks that a model has a loss and an optimizer.
 
     Args:
@@ -124,31 +119,22 @@ def check_compiled(model: keras.Model, method: str) -> None:
         )
 
 
-def _updates_in_minimize(kind: type) -> bool:
-    """Returns whether the class that defines an optimizer's `minimize` lacks `apply_gradients`."""
-    owner = next((base for base in kind.__mro__ if "minimize" in vars(base)), None)
-    if owner is None or owner is keras.optimizers.Optimizer:
-        return False
-    return "apply_gradients" not in vars(owner)
-
-
-def check_optimizer(optimizer: Any, model_name: str) -> None:
+def check_optimizer(optimizer: OptimizerAdapter | None, model_name: str) -> None:
     """Checks that an optimizer lets the loop decide when weights are updated.
 
     Args:
-        optimizer: A Keras optimizer, None, or an optimizer that wraps another.
+        optimizer: The optimizer, None for none.
         model_name: Name of the model that accumulates gradients.
 
     Raises:
         ValueError: The optimizer, or one that it wraps, defines its own `minimize` without an
             `apply_gradients` that updates alike.
     """
-    while optimizer is not None:
-        if _updates_in_minimize(type(optimizer)):
-            raise ValueError(
-                f"The optimizer of model '{model_name}' must not override OptimizerV2.minimize: "
-                "with gradient accumulation, replication or pipelining the loop computes the "
-                "gradients and calls `apply_gradients`. Override `update_step` instead. "
-                f"Received: {type(optimizer).__name__}."
-            )
-        optimizer = getattr(optimizer, "inner_optimizer", None)
+    found = None if optimizer is None else optimizer.class_that_updates_in_minimize
+    if found is not None:
+        raise ValueError(
+            f"The optimizer of model '{model_name}' must not override OptimizerV2.minimize: "
+            "with gradient accumulation, replication or pipelining the loop computes the "
+            "gradients and calls `apply_gradients`. Override `update_step` instead. "
+            f"Received: {found}."
+        )

@@ -6,29 +6,29 @@ The loop runs such a step in place of its own, as it is.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
-from ipu_tf.internals.keras_optimizers import set_strategy_of
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.steps import overrides
 from ipu_tf.keras.steps.device_function import Step
+from ipu_tf.keras.training_state import StatefulModel
 
 
-def has_own(model: keras.Model, step: str) -> bool:
+def has_own(model: StatefulModel, step: str) -> bool:
     """Returns whether a model or a user's class defines the step of this name."""
     return overrides.is_overridden(model, step)
 
 
-def step_of_loop(model: keras.Model, name: str) -> Step:
+def step_of_loop(model: StatefulModel, name: str) -> Step:
     """Returns the step of this name: the model's own, or that of the IPU's loop."""
     step: Step = own_step(model, name) if has_own(model, name) else getattr(model, name)
     return step
 
 
-def own_step(model: keras.Model, name: str) -> Step:
+def own_step(model: StatefulModel, name: str) -> Step:
     """Returns a step of a user's model as a method of the model that returns tensors.
 
     Args:
@@ -36,7 +36,7 @@ def own_step(model: keras.Model, name: str) -> Step:
         name: "train_step", "test_step" or "predict_step".
     """
 
-    def step(model: keras.Model, batch: Any) -> Any:
+    def step(model: StatefulModel, batch: Any) -> Any:
         results = getattr(model, name)(_copied(batch))
         if name != "predict_step" and not isinstance(results, dict):
             raise TypeError(
@@ -50,7 +50,7 @@ def own_step(model: keras.Model, name: str) -> Step:
     return types.MethodType(step, model)
 
 
-def build_by_tracing(model: keras.Model, name: str, batch: Any) -> None:
+def build_by_tracing(model: StatefulModel, name: str, batch: Any) -> None:
     """Creates those variables that a step of a model uses and that do not exist yet.
 
     Only the step shows how the layers of a model are called: it is traced, and does not run.
@@ -63,7 +63,7 @@ def build_by_tracing(model: keras.Model, name: str, batch: Any) -> None:
     strategy = model.distribute_strategy
     if tf.distribute.has_strategy():  # A scope cannot be inside another strategy's.
         strategy = tf.distribute.get_strategy()
-    adopt_optimizers(model)
+    adapter_of(model).adopt_optimizers()
 
     def trace(batch: Any) -> Any:
         # Optimizers update weights only in a replica context.
@@ -76,36 +76,13 @@ def build_by_tracing(model: keras.Model, name: str, batch: Any) -> None:
 
 def _copied(batch: Any) -> Any:
     """Returns a batch in dictionaries and lists of its own, which a step may change."""
-    return keras.tree.map_structure(lambda leaf: leaf, batch)
+    return tree.map_structure(lambda leaf: leaf, batch)
 
 
-def adopt_optimizers(model: keras.Model) -> None:
-    """Makes the optimizers of a model belong to its strategy, also those made outside of it.
-
-    An optimizer keeps the strategy that it was made under. The variables of an IPU strategy are
-    plain ones, so the variables that the optimizer has made so far stay valid.
-    """
-    for optimizer in _optimizers_of(model):
-        inner: Any = optimizer
-        while inner is not None:
-            set_strategy_of(inner, model.distribute_strategy)
-            inner = getattr(inner, "inner_optimizer", None)
-
-
-def _optimizers_of(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:
-    """Yields the optimizers that are attributes of a model, or in its lists and dicts."""
-    for value in vars(model).values():
-        held = list(value.values()) if isinstance(value, dict) else value
-        # Keras' symbolic tensors cannot be iterated over.
-        for item in held if isinstance(held, Sequence) else [held]:
-            if isinstance(item, keras.optimizers.Optimizer):
-                yield item
-
-
-def _tensors(model: keras.Model, name: str, results: Any) -> Any:
+def _tensors(model: StatefulModel, name: str, results: Any) -> Any:
     """Returns the results of a step as tensors, numbers included."""
     tensors = []
-    for path, leaf in keras.tree.flatten_with_path(results):
+    for path, leaf in tree.flatten_with_path(results):
         try:
             tensors.append(tf.convert_to_tensor(leaf))
         except (TypeError, ValueError) as error:
@@ -114,4 +91,4 @@ def _tensors(model: keras.Model, name: str, results: Any) -> Any:
                 f"The `{name}` of model '{model.name}' must return tensors or numbers. "
                 f"Received: {leaf!r} as its result{where}."
             ) from error
-    return keras.tree.pack_sequence_as(results, tensors)
+    return tree.pack_sequence_as(results, tensors)

@@ -15,6 +15,7 @@ from ipu_tf.compiler.traced_step import TracedStep
 from ipu_tf.config import DeviceConfiguration, IPUConfig
 from ipu_tf.config.resolve import resolve
 from ipu_tf.internals.keras_training import build_for_training
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.steps import overrides
@@ -60,7 +61,7 @@ def trace_training(
         with strategy.scope(), placeholder_variables(), trainable(model, ours=False) as known:
             made, notes = known
             data = training_data(made, specs, targets, batch_size)
-            DeviceStep(strategy, made, accumulation).trace(data)
+            DeviceStep(strategy, adapter_of(made), accumulation).trace(data)
     return found[0], notes
 
 
@@ -119,7 +120,7 @@ def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int 
     `batch_size` is None where the first axis of outputs does not count samples.
     """
     own = isinstance(model, StatefulModel) and has_own(model, "train_step")
-    if targets is None and own and not overrides.has_call(model):
+    if targets is None and own and not adapter_of(model).has_call:
         build_by_tracing(model, "train_step", specs)
         return specs
     if targets is None:

@@ -14,11 +14,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
 from ipu_tf.feeds import shared_programs
-from ipu_tf.internals.keras_layers import takes_training
+from ipu_tf.keras.adapters.models import ModelAdapter, StepBatch
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.replication.accumulation import CapturedGradientCounts, GradientAccumulator
 from ipu_tf.keras.replication.replicas import Replicas
@@ -38,16 +38,18 @@ class WeightUpdate:
     """
 
     def __init__(
-        self, model: keras.Model, accumulation: GradientAccumulationOptions, replicas: Replicas
+        self, model: ModelAdapter, accumulation: GradientAccumulationOptions, replicas: Replicas
     ) -> None:
         self._model = model
         self._replicas = replicas
         self._weights = list(model.trainable_weights)
         self.accumulator = GradientAccumulator(
-            [weight.value for weight in self._weights], accumulation, replicas.count
+            model.variables_of(self._weights), accumulation, replicas.count
         )
-        counts = getattr(model.optimizer, "supports_captured_grads", False)
-        self._gradient_counts = CapturedGradientCounts(model.optimizer) if counts else None
+        optimizer = model.optimizer
+        self._gradient_counts: CapturedGradientCounts | None = None
+        if optimizer is not None and optimizer.counts_captured_gradients:
+            self._gradient_counts = CapturedGradientCounts(optimizer.stock)
 
     def reset(self) -> None:
         """Begins a new update."""
@@ -58,10 +60,10 @@ class WeightUpdate:
     def add(self, batch: Any, group: tf.Tensor, micro_batch: tf.Tensor) -> Any:
         """Adds the gradients of a group's micro-batches; see `TrainingSteps.step`."""
         model = self._model
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        x, _, _ = model.unpacked(batch)
         logs = []
         with tf.GradientTape() as tape:
-            outputs = model(x, training=True) if takes_training(model) else model(x)
+            outputs = model.outputs(x, training=True)
             losses = []
             for member in range(self._replicas.group):
                 replica = group * self._replicas.group + member
@@ -70,12 +72,12 @@ class WeightUpdate:
                 losses.append(loss)
                 logs.append(replica_logs)
             loss = step_scopes.scaled(model, tf.add_n(losses) if len(losses) > 1 else losses[0])
-        values = [weight.value for weight in self._weights]
-        gradients = step_scopes.gradients_of(model, tape, loss, values)
+        values = model.variables_of(self._weights)
+        gradients = step_scopes.optimizer_of(model).gradients(tape, loss, values) if values else []
         self.accumulator.add(gradients, micro_batch, new_step=tf.equal(group, 0))
         if self._gradient_counts is not None:
             self._gradient_counts.add()
-        return keras.tree.map_structure(lambda *values: tf.stack(values), *logs)
+        return tree.map_structure(lambda *values: tf.stack(values), *logs)
 
     def apply(self) -> None:
         """Applies the accumulated gradients with the optimizer."""
@@ -84,22 +86,22 @@ class WeightUpdate:
             return
         pairs = zip(self.accumulator.gradients(), self._weights, strict=True)
         captured = {} if self._gradient_counts is None else self._gradient_counts.arguments()
-        step_scopes.apply_gradients(self._model, pairs, **captured)
+        step_scopes.optimizer_of(self._model).apply(pairs, **captured)
 
     def _loss_and_logs(
         self, tape: tf.GradientTape, batch: Any, outputs: Any, replica: tf.Tensor, member: int
     ) -> tuple[tf.Tensor, Any]:
         """Returns the loss and the logs of a group's member on its part of the batch."""
         model, metrics = self._model, self._replicas.metrics
-        part = keras.tree.map_structure(lambda leaf: self._part(leaf, member), (batch, outputs))
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(part[0])
+        part = tree.map_structure(lambda leaf: self._part(leaf, member), (batch, outputs))
+        x, y, weights = model.unpacked(part[0])
         if metrics is not None:
             metrics.load(replica)
-        arguments = {"x": x, "y": y, "y_pred": part[1], "sample_weight": weights}
-        loss = step_scopes.loss_of(model, training=True, **arguments)
+        compared = StepBatch(x=x, y=y, y_pred=part[1], sample_weight=weights)
+        loss = model.loss(compared, training=True)
         with tape.stop_recording():
-            step_scopes.track_loss(model, loss, x)
-            logs = step_scopes.metrics_of(model, **arguments)
+            model.track_loss(loss, x)
+            logs = model.metrics(compared)
             if metrics is not None:
                 metrics.store(replica)
         return loss, logs
@@ -131,7 +133,7 @@ class TrainingSteps:
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        model: keras.Model,
+        model: ModelAdapter,
         accumulation: GradientAccumulationOptions,
         replicas: Replicas,
     ) -> None:
@@ -158,7 +160,7 @@ class TrainingSteps:
             The logs of each of the group's replicas, stacked on a new first axis.
         """
         # Traced before anything of these shapes runs: if it does not fit, nothing has run yet.
-        of_one_replica = keras.tree.map_structure(self._spec_of_one_replica, batch)
+        of_one_replica = tree.map_structure(self._spec_of_one_replica, batch)
         with shared_programs.of_member(0):
             self._device_step.trace(of_one_replica)
         return self._run(lambda batch: self._weight_update.add(batch, group, micro_batch), batch)
@@ -170,7 +172,7 @@ class TrainingSteps:
 
     def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         with device_programs.on_host():
-            return self._strategy.run(_train_step(self._model, function), args=arguments)
+            return self._strategy.run(_train_step(self._model.stock, function), args=arguments)
 
     def _spec_of_one_replica(self, leaf: tf.Tensor | None) -> tf.TensorSpec | None:
         if leaf is None:
@@ -193,7 +195,7 @@ class DeviceStep:
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        model: keras.Model,
+        model: ModelAdapter,
         accumulation: GradientAccumulationOptions,
     ) -> None:
         self._strategy = strategy
@@ -215,7 +217,7 @@ class DeviceStep:
             UncompilableProgram: The step cannot be compiled at all.
         """
         if self._weight_update is None:
-            step = run_with(self._strategy, self._model.train_step)
+            step = run_with(self._strategy, self._model.step("train_step"))
             tf.function(step, autograph=False).get_concrete_function(batch_spec)
             return
         run = functools.partial(self._run, self._weight_update)
@@ -229,13 +231,15 @@ class DeviceStep:
             return logs
 
         with device_programs.accumulating_in(weight_update.accumulator.sums):
-            return self._strategy.run(_train_step(self._model, step_and_update), args=(batch,))
+            return self._strategy.run(
+                _train_step(self._model.stock, step_and_update), args=(batch,)
+            )
 
 
-def _train_step(model: keras.Model, function: Callable[..., Any]) -> types.MethodType:
+def _train_step(model: object, function: Callable[..., Any]) -> types.MethodType:
     """Returns a function as a train step of a model, so that its program has that name."""
 
-    def train_step(model: keras.Model, *arguments: Any) -> Any:
+    def train_step(model: object, *arguments: Any) -> Any:
         del model
         return function(*arguments)
 

@@ -1,0 +1,162 @@
+"""Models and optimizers, as the steps, the loop and the replicas see them.
+
+The room of each Keras registers its `ModelAdapter` with `adapter_of`. An adapter has no state of
+its own: it is made where it is needed, once for a trace or a call of `fit`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import tensorflow as tf
+
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
+
+Weight: TypeAlias = tf.Variable
+"""A weight as its Keras holds it: Keras 3 has variables of its own around TensorFlow's."""
+
+Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBatch:
+    """The tensors that losses and metrics of a step compare.
+
+    Attributes:
+        x: The inputs.
+        y: The targets, None without any.
+        y_pred: The outputs of the model.
+        sample_weight: Weights of the samples, None without any.
+    """
+
+    x: TensorStructure
+    y: TensorStructure
+    y_pred: TensorStructure
+    sample_weight: TensorStructure
+
+
+class OptimizerAdapter(Protocol):
+    """An optimizer of a compiled model."""
+
+    @property
+    def counts_captured_gradients(self) -> bool:
+        """Whether it counts the gradients that are captured in a step."""
+
+    @property
+    def stock(self) -> object:
+        """The optimizer itself."""
+
+    @property
+    def class_that_updates_in_minimize(self) -> str | None:
+        """The class of the optimizer, or of one that it wraps, whose own `minimize` updates weights
+        other than its `apply_gradients`; None if there is none."""
+
+    def scaled(self, loss: tf.Tensor) -> tf.Tensor:
+        """Returns the loss to differentiate, in the scope of losses."""
+
+    def gradients(
+        self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]
+    ) -> list[Gradient]:
+        """Returns the gradients of a scaled loss, as `apply` takes them.
+
+        Args:
+            tape: Recorded the loss.
+            loss: The scaled loss.
+            weights: Weights of the model, or their variables.
+        """
+
+    def apply(self, pairs: Iterable[tuple[Gradient, Weight]], **captured: TensorStructure) -> None:
+        """Updates weights, and the count of updates, in the optimizer's scope.
+
+        Args:
+            pairs: Gradients and their weights.
+            **captured: Captured gradients, for an optimizer that takes them.
+        """
+
+    def update(self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]) -> None:
+        """Updates weights by the gradients of a scaled loss; see `gradients`."""
+
+
+class ModelAdapter(Protocol):
+    """A model of some Keras."""
+
+    @property
+    def stock(self) -> object:
+        """The model itself."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def optimizer(self) -> OptimizerAdapter | None:
+        """The optimizer, None before `compile`."""
+
+    @property
+    def has_call(self) -> bool:
+        """Whether its class defines the computation of outputs."""
+
+    @property
+    def trainable_weights(self) -> list[Weight]:
+        """The weights that training updates."""
+
+    def variables_of(self, weights: Iterable[Weight]) -> list[tf.Variable]:
+        """Returns the variables of TensorFlow that hold weights."""
+
+    @property
+    def state_variables(self) -> list[tf.Variable]:
+        """The variables that steps change beside weights and metrics."""
+
+    @property
+    def metric_variables(self) -> list[tf.Variable]:
+        """The variables of metrics."""
+
+    @property
+    def seed_states(self) -> list[tf.Variable]:
+        """The states of the random generators of layers, which are state variables."""
+
+    def step(self, name: str) -> Callable[[TensorStructure], TensorStructure]:
+        """Returns the step of this name, such as "train_step", as a method of the model."""
+
+    def unpacked(
+        self, data: TensorStructure
+    ) -> tuple[TensorStructure, TensorStructure, TensorStructure]:
+        """Returns inputs, targets and weights of samples from an element of a dataset."""
+
+    def outputs(self, x: TensorStructure, *, training: bool) -> TensorStructure:
+        """Returns the outputs of the model, called for training or for inference."""
+
+    def loss(self, batch: StepBatch, *, training: bool) -> tf.Tensor:
+        """Returns the loss, that of layers included, in the scope of losses."""
+
+    def track_loss(self, loss: tf.Tensor, x: TensorStructure) -> None:
+        """Adds a loss to the mean that logs show, weighted with the samples of `x`."""
+
+    def metrics(self, batch: StepBatch) -> TensorStructure:
+        """Returns the logs of a step, computed in the scope of metrics."""
+
+    def adopt_optimizers(self) -> None:
+        """Makes the optimizers of the model belong to its strategy, also those made outside of it.
+
+        The variables of an IPU strategy are plain ones, so the variables that an optimizer has
+        made so far stay valid.
+        """
+
+    def build_missing_parts(self, batch: SpecStructure) -> None:
+        """Builds what `fit` would build for batches of these shapes, unless it is built."""
+
+
+@functools.singledispatch
+def adapter_of(model: object) -> ModelAdapter:
+    """Returns the adapter of a model of any Keras that is loaded.
+
+    Raises:
+        TypeError: It is no model of a Keras that the IPU's loop knows.
+    """
+    raise TypeError(
+        "The loop of the IPU runs models of Keras: pass a keras.Model that was made in the scope "
+        f"of an IPUStrategy. Received: {model!r} of type {type(model).__name__}."
+    )

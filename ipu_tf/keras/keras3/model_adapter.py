@@ -1,0 +1,145 @@
+"""Models of Keras 3, as the loop sees them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.internals.keras_layers import layers_within, seed_generators_of, takes_training
+from ipu_tf.internals.keras_optimizers import set_strategy_of
+from ipu_tf.internals.keras_training import build_missing_parts, compute_loss, loss_tracker_of
+from ipu_tf.internals.structures import SpecStructure, TensorStructure
+from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of
+from ipu_tf.keras.keras3.optimizer_adapter import Keras3Optimizer
+from ipu_tf.programs.op_names import LOSS, METRICS
+
+
+@adapter_of.register(keras.Model)
+@dataclass(frozen=True, slots=True)
+class Keras3Model:
+    """A model of Keras 3; see `ModelAdapter`.
+
+    Keras opens no scope for losses of a model and for metrics; here they are "loss" and "metrics".
+    A user's layer of the same name shares the scope.
+
+    Attributes:
+        stock: The model.
+    """
+
+    stock: keras.Model
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.stock.name)
+
+    @property
+    def optimizer(self) -> Keras3Optimizer | None:
+        """The optimizer, None before `compile`."""
+        own = self.stock.optimizer
+        return None if own is None else Keras3Optimizer(own)
+
+    @property
+    def has_call(self) -> bool:
+        """Whether its class defines the computation of outputs."""
+        stock = inspect.getattr_static(keras.Model, "call")
+        return inspect.getattr_static(type(self.stock), "call") is not stock
+
+    @property
+    def trainable_weights(self) -> list[Weight]:
+        """The weights that training updates."""
+        return list(self.stock.trainable_weights)
+
+    def variables_of(self, weights: Iterable[Weight]) -> list[tf.Variable]:
+        """Returns the variables of TensorFlow that hold weights."""
+        return [weight.value for weight in weights]
+
+    @property
+    def state_variables(self) -> list[tf.Variable]:
+        """The variables that steps change beside weights and metrics."""
+        metrics = {id(variable) for variable in self.metric_variables}
+        variables = self.variables_of(self.stock.non_trainable_variables)
+        return [variable for variable in variables if id(variable) not in metrics]
+
+    @property
+    def metric_variables(self) -> list[tf.Variable]:
+        """The variables of metrics."""
+        return self.variables_of(self.stock.metrics_variables)
+
+    @property
+    def seed_states(self) -> list[tf.Variable]:
+        """The states of the random generators of layers."""
+        return [
+            generator.state.value
+            for layer in (self.stock, *layers_within(self.stock))
+            for generator in seed_generators_of(layer)
+        ]
+
+    def step(self, name: str) -> Callable[[TensorStructure], TensorStructure]:
+        """Returns the step of this name, such as "train_step", as a method of the model."""
+        return cast("Callable[[TensorStructure], TensorStructure]", getattr(self.stock, name))
+
+    def unpacked(
+        self, data: TensorStructure
+    ) -> tuple[TensorStructure, TensorStructure, TensorStructure]:
+        """Returns inputs, targets and weights of samples from an element of a dataset."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        return x, y, sample_weight
+
+    def outputs(self, x: TensorStructure, *, training: bool) -> TensorStructure:
+        """Returns the outputs of the model, called for training or for inference."""
+        takes = takes_training(self.stock)
+        return cast("TensorStructure", self.stock(x, training=training) if takes else self.stock(x))
+
+    def loss(self, batch: StepBatch, *, training: bool) -> tf.Tensor:
+        """Returns the loss, that of layers included, in the scope of losses."""
+        with keras.name_scope(LOSS):
+            return compute_loss(self.stock, **_arguments(batch), training=training)
+
+    def track_loss(self, loss: tf.Tensor, x: TensorStructure) -> None:
+        """Adds a loss to the mean that logs show, weighted with the samples of `x`."""
+        first = next(leaf for leaf in keras.tree.flatten(x) if leaf is not None)
+        with keras.name_scope(METRICS):
+            loss_tracker_of(self.stock).update_state(loss, sample_weight=tf.shape(first)[0])
+
+    def metrics(self, batch: StepBatch) -> TensorStructure:
+        """Returns the logs of a step, computed in the scope of metrics."""
+        with keras.name_scope(METRICS):
+            return cast("TensorStructure", self.stock.compute_metrics(**_arguments(batch)))
+
+    def adopt_optimizers(self) -> None:
+        """Makes the optimizers of the model belong to its strategy, also those made outside."""
+        for optimizer in _optimizers_of(self.stock):
+            inner: object = optimizer
+            while inner is not None:
+                set_strategy_of(inner, self.stock.distribute_strategy)
+                inner = getattr(inner, "inner_optimizer", None)
+
+    def build_missing_parts(self, batch: SpecStructure) -> None:
+        """Builds what `fit` would build for batches of these shapes, unless it is built."""
+        build_missing_parts(self.stock, batch)
+
+
+def _arguments(batch: StepBatch) -> dict[str, TensorStructure]:
+    """Returns a batch as Keras' functions of losses and metrics take it."""
+    return {
+        "x": batch.x,
+        "y": batch.y,
+        "y_pred": batch.y_pred,
+        "sample_weight": batch.sample_weight,
+    }
+
+
+def _optimizers_of(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:
+    """Yields the optimizers that are attributes of a model, or in its lists and dicts."""
+    for value in vars(model).values():
+        held = list(value.values()) if isinstance(value, dict) else value
+        # Keras' symbolic tensors cannot be iterated over.
+        for item in held if isinstance(held, Sequence) else [held]:
+            if isinstance(item, keras.optimizers.Optimizer):
+                yield item

@@ -1,0 +1,83 @@
+"""Optimizers of Keras 3, as the loop sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import keras
+import tensorflow as tf
+
+from ipu_tf.internals.structures import TensorStructure
+from ipu_tf.keras.adapters.models import Gradient, Weight
+from ipu_tf.ops import grad_util_ops
+from ipu_tf.programs.op_names import LOSS
+
+
+@dataclass(frozen=True, slots=True)
+class Keras3Optimizer:
+    """An optimizer of Keras 3; see `OptimizerAdapter`.
+
+    Attributes:
+        stock: The optimizer.
+    """
+
+    stock: keras.optimizers.Optimizer
+
+    @property
+    def counts_captured_gradients(self) -> bool:
+        """Whether it counts the gradients that are captured in a step."""
+        return bool(getattr(self.stock, "supports_captured_grads", False))
+
+    @property
+    def class_that_updates_in_minimize(self) -> str | None:
+        """The class of it, or of one that it wraps, whose own `minimize` updates otherwise."""
+        optimizer: object = self.stock
+        while optimizer is not None:
+            if _updates_in_minimize(type(optimizer)):
+                return type(optimizer).__name__
+            optimizer = getattr(optimizer, "inner_optimizer", None)
+        return None
+
+    def scaled(self, loss: tf.Tensor) -> tf.Tensor:
+        """Returns the loss to differentiate, in the scope of losses."""
+        with keras.name_scope(LOSS):
+            return self.stock.scale_loss(loss)
+
+    def gradients(
+        self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]
+    ) -> list[Gradient]:
+        """Returns gradients, those of the optimizer's `gradients_on_tape` if it has one."""
+        own = getattr(self.stock, "gradients_on_tape", None)
+        found = tape.gradient(loss, weights) if own is None else own(tape, loss, weights)
+        return cast("list[Gradient]", found)
+
+    def apply(self, pairs: Iterable[tuple[Gradient, Weight]], **captured: TensorStructure) -> None:
+        """Updates weights, and the count of updates, in the optimizer's scope."""
+        with keras.name_scope(self.stock.name, caller=self.stock):
+            self.stock.apply_gradients(pairs, **captured)
+
+    def update(self, tape: tf.GradientTape, loss: tf.Tensor, weights: Sequence[Weight]) -> None:
+        """Updates weights, or lets the optimizer's `minimize_on_tape` do it."""
+        own = getattr(self.stock, "minimize_on_tape", None)
+        with keras.name_scope(self.stock.name, caller=self.stock):
+            if own is not None and own(tape, loss, weights):
+                return
+        pairs = zip(self.gradients(tape, loss, weights), weights, strict=True)
+        self.apply(pairs, **self._captured())
+
+    def _captured(self) -> dict[str, TensorStructure]:
+        """Returns the captured gradients if it is a script's that says that it takes them."""
+        if not self.counts_captured_gradients or hasattr(self.stock, "count_captured"):
+            return {}  # Ours takes them itself.
+        captured = grad_util_ops.take_captured_gradients()
+        return {"captured_grads": captured} if captured else {}
+
+
+def _updates_in_minimize(kind: type) -> bool:
+    """Returns whether the class that defines an optimizer's `minimize` lacks `apply_gradients`."""
+    owner = next((base for base in kind.__mro__ if "minimize" in vars(base)), None)
+    if owner is None or owner is keras.optimizers.Optimizer:
+        return False
+    return "apply_gradients" not in vars(owner)
