@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
 
-ROOMS_WITHOUT_ANY = ("compiler", "planner", "profile", "programs", "tile_program")
+ROOMS_WITHOUT_ANY = ("compiler", "machine", "planner", "profile", "programs", "tile_program")
 """Rooms whose every value has a type."""
 
 TYPED_ROOMS = (

@@ -31,7 +31,7 @@ def library_reduction_cycles(depth_on_tile: int, tiles: int, dtype: str, target:
     """
     cycles = CALL_CYCLES + _on_tile(depth_on_tile, dtype, target, interleaved=False)
     if tiles > 1:
-        cycles += gather_cycles(dtype_bytes(dtype), tiles, target)
+        cycles += int(gather_cycles(dtype_bytes(dtype), tiles, target))
         cycles += _on_tile(tiles, dtype, target, interleaved=True)
     return cycles
 

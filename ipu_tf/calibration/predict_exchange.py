@@ -11,6 +11,7 @@ from ipu_tf.calibration.params import says, whole
 from ipu_tf.calibration.records import MeasuredPoint
 from ipu_tf.calibration.routes import route_of
 from ipu_tf.machine import exchange, links, sync
+from ipu_tf.machine.cost import Count
 from ipu_tf.machine.system import system_of
 from ipu_tf.machine.target import Target
 
@@ -30,9 +31,9 @@ def point_to_point(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     way = _named_way(record, target)
     if way is not None:
         words = -(-message_bytes // target.exchange_bytes_per_cycle)
-        cycles = way + words - 1 + (0 if says(record, "sync excluded") else target.sync_cycles)
-        return PredictionOutcome(seconds=target.seconds(cycles), bytes=moved)
-    cycles = exchange.point_to_point_cycles(message_bytes, target, transfers=transfers)
+        spent = way + words - 1 + (0 if says(record, "sync excluded") else target.sync_cycles)
+        return PredictionOutcome(seconds=target.seconds(spent), bytes=moved)
+    cycles = int(exchange.point_to_point_cycles(message_bytes, target, transfers=transfers))
     if record.n_ipus > 1:
         return _across(record, target, cycles, moved, messages=transfers)
     if says(record, "sync excluded"):
@@ -87,16 +88,15 @@ def all_to_all(record: MeasuredPoint, target: Target) -> PredictionOutcome:
     return _on_chip(cycles, message_bytes * tiles * tiles, target)
 
 
-def _on_chip(cycles: int, moved: int, target: Target) -> PredictionOutcome:
-    return PredictionOutcome(
-        seconds=target.seconds(cycles + sync.on_chip_cycles(target)), bytes=moved
-    )
+def _on_chip(cycles: Count, moved: int, target: Target) -> PredictionOutcome:
+    spent = int(cycles) + sync.on_chip_cycles(target)
+    return PredictionOutcome(seconds=target.seconds(spent), bytes=moved)
 
 
 def _across(
     record: MeasuredPoint,
     target: Target,
-    chip_cycles: int,
+    chip_cycles: Count,
     moved: int,
     *,
     messages: int = 1,
@@ -118,7 +118,7 @@ def _across(
     streamed = sent_bytes / links.tile_bytes_per_second(system)
     over_links = links.transfer_seconds(system, way, crossing, messages)
     over_links = max(over_links, links.latency_seconds(system, way) + streamed)
-    cycles = chip_cycles + sync.on_chip_cycles(target)
+    cycles = int(chip_cycles) + sync.on_chip_cycles(target)
     return PredictionOutcome(seconds=target.seconds(cycles) + over_links, bytes=moved)
 
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias, overload
 
-Count: TypeAlias = Any
-"""A number of things: an int, or an integer array with one entry per candidate plan."""
+import numpy as np
+from numpy.typing import NDArray
+
+Counts: TypeAlias = NDArray[np.int64]
+"""Numbers of things, one per candidate plan."""
+
+Count: TypeAlias = int | Counts
+"""A number of things: an int, or one number per candidate plan."""
+
+Measure: TypeAlias = float | NDArray[np.floating] | Counts
+"""A number of cycles or slots that may have a fraction, or one per candidate plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +39,15 @@ class Cost:
         return self.compute_cycles + self.exchange_cycles + self.sync_cycles
 
 
+def as_counts(count: Count) -> Counts:
+    """Returns numbers as an array, without axes if it is one number."""
+    return np.asarray(count)
+
+
+@overload
+def ceil_div(dividend: int, divisor: int) -> int: ...
+@overload
+def ceil_div(dividend: Count, divisor: Count) -> Count: ...
 def ceil_div(dividend: Count, divisor: Count) -> Count:
     """Returns the quotient rounded up."""
     return -(-dividend // divisor)

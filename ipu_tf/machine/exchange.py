@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.cost import Count, Counts, Measure, ceil_div
 from ipu_tf.machine.exchange_timing import ExchangeTiming
 from ipu_tf.machine.target import Target
 
@@ -152,18 +152,18 @@ def traffic_cycles(traffic_bytes: NDArray[np.int64], target: Target) -> int:
         )
     if traffic.size and traffic.min() < 0:
         raise ValueError(f"`traffic_bytes` must not be negative. Received: {traffic.min()}.")
-    moving = _words(traffic - np.diag(np.diag(traffic)), target)
+    moving = np.asarray(_words(traffic - np.diag(np.diag(traffic)), target))
     busiest = max(moving.sum(axis=0, initial=0).max(), moving.sum(axis=1, initial=0).max())
     if busiest == 0:
         return 0
     turns = np.any(moving.any(axis=0) & moving.any(axis=1))
     turnaround = target.exchange.turnaround_cycles if turns else 0
-    senders = np.count_nonzero(moving.any(axis=1))
+    senders = int(np.count_nonzero(moving.any(axis=1)))
     start = turnaround + expected_farthest_cycles(senders, target)
     return int(_rounded(start) + busiest - 1)
 
 
-def expected_farthest_cycles(transfers: Count, target: Target) -> Count:
+def expected_farthest_cycles(transfers: Count, target: Target) -> NDArray[np.float64]:
     """Returns the way of the farthest of `transfers` words between random tiles, in cycles.
 
     Modelled: a way is the nearest one, plus the island of the receiver, plus the columns between
@@ -172,7 +172,7 @@ def expected_farthest_cycles(transfers: Count, target: Target) -> Count:
     ways, up_to = _ways(target.exchange)
     count = np.asarray(transfers, dtype=np.float64)[..., np.newaxis]
     chances = np.diff(up_to**count, prepend=0.0, axis=-1)
-    return np.sum(chances * ways, axis=-1)
+    return np.asarray(np.sum(chances * ways, axis=-1))
 
 
 def exchange_code_bytes(*, received: Count, sent: Count, sent_bytes: Count = 0) -> Count:
@@ -207,9 +207,9 @@ def _words(count_bytes: Count, target: Target) -> Count:
     return ceil_div(words * _WORD_BYTES, target.exchange_bytes_per_cycle)
 
 
-def _rounded(cycles: Count) -> Count:
+def _rounded(cycles: Measure) -> Counts:
     """Returns whole cycles."""
-    return np.rint(cycles).astype(np.int64)
+    return np.asarray(np.rint(cycles), dtype=np.int64)
 
 
 def _where_any(moving: Count, cycles: Count) -> Count:

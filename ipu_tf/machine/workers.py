@@ -7,7 +7,7 @@ model workers that start one after the other, nor waits for memory.
 
 from __future__ import annotations
 
-from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.cost import Count, Measure, ceil_div
 from ipu_tf.machine.target import Target
 
 
@@ -22,8 +22,8 @@ def barrel_cycles(slots: Count, target: Target) -> Count:
 
 
 def dealt_cycles(
-    items: Count, target: Target, *, slots_per_item: Count, start_slots: Count = 0
-) -> Count:
+    items: Count, target: Target, *, slots_per_item: Measure, start_slots: Count = 0
+) -> Measure:
     """Returns the tile cycles of items that the workers share.
 
     Args:
@@ -32,4 +32,5 @@ def dealt_cycles(
         slots_per_item: Instruction slots that a worker spends on an item.
         start_slots: Instruction slots of a worker besides its items.
     """
-    return barrel_cycles(start_slots + slots_per_item * slowest_share(items, target), target)
+    slots: Measure = start_slots + slots_per_item * slowest_share(items, target)
+    return target.workers * slots

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.machine.cost import Count
+from ipu_tf.machine.cost import Count, as_counts
 from ipu_tf.planner.plan import Plan
 from ipu_tf.planner.shapes import Block
 
@@ -64,7 +64,7 @@ class Candidates:
     def take(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Candidates:
         """Returns the plans at some indices, or under a mask."""
         return Candidates(
-            splits={name: parts[chosen] for name, parts in self.splits.items()},
+            splits={name: as_counts(parts)[chosen] for name, parts in self.splits.items()},
             serial={
                 name: steps if isinstance(steps, int) else steps[chosen]
                 for name, steps in self.serial.items()

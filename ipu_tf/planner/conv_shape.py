@@ -263,7 +263,7 @@ class ConvShape:
         field = (self.extents["field_rows"], self.extents["field_columns"])
         for axis, name in enumerate(("rows", "columns")):
             own = block[f"field_{name}"] * whole[axis] / field[axis]
-            around = max(0.0, self._left_reads(block, axis) / own - 1)
+            around = max(0.0, float(self._left_reads(block, axis) / own) - 1)
             met *= 1 + 2 * math.ceil(around / 2) if around else 1
             ratio *= 1 + around
         return met, ratio
@@ -308,10 +308,10 @@ class ConvShape:
         """
         kernel = block["kernel_rows"] * block["kernel_columns"]
         images = block["batch"] * block["field_rows"]
-        common = {"groups": block["groups"], "out_channels": block["out_channels"]}
         if self.pass_ == "filter_gradient":
             return ContractionWork(
-                **common,
+                groups=block["groups"],
+                out_channels=block["out_channels"],
                 positions=kernel * block["in_channels"],
                 row_positions=block["in_channels"],
                 in_channels=block["field_columns"],
@@ -322,7 +322,8 @@ class ConvShape:
             )
         strides = self.strides if self.pass_ == "input_gradient" else (1, 1)
         return ContractionWork(
-            **common,
+            groups=block["groups"],
+            out_channels=block["out_channels"],
             positions=images * block["field_columns"],
             row_positions=ceil_div(block["field_columns"], strides[1]),
             in_channels=block["in_channels"],

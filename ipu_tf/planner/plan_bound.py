@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipu_tf.machine.contractions import METHODS, pass_columns
-from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.cost import Count, as_counts, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.plan import largest_block, partial_dtype
@@ -28,19 +28,20 @@ def least_cycles(shape: OpShape, plans: Candidates, target: Target) -> Count:
     moving = streamed * element_bytes // target.paired_exchange_bytes_per_cycle
     moving = moving + waiting * element_bytes // target.exchange_bytes_per_cycle
     work = block_work(shape, plans, block)
-    channels, outputs = work.in_channels * work.taps, work.out_channels
+    channels = work.in_channels * work.taps
+    outputs = work.out_channels
     if METHODS[plans.method].padded:
         is_1x1 = METHODS[plans.method].expanded == "all"
         inner, taps = (channels, 1) if is_1x1 else (work.in_channels, work.taps)
         channels = ceil_div(inner, plans.grain) * plans.grain * taps
         columns = pass_columns(shape.dtype, plans.partials, target)
         outputs = ceil_div(outputs, columns) * columns
-    macs = work.groups * work.positions * channels * outputs
+    macs = as_counts(work.groups * work.positions) * as_counts(channels * outputs)
     peak = METHODS[plans.method].peak_macs_per_cycle(shape.dtype, plans.partials, target)
-    multiplying = macs // peak
     reducing = _reduction(shape, plans, operands.output, target)
     turning = turn_cycles(shape, plans.tiles) if turned(shape, plans.method) else 0
-    return turning + plans.steps * (moving + multiplying + reducing)
+    step_cycles = as_counts(moving + reducing) + as_counts(macs // peak)
+    return turning + plans.steps * step_cycles
 
 
 def least_cycles_by(method: str, shape: OpShape, partials: str, target: Target) -> int:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ipu_tf.machine.contractions import METHODS, add_in_place_cycles, reduce_cycles
-from ipu_tf.machine.cost import Cost, Count, ceil_div
+from ipu_tf.machine.cost import Cost, Count, as_counts, ceil_div
 from ipu_tf.machine.exchange import paired_phase_cycles, phase_cycles
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.convert import convert, fill
@@ -85,7 +86,7 @@ def plan_phases(shape: OpShape, plan: Plan | Candidates, target: Target) -> tupl
         return phases
     dilated = (*_phases(undilated, plans, target), _dilate(shape, undilated, plans, target))
     phases = (*phases, Phase(name="dilate", cost=Cost()))
-    is_cheaper = _total_cycles(dilated) < _total_cycles(phases)
+    is_cheaper = as_counts(_total_cycles(dilated)) < _total_cycles(phases)
     return tuple(
         _either(is_cheaper, one, other) for one, other in zip(dilated, phases, strict=True)
     )
@@ -95,7 +96,7 @@ def _total_cycles(phases: tuple[Phase, ...]) -> Count:
     return sum(phase.total_cycles for phase in phases)
 
 
-def _either(chosen: Count, one: Phase, other: Phase) -> Phase:
+def _either(chosen: NDArray[np.bool_], one: Phase, other: Phase) -> Phase:
     """Returns one phase where `chosen`, and the other one elsewhere."""
     return Phase(
         name=one.name,
@@ -193,17 +194,18 @@ def _multiply(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Tar
 
 def _reduce(shape: OpShape, plans: Candidates, blocks: PlanBlocks, target: Target) -> Phase:
     """The addition of partials across tiles, in stages of about the same depth."""
-    remaining = np.asarray(plans.tile_parts(shape.reduction_splits))
+    remaining = as_counts(plans.tile_parts(shape.reduction_splits))
     partial_bytes = DTYPE_BYTES[partial_dtype(shape.dtype, plans.partials)]
-    elements = np.asarray(blocks.operands.output)
+    elements: Count = as_counts(blocks.operands.output)
     stages = 1 + sum((remaining >= depth).astype(np.int64) for depth in STAGED_DEPTHS)
-    cost, received = Cost(), 0
+    cost = Cost()
+    received: Count = 0
     for left in range(1 + len(STAGED_DEPTHS), 0, -1):
         # With the tolerance, the root of an exact power does not round up.
         depth = np.where(stages < left, 1, np.ceil(remaining ** (1 / left) - 1e-9)).astype(np.int64)
         stage, stage_bytes = _stage(elements, depth, partial_bytes, target)
         cost, received = cost + stage, received + stage_bytes
-        elements, remaining = ceil_div(elements, depth), ceil_div(remaining, depth)
+        elements, remaining = ceil_div(elements, depth), as_counts(ceil_div(remaining, depth))
     return Phase(name="reduce", cost=cost, repeats=plans.steps, received_bytes=received)
 
 

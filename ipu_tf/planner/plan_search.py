@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ipu_tf.machine.cost import as_counts
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.plan import PlanDoesNotFit
@@ -117,11 +118,11 @@ class PlanSearch:
         self, plans: Candidates
     ) -> tuple[Candidates, NDArray[np.int64], NDArray[np.int64]]:
         """Returns the candidates that can be of interest, their bounds and the bytes they need."""
-        bound = least_cycles(self._shape, plans, self._target)
+        bound = as_counts(least_cycles(self._shape, plans, self._target))
         if self._best is not None:
             interesting = np.flatnonzero(bound <= self._most_cycles)
             plans, bound = plans.take(interesting), bound[interesting]
-        return plans, bound, scratch_bytes(self._shape, plans, self._target)
+        return plans, bound, as_counts(scratch_bytes(self._shape, plans, self._target))
 
     def _price(
         self, plans: Candidates, bound: NDArray[np.int64], needed: NDArray[np.int64]
@@ -147,16 +148,17 @@ class PlanSearch:
             self._least = PlanChoice(plans=plans, index=index, needed_bytes=int(needed[index]))
 
     def _keep_best(self, plans: Candidates, needed: NDArray[np.int64]) -> None:
-        cycles = plan_cost(self._shape, plans, self._target)
-        depth = plans.tile_parts(self._shape.reduction_splits)
-        outermost = (-plans.splits[name] for name in plans.splits)
-        index = _first(cycles, depth, plans.tiles, *outermost)
+        cycles = as_counts(plan_cost(self._shape, plans, self._target))
+        depth = as_counts(plans.tile_parts(self._shape.reduction_splits))
+        tiles = as_counts(plans.tiles)
+        outermost = (as_counts(-parts) for parts in plans.splits.values())
+        index = _first(cycles, depth, tiles, *outermost)
         best = PlanChoice(
             plans=plans,
             index=index,
             needed_bytes=int(needed[index]),
             cycles=int(cycles[index]),
-            ties=(int(depth[index]), int(plans.tiles[index])),
+            ties=(int(depth[index]), int(tiles[index])),
         )
         if self._best is None or (best.cycles, best.ties) < (self._best.cycles, self._best.ties):
             self._best = best

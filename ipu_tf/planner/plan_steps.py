@@ -72,4 +72,4 @@ class _Shares:
             for name, extent in shape.extents.items()
         )
         planned = largest_block(shape, plan.splits, plan.grain).values()
-        return cls(compute=mean / math.prod(cut), bytes=mean / math.prod(planned))
+        return cls(compute=mean / int(math.prod(cut)), bytes=mean / int(math.prod(planned)))

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from ipu_tf.machine.contractions import pass_columns
+from ipu_tf.machine.cost import as_counts
 from ipu_tf.machine.target import Target
 from ipu_tf.planner.candidates import Candidates
 from ipu_tf.planner.methods import methods_for
@@ -135,7 +136,7 @@ def _search(
 
 def _plan(plan_type: type[PlanT], found: PlanChoice) -> PlanT:
     plans, index = found.plans, found.index
-    splits = {name: int(parts[index]) for name, parts in plans.splits.items()}
+    splits = {name: int(as_counts(parts)[index]) for name, parts in plans.splits.items()}
     serial = {
         f"serial_{name}": steps if isinstance(steps, int) else int(steps[index])
         for name, steps in plans.serial.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import overload
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from ipu_tf.machine.cost import Count, ceil_div
 _CACHED = 1 << 12
 
 
+@overload
+def window_span(windows: int, kernel: int, *, stride: int, dilation: int) -> int: ...
+@overload
+def window_span(windows: Count, kernel: Count, *, stride: int, dilation: int) -> Count: ...
 def window_span(windows: Count, kernel: Count, *, stride: int, dilation: int) -> Count:
     """Returns the input positions from the first to the last tap of neighbouring windows."""
     return (windows - 1) * stride + (kernel - 1) * dilation + 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.cost import Count, as_counts, ceil_div
 from ipu_tf.machine.dtypes import dtype_bytes
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.vertex import VECTOR_BYTES, Vertex, vertex
@@ -75,7 +75,7 @@ def transpose(rows: Count, columns: Count, dtype: str, target: Target) -> Vertex
     f16 in blocks of 4 x 4 has a vector codelet; everything else moves element by element.
     """
     size = dtype_bytes(dtype)
-    elements = np.asarray(rows) * columns
+    elements = as_counts(rows) * columns
     blocks = (np.asarray(rows) % _TRANSPOSE_BLOCK == 0) & (
         np.asarray(columns) % _TRANSPOSE_BLOCK == 0
     )
@@ -130,5 +130,5 @@ def _slices(
         slots_per_item=_SLICE_SLOTS + slots * vectors,
         start_slots=_SLICE_START_SLOTS,
     )
-    work = np.asarray(elements) * slices
+    work = as_counts(elements) * slices
     return vertex(name, dtype, work, cycles, pointers=6, bundles=52)

@@ -9,8 +9,9 @@ Models sums, products, minima, maxima and the like alike.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.cost import Count, as_counts, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.inner_loops import FAMILY
 from ipu_tf.machine.vertices.vertex import Vertex, vector_elements, vertex
@@ -88,9 +89,11 @@ def _rows(outputs: Count, width: int) -> Count:
     return np.where(outputs >= width, ceil_div(outputs, width), outputs)
 
 
-def _is_cut(rows: Count, depth: Count, target: Target) -> Count:
+def _is_cut(rows: Count, depth: Count, target: Target) -> NDArray[np.bool_]:
     """Returns whether workers share a row: too few of them, and deep enough to be worth it."""
-    return (rows < target.workers) & (depth >= _CUT_DEPTH_PER_WORKER * target.workers)
+    return (as_counts(rows) < target.workers) & (
+        as_counts(depth) >= _CUT_DEPTH_PER_WORKER * target.workers
+    )
 
 
 def _vector(dtype: str, interleaved: bool) -> tuple[int, int]:

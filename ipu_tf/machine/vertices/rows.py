@@ -10,9 +10,8 @@ spread evenly over the rows.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.cost import Count, Measure, as_counts, ceil_div
 from ipu_tf.machine.dtypes import dtype_bytes
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices.vertex import Vertex, vertex
@@ -98,7 +97,7 @@ def multi_update(
 
 def _visit_slots(offsets: Count, held: Count, rows: Count, hit: Count, miss: int) -> Count:
     """Returns the slots in which a worker visits offsets, of which a share is of its rows."""
-    hits = np.minimum(offsets, ceil_div(np.asarray(offsets) * held, rows))
+    hits = np.minimum(offsets, ceil_div(as_counts(offsets) * held, rows))
     return hits * hit + (offsets - hits) * miss
 
 
@@ -111,7 +110,7 @@ def _copy_slots(row_elements: Count, offsets: Count, dtype: str, target: Target)
     return _COPY_HIT_SLOTS + slots * own
 
 
-def _add_slots(row_elements: Count, dtype: str) -> NDArray[np.int64]:
+def _add_slots(row_elements: Count, dtype: str) -> Count:
     """Returns the slots of adding a row; modelled for types of one byte: as for halves."""
     size = max(2, dtype_bytes(dtype))
     elements = np.asarray(row_elements)
@@ -128,6 +127,6 @@ def _add_slots(row_elements: Count, dtype: str) -> NDArray[np.int64]:
     return slots
 
 
-def _vertex(name: str, row_elements: Count, offsets: Count, dtype: str, cycles: Count) -> Vertex:
-    work = np.asarray(row_elements) * offsets
+def _vertex(name: str, row_elements: Count, offsets: Count, dtype: str, cycles: Measure) -> Vertex:
+    work = as_counts(row_elements) * offsets
     return vertex(name, dtype, work, cycles, pointers=8, bundles=64)

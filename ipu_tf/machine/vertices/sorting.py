@@ -40,7 +40,7 @@ def sort(elements: Count, dtype: str, target: Target, *, values: int = 0) -> Ver
     heap = _HEAP_CYCLES * (_HEAP_STEPS_PER_LEVEL * own * levels + _HEAP_STEPS * own) * longer
     # Half of the workers merge two shares each, then half of those, down to one.
     merges = sum(1 / max(target.workers >> level, 1) for level in range(1, target.workers // 2 + 1))
-    merge = barrel_cycles(_pair_slots(values) * np.asarray(elements) * merges, target)
+    merge = target.workers * (_pair_slots(values) * np.asarray(elements) * merges)
     cycles = barrel_cycles(_START_SLOTS, target) + heap + merge
     return vertex("sort", dtype, elements, cycles, pointers=3 + values, bundles=90)
 

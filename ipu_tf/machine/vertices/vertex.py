@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_tf.machine.cost import Count
+from ipu_tf.machine.cost import Count, Measure
 from ipu_tf.machine.dtypes import dtype_bytes
 
 VECTOR_BYTES = 8
@@ -39,7 +39,7 @@ def vector_elements(dtype: str) -> int:
 
 
 def vertex(
-    codelet: str, dtype: str, work: Count, cycles: Count, *, pointers: Count, bundles: int
+    codelet: str, dtype: str, work: Count, cycles: Measure, *, pointers: Count, bundles: int
 ) -> Vertex:
     """Returns a vertex that costs nothing without work.
 
@@ -60,7 +60,7 @@ def vertex(
     )
 
 
-def _plain(value: Count) -> Count:
+def _plain(value: Measure) -> Count:
     """Returns an int for a single number, else an integer array."""
     whole = np.ceil(value).astype(np.int64)
     return int(whole) if whole.ndim == 0 else whole

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu_tf.machine.cost import ceil_div
+from ipu_tf.machine.cost import as_counts, ceil_div
 from ipu_tf.planner.partition import partition
 
 LINEAR = "linear"
@@ -200,7 +200,7 @@ def tile_counts(layout: BlockLayout) -> NDArray[np.int64]:
         counts = np.multiply.outer(counts, held).ravel()
     whole = (axis.extent for number, axis in enumerate(layout.axes) if number not in layout.order)
     counts = counts * math.prod(whole)
-    piece = ceil_div(counts, layout.share)[:, np.newaxis]
+    piece = as_counts(ceil_div(counts, layout.share))[:, np.newaxis]
     before = np.arange(layout.share) * piece
     return np.clip(counts[:, np.newaxis] - before, 0, piece).ravel()
 

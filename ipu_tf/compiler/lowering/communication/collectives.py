@@ -44,7 +44,7 @@ def collective(
         dtype = operand_array(instruction, 0, context).dtype
         share = ceil_div(sum(p.elements for p in operands), where.tiles)
         adding = vertex_costs.reduce(ceil_div(share, ipus), ipus, dtype, context.target)
-        compute = adding.cycles
+        compute = int(adding.cycles)
     received = ceil_div(moved_bytes, context.target.tiles)
     step = Superstep(
         name=instruction.opcode,

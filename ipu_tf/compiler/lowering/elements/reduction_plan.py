@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ipu_tf.machine import exchange, vertices
-from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.cost import Count, Counts, as_counts, ceil_div
 from ipu_tf.machine.target import Target
 
 _GRAIN_BYTES = 16
@@ -64,9 +64,9 @@ def plan_stages(
     depths = depths[depths < partials]
     if not len(depths):
         return (last,)
-    groups = ceil_div(np.int64(partials), depths)
-    first_tiles = _stage_tiles(outputs * groups, dtype, target)
-    first_outputs = ceil_div(outputs * groups, first_tiles)
+    groups = as_counts(ceil_div(partials, depths))
+    first_tiles = as_counts(_stage_tiles(outputs * groups, dtype, target))
+    first_outputs = as_counts(ceil_div(outputs * groups, first_tiles))
     two_cycles = _cycles(first_outputs, depths, sent_outputs, dtype, operands, target) + _cycles(
         last.outputs, groups, first_outputs, dtype, operands, target
     )
@@ -101,10 +101,10 @@ def _cycles(
     dtype: str,
     operands: int,
     target: Target,
-) -> Count:
+) -> Counts:
     """Returns the cycles of stages: sync, exchange, reduction of received values."""
     size = vertices.dtype_bytes(dtype) * operands
-    received = np.asarray(outputs) * depth * size
-    moving = exchange.phase_cycles(received, target, sent_bytes=np.asarray(sent_outputs) * size)
+    received = as_counts(outputs) * depth * size
+    moving = exchange.phase_cycles(received, target, sent_bytes=as_counts(sent_outputs) * size)
     vertex = vertices.reduce(outputs, depth, dtype, target, interleaved=True, operands=operands)
     return np.asarray(moving + vertex.cycles + target.sync_cycles)

@@ -42,15 +42,16 @@ def gather(
     result = _rows(access, found.elements, element_bytes(found.dtype), home)
     where = _workers(home, plan.tiles)
     look_up, collect_rows = lookup_stages(access.shape, plan, context.target)
-    copies = _copies(home, part.block_bytes, plan.lookup_parts, plan.tiles)
+    copies = _copies(home, int(part.block_bytes), plan.lookup_parts, plan.tiles)
     stages = [
         ComputeStage(name="rearrange table", where=home, traffic=move(table, home)),
         _stage(look_up, where, copies + _indices(indices, access)),
     ]
     scratch: tuple[Footprint, ...] = ()
     if plan.row_parts > 1:
-        scratch = (footprint_on(where, int(part.found_bytes)),)
-        stages.append(_stage(collect_rows, where, _all_to_all(collect_rows, part.found_bytes)))
+        found_bytes = int(part.found_bytes)
+        scratch = (footprint_on(where, found_bytes),)
+        stages.append(_stage(collect_rows, where, _all_to_all(collect_rows, found_bytes)))
     return lower_stages(stages, (result,), context.target, scratch=scratch)
 
 
@@ -149,9 +150,9 @@ def _updates(
     arriving = move(updates, rows)
     if plan.row_parts > 1:
         stages.append(ComputeStage(name="rearrange rows", where=rows, traffic=arriving))
-        arriving = _copies(rows, part.found_bytes, plan.row_parts, plan.tiles)
+        arriving = _copies(rows, int(part.found_bytes), plan.row_parts, plan.tiles)
     stages.append(_stage(update, where, arriving + _indices(indices, access)))
-    stages += [_stage(one, where, _all_to_all(one, part.block_bytes)) for one in sums]
+    stages += [_stage(one, where, _all_to_all(one, int(part.block_bytes))) for one in sums]
     return [*stages, _stage(add, where, NOTHING)]
 
 

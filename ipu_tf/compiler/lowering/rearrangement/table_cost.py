@@ -21,7 +21,7 @@ from ipu_tf.compiler.lowering.rearrangement.table_shape import (
     part_of,
 )
 from ipu_tf.machine import exchange, vertices
-from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.cost import Count, Counts, as_counts, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.machine.vertices import Vertex
 
@@ -55,7 +55,7 @@ class TableStage:
 def lookup_stages(shape: TableShape, split: TableSplit, target: Target) -> tuple[TableStage, ...]:
     """Returns the supersteps of a gather; the second takes no time if the rows are in one part."""
     part = part_of(shape, split)
-    copied = np.where(np.asarray(split.lookup_parts) > 1, part.block_bytes, 0)
+    copied: Counts = np.where(as_counts(split.lookup_parts) > 1, part.block_bytes, 0)
     look_up = TableStage(
         name="look up",
         received_bytes=copied + part.lookups * INDEX_BYTES,
@@ -64,7 +64,7 @@ def lookup_stages(shape: TableShape, split: TableSplit, target: Target) -> tuple
         ),
         tiles=split.tiles,
     )
-    answers = np.where(np.asarray(split.row_parts) > 1, part.answers, 0)
+    answers = np.where(as_counts(split.row_parts) > 1, part.answers, 0)
     arriving = split.row_parts * part.columns * shape.element_bytes + INDEX_BYTES
     collect = TableStage(
         name="collect rows",
@@ -88,7 +88,7 @@ def update_stages(
         combiner: The opcode that combines a row with what is there; "parameter" if it overwrites.
     """
     part = part_of(shape, split)
-    several = np.asarray(split.lookup_parts) > 1
+    several = as_counts(split.lookup_parts) > 1
     block = np.where(several, part.rows * part.columns, 0)
     fill = TableStage(
         name="fill partials",
@@ -96,7 +96,7 @@ def update_stages(
         vertex=vertices.fill(block, shape.dtype, target),
         tiles=split.tiles,
     )
-    spread = np.where(np.asarray(split.row_parts) > 1, part.found_bytes, 0)
+    spread: Counts = np.where(as_counts(split.row_parts) > 1, part.found_bytes, 0)
     update = TableStage(
         name="update rows",
         received_bytes=spread + part.lookups * INDEX_BYTES,
@@ -136,8 +136,8 @@ def _sum_stages(
         target: The machine.
     """
     groups, blocks = (
-        np.asarray(split.lookup_parts),
-        split.row_parts * np.asarray(split.column_parts),
+        as_counts(split.lookup_parts),
+        split.row_parts * as_counts(split.column_parts),
     )
     depth = np.ceil(np.sqrt(groups)).astype(np.int64)
     left = ceil_div(groups, depth)

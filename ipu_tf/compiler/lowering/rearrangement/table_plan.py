@@ -25,7 +25,7 @@ from ipu_tf.compiler.lowering.rearrangement.table_shape import (
     temporary_bytes,
 )
 from ipu_tf.machine import exchange
-from ipu_tf.machine.cost import Count, ceil_div
+from ipu_tf.machine.cost import Count, as_counts, ceil_div
 from ipu_tf.machine.target import Target
 from ipu_tf.tile_program.layouts.layout import Axis, BlockLayout
 from ipu_tf.tile_program.layouts.layout_form import blocks
@@ -68,6 +68,11 @@ class TablePlan(TableSplit):
     lookup_parts: int = 1
 
     @property
+    def tiles(self) -> int:
+        """Tiles that work."""
+        return self.row_parts * self.column_parts * self.lookup_parts
+
+    @property
     def name(self) -> str:
         """Name of the layout of a table that is no matrix of rows."""
         return f"table {self.row_parts}x{self.column_parts}x{self.lookup_parts}"
@@ -97,20 +102,20 @@ def plan_table(shape: TableShape, uses: TableUses, target: Target) -> TablePlan:
         target: The machine.
     """
     splits = _candidates(shape, uses, target)
-    table = part_of(shape, splits).table_bytes
-    temporary = temporary_bytes(shape, splits)
+    table = as_counts(part_of(shape, splits).table_bytes)
+    temporary = as_counts(temporary_bytes(shape, splits))
     fits = (temporary <= _TEMPORARY_SHARE * target.tile_bytes) & (
         table <= _TABLE_SHARE * target.tile_bytes
     )
-    cycles = plan_cycles(shape, splits, uses, target)
+    cycles = as_counts(plan_cycles(shape, splits, uses, target))
     if fits.any():
         best = int(np.lexsort((table + temporary, cycles, ~fits))[0])
     else:
         best = int(np.lexsort((cycles, table + temporary))[0])
     return TablePlan(
-        row_parts=int(splits.row_parts[best]),
-        column_parts=int(splits.column_parts[best]),
-        lookup_parts=int(splits.lookup_parts[best]),
+        row_parts=int(as_counts(splits.row_parts)[best]),
+        column_parts=int(as_counts(splits.column_parts)[best]),
+        lookup_parts=int(as_counts(splits.lookup_parts)[best]),
     )
 
 
