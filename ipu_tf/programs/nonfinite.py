@@ -81,6 +81,8 @@ class NonFinite:
             the program makes none.
         iterations: Name of each loop around the operation, the outermost first, with the number of
             its iteration, from 0.
+        nan_op: Name of the first operation that made a NaN of its infinity; "" if none did.
+        nan_layer: Path of the layer or name scope of that operation.
     """
 
     program: str
@@ -103,6 +105,8 @@ class NonFinite:
     micro_batch: int | None = None
     update: int | None = None
     iterations: tuple[tuple[str, int], ...] = ()
+    nan_op: str = ""
+    nan_layer: str = ""
 
     @property
     def place(self) -> str:
@@ -159,10 +163,12 @@ class NonFinite:
             read = _joined(self.operands)
             return f"{first}values were not finite before it read them: {read}.{last}"
         values = ", ".join(f"{value:.6g}" for value in self.around)
+        of_layer = f" of layer '{self.nan_layer}'" if self.nan_layer else ""
+        later = f" '{self.nan_op}'{of_layer} makes a NaN of it." if self.nan_op else ""
         return (
             f"{first}the first result that is not finite is of {self.place}: {self.fault}. "
             f"Operands: {_joined(self.operands)}. Result: {_joined(self.results)}; the first is at "
-            f"{list(self.position)}, among {values}.{last}"
+            f"{list(self.position)}, among {values}.{later}{last}"
         )
 
 

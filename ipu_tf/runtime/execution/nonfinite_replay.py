@@ -27,10 +27,11 @@ from ipu_tf.internals.tensorflow import (
 )
 from ipu_tf.machine.superstep import Superstep
 from ipu_tf.ops.kernels import library
-from ipu_tf.programs.nonfinite import NonFinite
+from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.programs.op_names import LayerScopes, own_name
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime.execution.value_checks import Finding, FunctionChecks, finding, summary
+from ipu_tf.runtime.execution.value_checks import FunctionChecks, summary
+from ipu_tf.runtime.execution.value_history import Cause, ValueHistory
 from ipu_tf.runtime.extraction import hlo_region
 from ipu_tf.runtime.tracing.call_ops import CALLS, add_call, functions_of
 from ipu_tf.runtime.tracing.function_copies import library_function
@@ -65,6 +66,13 @@ class Replay:
     def name_of(self, function: str) -> str:
         """Returns the name of the checked copy of a function."""
         return f"{function}_checked_{self.serial}"
+
+    def argument_of(self, handle: tf.Tensor) -> str:
+        """Returns the argument of the copy that is the handle of a variable, "" for none."""
+        handles = [id(tensor) for tensor in self.region.variables]
+        if id(handle) not in handles:
+            return ""
+        return f"argument_{len(self.region.inputs) + handles.index(id(handle))}"
 
 
 class CannotReplay(Exception):
@@ -167,8 +175,13 @@ def _replayed(replay: Replay, run: tf.Tensor, log: _Log) -> tf.Tensor:
             tf.raw_ops.AssignVariableOp(resource=handle, value=value)
             for (handle, _), value in zip(variables, after, strict=True)
         ]
+    changed = [number for number, (_, value) in enumerate(variables) if _is_checked(value)]
+    results = [number for number, tensor in enumerate(region.outputs) if _is_checked(tensor)]
+    log.results = tuple(results)
+    log.changed = tuple(replay.argument_of(variables[number][0]) for number in changed)
+    values = [*(call.outputs[number] for number in results), *(after[n] for n in changed)]
     with tf.control_dependencies([call, *restored]):  # It may change no variable.
-        end = tf.numpy_function(log, [_END], [])
+        end = tf.numpy_function(log, [_END, *values], [])
     with tf.control_dependencies([end]):
         return tf.constant(0)
 
@@ -178,9 +191,11 @@ def _checked_call(replay: Replay, log: _Log, token: bytes) -> tf.Operation:
     region = replay.region
     sources = (*region.inputs, *region.variables)
     names = {f"argument_{index}": tensor.op.name for index, tensor in enumerate(sources)}
-    log.checked = FunctionChecks(token, names)
+    checks = FunctionChecks(token, names, replay.name_of)
     find = eager_context().get_function_def
-    function = library_function(replay.definition, find, log.checked, replay.name_of)
+    function = library_function(replay.definition, find, checks, replay.name_of)
+    checks.flow.finish()
+    log.checks, log.function = checks, replay.definition.signature.name
     graph = tf.compat.v1.get_default_graph()
     inputs = [graph.capture(tensor) for tensor in sources]
     return add_call(
@@ -207,44 +222,72 @@ class _Log:
         self._steps = _steps_by_op(device)
         self._layers = layers
         self.inputs: tuple[str, ...] = ()
-        self.checked: FunctionChecks | None = None
+        self.results: tuple[int, ...] = ()
+        self.changed: tuple[str, ...] = ()
+        self.function = ""
+        self.checks: FunctionChecks | None = None
+        self._history: ValueHistory | None = None
         self._run = 0
-        self._outside: tuple[Any, ...] = ()
-        self._first: Finding | None = None
+        self._outside: tuple[ValueSummary, ...] = ()
 
     def __call__(self, number: NDArray[Any], *values: NDArray[Any]) -> None:
         """Takes the values of one operation."""
         if number == _BEGIN:
             self._begin(int(values[0]), values[1:])
+        elif self._history is None:
+            return
         elif number == _END:
-            self._end()
-        elif self._first is None and self.checked is not None:
-            self._first = finding(self.checked[int(number)], values)
+            self._end(values)
+            self._history = None
+        else:
+            self._history.note(int(number), values)
 
     def _begin(self, run: int, inputs: Sequence[NDArray[Any]]) -> None:
-        self._run, self._first = run, None
+        self._run = run
+        self._history = None if self.checks is None else ValueHistory(self.checks)
         named = zip(self.inputs, inputs, strict=True)
         self._outside = tuple(
             summary(name, value) for name, value in named if not np.isfinite(value).all()
         )
 
-    def _end(self) -> None:
-        found = self._first
-        if found is None and not any(one.nans for one in self._outside):
+    def _end(self, values: Sequence[NDArray[Any]]) -> None:
+        cause = None
+        if self._history is not None:
+            nans, infinities = (self._sources(values, is_bad) for is_bad in (np.isnan, np.isinf))
+            cause = self._history.cause(nans, infinities)
+        if cause is None and not any(one.nans for one in self._outside):
             return  # The infinities were constants of the program.
         if self._found and self._outside:
             return  # A consequence of what was found before.
-        report = self._from_outside() if found is None else self._of(found)
+        report = self._from_outside() if cause is None else self._of(cause)
         self._found.append(report)
         _LOG.warning("%s", report)
+
+    def _sources(self, values: Sequence[NDArray[Any]], is_bad: Any) -> frozenset[int]:
+        """Returns the operations that bad values of results and changed variables may be of."""
+        if self.checks is None:
+            return frozenset()
+        bad, flow, count = (
+            [bool(is_bad(v).any()) for v in values],
+            self.checks.flow,
+            len(self.results),
+        )
+        results = flow.results(self.function)
+        wrong = [n for n, is_one in zip(self.results, bad[:count], strict=True) if is_one]
+        sources = flow.sources(results[number] for number in wrong)
+        for argument, is_one in zip(self.changed, bad[count:], strict=True):
+            if argument and is_one:
+                sources |= flow.writers((self.function, argument))
+        return sources
 
     def _from_outside(self) -> NonFinite:
         return NonFinite(
             program=self._name, run=self._run, fault="from outside", operands=self._outside
         )
 
-    def _of(self, found: Finding) -> NonFinite:
-        name = found.checked.name
+    def _of(self, cause: Cause) -> NonFinite:
+        found, later = cause.found, cause.made_nan
+        name, nan_op = found.checked.name, "" if later is None else later.checked.name
         number, step = self._steps.get(name, (None, None))
         last = None if step is None else _last_that_computes(step)
         return NonFinite(
@@ -258,6 +301,9 @@ class _Log:
             results=found.results,
             position=found.position,
             around=found.around,
+            iterations=found.iterations,
+            nan_op=nan_op,
+            nan_layer=self._layers.layer_or_scope(nan_op),
             step=number,
             superstep="" if last is None else last.name,
             tiles=0 if last is None else -(-last.busy_tile_cycles // last.compute_cycles),

@@ -1,24 +1,27 @@
 """Checks the operations of a function, and those of all functions that it calls, one after another.
 
 Each operation that computes floats gets a Python function beside it, which reads its operands and
-results. A chain of control edges runs the checks in the order of the program.
+results; one that updates a variable gets reads of the variable before and after it. A chain of
+control edges runs the checks in the order of the program. Loops run one iteration at a time, and
+have marks that tell where they are.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from ipu_tf.programs.nonfinite import Fault, ValueSummary
+from ipu_tf.runtime.execution.value_flow import ASSIGNMENT, Place, ValueFlow, inputs_of, node_of
 from ipu_tf.runtime.extraction.function_nodes import outputs_of
-from ipu_tf.runtime.tracing.call_ops import CALLS
-from ipu_tf.runtime.tracing.float_checks import DIVISORS, MOVES
+from ipu_tf.runtime.tracing.call_ops import CALLS, LOOPS
+from ipu_tf.runtime.tracing.float_checks import DIVISORS
 
 STREAMS_APART = 1 << 47
 """Streams of stochastic rounding of checked copies lie this far behind those of the program; those
@@ -36,6 +39,22 @@ _STATEFUL = {
 _CHECK = "PyFunc"
 _AROUND = 4
 
+_MOVES = frozenset(
+    {
+        *CALLS, "IpuFloatingPointCheck", "Placeholder", "Const", "Identity", "IdentityN",
+        "ReadVariableOp", "Reshape", "Transpose", "Squeeze", "ExpandDims",
+        "StopGradient", "TensorListStack", "TensorListGetItem", "TensorListPopBack",
+        "IteratorGetNext", "OptionalGetValue", "FakeParam", "CheckNumerics", "PreventGradient",
+        "Bitcast", "IpuDequeue",
+    }
+)  # fmt: skip
+"""Types of ops that hand on the values of all of their operands, or bring some from outside."""
+
+_DIVISORS = {**DIVISORS, "SqrtGrad": 0, "RsqrtGrad": 0}
+_WRITERS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ResourceStrided")
+_LARGEST = frozenset({"Max", "Min", "MaxPool", "UnsortedSegmentMax", "UnsortedSegmentMin"})
+"""Types of ops that give an infinity for the largest value of none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedOp:
@@ -45,13 +64,28 @@ class CheckedOp:
         name: Its name.
         op_type: Its TensorFlow type.
         operands: Names of the floats that it reads.
+        places: They in their function.
         divisor: The position, among these, of the operand that it divides by; None for none.
     """
 
     name: str
     op_type: str
     operands: tuple[str, ...]
+    places: tuple[Place, ...] = ()
     divisor: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopMark:
+    """A place in a loop.
+
+    Attributes:
+        what: Whether a loop begins, an iteration of the loop that began last, or the loop ends.
+        loop: Name of the loop.
+    """
+
+    what: Literal["enter", "iteration", "leave"]
+    loop: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +99,7 @@ class Finding:
         results: What it computed.
         position: Indices of the first value that is not finite.
         around: The values around it.
+        iterations: The loops around it, the outermost first, and the numbers of their iterations.
     """
 
     checked: CheckedOp
@@ -73,6 +108,7 @@ class Finding:
     results: tuple[ValueSummary, ...]
     position: tuple[int, ...]
     around: tuple[float, ...]
+    iterations: tuple[tuple[str, int], ...] = ()
 
 
 class FunctionChecks:
@@ -82,71 +118,156 @@ class FunctionChecks:
         token: Names the Python function of the checks, as a `PyFunc` op has it. It is called with
             the number of an operation, its operands and its results.
         names: What to call arguments of the function.
+        name_of: From the name of a called function to that of its copy.
+
+    Attributes:
+        flow: Where the values of the operations come from.
     """
 
-    def __init__(self, token: bytes, names: Mapping[str, str]) -> None:
+    def __init__(
+        self, token: bytes, names: Mapping[str, str], name_of: Callable[[str], str]
+    ) -> None:
         self._token = token
         self._names = names
-        self._ops: list[CheckedOp] = []
+        self._name_of = name_of
+        self._bodies: set[str] = set()
+        self._entries: list[CheckedOp | LoopMark] = []
+        self.flow = ValueFlow()
 
-    def __getitem__(self, number: int) -> CheckedOp:
+    def __getitem__(self, number: int) -> CheckedOp | LoopMark:
         """Returns the operation of a number."""
-        return self._ops[number]
+        return self._entries[number]
 
     def __call__(self, definition: Any) -> None:
         """Adds the checks to a FunctionDef."""
         types = _types_of_tensors(definition)
+        numbers: dict[str, int] = {}
         last = ""
+        if definition.signature.name in self._bodies:
+            last = self._mark(definition, "iteration", LoopMark(what="iteration"), after="")
         for node in list(_in_order(definition)):
             node.op = _STATEFUL.get(node.op, node.op)
             if node.op.startswith("Ipu") and "stream" in node.attr:
                 node.attr["stream"].i += STREAMS_APART
-            if node.op in CALLS:
+            variables = [n for n, read in enumerate(inputs_of(node)) if _is_variable(read, types)]
+            results = [name for name, dtype in outputs_of(node) if dtype in _FLOATS]
+            if node.op in LOOPS:
+                last = self._loop(definition, node, after=last)
+            elif node.op in CALLS:
                 _run_after(node, last)
                 last = node.name
-                continue
-            results = [name for name, dtype in outputs_of(node) if dtype in _FLOATS]
-            if node.op not in MOVES and results:
-                last = self._add(definition, node, results, types, after=last)
+            elif node.op not in _MOVES and results:
+                numbers[node.name] = len(self._entries)
+                last = self._add(definition, node, node, results, types, after=last)
+            elif node.op.startswith(_WRITERS) and variables:
+                for position in variables:
+                    self.flow.note_writer(definition.signature.name, node, position)
+                if node.op != ASSIGNMENT and _dtype_of_update(node) in _FLOATS:
+                    numbers[node.name] = len(self._entries)
+                    last = self._add_update(definition, node, variables, types, after=last)
         if last:
             definition.signature.is_stateful = True
             definition.signature.control_output.append("values_checked")
             definition.control_ret["values_checked"] = last
+        self.flow.add(definition, numbers)
+
+    def _loop(self, definition: Any, node: Any, *, after: str) -> str:
+        """Makes a loop run one iteration at a time, between marks; returns the second."""
+        node.attr["parallel_iterations"].i = 1
+        self._bodies.add(self._name_of(node.attr["body"].func.name))
+        enter = LoopMark(what="enter", loop=node.name)
+        _run_after(node, self._mark(definition, f"{node.name}/enter", enter, after=after))
+        leave = LoopMark(what="leave", loop=node.name)
+        return self._mark(definition, f"{node.name}/leave", leave, after=node.name)
+
+    def _mark(self, definition: Any, name: str, mark: LoopMark, *, after: str) -> str:
+        check = self._python(definition, name, mark)
+        check.attr["Tin"].list.type.append(tf.int32.as_datatype_enum)
+        _run_after(check, after)
+        return str(check.name)
+
+    def _python(self, definition: Any, name: str, entry: CheckedOp | LoopMark) -> Any:
+        """Returns a new node that calls the Python function with the number of an entry."""
+        number = definition.node_def.add(name=f"{name}/number_of_check", op="Const")
+        number.attr["dtype"].type = tf.int32.as_datatype_enum
+        number.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(len(self._entries), tf.int32))
+        check = definition.node_def.add(name=f"{name}/check_of_values", op=_CHECK)
+        check.attr["token"].s = self._token
+        check.input.append(f"{number.name}:output:0")
+        check.attr["Tout"].list.SetInParent()
+        self._entries.append(entry)
+        return check
 
     def _add(
         self,
         definition: Any,
         node: Any,
+        reader: Any,
         results: Sequence[str],
         types: Mapping[str, int],
         *,
         after: str,
+        before: Sequence[str] = (),
     ) -> str:
-        """Adds the check of a node; returns its name."""
-        read = [name for name in node.input if not name.startswith("^")]
-        operands = [name for name in read if types.get(name) in _FLOATS]
+        """Adds the check of a node; returns its name.
+
+        Args:
+            definition: The FunctionDef.
+            node: The node.
+            reader: The node after which the results are there.
+            results: Tensors of its results.
+            types: Types of all tensors.
+            after: The check before.
+            before: Tensors of the values of the variables that it changes.
+        """
+        function = definition.signature.name
+        read = inputs_of(node)
+        floats = [name for name in read if types.get(name) in _FLOATS]
+        operands = [*before, *floats]
+        updated = [name for name in read if _is_variable(name, types)] if before else []
         op_type = node.op.removeprefix("Ipu")
-        divisor = read[DIVISORS[op_type]] if op_type in DIVISORS else None
-        number = definition.node_def.add(name=f"{node.name}/number_of_check", op="Const")
-        number.attr["dtype"].type = tf.int32.as_datatype_enum
-        number.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(len(self._ops), tf.int32))
-        check = definition.node_def.add(name=f"{node.name}/check_of_values", op=_CHECK)
-        check.attr["token"].s = self._token
-        check.input.append(f"{number.name}:output:0")
+        divisor = read[_DIVISORS[op_type]] if op_type in _DIVISORS else None
+        entry = CheckedOp(
+            name=node.name,
+            op_type=op_type,
+            operands=tuple(self._names.get(n) or _short(n) for n in (*updated, *floats)),
+            places=tuple((function, name) for name in operands),
+            divisor=operands.index(divisor) if divisor in operands else None,
+        )
+        check = self._python(definition, node.name, entry)
         check.input.extend((*operands, *results))
         check.attr["Tin"].list.type.append(tf.int32.as_datatype_enum)
         check.attr["Tin"].list.type.extend(types[name] for name in (*operands, *results))
-        check.attr["Tout"].list.SetInParent()
+        _run_after(check, reader.name)
         _run_after(check, after)
-        self._ops.append(
-            CheckedOp(
-                name=node.name,
-                op_type=op_type,
-                operands=tuple(self._names.get(name) or _short(name) for name in operands),
-                divisor=operands.index(divisor) if divisor in operands else None,
-            )
-        )
         return str(check.name)
+
+    def _add_update(
+        self,
+        definition: Any,
+        node: Any,
+        variables: Sequence[int],
+        types: dict[str, int],
+        *,
+        after: str,
+    ) -> str:
+        """Adds the check of a node that updates variables; returns its name."""
+        waits = [read for read in node.input if read.startswith("^")]
+        readers = [other for other in definition.node_def if f"^{node.name}" in other.input]
+        before, results, last = [], [], node
+        for position in variables:
+            handle = inputs_of(node)[position]
+            old = _add_read(definition, node, f"{node.name}/before_{position}", handle, types)
+            old.input.extend(waits)
+            _run_after(node, old.name)
+            new = _add_read(definition, node, f"{node.name}/after_{position}", handle, types)
+            _run_after(new, last.name)
+            before.append(f"{old.name}:value:0")
+            results.append(f"{new.name}:value:0")
+            last = new
+        for other in readers:
+            _run_after(other, last.name)
+        return self._add(definition, node, last, results, types, after=after, before=before)
 
 
 def finding(checked: CheckedOp, values: Sequence[NDArray[Any]]) -> Finding | None:
@@ -202,6 +323,8 @@ def _fault(
 ) -> Fault | None:
     """Returns what made results that are not finite; None if the operands explain them."""
     by_zero = checked.divisor is not None and bool((operands[checked.divisor] == 0).any())
+    if checked.op_type in _LARGEST and not all(value.size for value in operands):
+        return None
     if any(np.isnan(value).any() for value in operands):
         return None
     if any(np.isnan(value).any() for value in results):
@@ -226,7 +349,7 @@ def _in_order(definition: Any) -> Iterator[Any]:
     waits: dict[str, set[str]] = {}
     readers: dict[str, list[str]] = {name: [] for name in nodes}
     for name, node in nodes.items():
-        sources = {_node_of(read) for read in node.input} & nodes.keys()
+        sources = {node_of(read) for read in node.input} & nodes.keys()
         waits[name] = sources
         for source in sources:
             readers[source].append(name)
@@ -241,8 +364,21 @@ def _in_order(definition: Any) -> Iterator[Any]:
                 heapq.heappush(ready, (numbers[reader], reader))
 
 
-def _node_of(read: str) -> str:
-    return read.removeprefix("^").partition(":")[0]
+def _is_variable(read: str, types: Mapping[str, int]) -> bool:
+    return types.get(read) == tf.resource.as_datatype_enum
+
+
+def _dtype_of_update(node: Any) -> int:
+    """Returns the type of the variable that a node updates."""
+    return int(node.attr["T" if "T" in node.attr else "dtype"].type)
+
+
+def _add_read(definition: Any, node: Any, name: str, handle: str, types: dict[str, int]) -> Any:
+    """Returns a new node that reads a variable which another node updates."""
+    dtype = _dtype_of_update(node)
+    read = definition.node_def.add(name=name, op="ReadVariableOp", input=[handle])
+    read.attr["dtype"].type = types[f"{name}:value:0"] = dtype
+    return read
 
 
 def _run_after(node: Any, name: str) -> None:

@@ -111,7 +111,7 @@ FAULTS = {
         "Square",
         "overflow",
     ),
-    "gradient": (gradient_of_root, [constant(0.0, 1.0)], "SqrtGrad", "overflow"),
+    "gradient": (gradient_of_root, [constant(0.0, 1.0)], "SqrtGrad", "division by zero"),
     "loop": (in_loop, [constant(2.0)], "Square", "overflow"),
     "branch": (in_branch, [constant(1.0)], "Log", "division by zero"),
     "called function": (in_function, [constant(100.0)], "Exp", "overflow"),
@@ -156,6 +156,72 @@ def test_the_report_has_ranges_values_and_the_superstep(traced):
 
 def masked_softmax(x):
     return tf.nn.softmax(tf.where(x > 0.0, x, -np.inf)[tf.newaxis])
+
+
+def entropy(x):
+    return -tf.reduce_sum(x * tf.math.log(x))
+
+
+def test_the_infinity_behind_a_nan_is_the_cause(traced):
+    (found,) = traced(in_layer(entropy), constant(0.0, 1.0))
+    assert (found.op_type, found.fault) == ("Log", "division by zero")
+    assert (found.nan_op, found.nan_layer) == ("block/mul", "block")
+    assert "'block/mul' of layer 'block' makes a NaN of it." in str(found)
+
+
+def masked_then_root(x):
+    mask = tf.math.log(tf.constant([1.0, 0.0]) * tf.abs(x[0]))  # Minus infinity for the second.
+    with tf.name_scope("later"):
+        bad = tf.sqrt(x)
+    return tf.nn.softmax(tf.reshape(mask, [1, 2])) + bad
+
+
+def dropped_branch_then_root(x):
+    kept = tf.where(x > 9.0, tf.sqrt(x), 0.0)
+    return kept + tf.math.acos(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), [(masked_then_root, "later/Sqrt"), (dropped_branch_then_root, "Acos")]
+)
+def test_only_what_led_to_the_result_is_named(traced, function, name):
+    (found,) = traced(function, constant(-2.0, 1.0))
+    assert (found.op, found.nan_op) == (name, "")
+
+
+def test_the_iteration_of_a_loop_is_named(traced):
+    def nested(x):
+        def outer(i, x):
+            _, y = tf.while_loop(lambda j, _: j < 3, lambda j, y: (j + 1, tf.square(y)), (0, x))
+            return i + 1, tf.identity(y)
+
+        _, y = tf.while_loop(lambda i, _: i < 4, outer, (0, x))
+        return y
+
+    (found,) = traced(nested, constant(2.0))
+    assert found.op_type == "Square"  # 2 ** 2 ** 7 is the first beyond the largest number.
+    assert [number for _, number in found.iterations] == [2, 0]
+    assert f"iteration 2 of '{found.iterations[0][0]}', iteration 0 of" in str(found)
+
+
+def test_what_a_variable_keeps_is_followed(traced):
+    weight = tf.Variable([1.0, 1.0])
+
+    def step(x):
+        for _ in tf.range(3):
+            weight.assign(tf.math.log(weight) + x)
+        return tf.reduce_sum(weight)
+
+    (found,) = traced(step, constant(1.0, 0.0))
+    assert (found.op_type, found.nan_op.endswith("Log_1")) == ("Log", False)
+    assert [number for _, number in found.iterations] == [1]
+
+
+def test_the_update_of_a_variable_is_checked(traced):
+    weight = tf.Variable([3e38, 1.0])
+    (found,) = traced(lambda x: weight.assign_add(x), constant(3e38, 1.0))
+    assert (found.op_type, found.fault) == ("AssignAddVariableOp", "overflow")
+    assert [(one.low, one.high) for one in found.operands] == [(1.0, pytest.approx(3e38))] * 2
 
 
 LEGITIMATE = {

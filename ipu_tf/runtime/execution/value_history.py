@@ -1,0 +1,191 @@
+"""What happened to the values of a replay, and which operation was the cause."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.runtime.execution.value_checks import (
+    CheckedOp,
+    Finding,
+    FunctionChecks,
+    LoopMark,
+    finding,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A run of an operation whose results are not finite.
+
+    Attributes:
+        time: How many checks ran before it.
+        checked: The operation.
+        nan: Whether there is a NaN among its results.
+        infinity: Whether there is an infinity among them.
+        nans_of: The operands, by number, that its NaN come from.
+        infinities_of: The operands that its infinities come from, or, of NaN of no NaN, those.
+        found: What is wrong with it, None if its operands explain it.
+    """
+
+    time: int
+    checked: CheckedOp
+    nan: bool
+    infinity: bool
+    nans_of: tuple[int, ...]
+    infinities_of: tuple[int, ...]
+    found: Finding | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """The operation that caused results that are not finite.
+
+    Attributes:
+        found: What is wrong with it.
+        made_nan: The first operation that made a NaN of its infinity, if any did.
+    """
+
+    found: Finding
+    made_nan: Finding | None = None
+
+
+class ValueHistory:
+    """Notes the values of checked operations.
+
+    Args:
+        checks: The operations.
+    """
+
+    def __init__(self, checks: FunctionChecks) -> None:
+        self._checks = checks
+        self._time = 0
+        self._runs: dict[int, list[int]] = {}
+        self._events: dict[int, Event] = {}
+        self._loops: list[tuple[str, int]] = []
+
+    def note(self, number: int, values: Sequence[NDArray[Any]]) -> None:
+        """Takes the operands and the results of a run of an operation."""
+        checked = self._checks[number]
+        if isinstance(checked, LoopMark):
+            self._mark(checked)
+            return
+        self._time += 1
+        self._runs.setdefault(number, []).append(self._time)
+        count = len(checked.operands)
+        results = values[count:]
+        if all(np.isfinite(value).all() for value in results):
+            return
+        nan_of, infinities_of = _explained(values[:count], results)
+        nan = any(bool(np.isnan(value).any()) for value in results)
+        found = finding(checked, values)
+        if found is not None:
+            found = replace(found, iterations=tuple(self._loops))
+        self._events[self._time] = Event(
+            time=self._time,
+            checked=checked,
+            nan=nan,
+            infinity=any(bool(np.isinf(value).any()) for value in results),
+            nans_of=nan_of,
+            infinities_of=infinities_of,
+            found=found,
+        )
+
+    def cause(self, nans: Iterable[int], infinities: Iterable[int]) -> Cause | None:
+        """Returns the cause of values that are not finite, None if they came from outside.
+
+        That of infinities counts if there are no NaN, or if it was earlier and read the same
+        values: a logarithm of zero comes before the reciprocal of its gradient.
+
+        Args:
+            nans: Numbers of the operations that NaN may come from.
+            infinities: Numbers of the operations that infinities may come from.
+        """
+        made_nan, made_infinity = self._roots(nans, nan=True), self._roots(infinities, nan=False)
+        if not made_nan:
+            return Cause(found=made_infinity[0][1]) if made_infinity else None
+        event, first = made_nan[0]
+        for earlier, found in made_infinity:
+            if earlier.time < event.time and set(earlier.checked.places) & set(
+                event.checked.places
+            ):
+                first = found
+                break
+        if first.fault == "invalid operation":
+            return Cause(found=first)
+        return Cause(found=first, made_nan=next((f for e, f in made_nan if e.nan), None))
+
+    def _roots(self, sources: Iterable[int], *, nan: bool) -> list[tuple[Event, Finding]]:
+        """Returns the operations that made values which are not finite, the earliest first."""
+        waiting = [(event, nan) for event in self._before(sources, self._time + 1, nan=nan)]
+        seen = {(event.time, kind) for event, kind in waiting}
+        roots: dict[int, tuple[Event, Finding]] = {}
+        while waiting:
+            event, is_nan = waiting.pop()
+            of_nan = is_nan and bool(event.nans_of)
+            operands = event.nans_of if of_nan else event.infinities_of
+            if event.found is not None:
+                roots[event.time] = event, event.found
+            places = [event.checked.places[operand] for operand in operands]
+            for earlier in self._before(self._checks.flow.sources(places), event.time, nan=of_nan):
+                if (earlier.time, of_nan) not in seen:
+                    seen.add((earlier.time, of_nan))
+                    waiting.append((earlier, of_nan))
+        return [roots[time] for time in sorted(roots)]
+
+    def _before(self, numbers: Iterable[int], time: int, *, nan: bool) -> list[Event]:
+        """Returns the last runs of operations before a time, if a value was not finite; if none
+        was in the last ones, then in earlier ones."""
+        last: list[Event] = []
+        any_earlier: list[Event] = []
+        for number in numbers:
+            runs = self._runs.get(number, [])
+            count = bisect.bisect_left(runs, time)
+            bad = [
+                event
+                for run in runs[:count]
+                if (event := self._events.get(run)) and (event.nan if nan else event.infinity)
+            ]
+            if bad:
+                any_earlier.append(bad[-1])
+                if bad[-1].time == runs[count - 1]:
+                    last.append(bad[-1])
+        return last or any_earlier
+
+    def _mark(self, mark: LoopMark) -> None:
+        if mark.what == "enter":
+            self._loops.append((mark.loop, -1))
+        elif mark.what == "leave":
+            self._loops.pop()
+        elif self._loops:
+            name, iteration = self._loops[-1]
+            self._loops[-1] = name, iteration + 1
+
+
+def _explained(
+    operands: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the numbers of the operands that NaN, and that infinities, of results come from."""
+    nan = _of(operands, results, np.isnan, np.isnan)
+    infinite = _of(operands, results, np.isinf, lambda value: ~np.isfinite(value))
+    return nan, infinite
+
+
+def _of(
+    operands: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]], is_bad: Any, is_result: Any
+) -> tuple[int, ...]:
+    """Returns the operands with bad values; of those that have the shape of a result rather those
+    with one where the result has one, as an element-wise operation has."""
+    bad = [number for number, operand in enumerate(operands) if is_bad(operand).any()]
+
+    def may_be(number: int) -> bool:
+        value = operands[number]
+        alike = [result for result in results if result.shape == value.shape]
+        return not alike or any((is_bad(value) & is_result(result)).any() for result in alike)
+
+    return tuple(number for number in bad if may_be(number)) or tuple(bad)
