@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
 
 FLOORS = (
-    ("__main__",),
+    ("__main__", "poprun"),
     ("cli",),
     ("compat",),
     ("validation", "sweep"),

@@ -7,6 +7,7 @@ from ipu_tf.cli.compat import COMPAT
 from ipu_tf.cli.completion import COMPLETION
 from ipu_tf.cli.estimate import ESTIMATE
 from ipu_tf.cli.info import INFO
+from ipu_tf.cli.launch import LAUNCH
 from ipu_tf.cli.open import OPEN
 from ipu_tf.cli.report import REPORT
 from ipu_tf.cli.run import RUN
@@ -15,6 +16,7 @@ from ipu_tf.cli.validate import VALIDATE
 
 COMMANDS = (
     RUN,
+    LAUNCH,
     ESTIMATE,
     REPORT,
     OPEN,

@@ -76,13 +76,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    _check_exists(options.script, options.is_module)
+    _check_launcher()
     from ipu_tf.compat.script import process_as_before, vendor_script
     from ipu_tf.profile.report_formats import check_formats
     from ipu_tf.profile.text.progress import showing_progress
     from ipu_tf.profile.watching import watching_strategies
 
-    _check_exists(options.script, options.is_module)
-    _check_launcher()
     if not options.is_module and not _is_python(options.script):
         return _FAILED
     if options.max_steps is not None and options.max_steps < 1:
@@ -159,6 +159,11 @@ def _check_launcher() -> None:
 
 
 def _check_exists(script: str, is_module: bool) -> None:
+    if not is_module and Path(script).name in ("poprun", "mpirun", "mpiexec"):
+        raise UsageError(
+            f"{script} starts processes, each of which is to run the script. Turn it round: poprun "
+            "--num-instances=N --num-replicas=R ipu-tf run SCRIPT"
+        )
     if not is_module:
         if not Path(script).is_file():
             raise UsageError(f"there is no script '{script}'.")

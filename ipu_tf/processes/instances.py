@@ -102,7 +102,7 @@ def instances(environment: Mapping[str, str] = os.environ) -> Instances:
     """
     if environment.get(INDEPENDENT) == "1":
         return Instances()
-    started = _rank_and_size(environment)
+    started = rank_and_size(environment)
     if not environment.get(TOTAL_REPLICAS):
         _check_alone(started, environment)
         return Instances()
@@ -137,10 +137,14 @@ def instances(environment: Mapping[str, str] = os.environ) -> Instances:
     )
 
 
-def _rank_and_size(
-    environment: Mapping[str, str],
+def rank_and_size(
+    environment: Mapping[str, str] = os.environ,
 ) -> tuple[int, int, tuple[str, str]] | None:
-    """Returns the process's number, how many there are, and the variables that say so."""
+    """Returns a process's number, how many there are, and the variables that say so.
+
+    Args:
+        environment: The variables that an mpirun or srun has set; without them there is None.
+    """
     for names in _RANKS_AND_SIZES:
         rank, size = (environment.get(name, "") for name in names)
         if size.isdecimal():

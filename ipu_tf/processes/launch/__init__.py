@@ -1,0 +1,1 @@
+"""`poprun`: starts the instances of a job by an MPI. Standard library alone."""

@@ -1,0 +1,87 @@
+"""Runs a Python program as `python` does, except that an instance that fails ends at once.
+
+Python would wait in MPI's finalization for the other instances, which wait for this one. A script
+of the standard library alone: any Python runs it by its path.
+
+Usage: python_program.py (SCRIPT | -m MODULE | -c COMMAND) [ARGUMENT ...]
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import runpy
+import signal
+import sys
+import traceback
+import types
+from types import TracebackType
+
+_OURS = (__file__, runpy.__file__, "<frozen runpy>")
+
+
+def main() -> None:
+    """Runs the program; ends the process at once with its status unless that is 0."""
+    words = sys.argv[1:]
+    try:
+        _run(words)
+    except SystemExit as end:
+        if end.code is None or end.code == 0:
+            raise
+        if not isinstance(end.code, int):
+            print(end.code, file=sys.stderr)
+        _end(end.code if isinstance(end.code, int) else 1)
+    except KeyboardInterrupt:
+        _end(128 + signal.SIGINT)
+    except BaseException as error:
+        error = error.with_traceback(_of_program(error.__traceback__))
+        if sys.excepthook is sys.__excepthook__:
+            traceback.print_exception(error)
+        else:
+            sys.excepthook(type(error), error, error.__traceback__)
+        _end(1)
+
+
+def _run(words: list[str]) -> None:
+    if words[0] == "-m":
+        sys.argv[:] = words[1:]
+        _look_first_in(os.getcwd())
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        sys.argv[:] = ["-c", *words[2:]]
+        _look_first_in("")
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        exec(compile(words[1], "<string>", "exec"), module.__dict__)
+    else:
+        sys.argv[:] = words
+        _look_first_in(os.path.dirname(os.path.realpath(words[0])))
+        runpy.run_path(words[0], run_name="__main__")
+
+
+def _look_first_in(folder: str) -> None:
+    """Sets where Python looks first for modules, instead of this file's folder."""
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
+
+
+def _of_program(found: TracebackType | None) -> TracebackType | None:
+    """Returns a traceback without our own frames and those of `runpy`."""
+    kept = found
+    while kept is not None and kept.tb_frame.f_code.co_filename in _OURS:
+        kept = kept.tb_next
+    return kept or found
+
+
+def _end(status: int) -> None:
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(status & 0xFF or 1)
+
+
+if __name__ == "__main__":
+    main()
