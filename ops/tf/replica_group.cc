@@ -1,6 +1,6 @@
 #include "replica_group.h"
 
-#include <set>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,7 +30,7 @@ constexpr int64_t kErrorMicroseconds = 500'000;
 
 }  // namespace
 
-std::string Replica::DebugString() const { return absl::StrCat("replica ", index); }
+std::string Replica::DebugString() const { return absl::StrCat("replica ", number()); }
 
 void ReplicaGroup::Join(int replica, const Collective& collective, OpKernelContext* context,
                         AsyncOpKernel::DoneCallback done) {
@@ -45,6 +45,7 @@ void ReplicaGroup::Join(int replica, const Collective& collective, OpKernelConte
   arrival->token = token;
   Arrived arrived;
   std::string error;
+  int first = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto cancel = [self = shared_from_this(), replica, token] { self->Cancel(replica, token); };
@@ -54,15 +55,16 @@ void ReplicaGroup::Join(int replica, const Collective& collective, OpKernelConte
       return;
     }
     if (waiting_[replica] != nullptr) {
-      error = absl::StrCat("Replica ", replica, " runs two collectives at once: '", waiting_[replica]->collective->site,
+      error = absl::StrCat("Replica ", offset_ + replica, " runs two collectives at once: '", waiting_[replica]->collective->site,
                            "' and '", collective.site, "'. Order them with tf.control_dependencies.");
       arrived.push_back(std::move(arrival));
     } else {
       waiting_[replica] = std::move(arrival);
+      first = offset_ + GroupOf(replica).first;
       arrived = IsComplete(replica) ? TakeGroup(replica) : TakeStuck(&error);
     }
   }
-  Meet(std::move(arrived), error);
+  Meet(std::move(arrived), first, error);
 }
 
 void ReplicaGroup::End(int replica) {
@@ -73,15 +75,15 @@ void ReplicaGroup::End(int replica) {
     ended_[replica] = true;
     arrived = TakeStuck(&error);
   }
-  Meet(std::move(arrived), error);
+  Meet(std::move(arrived), 0, error);
 }
 
-void ReplicaGroup::Meet(Arrived arrived, const std::string& error) {
+void ReplicaGroup::Meet(Arrived arrived, int first, const std::string& error) {
   if (arrived.empty()) return;
   std::vector<Tensor> values, results;
   for (const auto& one : arrived) values.push_back(one->value);
   const absl::Status status =
-      error.empty() ? Combine(*arrived[0]->collective, values, &results) : absl::FailedPreconditionError(error);
+      error.empty() ? Combine(*arrived[0]->collective, first, values, &results) : absl::FailedPreconditionError(error);
   Finish(std::move(arrived), status, results);
 }
 
@@ -106,10 +108,16 @@ void ReplicaGroup::FinishCancelled(Arrived arrived) {
   });
 }
 
+std::pair<int, int> ReplicaGroup::GroupOf(int replica) const {
+  const int size = std::min(waiting_[replica]->collective->group_size, count_);
+  const int first = replica / size * size;
+  return {first, std::min(first + size, count_)};
+}
+
 bool ReplicaGroup::IsComplete(int replica) const {
   const Collective& collective = *waiting_[replica]->collective;
-  const int first = replica / collective.group_size * collective.group_size;
-  for (int other = first; other < first + collective.group_size; ++other) {
+  const auto [first, end] = GroupOf(replica);
+  for (int other = first; other < end; ++other) {
     if (waiting_[other] == nullptr || waiting_[other]->collective->site != collective.site) return false;
   }
   return true;
@@ -131,16 +139,16 @@ ReplicaGroup::Arrived ReplicaGroup::TakeStuck(std::string* error) {
 
 std::string ReplicaGroup::WhyStuck(int replica) const {
   const Collective& collective = *waiting_[replica]->collective;
-  const int first = replica / collective.group_size * collective.group_size;
+  const auto [first, end] = GroupOf(replica);
   std::vector<int> here, ended;
   std::string elsewhere;
-  for (int other = first; other < first + collective.group_size; ++other) {
+  for (int other = first; other < end; ++other) {
     if (ended_[other]) {
-      ended.push_back(other);
+      ended.push_back(offset_ + other);
     } else if (waiting_[other]->collective->site == collective.site) {
-      here.push_back(other);
+      here.push_back(offset_ + other);
     } else {
-      absl::StrAppend(&elsewhere, ", replica ", other, " at '", waiting_[other]->collective->site, "'");
+      absl::StrAppend(&elsewhere, ", replica ", offset_ + other, " at '", waiting_[other]->collective->site, "'");
     }
   }
   if (ended.empty()) {
@@ -153,10 +161,9 @@ std::string ReplicaGroup::WhyStuck(int replica) const {
 }
 
 ReplicaGroup::Arrived ReplicaGroup::TakeGroup(int replica) {
-  const int size = waiting_[replica]->collective->group_size;
-  const int first = replica / size * size;
+  const auto [first, end] = GroupOf(replica);
   Arrived arrived;
-  for (int other = first; other < first + size; ++other) {
+  for (int other = first; other < end; ++other) {
     if (waiting_[other] != nullptr) arrived.push_back(std::move(waiting_[other]));
   }
   return arrived;

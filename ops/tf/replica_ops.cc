@@ -22,10 +22,12 @@ absl::Status ReplicaOf(OpKernelContext* context, ReplicaPointer* replica) {
 
 class IpuReplicas : public tensorflow::OpKernel {
  public:
-  using OpKernel::OpKernel;
+  explicit IpuReplicas(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("offset", &offset_));
+  }
 
   void Compute(OpKernelContext* context) override {
-    auto group = std::make_shared<ReplicaGroup>(num_outputs());
+    auto group = std::make_shared<ReplicaGroup>(num_outputs(), offset_);
     for (int index = 0; index < num_outputs(); ++index) {
       Tensor* handle = nullptr;
       OP_REQUIRES_OK(context, context->allocate_output(index, TensorShape({}), &handle));
@@ -33,6 +35,9 @@ class IpuReplicas : public tensorflow::OpKernel {
           ResourceHandle::MakeRefCountingHandle(new Replica(group, index), context->device()->name());
     }
   }
+
+ private:
+  int offset_ = 0;
 };
 
 class IpuReplicaHandles : public tensorflow::OpKernel {
@@ -53,7 +58,7 @@ class IpuReplicaIndex : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, ReplicaOf(context, &replica));
     Tensor* index = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape({}), &index));
-    index->scalar<int32_t>()() = replica->index;
+    index->scalar<int32_t>()() = replica->number();
   }
 };
 
@@ -90,9 +95,10 @@ class IpuReplicaCollective : public tensorflow::AsyncOpKernel {
 REGISTER_OP("IpuReplicas")
     .Output("replicas: count * resource")
     .Attr("count: int >= 1")
+    .Attr("offset: int >= 0 = 0")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
-    .Doc("Returns the replicas of a new run.");
+    .Doc("Returns the replicas of a new run; `offset` is the number of the first among those of all instances.");
 
 REGISTER_OP("IpuReplicaHandles")
     .Input("handle: resource")
@@ -108,7 +114,7 @@ REGISTER_OP("IpuReplicaIndex")
     .Output("index: int32")
     .Attr("output_shapes: list(shape) = [{}]")
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
-    .Doc("Returns the number of a replica, from 0.");
+    .Doc("Returns the number of a replica among those of all instances, from 0.");
 
 REGISTER_OP("IpuReplicaEnd")
     .Input("replica: resource")

@@ -1,4 +1,5 @@
-// Variables on several replicas: replica 0 uses the variable itself, the others a copy that a store keeps between runs.
+// Variables on several replicas: the first one uses the variable itself, the others a copy that a store keeps between
+// runs. The state of a random generator is a copy on the first replica, too, unless that is the first of all instances.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -111,6 +112,7 @@ class IpuReplicaVariables : public VariableKernel {
   explicit IpuReplicaVariables(OpKernelConstruction* context) : VariableKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("seed_stride", &seed_stride_));
     OP_REQUIRES_OK(context, context->GetAttr("seed_element", &seed_element_));
+    OP_REQUIRES_OK(context, context->GetAttr("offset", &offset_));
   }
 
   void Compute(OpKernelContext* context) override {
@@ -119,18 +121,21 @@ class IpuReplicaVariables : public VariableKernel {
     OP_REQUIRES_OK(context, LookUp(context, &store, &variable));
     std::lock_guard<std::mutex> lock(store->mutex);
     OP_REQUIRES_OK(context, Refresh(context, store.get(), variable.get()));
-    context->set_output(0, context->input(1));
-    for (int replica = 1; replica < num_outputs(); ++replica) {
+    if (Shared() > 0) context->set_output(0, context->input(1));
+    for (int replica = Shared(); replica < num_outputs(); ++replica) {
       Tensor* handle = nullptr;
       OP_REQUIRES_OK(context, context->allocate_output(replica, TensorShape({}), &handle));
-      handle->scalar<ResourceHandle>()() = store->copies[replica - 1]->handle();
+      handle->scalar<ResourceHandle>()() = store->copies[replica - Shared()]->handle();
     }
   }
 
  private:
+  // Replicas that use the variable itself.
+  int Shared() const { return seed_stride_ != 0 && offset_ > 0 ? 0 : 1; }
+
   absl::Status Refresh(OpKernelContext* context, ReplicaStore* store, Var* variable)
       TF_EXCLUSIVE_LOCKS_REQUIRED(store->mutex) {
-    const size_t wanted = num_outputs() - 1;
+    const size_t wanted = num_outputs() - Shared();
     tensorflow::tf_shared_lock lock(*variable->mu());
     if (store->has_kept && store->copies.size() == wanted && !IsChanged(variable, store->kept)) {
       return absl::OkStatus();
@@ -142,7 +147,7 @@ class IpuReplicaVariables : public VariableKernel {
       *made->tensor() = ValueOf(variable);
       made->is_initialized = variable->is_initialized;
       if (seed_stride_ != 0 && made->is_initialized) {
-        TF_RETURN_IF_ERROR(Offset(made, static_cast<uint64_t>(seed_stride_) * (copy + 1)));
+        TF_RETURN_IF_ERROR(Offset(made, static_cast<uint64_t>(seed_stride_) * (offset_ + Shared() + copy)));
       }
     }
     return absl::OkStatus();
@@ -169,7 +174,7 @@ class IpuReplicaVariables : public VariableKernel {
     return absl::OkStatus();
   }
 
-  int64_t seed_stride_ = 0, seed_element_ = 0;
+  int64_t seed_stride_ = 0, seed_element_ = 0, offset_ = 0;
 };
 
 class IpuKeepReplicaVariables : public VariableKernel {
@@ -210,14 +215,16 @@ REGISTER_OP("IpuReplicaVariables")
     .Input("store: resource")
     .Input("variable: resource")
     .Output("variables: count * resource")
-    .Attr("count: int >= 2")
+    .Attr("count: int >= 1")
     .Attr("seed_stride: int = 0")
     .Attr("seed_element: int = 0")
+    .Attr("offset: int >= 0 = 0")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape)
     .Doc(
         "Returns the variable of each replica. If the variable was assigned since the last run, all get its value; "
-        "an element of the copies then moves on by the stride for each replica.");
+        "an element of the copies then moves on by the stride for each replica before. `offset` replicas are before the "
+        "first, in other instances.");
 
 REGISTER_OP("IpuKeepReplicaVariables")
     .Input("store: resource")

@@ -55,6 +55,14 @@ def test_sums_and_means_of_groups(strategy, dtype):
     np.testing.assert_array_equal(run(strategy, program, x), expected)
 
 
+def test_sums_go_through_a_balanced_tree(strategy):
+    x = np.float32([[2**24], [1], [1], [-(2**24)]])  # In order, 1 would be lost twice.
+    expected = np.float32((x[0] + x[1]) + (x[2] + x[3]))
+    assert expected != ((x[0] + x[1]) + x[2]) + x[3]
+    found = run(strategy, cross_replica_ops.cross_replica_sum, x)
+    np.testing.assert_array_equal(found, np.tile(expected, (4, 1)))
+
+
 def test_means_of_all_replicas_divide_once(strategy):
     x = np.float32([[0.1], [0.2], [0.3], [0.4]])
     expected = np.float32(np.sum(x, dtype=np.float32) / np.float32(4))

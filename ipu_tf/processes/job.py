@@ -1,0 +1,61 @@
+"""The communicator of this process, which lives as long as the process does."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+from types import TracebackType
+
+from ipu_tf.processes.communicator import Communicator
+from ipu_tf.processes.instances import instances
+
+_lock = threading.Lock()
+_communicator: Communicator | None = None
+_failure = ""
+
+
+def communicator() -> Communicator | None:
+    """Returns the communicator of a job of several processes, None where this is the only one.
+
+    Raises:
+        CollectiveError: Not all processes start MPI within the limit.
+        ImportError: mpi4py is not installed.
+        LaunchError: The launcher's variables contradict each other, or MPI's numbers do.
+    """
+    global _communicator
+    if instances().count == 1:
+        return None
+    with _lock:
+        if _communicator is None:
+            _communicator = _joined()
+    return _communicator
+
+
+def _joined() -> Communicator:
+    try:
+        import mpi4py
+    except ImportError as error:
+        raise ImportError(
+            "A job of several instances needs mpi4py and an MPI: "
+            "`pip install 'ipu_tf[distributed]'` installs them."
+        ) from error
+    del mpi4py
+    found = Communicator()
+    _note_failures()
+    atexit.register(lambda: found.close(_failure))
+    return found
+
+
+def _note_failures() -> None:
+    """Makes the others of the job know the exception by which this process ends."""
+    before = sys.excepthook
+
+    def note(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        global _failure
+        _failure = f"{kind.__name__}: {error}"
+        before(kind, error, traceback)
+
+    sys.excepthook = note
