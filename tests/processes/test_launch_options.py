@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 
 import pytest
 
@@ -185,3 +186,13 @@ def test_the_version(capsys):
     with pytest.raises(SystemExit):
         poprun.main(["--version"])
     assert capsys.readouterr().out == f"poprun of ipu_tf {__version__}\n"
+
+
+def test_the_page_lists_every_option():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "distributed.md").read_text()
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser)
+    names = {name for name in parser.format_help().split() if name.startswith("--")}
+    names = {name.strip(",[]") for name in names} - {*WITHOUT_EFFECT, "--verbose", "--vv", "--sync"}
+    assert len(names) >= 15
+    assert sorted(name for name in names if f"`{name}" not in page) == []

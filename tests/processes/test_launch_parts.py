@@ -212,6 +212,8 @@ def test_a_description_makes_an_instance_of_a_rank():
         ipus_per_replica=3,
         launcher="poprun",
     )
+    assert told.of_host({"PMI_RANK": "3", "PMI_SIZE": "4"}) == (1, 2)
+    assert told.of_host({"MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}) == (0, 1)
     with pytest.raises(LaunchError, match="for 4 processes, but this one is no MPI rank"):
         told.instance({})
     with pytest.raises(LaunchError, match="one of 2 MPI ranks: arguments of mpirun must not"):

@@ -107,7 +107,7 @@ class _Supervisor:
         allowed = os.sched_getaffinity(0)
         if not self._description.pins_cores:
             return len(allowed)
-        share = share_of_cores(allowed, self._instance.local_index, self._description.per_host)
+        share = share_of_cores(allowed, *self._description.of_host())
         os.sched_setaffinity(0, share)
         return len(share)
 

@@ -10,6 +10,12 @@ from dataclasses import dataclass
 
 from ipu_tf.processes.instances import Instances, LaunchError, rank_and_size
 
+_RANKS_AND_SIZES_OF_HOST = (
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
+"""Where Open MPI and MPICH say a process's number among those of its host, and their number."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDescription:
@@ -18,7 +24,7 @@ class JobDescription:
     Attributes:
         token: The word that begins reports to the launcher.
         instances: The number of instances.
-        per_host: How many of them each host has.
+        per_host: How many of them each host has, where MPI does not say it.
         replicas: The replicas of all instances.
         ipus_per_replica: The IPUs of a replica.
         only_output_from: The only instance whose output is passed on; None for all.
@@ -55,16 +61,26 @@ class JobDescription:
                 "arguments of mpirun must not change the number of processes."
             )
         local = self.replicas // self.instances
+        local_index, _ = self.of_host(environment)
         return Instances(
             index=found[0],
             count=self.instances,
-            local_index=found[0] % self.per_host,
+            local_index=local_index,
             total_replicas=self.replicas,
             local_replicas=local,
             replica_offset=found[0] * local,
             ipus_per_replica=self.ipus_per_replica,
             launcher="poprun",
         )
+
+    def of_host(self, environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+        """Returns the number of this instance among those of its host, and how many these are."""
+        for names in _RANKS_AND_SIZES_OF_HOST:
+            rank, size = (environment.get(name, "") for name in names)
+            if rank.isdecimal() and size.isdecimal():
+                return int(rank), int(size)
+        rank_of_all, _, _ = rank_and_size(environment) or (0, 1, ())
+        return rank_of_all % self.per_host, self.per_host
 
 
 def described(word: str) -> JobDescription:
