@@ -1,6 +1,8 @@
 """Prints digests of tile op results; run with a thread count to see that none depends on it."""
 
+import dataclasses
 import hashlib
+import itertools
 import json
 import sys
 
@@ -36,9 +38,9 @@ def digests(dtype):
         dtype=dtype,
     )
     cases = [(matmul, MatMulPlan, MATMUL_PLAN)]
-    for pass_ in CONV_PASSES:
-        fields = {field: getattr(conv, field) for field in conv.__dataclass_fields__}
-        cases.append((ConvShape(**fields | {"pass_": pass_}), ConvPlan, CONV_PLAN))
+    depthwise = dataclasses.replace(conv, groups=36, in_channels=1, out_channels=1)
+    for one, pass_ in itertools.product((conv, depthwise), CONV_PASSES):
+        cases.append((dataclasses.replace(one, pass_=pass_), ConvPlan, CONV_PLAN))
     for shape, plan_type, splits in cases:
         for partials in ("float32", "float16"):
             for mode in ("nearest", "stochastic"):

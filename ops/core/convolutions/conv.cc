@@ -96,11 +96,6 @@ GemmProblem MakeProblem(const PixelRows::Grid& grid, int64_t batch, const Reduct
   return problem;
 }
 
-// One channel in and out for every group.
-bool IsPlainDepthwise(const ConvShape& shape) {
-  return shape.groups > 1 && shape.groups == shape.in_channels && shape.groups == shape.out_channels;
-}
-
 PixelRows::Grid ForwardGrid(const ConvShape& shape, const float* x, float* y) {
   PixelRows::Grid grid;
   grid.in = x;
@@ -120,7 +115,7 @@ PixelRows::Grid ForwardGrid(const ConvShape& shape, const float* x, float* y) {
 void PlannedForward(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
                     const float* w, float* y, const Kernels& kernels, const Parallel& parallel) {
   const Reduction reduction = ForwardReduction(shape, plan);
-  if (IsPlainDepthwise(shape)) {
+  if (shape.plain_depthwise()) {
     const PixelRows source(ForwardGrid(shape, x, y), reduction.taps);
     return DepthwiseRows(source, shape.batch * shape.out_rows * shape.out_columns, shape.groups, w, reduction.tap_at,
                          reduction.parts, {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels, parallel);
@@ -164,7 +159,7 @@ void PlannedInputGradient(const ConvShape& shape, const ConvPlan& plan, const Nu
     grid.rows = CeilDivide(shape.in_rows - grid.first_row, shape.stride_rows);
     grid.columns = CeilDivide(shape.in_columns - grid.first_column, shape.stride_columns);
     const Reduction reduction = PhaseReduction(shape, plan, grid.first_row, grid.first_column);
-    if (IsPlainDepthwise(shape)) {
+    if (shape.plain_depthwise()) {
       grid.in = dy;
       DepthwiseRows(PixelRows(grid, reduction.taps), shape.batch * grid.rows * grid.columns, shape.groups, w,
                     reduction.tap_at, reduction.parts, {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels,

@@ -1,11 +1,12 @@
 // Filter gradient: blocks of (input channels x output channels) summed over pixels. The pixels are taken in chunks
 // that stay in the cache while every block of the work item reads them.
 #include <algorithm>
-#include <cstring>
 
 #include "../scratch.h"
 #include "conv.h"
 #include "conv_lines.h"
+#include "depthwise.h"
+#include "filter_pieces.h"
 #include "tiled_conv.h"
 
 namespace ipu_tf {
@@ -13,19 +14,9 @@ namespace {
 
 constexpr int64_t kChunkPixels = 192;
 constexpr int64_t kItemsPerThread = 4;
-// Filters up to this size are summed in groups of pieces that run side by side, in float32, where the order is
-// free. Their number must not depend on the threads: results would.
-constexpr int64_t kSmallFilterFloats = int64_t{40} << 10;
-constexpr int64_t kGroups = 16;
 constexpr int64_t kPackChannels = 24;  // Input pixels further apart than this are copied together.
 constexpr int64_t kPackPixels = 8;     // Copied at a time, all channels of them.
-constexpr int64_t kStretchFloats = 1024;
 constexpr int kMaxBlockRows = 16;
-
-// A range of the pixels of dy whose products are summed from zero.
-struct Piece {
-  int64_t image_begin, image_end, row_begin, row_end, column_begin, column_end;
-};
 
 // The output blocks of a work item: blocks of rows, panels of columns and kernel positions of one group.
 struct Portion {
@@ -42,12 +33,11 @@ class FilterGradient {
         dy_(dy),
         kernels_(kernels),
         rounding_{numerics.pass_grain(plan.grain), numerics.nanoo},
-        side_by_side_(numerics.type == ElementType::kFloat && shape.filter_floats() <= kSmallFilterFloats),
+        side_by_side_(SumsSideBySide(shape, numerics)),
         blocks_(CeilDivide(shape.group_in_channels(), kernels.block_rows)),
         panels_(CeilDivide(shape.group_out_channels(), kernels.block_columns)),
-        positions_(shape.kernel_rows * shape.kernel_columns) {
-    AddPieces(plan);
-  }
+        positions_(shape.kernel_rows * shape.kernel_columns),
+        pieces_(FilterPieces(shape, plan, side_by_side_)) {}
 
   void Run(float* dw, const Parallel& parallel) const {
     const int64_t pieces = static_cast<int64_t>(pieces_.size());
@@ -83,55 +73,19 @@ class FilterGradient {
   bool packs_gradient() const { return shape_.out_channels != kernels_.block_columns; }
   bool packs_input() const { return shape_.in_channels >= kPackChannels; }
 
-  // Groups of pieces, each into its own sum, then the sums in order.
   void RunSideBySide(float* dw, const Parallel& parallel) const {
-    const int64_t pieces = static_cast<int64_t>(pieces_.size());
-    const int64_t floats = shape_.filter_floats();
-    const int64_t groups = std::min(kGroups, pieces);
-    Scratch sums(groups * floats);
-    parallel(groups, [&](int64_t index) {
-      const int64_t begin = pieces * index / groups, end = pieces * (index + 1) / groups;
+    const auto sum = [this](int64_t begin, int64_t end, float* to) {
       for (int64_t group = 0; group < shape_.groups; ++group) {
         Chunk chunk(*this, {group, 0, blocks_, 0, panels_, 0, positions_});
-        for (int64_t i = begin; i < end; ++i) {
-          RunPiece(pieces_[i], i > begin, &chunk, sums.data() + index * floats);
-        }
+        for (int64_t i = begin; i < end; ++i) RunPiece(pieces_[i], i > begin, &chunk, to);
       }
-    });
-    parallel(CeilDivide(floats, kStretchFloats), [&](int64_t stretch) {
-      const int64_t begin = stretch * kStretchFloats;
-      const int64_t count = std::min(kStretchFloats, floats - begin);
-      std::memcpy(dw + begin, sums.data() + begin, count * sizeof(float));
-      for (int64_t i = 1; i < groups; ++i) {
-        kernels_.add(sums.data() + i * floats + begin, dw + begin, count);
-      }
-    });
-  }
-
-  // The plan's parts in order; where the order within a part is free, each is sliced by images.
-  void AddPieces(const ConvPlan& plan) {
-    const Partition images{shape_.batch, plan.batch, 1};
-    const Partition rows{shape_.out_rows, plan.field_rows, 1};
-    const Partition columns{shape_.out_columns, plan.field_columns, plan.grain};
-    const int64_t parts = images.parts * rows.parts * columns.parts;
-    const int64_t slices = side_by_side_ ? CeilDivide(kGroups, parts) : 1;
-    for (int64_t i = 0; i < images.parts; ++i) {
-      const int64_t count = images.end(i) - images.begin(i);
-      const Partition slice{count, std::min(slices, count), 1};
-      for (int64_t r = 0; r < rows.parts; ++r) {
-        for (int64_t c = 0; c < columns.parts; ++c) {
-          for (int64_t s = 0; s < slice.parts; ++s) {
-            pieces_.push_back({images.begin(i) + slice.begin(s), images.begin(i) + slice.end(s), rows.begin(r),
-                               rows.end(r), columns.begin(c), columns.end(c)});
-          }
-        }
-      }
-    }
+    };
+    SumGroupsOfPieces(static_cast<int64_t>(pieces_.size()), shape_.filter_floats(), dw, kernels_, parallel, sum);
   }
 
   // Sums a piece into (or, with `add`, adds it to) a portion of dw. A piece of one chunk of pixels goes from the
   // registers to dw; the chunks of a longer one that is to be added are summed apart first.
-  void RunPiece(const Piece& piece, bool add, Chunk* chunk, float* dw) const {
+  void RunPiece(const FilterPiece& piece, bool add, Chunk* chunk, float* dw) const {
     const int64_t lines = (piece.image_end - piece.image_begin) * (piece.row_end - piece.row_begin);
     const int64_t width = piece.column_end - piece.column_begin;
     const int64_t chunks = std::min(lines, CeilDivide(lines * width, kChunkPixels));
@@ -165,7 +119,7 @@ class FilterGradient {
 
     const Portion& portion() const { return portion_; }
 
-    void Load(const Piece& piece, int64_t line_begin, int64_t line_end) {
+    void Load(const FilterPiece& piece, int64_t line_begin, int64_t line_end) {
       piece_ = piece;
       line_begin_ = line_begin;
       line_end_ = line_end;
@@ -350,7 +304,7 @@ class FilterGradient {
 
     const FilterGradient& op_;
     const Portion portion_;
-    Piece piece_{};
+    FilterPiece piece_{};
     int64_t line_begin_ = 0, line_end_ = 0, piece_rows_ = 1, width_ = 0;
     Scratch gradient_, input_;
     std::vector<std::vector<TransposedRun>> runs_;  // By position of the portion.
@@ -366,7 +320,7 @@ class FilterGradient {
   const PassRounding rounding_;
   const bool side_by_side_;
   const int64_t blocks_, panels_, positions_;
-  std::vector<Piece> pieces_;
+  const std::vector<FilterPiece> pieces_;
 };
 
 }  // namespace
@@ -379,7 +333,11 @@ void ConvFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Nume
   if (LinesPay(ConvPass::kFilterGradient, shape, numerics)) {
     return LinesFilterGradient(shape, x, dy, dw, kernels, parallel, db);
   }
-  FilterGradient(shape, plan, numerics, x, dy, kernels).Run(dw, parallel);
+  if (shape.plain_depthwise() && numerics.pass_grain(plan.grain) == 0) {
+    DepthwiseFilterGradient(shape, plan, numerics, x, dy, dw, kernels, parallel);
+  } else {
+    FilterGradient(shape, plan, numerics, x, dy, kernels).Run(dw, parallel);
+  }
   if (db == nullptr) return;
   ColumnSums(dy, shape.batch * shape.out_rows * shape.out_columns, shape.out_channels, db, kernels, parallel);
 }

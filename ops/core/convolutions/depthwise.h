@@ -6,6 +6,7 @@
 
 #include "../plan/plan.h"
 #include "../products/gemm.h"
+#include "conv_shape.h"
 
 namespace ipu_tf {
 
@@ -13,6 +14,10 @@ namespace ipu_tf {
 void DepthwiseRows(const RowSource& source, int64_t rows, int64_t channels, const float* w,
                    const std::vector<int64_t>& tap_at, const std::vector<ReductionPart>& parts,
                    const PassRounding& rounding, const Kernels& kernels, const Parallel& parallel);
+
+// dw[tap * C + c] = sum over the pixels of x[c] at the tap * dy[c], the plan's parts in order, partials in float32.
+void DepthwiseFilterGradient(const ConvShape& shape, const ConvPlan& plan, const Numerics& numerics, const float* x,
+                             const float* dy, float* dw, const Kernels& kernels, const Parallel& parallel);
 
 }  // namespace ipu_tf
 

@@ -89,6 +89,27 @@ struct DepthwiseBlock {
   bool nanoo;
 };
 
+// Output pixels that lie next to each other, and the input of each tap.
+struct DepthwiseRun {
+  const float* const* x;  // x[tap]: the first pixel's, channel 0; nullptr: outside of the image.
+  const float* dy;
+  int64_t pixels;
+  bool inside;  // No tap is outside.
+};
+
+// What runs of output pixels add to the filter gradient of a depthwise convolution of multiplier 1.
+struct DepthwiseGradientBlock {
+  const DepthwiseRun* runs;
+  int64_t run_count;
+  int64_t x_step;  // Floats from one pixel's input to the next one's.
+  int64_t dy_step;
+  float* const* dw;  // dw[tap], channel 0.
+  int64_t taps;
+  int64_t channel_begin;
+  int64_t channel_end;
+  bool load;  // Continue from the values in `dw` (else from +0).
+};
+
 // What numbers of Philox4x32-10 are compared with, and where its counter starts.
 struct PhiloxThreshold {
   uint64_t key;
@@ -123,6 +144,7 @@ struct Kernels {
   void (*transpose)(const float* from, int64_t n_stride, int64_t k_stride, int64_t columns, int64_t depth, float* to,
                     int64_t ldt);
   void (*depthwise)(const DepthwiseBlock& block);
+  void (*depthwise_gradient)(const DepthwiseGradientBlock& block);
   // panel[k][block_columns] = b[k * k_stride + n * n_stride], zero from `columns` on.
   void (*pack)(const float* b, int64_t k_stride, int64_t n_stride, int64_t depth, int64_t columns, float* panel);
   // to[pixel][block_rows] = from[pixel * stride + row] for row < rows <= block_rows; the rest is undefined.

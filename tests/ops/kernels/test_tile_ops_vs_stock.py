@@ -27,7 +27,13 @@ CONVOLUTIONS = [
     ((2, 12, 10, 8), (3, 2, 4, 12)),
     ((4, 10, 11, 64), (1, 1, 64, 32)),
 ]
-DEPTHWISE = [((2, 9, 8, 4), (3, 3, 4, 1)), ((2, 9, 9, 5), (3, 2, 5, 3))]
+# Fewer channels than a vector, several a group, several vectors, filters larger than the image.
+DEPTHWISE = [
+    ((2, 9, 8, 4), (3, 3, 4, 1)),
+    ((2, 9, 9, 5), (3, 2, 5, 3)),
+    ((19, 12, 11, 40), (3, 3, 40, 1)),
+    ((3, 5, 5, 20), (5, 4, 20, 1)),
+]
 
 
 def normal(*shape):
