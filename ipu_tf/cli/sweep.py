@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from concurrent.futures import Executor
 from pathlib import Path
 
 from ipu_tf.base.user_objects import UsageError
@@ -31,10 +32,24 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--processes", type=int, metavar="N", help="estimates side by side; default: one a core"
     )
+    parser.add_argument(
+        "--executor",
+        choices=["mpi"],
+        help="estimate on the other instances of a job that poprun started, on all its hosts",
+    )
     parser.add_argument("--json", action="store_true", help="print the estimates as JSON")
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.executor is None:
+        return _sweep(options)
+    from ipu_tf.sweep.executors import mpi_executor
+
+    with mpi_executor() as executor:
+        return _sweep(options, executor) if executor is not None else 0
+
+
+def _sweep(options: argparse.Namespace, executor: Executor | None = None) -> int:
     from ipu_tf.sweep import SweepFileError, sweep
     from ipu_tf.sweep.point import encoded
     from ipu_tf.sweep.progress import progress_on
@@ -49,6 +64,7 @@ def _run(options: argparse.Namespace) -> int:
             **read_spec(options.spec),
             results=results,
             processes=options.processes,
+            executor=executor,
             progress=progress_on(sys.stderr),
         )
     except (SpecError, SweepFileError, ValueError) as error:

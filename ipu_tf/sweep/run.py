@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 from ipu_tf import __version__
 from ipu_tf.base.model_names import check_name
 from ipu_tf.base.user_objects import UsageError, found_in_text, is_path
+from ipu_tf.sweep.executors import outcomes_by
 from ipu_tf.sweep.point import Machine, Outcome, Point, Streaming
 from ipu_tf.sweep.processes import cores, importable, is_worker, outcomes_of
 from ipu_tf.sweep.progress import Progress
@@ -33,6 +35,7 @@ def sweep(
     training: bool = True,
     results: str | os.PathLike[str] | None = None,
     processes: int | None = None,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> SweepResult:
     """Returns the estimates of a model for every combination of some values.
@@ -56,13 +59,17 @@ def sweep(
         results: A file that keeps the outcomes as they come. If it has some of the same sweep, the
             sweep goes on from there; failed estimates are tried again.
         processes: Estimates side by side, by default one on each core. 1 estimates in this process.
+        executor: Who estimates instead, such as `dask.distributed.Client().get_executor()`. Its
+            workers import `model` by its name. It stays open.
         progress: Is told of every estimate; by default nothing is.
 
     Raises:
-        RuntimeError: A script that a sweep's process imports starts a sweep itself.
+        RuntimeError: A script that a sweep's process imports starts a sweep itself, or the executor
+            takes no more work.
         SweepFileError: `results` holds something else, or another process writes to it.
-        TypeError: Other processes cannot import `model`.
-        ValueError: A list is empty, a value is invalid, or there is no model or chip of a name.
+        TypeError: Other processes cannot import `model`, or `executor` is no executor.
+        ValueError: A list is empty, a value is invalid, there is no model or chip of a name, or
+            both `processes` and `executor` are given.
 
     Example:
         >>> found = ipu_tf.sweep(models.resnet50, chip=["gc200", "bow"], batch_size=[1, 2, 4])
@@ -80,8 +87,9 @@ def sweep(
         precision=precision,
         offload=offload,
     )
+    _check_executor(executor, processes)
     processes = _processes(processes)
-    name = _name(model, processes)
+    name = _name(model, is_elsewhere=executor is not None or processes > 1)
     points = tuple(space.points())
     _check_names(model, space.chip)
     head = {"model": _kept_name(name, results), "training": training, "release": __version__}
@@ -91,7 +99,7 @@ def sweep(
         progress = progress or Progress()
         progress.begin(len(points), len(points) - len(missing))
         try:
-            for point, outcome in _estimated(model, missing, name, training, processes):
+            for point, outcome in _estimated(model, missing, name, training, executor or processes):
                 found[point.key] = outcome
                 if store is not None:
                     store.add(point, outcome)
@@ -107,10 +115,14 @@ def _estimated(
     points: Sequence[Point],
     name: str,
     training: bool,
-    processes: int,
+    workers: Executor | int,
 ) -> Iterator[tuple[Point, Outcome]]:
-    if processes > 1:
-        found = outcomes_of(points, model=name, training=training, processes=processes)
+    if workers != 1:
+        found = (
+            outcomes_of(points, model=name, training=training, processes=workers)
+            if isinstance(workers, int)
+            else outcomes_by(workers, points, model=name, training=training)
+        )
         with contextlib.closing(found):
             yield from found
         return
@@ -167,7 +179,20 @@ def _processes(processes: Any) -> int:
     return processes
 
 
-def _name(model: Any, processes: int) -> str:
+def _check_executor(executor: Any, processes: int | None) -> None:
+    if executor is not None and processes is not None:
+        raise ValueError(
+            "`executor` has its own workers: leave out `processes`. "
+            f"Received: processes={processes!r}."
+        )
+    if executor is not None and not isinstance(executor, Executor):
+        raise TypeError(
+            "`executor` must be a concurrent.futures.Executor, as Dask's `client.get_executor()`. "
+            f"Received: {executor!r}."
+        )
+
+
+def _name(model: Any, *, is_elsewhere: bool) -> str:
     """Returns the name of a model's function, for other processes and tables."""
     if isinstance(model, str):
         if ":" not in model:
@@ -182,7 +207,7 @@ def _name(model: Any, processes: int) -> str:
             f"Received: {type(model).__name__}."
         )
     name = importable(model)
-    if name is None and processes > 1:
+    if name is None and is_elsewhere:
         raise TypeError(
             "Other processes import the function that makes the model: define it at the top of a "
             "module, or estimate in this process with `processes=1`. "

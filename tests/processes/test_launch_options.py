@@ -63,6 +63,10 @@ def test_other_spellings():
     assert not options("--print-topology", "0", "p").prints_topology
 
 
+def test_each_instance_has_a_replica_unless_told():
+    assert options("--num-instances=3", "p").replicas == 3
+
+
 def test_options_without_effect_are_named_with_the_reason():
     words = [
         name if name in ("--allow-run-as-root", "--debug") else f"{name}=1"
@@ -178,7 +182,7 @@ def test_the_topology_says_where_replicas_and_ipus_are():
 
 
 def test_bad_input_is_an_error_of_one_line(capsys):
-    assert poprun.main(["--num-instances=2", "python3", "train.py"]) == 2
+    assert poprun.main(["--num-instances=2", "--num-replicas=3", "python3", "train.py"]) == 2
     assert capsys.readouterr().err.startswith("error: every instance has equally many replicas")
 
 

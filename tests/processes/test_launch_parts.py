@@ -146,6 +146,7 @@ def test_scripts_with_pythons_name_run_in_it_too_and_others_do_not(tmp_path, mon
         (["-c", "1 / 0"], "", 1),
         (["-c", "raise KeyboardInterrupt"], "", 130),
         (["-c", "import sys; sys.exit(256)"], "", 1),
+        (["nowhere.py", ""], "", 1),
     ],
 )
 def test_the_runner_ends_at_once_with_the_status(words, text, status, monkeypatch, capsys):
@@ -162,6 +163,8 @@ def test_the_runner_ends_at_once_with_the_status(words, text, status, monkeypatc
     if words[1] == "1 / 0":
         assert printed.err.startswith('Traceback (most recent call last):\n  File "<string>", line')
         assert printed.err.endswith("ZeroDivisionError: division by zero\n")
+    if words[0] == "nowhere.py":
+        assert printed.err.startswith("FileNotFoundError: [Errno 2] No such file or directory: ")
 
 
 def test_the_runner_gives_scripts_and_modules_their_folder(monkeypatch, tmp_path, capsys):

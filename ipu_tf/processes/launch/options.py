@@ -111,7 +111,12 @@ class LaunchOptions:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `poprun` to a parser."""
     add = parser.add_argument
-    add("--num-replicas", type=int, metavar="N", help="the replicas of all instances; default: 1")
+    add(
+        "--num-replicas",
+        type=int,
+        metavar="N",
+        help="the replicas of all of them; default: one each",
+    )
     add("--num-instances", type=int, metavar="N", help="the processes; default: 1")
     add("--ipus-per-replica", type=int, metavar="N", help="the IPUs of a replica; default: 1")
     add("-H", "--host", "--hosts", metavar="HOSTS", help="where to run: a,b or host[0-2,4]")
@@ -170,7 +175,7 @@ def launch_options(parsed: argparse.Namespace) -> LaunchOptions:
     return LaunchOptions(
         program=(parsed.program, *parsed.arguments) if parsed.program else (),
         instances=values.get("num_instances", 1),
-        replicas=values.get("num_replicas", 1),
+        replicas=values.get("num_replicas", values.get("num_instances", 1)),
         ipus_per_replica=values.get("ipus_per_replica", 1),
         hosts=hosts,
         mpi_arguments=mpi_arguments.strip(),
