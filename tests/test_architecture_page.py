@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ipu_tf.internals import patches
+from tests import sources
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ipu_tf"
@@ -17,15 +18,17 @@ STRANGERS = ("tensorflow", "keras", "ipu_tf.internals.tensorflow", "ipu_tf.inter
 
 def assigned_methods(text):
     """The attributes of TensorFlow's and Keras' modules and classes that a source text assigns."""
-    tree = ast.parse(text)
+    if not any(f"import {name}" in text or f"from {name}" in text for name in STRANGERS):
+        return set()
+    nodes = list(sources.statements(ast.parse(text).body))
     names = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found = {(one.asname or one.name): one.name for one in node.names}
             names |= {name: name for name, module in found.items() if module in STRANGERS}
         elif isinstance(node, ast.ImportFrom) and node.module in STRANGERS:
             names |= {(one.asname or one.name): one.name for one in node.names}
-    assignments = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    assignments = [node for node in nodes if isinstance(node, ast.Assign)]
     for node in assignments:  # Short names that stand for an attribute.
         (target, *_), value = node.targets, node.value
         if isinstance(target, ast.Name) and isinstance(value, ast.Attribute):

@@ -2,14 +2,15 @@
 
 import ast
 import csv
+import functools
 import itertools
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
+from tests import sources
+from tests.sources import PACKAGE
 
 VENDOR_API = PACKAGE / "compat/vendor_api.csv"
 
@@ -22,8 +23,9 @@ SHORTEST_STEM = 3
 
 def public_classes(package=PACKAGE):
     """Yields name, module and bases of the public classes of a package."""
-    for path in sorted(package.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
+    for path in sources.paths(package):
+        text = path.read_text()
+        for node in ast.parse(text).body if "\nclass " in text else ():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 yield node.name, path.relative_to(package).as_posix()
 
@@ -47,6 +49,7 @@ def differ_by_a_letter(first, second):
     return rest == long[equal + 1 :]
 
 
+@functools.cache
 def stem(name):
     """The words of a name without their endings: "PipeliningOptions" is (pipelin, option)."""
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", name)

@@ -1,12 +1,11 @@
 """The rooms of the package: who may import whom, read from the source with `ast`."""
 
-import ast
 import graphlib
-from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
+from tests import sources
+from tests.sources import PACKAGE
 
 FLOORS = (
     ("__main__", "poprun"),
@@ -87,14 +86,10 @@ def modules(package=PACKAGE):
 
 def imports(path, known=()):
     """Yields the modules that a file imports, in functions and for types, too."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                yield whole if whole in known else node.module
+    for module, names in sources.imported(path):
+        for name in names:
+            whole = name if module is None else f"{module}.{name}"
+            yield whole if module is None or whole in known else module
 
 
 def breaks(found, floors=FLOORS, inside="ipu_tf", top="ipu_strategy"):

@@ -1,27 +1,50 @@
 """Only `ipu_tf/internals` uses what TensorFlow and Keras keep private, read with `ast`."""
 
 import ast
-from pathlib import Path
+import functools
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[2] / "ipu_tf"
+from tests import sources
+from tests.sources import PACKAGE
+
 INTERNALS = PACKAGE / "internals"
 PRIVATE_PACKAGES = ("tensorflow.python", "tensorflow.core", "tensorflow.compiler", "keras.src")
 ACCESSORS = ("getattr", "setattr", "hasattr", "delattr")
 PUBLIC_OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
 
-def modules():
-    """The modules outside of the door, by their paths in the package."""
-    paths = (path for path in PACKAGE.rglob("*.py") if INTERNALS not in path.parents)
-    return {str(path.relative_to(PACKAGE)): path.read_text() for path in sorted(paths)}
+@functools.cache
+def outside():
+    """What each module outside of the door uses, by its path: walking all of them takes seconds.
+
+    Returns:
+        The private imports, the private attributes of others and of `self`, and what its classes
+            define.
+    """
+    paths = (path for path in sources.paths() if INTERNALS not in path.parents)
+    texts = {str(path.relative_to(PACKAGE)): path.read_text() for path in paths}
+    return {
+        path: (
+            private_imports(text),
+            private_attributes(text),
+            private_attributes_of_self(text),
+            attributes_of_classes(nodes(text)),
+        )
+        for path, text in texts.items()
+    }
+
+
+@functools.lru_cache(maxsize=1)
+def nodes(text):
+    """The nodes of a source text; those of the last one are kept."""
+    return list(ast.walk(ast.parse(text)))
 
 
 def private_imports(text):
     """The imported modules that TensorFlow and Keras keep private."""
     names = []
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -37,10 +60,10 @@ def is_name(node, *names):
     return isinstance(node, ast.Name) and node.id in names
 
 
-def attributes_of_classes(tree):
-    """The names that the classes of a module define: methods, fields, attributes of `self`."""
+def attributes_of_classes(found):
+    """The names that the classes among nodes define: methods, fields, attributes of `self`."""
     names = set()
-    for owner in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+    for owner in (node for node in found if isinstance(node, ast.ClassDef)):
         for node in owner.body:
             if isinstance(node, ast.FunctionDef):
                 names.add(node.name)
@@ -55,10 +78,9 @@ def attributes_of_classes(tree):
 
 def private_attributes(text):
     """The expressions that use a private attribute of an object of another module's class."""
-    tree = ast.parse(text)
-    own = attributes_of_classes(tree)
+    own = attributes_of_classes(nodes(text))
     found = []
-    for node in ast.walk(tree):
+    for node in nodes(text):
         if isinstance(node, ast.Attribute):
             owner, name = node.value, node.attr
         elif isinstance(node, ast.Call) and is_name(node.func, *ACCESSORS):
@@ -73,28 +95,28 @@ def private_attributes(text):
     return found
 
 
-def inherited_attributes(text, known):
-    """The private attributes of `self` and `cls` that no class of the package defines."""
-    attributes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
-    own = [node for node in attributes if is_name(node.value, "self", "cls")]
-    return [ast.unparse(node) for node in own if is_private(node.attr) and node.attr not in known]
+def private_attributes_of_self(text):
+    """The private attributes of `self` and `cls`."""
+    attributes = [node for node in nodes(text) if isinstance(node, ast.Attribute)]
+    return {
+        node.attr
+        for node in attributes
+        if is_name(node.value, "self", "cls") and is_private(node.attr)
+    }
 
 
 def test_private_modules_are_imported_by_the_door_alone():
-    found = {path: private_imports(text) for path, text in modules().items()}
-    assert {path: names for path, names in found.items() if names} == {}
+    assert {path: imports for path, (imports, *_) in outside().items() if imports} == {}
 
 
 def test_private_attributes_are_used_by_the_door_alone():
-    found = {path: private_attributes(text) for path, text in modules().items()}
-    assert {path: uses for path, uses in found.items() if uses} == {}
+    assert {path: names for path, (_, names, *_) in outside().items() if names} == {}
 
 
 def test_private_attributes_of_base_classes_elsewhere_are_used_by_the_door_alone():
-    texts = modules()
-    known = set().union(*(attributes_of_classes(ast.parse(text)) for text in texts.values()))
-    found = {path: inherited_attributes(text, known) for path, text in texts.items()}
-    assert {path: uses for path, uses in found.items() if uses} == {}
+    known = set().union(*(defined for *_, defined in outside().values()))
+    inherited = {path: of_self - known for path, (_, _, of_self, _) in outside().items()}
+    assert {path: names for path, names in inherited.items() if names} == {}
 
 
 @pytest.mark.parametrize("name", ["tensorflow.py", "keras.py"])
@@ -140,7 +162,7 @@ def test_the_check_sees_a_private_attribute(text):
 
 def test_the_check_sees_an_attribute_of_a_base_class_elsewhere():
     text = "class A(B):\n    def f(self):\n        return self._of_a, self._of_b"
-    assert inherited_attributes(text, {"_of_a"}) == ["self._of_b"]
+    assert private_attributes_of_self(text) == {"_of_a", "_of_b"}
 
 
 @pytest.mark.parametrize(
