@@ -14,9 +14,13 @@ pytest_plugins = ["tests.cpu_budget"]
 os.environ.setdefault("IPU_TF_INSIGHTS", "0")
 
 # The same examples in every run, and no time limit for each: runs are to be repeatable on any
-# machine, however loaded.
+# machine, however loaded. Fast runs try a quarter of the examples of each property.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.load_profile("repeatable")
+settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=25)
+
+
+def pytest_configure(config):
+    settings.load_profile("fast" if config.getoption("-m") == "not slow" else "repeatable")
 
 
 # Before pytest leaves out what is marked.

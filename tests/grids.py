@@ -4,6 +4,7 @@ import collections
 import itertools
 
 import pytest
+from hypothesis import settings
 
 
 def covering(strength, **axes):
@@ -82,3 +83,9 @@ def _cover(cells, strength):
         chosen.append(cell)
         missing -= parts[cell]
     return chosen
+
+
+def examples(number):
+    """Returns the settings of a property that is tried on so many examples, fewer in fast runs."""
+    shares = settings.default.max_examples, settings.get_profile("repeatable").max_examples
+    return settings(max_examples=max(1, number * shares[0] // shares[1]))

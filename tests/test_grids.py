@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.grids import covering, mostly_slow
+from tests.grids import covering, examples, mostly_slow
 
 AXES = {"size": [1, 2, 3], "kind": {"a": "first", "b": "second"}, "flag": [False, True, None]}
 
@@ -50,3 +50,9 @@ def test_fast_values_exist():
 @pytest.mark.parametrize("value", [1, 2, pytest.param(3, marks=pytest.mark.slow), 4])
 def test_cells_beyond_the_fast_ones_are_slow(value, request):
     assert (request.node.get_closest_marker("slow") is None) == (value in (1, 2))
+
+
+def test_fast_runs_try_a_quarter_of_the_examples(request):
+    share = 4 if request.config.getoption("-m") == "not slow" else 1
+    assert examples(200).max_examples == 200 // share
+    assert examples(2).max_examples == max(1, 2 // share)

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import os
 import re
 import resource
@@ -35,10 +36,8 @@ def in_a_fresh_process(script):
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.fast_cells(4)
-@pytest.mark.parametrize(
-    "module",
-    [
+def test_modules_load_no_tensorflow():
+    modules = [
         "ipu_tf",
         "ipu_tf.machine",
         "ipu_tf.config",
@@ -50,10 +49,17 @@ def in_a_fresh_process(script):
         "ipu_tf.profile.report",
         "ipu_tf.calibration.validate",
         "ipu_tf.cli",
-    ],
-)
-def test_modules_load_no_tensorflow(module):
-    assert in_a_fresh_process(f"import {module}\n{LOADED}") == "[]"
+    ]
+    script = f"""
+import importlib
+for module in {modules}:
+    importlib.import_module(module)
+    assert "tensorflow" not in sys.modules and "keras" not in sys.modules, module
+from ipu_tf import IPUConfig, IPUOutOfMemoryError, Report, UnsupportedOpcodeError, config, machine
+IPUConfig().configure_ipu_system()
+{LOADED}
+"""
+    assert in_a_fresh_process(script) == "[]"
 
 
 def test_samplers_are_an_attribute_that_is_loaded_when_it_is_used():
@@ -66,22 +72,13 @@ def test_samplers_are_an_attribute_that_is_loaded_when_it_is_used():
     )
 
 
-def test_names_that_need_none_load_none():
-    names = "IPUConfig, IPUOutOfMemoryError, Report, UnsupportedOpcodeError, config, machine"
-    assert in_a_fresh_process(f"from ipu_tf import {names}\n{LOADED}") == "[]"
-
-
-def test_a_configuration_is_installed_without_tensorflow():
-    script = "from ipu_tf import IPUConfig\nIPUConfig().configure_ipu_system()\n"
-    assert in_a_fresh_process(script + LOADED) == "[]"
-
-
-@pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["estimate", "--help"]])
-def test_commands_that_compute_nothing_load_nothing_large(words):
-    script = f"""
+def test_commands_that_compute_nothing_load_nothing_large():
+    script = """
 import contextlib
-with contextlib.suppress(SystemExit):
-    {COMMAND.format(words=words)}
+from ipu_tf import cli
+for sys.argv[1:] in [[], ["--help"], ["--version"], ["estimate", "--help"]]:
+    with contextlib.suppress(SystemExit):
+        cli.main()
 print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules])
 """
     assert in_a_fresh_process(script) == "[]"
@@ -131,8 +128,8 @@ with contextlib.suppress(SystemExit):
 
 def test_help_is_fast():
     """Its processor time, the least of some runs: other processes do not count."""
-    seconds = []
-    for _ in range(5):
+    seconds = [math.inf]
+    while min(seconds) >= HELP_SECONDS and len(seconds) <= 5:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         in_a_fresh_process(f"try:\n    {COMMAND.format(words=['--help'])}\nexcept SystemExit: pass")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -43,9 +43,13 @@ def present(patch):
     return inspect.getattr_static(patch.owner, patch.name, None)
 
 
+@pytest.fixture(scope="module")
+def no_strategies_of_others():
+    gc.collect()  # Profiled strategies, say.
+
+
 @pytest.fixture
-def stock():
-    gc.collect()  # Of profiled strategies that other tests made.
+def stock(no_strategies_of_others):
     return {patch: present(patch) for patch in TABLE}
 
 

@@ -413,9 +413,9 @@ def test_releases_take_steps_of_extents_by_their_role(field):
 def test_a_plan_takes_milliseconds(plan, shape):
     def seconds():
         plan.cache_clear()
-        begin = time.perf_counter()
+        begin = time.process_time()
         plan(shape, BOW)
-        return time.perf_counter() - begin
+        return time.process_time() - begin
 
     assert min(seconds() for _ in range(5)) < 0.1
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_tf.compiler.pipeline.balance import (
@@ -18,6 +18,7 @@ from ipu_tf.compiler.pipeline.balance import (
 from ipu_tf.compiler.pipeline.deployment import Offload
 from tests.compiler import modules
 from tests.compiler.pipeline.cifar10_pipeline import LAYERS, OPTIONS, compiled, stages_at
+from tests.grids import examples
 
 PLENTY = 1 << 40
 
@@ -58,7 +59,7 @@ def per_stage(values, cut):
 cycles = st.lists(st.integers(0, 100), min_size=4, max_size=7)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cycles, st.integers(2, 4), st.sets(st.integers(1, 6), max_size=2), st.data())
 def test_no_cut_has_a_shorter_longest_stage(forward, stages, together, data):
     backward = data.draw(st.lists(st.integers(0, 100), min_size=7, max_size=7))[: len(forward)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_tf.machine import target
@@ -21,7 +21,7 @@ from ipu_tf.ops.reference import NEAREST, Rounding
 from ipu_tf.planner.plan import ConvPlan, ConvShape, MatMulPlan, MatMulShape
 from ipu_tf.planner.planner import plan_conv, plan_matmul
 from ipu_tf.planner.shapes import CONV_PASSES
-from tests.grids import covering
+from tests.grids import covering, examples
 from tests.ops.tile_cases import conv_shapes, matmul_shapes, normals, planned
 from tests.ops.tile_op_calls import (
     assert_agree,
@@ -36,7 +36,7 @@ from tests.ops.tile_op_calls import (
 # 1: ordinary numbers; 2e-3: products among the float16 subnormals; 60: sums that overflow.
 SCALES = st.sampled_from([1.0, 2e-3, 60.0])
 NANOO = st.booleans()
-EXAMPLES = settings(max_examples=80)
+EXAMPLES = examples(80)
 
 
 def conv(pass_="forward", dtype="float16", **changes):

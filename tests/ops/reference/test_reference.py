@@ -5,11 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 
 from ipu_tf.ops import reference
 from ipu_tf.ops.reference import Rounding, Xoroshiro128Plus, round16
 from ipu_tf.planner.plan import ConvPlan, MatMulPlan
+from tests.grids import examples
 from tests.ops.tile_cases import (
     conv_operands,
     conv_shapes,
@@ -30,7 +31,7 @@ def half(values):
 # Values: with small integers every sum is exact, so any plan gives the exact result.
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(planned(matmul_shapes()))
 def test_matmul_of_integers_is_exact_under_any_plan(case):
     shape, plan, seed = case
@@ -42,7 +43,7 @@ def test_matmul_of_integers_is_exact_under_any_plan(case):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(60)
 @given(planned(conv_shapes()))
 def test_conv_of_integers_is_exact_under_any_plan(case):
     shape, plan, seed = case

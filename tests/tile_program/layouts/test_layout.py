@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_tf.planner.partition import partition
@@ -26,6 +26,7 @@ from ipu_tf.tile_program.layouts.layout_views import (
     split,
     transposed,
 )
+from tests.grids import examples
 
 
 @st.composite
@@ -65,7 +66,7 @@ def brute_force(cut, order, share):
     return np.array(tiles)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(cuts())
 def test_the_kept_form_has_every_element_on_its_tile(cut):
     layout = blocks(cut[0], order=cut[1], share=cut[2])
@@ -82,7 +83,7 @@ def test_linear_is_even_pieces(elements, tiles):
     assert tile_offsets(linear(elements, tiles)).tolist() == [e // piece for e in range(elements)]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(cuts())
 def test_tiles_hold_as_many_elements_as_lie_on_them(cut):
     layout = blocks(cut[0], order=cut[1], share=cut[2])
@@ -109,7 +110,7 @@ def test_the_order_of_tiles_counts():
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@examples(200)
 @given(cuts(shares=1), st.data())
 def test_transposed_views_are_on_the_tiles_of_their_elements(cut, data):
     layout = blocks(cut[0], order=cut[1])
@@ -132,7 +133,7 @@ def test_no_blocks_where_parts_end_within_rows():
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@examples(200)
 @given(cuts(shares=1), st.data())
 def test_what_keeps_reversed_does(cut, data):
     layout, dims = blocks(cut[0], order=cut[1]), [axis.extent for axis in cut[0]]
@@ -149,7 +150,7 @@ def test_uncut_dimensions_may_be_reversed():
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@examples(200)
 @given(cuts(shares=1), st.data())
 def test_what_is_reduced_lies_where_its_operands_do(cut, data):
     layout, dims = blocks(cut[0], order=cut[1]), [axis.extent for axis in cut[0]]
@@ -172,7 +173,7 @@ def test_a_resized_layout_is_cut_as_often():
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@examples(200)
 @given(axes(), st.data())
 def test_overlaps_are_counted(source, data):
     other = data.draw(axes().filter(lambda axis: axis.extent == source.extent))

@@ -1,7 +1,7 @@
 """Dots and convolutions: shapes read off HLO, plans, where operands and results lie."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ipu_tf.compiler.hlo import parse
@@ -11,6 +11,7 @@ from ipu_tf.planner.plan import ConvPlan, MatMulPlan, PlanDoesNotFit
 from ipu_tf.planner.plan_steps import plan_supersteps
 from ipu_tf.planner.shapes import ConvShape, MatMulShape
 from tests.compiler.lowering.programs import context_of, run
+from tests.grids import examples
 
 DOT = (
     "x = f32[8,64] parameter(0)\nw = f32[64,16] parameter(1)\nr = f32[8,16] dot(x, w), "
@@ -224,7 +225,7 @@ def test_plans_are_of_the_kind_of_the_op():
     assert isinstance(program.lowered["r"].plan, ConvPlan)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 64))
 def test_flops_of_a_dot(m, k, n):
     program = run(
@@ -270,7 +271,7 @@ def forward_axes(draw):
     return size, taps, stride, dilation, low, high
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(forward_axes(), st.sampled_from(["forward", "input_gradient", "filter_gradient"]))
 def test_all_passes_of_a_convolution_have_its_shape(axis, pass_):
     size, taps, stride, dilation, low, high = axis

@@ -2,12 +2,13 @@
 
 import dataclasses
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_tf.tile_program.layouts.layout import Axis, BlockLayout
 from ipu_tf.tile_program.layouts.placement import Placement
 from tests.compiler.lowering.programs import run
+from tests.grids import examples
 
 PAIR = "x = f32[{n}] parameter(0)\ny = f32[{n}] parameter(1)\n"
 
@@ -153,7 +154,7 @@ def test_a_cast_to_the_same_type_is_a_view():
     assert run("x = f32[8] parameter(0)\nr = f32[8] convert(x)").lowered["r"].view_of == 0
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(1, 5000), st.integers(1, 5000))
 def test_cost_grows_with_size(one, other):
     small, large = sorted((one, other))

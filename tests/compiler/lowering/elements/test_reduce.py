@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_tf.compiler.lowering.elements.reduction_plan import plan_stages
 from ipu_tf.machine.target import target
 from ipu_tf.tile_program.layouts.placement import Placement
 from tests.compiler.lowering.programs import ADD, run
+from tests.grids import examples
 
 REDUCE = "x = f32[{dims}] parameter(0)\nz = f32[] constant(0)\n"
 
@@ -86,7 +87,7 @@ def test_a_badly_spread_operand_is_spread_first_where_that_pays():
 
 
 @pytest.mark.parametrize("dimensions", ["0", "1", "0,1"])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(rows=st.integers(2, 200), more=st.integers(0, 200))
 def test_cost_grows_with_size(dimensions, rows, more):
     def cycles(count):
