@@ -59,7 +59,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trace-numerics",
         action="store_true",
         help="name the operation that made the first NaN or infinity of a program, as "
-        "`simulator.trace_numerics` does",
+        "`simulator.trace_numerics` does, and print at the end what was found, with what to do",
     )
     parser.add_argument(
         "--tf1",
@@ -98,7 +98,8 @@ def _run(options: argparse.Namespace) -> int:
 
     def watch(strategy: Any) -> None:
         strategies.append(strategy)
-        strategy.record_host()
+        if is_reported:
+            strategy.record_host()
 
     is_reported = options.report is not None or options.json
     with contextlib.ExitStack() as stack:
@@ -107,8 +108,9 @@ def _run(options: argparse.Namespace) -> int:
             from ipu_tf.config.system_configuration import tracing_numerics
 
             stack.enter_context(tracing_numerics())
-        if is_reported:
+        if is_reported or options.trace_numerics:
             stack.enter_context(watching_strategies(watch))
+        if is_reported:
             stack.enter_context(showing_progress(sys.stderr))
         stack.enter_context(
             vendor_script(offline=options.offline, max_steps=options.max_steps, tf1=options.tf1)
@@ -116,6 +118,8 @@ def _run(options: argparse.Namespace) -> int:
         code, kept = _run_script(options.script, options.arguments, options.is_module)
         if cuts := trial.cuts():
             _tell_cuts(options.max_steps, cuts)
+        if options.trace_numerics:
+            _tell_faults(strategies)
         # With the script's configuration: its models are traced again for insights.
         if is_reported:
             _report(strategies, options, formats)
@@ -133,6 +137,14 @@ def _tell_cuts(max_steps: int, cuts: Sequence[str]) -> None:
         sep="\n  ",
         file=sys.stderr,
     )
+
+
+def _tell_faults(strategies: Sequence[Any]) -> None:
+    """Prints where the first NaN and infinities of a script came from, with what to do."""
+    from ipu_tf.profile.text.nonfinite_text import all_lines
+
+    reports = [strategy.report(insights=False) for strategy in strategies]
+    print(*all_lines([one for each in reports for one in each.programs]), sep="\n", file=sys.stderr)
 
 
 def _report(strategies: Sequence[Any], options: argparse.Namespace, formats: Sequence[str]) -> None:

@@ -141,6 +141,7 @@ from tensorflow.core.framework.function_pb2 import FunctionDef as FunctionDef
 
 # A node of a FunctionDef that is made one by one.
 from tensorflow.core.framework.node_def_pb2 import NodeDef as NodeDef
+from tensorflow.core.framework.tensor_pb2 import TensorProto as TensorProto
 
 # Names and types of the outputs of ops in a FunctionDef.
 from tensorflow.python.framework import op_def_registry as op_def_registry

@@ -57,7 +57,8 @@ class NonFinite:
 
     Attributes:
         program: Name of the program.
-        run: Number of the run since the program was traced, from 1; replicas count together.
+        run: Number of the run since the program was traced, from 1; replicas count together. 0
+            where runs are not counted, as for floating-point exceptions.
         fault: What happened.
         op: Name of the operation; "" if values came from outside.
         op_type: Its TensorFlow type.
@@ -66,12 +67,14 @@ class NonFinite:
         results: What it computed.
         position: Indices of the first value that is not finite, in the first such result.
         around: The values from four before to four behind it, in memory's order.
-        step: Number of the device program's step that computes it, from 0; None if it has none of
-            its own.
+        step: Number of the device program's step that computes it, from 0 among those of its
+            stage; None if it has none of its own.
         superstep: Name of the last superstep of the step, "" without one.
         tiles: Number of tiles that work in it.
         tile_ranges: First and last number of these tiles on their IPU, range by range; empty where
             the program does not say which they are.
+        tile: Number of the tile that computes the first value that is not finite; None where it is
+            not known.
         ipu: Number of the IPU among those of the program's replica; None where it is not known.
         stage: Number of the pipeline stage; None without a pipeline.
         replica: Number of the replica; None for a program without replicas.
@@ -99,6 +102,7 @@ class NonFinite:
     superstep: str = ""
     tiles: int = 0
     tile_ranges: tuple[tuple[int, int], ...] = ()
+    tile: int | None = None
     ipu: int | None = None
     stage: int | None = None
     replica: int | None = None
@@ -126,14 +130,16 @@ class NonFinite:
         tiles = f" on {self.tiles:,} tile{'s' * (self.tiles != 1)}" if self.tiles else ""
         numbers = f" ({ranges})" if ranges else ""
         ipu = "" if self.ipu is None else f" of IPU {self.ipu}"
+        first = "" if self.tile is None else f", the first on tile {self.tile}"
         superstep = f", superstep '{self.superstep}'" if self.superstep else ""
-        return f"step {self.step} of the device program{superstep}{tiles}{numbers}{ipu}"
+        return f"step {self.step} of the device program{superstep}{tiles}{numbers}{first}{ipu}"
 
     @property
     def moment(self) -> str:
-        """The run, and the part of it: update, replica, micro-batch, stage, iterations of loops."""
+        """The run, and the part of it: update, replica, micro-batch, stage, iterations of loops; ""
+        where none is known."""
         numbers = (
-            ("run", self.run),
+            ("run", self.run or None),
             ("update", self.update),
             ("replica", self.replica),
             ("micro-batch", self.micro_batch),
@@ -158,7 +164,8 @@ class NonFinite:
         )
 
     def __str__(self) -> str:
-        first, last = f"Program '{self.program}', {self.moment}: ", f" To do: {self.what_to_do}."
+        moment = f", {self.moment}" if self.moment else ""
+        first, last = f"Program '{self.program}'{moment}: ", f" To do: {self.what_to_do}."
         if not self.op:
             read = _joined(self.operands)
             return f"{first}values were not finite before it read them: {read}.{last}"

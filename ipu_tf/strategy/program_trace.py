@@ -21,7 +21,13 @@ from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph, is_recording
 from ipu_tf.ops.functions.program_variables import variables_of
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime.execution import boundary, fusion, nonfinite_replay, xla_engine
+from ipu_tf.runtime.execution import (
+    boundary,
+    float_exceptions,
+    fusion,
+    nonfinite_replay,
+    xla_engine,
+)
 from ipu_tf.runtime.execution.executable import (
     Identity,
     function_name,
@@ -191,6 +197,7 @@ def executed(
 
     Joins ops, or lets XLA run the program. A trace that a tape records stays as it is.
     """
+    float_exceptions.name_places(trace.tracer, trace.graph, device)
     replay = _replay_of(trace)
     if is_recording():
         return trace.outputs, device

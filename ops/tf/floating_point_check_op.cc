@@ -1,4 +1,7 @@
 // IpuFloatingPointCheck: the exceptions of the IPU's floating-point units, looked for in an op's results.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,24 @@ constexpr Divisor kDivisors[] = {
     {"Reciprocal", 0}, {"Inv", 0},     {"Rsqrt", 0},    {"Log", 0},         {"Xlogy", 1},
 };
 
+// Writes what else is known of an exception into `message`, at most `room` bytes, and returns their
+// number. `tensors` are `inputs` operands and then the results: a TensorProto each, behind its size
+// in 8 bytes.
+using Describe = int64_t (*)(int64_t program, const char* op_name, const char* op_type, const char* what,
+                             const char* tensors, int64_t size, int64_t inputs, char* message, int64_t room);
+std::atomic<Describe> describe{nullptr};
+
+void Append(const OpInputList& tensors, std::string* all) {
+  for (int i = 0; i < tensors.size(); ++i) {
+    tensorflow::TensorProto proto;
+    tensors[i].AsProtoTensorContent(&proto);
+    const std::string plain = proto.SerializeAsString();
+    const int64_t size = plain.size();
+    all->append(reinterpret_cast<const char*>(&size), sizeof size);
+    all->append(plain);
+  }
+}
+
 Found ScanAll(const OpInputList& tensors) {
   Found all;
   for (int i = 0; i < tensors.size(); ++i) {
@@ -42,6 +63,7 @@ class IpuFloatingPointCheck : public tensorflow::OpKernel {
   explicit IpuFloatingPointCheck(OpKernelConstruction* context) : OpKernel(context) {
     OP_REQUIRES_OK(context, context->GetAttr("op_name", &op_name_));
     OP_REQUIRES_OK(context, context->GetAttr("op_type", &op_type_));
+    OP_REQUIRES_OK(context, context->GetAttr("program", &program_));
     OP_REQUIRES_OK(context, context->GetAttr("inv", &inv_));
     OP_REQUIRES_OK(context, context->GetAttr("div0", &div0_));
     OP_REQUIRES_OK(context, context->GetAttr("oflo", &oflo_));
@@ -55,21 +77,37 @@ class IpuFloatingPointCheck : public tensorflow::OpKernel {
     OP_REQUIRES_OK(context, context->input_list("inputs", &inputs));
     OP_REQUIRES_OK(context, context->input_list("outputs", &outputs));
     const bool by_zero = divisor_ >= 0 && divisor_ < inputs.size() && Scan(inputs[divisor_]).zero;
-    OP_REQUIRES(context, !(div0_ && by_zero), Exception("division by zero"));
+    OP_REQUIRES(context, !(div0_ && by_zero), Exception("division by zero", inputs, outputs));
     const Found after = ScanAll(outputs);
     if (!after.nan && !after.infinity) return;
     const Found before = ScanAll(inputs);
-    OP_REQUIRES(context, !(inv_ && after.nan && !before.nan), Exception("invalid operation"));
-    OP_REQUIRES(context, !(oflo_ && after.infinity && !before.infinity && !by_zero), Exception("overflow"));
+    OP_REQUIRES(context, !(inv_ && after.nan && !before.nan), Exception("invalid operation", inputs, outputs));
+    OP_REQUIRES(context, !(oflo_ && after.infinity && !before.infinity && !by_zero),
+                Exception("overflow", inputs, outputs));
   }
 
  private:
-  absl::Status Exception(const char* what) const {
+  absl::Status Exception(const char* what, const OpInputList& inputs, const OpInputList& outputs) const {
     return absl::InvalidArgumentError(std::string("Floating-point exception (") + what + ") in op '" + op_name_ +
-                                      "' (" + op_type_ + ").");
+                                      "' (" + op_type_ + ")." + More(what, inputs, outputs));
   }
 
+  std::string More(const char* what, const OpInputList& inputs, const OpInputList& outputs) const {
+    const Describe more = describe.load();
+    if (more == nullptr) return "";
+    std::string tensors, message(kRoom, '\0');
+    Append(inputs, &tensors);
+    Append(outputs, &tensors);
+    const int64_t size = more(program_, op_name_.c_str(), op_type_.c_str(), what, tensors.data(), tensors.size(),
+                        inputs.size(), message.data(), kRoom);
+    message.resize(std::clamp<int64_t>(size, 0, kRoom));
+    return message;
+  }
+
+  static constexpr int64_t kRoom = 1 << 14;
+
   std::string op_name_, op_type_;
+  int64_t program_ = 0;
   bool inv_ = false, div0_ = false, oflo_ = false;
   int divisor_ = -1;
 };
@@ -81,6 +119,7 @@ REGISTER_OP("IpuFloatingPointCheck")
     .Attr("Tout: list(type) >= 0")
     .Attr("op_name: string")
     .Attr("op_type: string")
+    .Attr("program: int = -1")
     .Attr("inv: bool = false")
     .Attr("div0: bool = false")
     .Attr("oflo: bool = false")
@@ -94,3 +133,5 @@ REGISTER_KERNEL_BUILDER(Name("IpuFloatingPointCheck").Device(DEVICE_CPU), IpuFlo
 
 }  // namespace
 }  // namespace ipu_tf
+
+extern "C" __attribute__((visibility("default"))) void ipu_tf_describe_exceptions(ipu_tf::Describe more) { ipu_tf::describe = more; }

@@ -243,7 +243,7 @@ def test_a_script_that_needs_no_tensorflow_loads_none(tmp_path):
     assert done.stdout == "[]\n"
 
 
-def test_the_first_nan_of_a_script_is_named(tmp_path, caplog):
+def test_the_first_nan_of_a_script_is_named(tmp_path, caplog, capsys):
     (tmp_path / "nan.py").write_text(
         "import tensorflow as tf\n"
         "import ipu_tf\n"
@@ -254,7 +254,17 @@ def test_the_first_nan_of_a_script_is_named(tmp_path, caplog):
         "strategy.run(tf.function(tf.sqrt), args=(tf.constant([-1.0]),))\n"
     )
     assert cli.main(["run", str(tmp_path / "nan.py")]) == 0
-    assert "not finite" not in caplog.text
+    assert "not finite" not in caplog.text + capsys.readouterr().err
     assert cli.main(["run", "--trace-numerics", str(tmp_path / "nan.py")]) == 0
     assert "the first result that is not finite is of op 'Sqrt' (Sqrt)" in caplog.text
     assert not config.device_configuration().trace_numerics
+    lines = [line.strip() for line in capsys.readouterr().err.splitlines()]
+    shown = lines[lines.index("Program 'sqrt':") :]
+    assert shown[1:3] == [
+        "first value that is not finite: invalid operation",
+        "operation     Sqrt (Sqrt)",
+    ]
+    assert any(line.startswith("to do         keep its operand at or above 0") for line in shown)
+    (tmp_path / "none.py").write_text("")
+    assert cli.main(["run", "--trace-numerics", str(tmp_path / "none.py")]) == 0
+    assert "No NaN and no overflow was found in 0 traced programs;" in capsys.readouterr().err

@@ -147,6 +147,7 @@ def fault(name: str = "net/dense/MatMul") -> NonFinite:
         superstep="multiply",
         tiles=3,
         tile_ranges=((0, 1), (3, 3)),
+        tile=3,
         ipu=0,
         replica=1,
         iterations=(("while", 4),),

@@ -67,8 +67,8 @@ def test_a_fault_has_its_place_its_values_and_a_way_out():
     shown = " ".join(" ".join(lines[first:]).split())
     for part in (
         "operation net/dense/MatMul (MatMul)",
-        "computed in step 1 of the device program, superstep 'multiply' on 3 tiles (0 to 1, 3) of "
-        "IPU 0",
+        "computed in step 1 of the device program, superstep 'multiply' on 3 tiles (0 to 1, 3), "
+        "the first on tile 3 of IPU 0",
         "when run 3, replica 1, iteration 4 of 'while'",
         "operands net/dense/MatMul/x float16[6, 8]: -3 to 60000; net/dense/MatMul/kernel ",
         "result result 0 float16[6, 10]: 1 to 3e+38, 1 infinite",

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
+from numpy.typing import NDArray
 
+from ipu_tf.internals.tensorflow import TensorProto
 from ipu_tf.ops.kernels import version_check as _version_check
 
 _PATH = Path(__file__).resolve().parents[2] / "_ops.so"
@@ -75,6 +77,70 @@ def reset_seed(seed: int, identical_replicas: bool = False) -> None:
         identical_replicas: Whether all replicas of a program draw the same bits.
     """
     _c_functions().ipu_tf_reset_seed(seed % 2**64, identical_replicas)
+
+
+Describe = Callable[[int, str, str, str, Sequence[NDArray[Any]], Sequence[NDArray[Any]]], str]
+"""From the program, the op, its type, what happened, the operands and the results of an exception
+to the rest of its message."""
+
+_DESCRIBE = ctypes.CFUNCTYPE(
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.c_char_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+)
+"""The type of a function that writes it (ops/tf/floating_point_check_op.cc)."""
+
+
+@functools.cache
+def describe_exceptions(describe: Describe) -> Any:
+    """Completes the messages of floating-point exceptions by a function from now on.
+
+    Args:
+        describe: The function; it is called on the threads of programs.
+    """
+
+    def write(
+        program: int,
+        op: bytes,
+        op_type: bytes,
+        what: bytes,
+        data: int,
+        size: int,
+        inputs: int,
+        message: int,
+        room: int,
+    ) -> int:
+        tensors = list(_tensors(ctypes.string_at(data, size)))
+        text = describe(
+            program,
+            op.decode(),
+            op_type.decode(),
+            what.decode(),
+            tensors[:inputs],
+            tensors[inputs:],
+        )
+        plain = text[: room // 4].encode()  # At most four bytes a character.
+        ctypes.memmove(message, plain, len(plain))
+        return len(plain)
+
+    callback = _DESCRIBE(write)
+    _c_functions().ipu_tf_describe_exceptions(callback)
+    return callback  # The cache keeps it.
+
+
+def _tensors(plain: bytes) -> Iterator[NDArray[Any]]:
+    """Yields tensors: a TensorProto each, behind its size in 8 bytes."""
+    while plain:
+        end = 8 + int.from_bytes(plain[:8], "little")
+        yield tf.make_ndarray(TensorProto.FromString(plain[8:end]))
+        plain = plain[end:]
 
 
 def isa() -> str:

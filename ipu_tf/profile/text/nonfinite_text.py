@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ipu_tf.profile.text.rendering import current
 from ipu_tf.profile.text.table import table
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
+from ipu_tf.programs.program import Program
 
 _INDENT = 4
 _LABEL = 14
@@ -57,6 +58,23 @@ def histogram(tensors: Sequence[ValueSummary]) -> tuple[tuple[str, tuple[int, ..
         ("NaN", tuple(tensor.nans for tensor in tensors)),
     ]
     return tuple(row for row in rows if any(row[1]))
+
+
+def all_lines(programs: Sequence[Program]) -> Iterator[str]:
+    """Yields the faults of programs, or that there are none.
+
+    Args:
+        programs: The programs of a script that ran with `simulator.trace_numerics`.
+    """
+    faults = {id(found): found for program in programs for found in program.nonfinite}
+    if not faults:
+        yield (
+            f"No NaN and no overflow was found in {len(programs)} traced programs; warnings in the "
+            "log name those that cannot be searched."
+        )
+    for found in faults.values():
+        yield f"Program '{found.program}':"
+        yield from (f"  {line}" for line in nonfinite_lines(found))
 
 
 def nonfinite_lines(found: NonFinite) -> Iterator[str]:

@@ -9,6 +9,7 @@ they gave.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,10 +26,10 @@ from ipu_tf.internals.tensorflow import (
     eager_context,
     op_def_registry,
 )
-from ipu_tf.machine.superstep import Superstep
 from ipu_tf.ops.kernels import library
+from ipu_tf.programs.device_places import DevicePlaces
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
-from ipu_tf.programs.op_names import LayerScopes, own_name
+from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.programs.program import Program
 from ipu_tf.runtime.execution.value_checks import FunctionChecks, summary
 from ipu_tf.runtime.execution.value_history import Cause, ValueHistory
@@ -37,7 +38,6 @@ from ipu_tf.runtime.tracing.call_ops import CALLS, add_call, functions_of
 from ipu_tf.runtime.tracing.function_copies import library_function
 from ipu_tf.runtime.tracing.snapshots import Snapshots
 from ipu_tf.tile_program.device_program import DeviceProgram
-from ipu_tf.tile_program.program import Step
 
 _LOG = logging.getLogger(__name__)
 
@@ -219,7 +219,7 @@ class _Log:
         layers: LayerScopes,
     ) -> None:
         self._found, self._name = program.nonfinite, program.name
-        self._steps = _steps_by_op(device)
+        self._places = DevicePlaces(device)
         self._layers = layers
         self.inputs: tuple[str, ...] = ()
         self.results: tuple[int, ...] = ()
@@ -288,8 +288,8 @@ class _Log:
     def _of(self, cause: Cause) -> NonFinite:
         found, later = cause.found, cause.made_nan
         name, nan_op = found.checked.name, "" if later is None else later.checked.name
-        number, step = self._steps.get(name, (None, None))
-        last = None if step is None else _last_that_computes(step)
+        wrong = next(one for one in found.results if one.nans or one.infinities)
+        place = self._places.of(name, wrong.shape, found.position)
         return NonFinite(
             program=self._name,
             run=self._run,
@@ -304,25 +304,8 @@ class _Log:
             iterations=found.iterations,
             nan_op=nan_op,
             nan_layer=self._layers.layer_or_scope(nan_op),
-            step=number,
-            superstep="" if last is None else last.name,
-            tiles=0 if last is None else -(-last.busy_tile_cycles // last.compute_cycles),
+            **({} if place is None else dataclasses.asdict(place)),
         )
-
-
-def _steps_by_op(device: DeviceProgram | None) -> dict[str, tuple[int, Step]]:
-    """Returns the first step of each operation that has some, with its number."""
-    found: dict[str, tuple[int, Step]] = {}
-    for number, step in enumerate(() if device is None else device.steps):
-        if step.op_name and step.supersteps:
-            found.setdefault(own_name(step.op_name), (number, step))
-    return found
-
-
-def _last_that_computes(step: Step) -> Superstep | None:
-    """Returns the last superstep of a step with work for tiles."""
-    computing = (s for s in reversed(step.supersteps) if s.busy_tile_cycles and s.compute_cycles)
-    return next(computing, None)
 
 
 def _effect(graph: FuncGraph, op: tf.Operation) -> str:

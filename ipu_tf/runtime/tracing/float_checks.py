@@ -45,8 +45,14 @@ def are_on(configuration: DeviceConfiguration) -> bool:
     return configuration.inv or configuration.div0 or configuration.oflo
 
 
-def add(op: tf.Operation, configuration: DeviceConfiguration) -> None:
-    """Adds a check of `op` to its graph if the op computes floats."""
+def add(op: tf.Operation, configuration: DeviceConfiguration, program: int) -> None:
+    """Adds a check of `op` to its graph if the op computes floats.
+
+    Args:
+        op: The op.
+        configuration: The device.
+        program: The number of the program's tracer.
+    """
     if op.type in MOVES or not any(output.dtype.is_floating for output in op.outputs):
         return
     with op.graph.as_default(), tf.name_scope(f"{op.name}_float_check/"):
@@ -55,6 +61,7 @@ def add(op: tf.Operation, configuration: DeviceConfiguration) -> None:
             outputs=_floats(op.outputs),
             op_name=op.name,
             op_type=op.type.removeprefix("Ipu"),
+            program=program,
             inv=configuration.inv,
             div0=configuration.div0,
             oflo=configuration.oflo,

@@ -61,6 +61,7 @@ class Tracer:
         shards: Name scopes of `ipu_shard` with the numbers of their IPUs, in their order.
         names_an_ipu: Whether the program places ops on an IPU by its name.
         steps_of_update: Iterations of a loop after which an optimizer updates the weights.
+        number: Its number, unique in the process.
         snapshots: Reads variables before they change; None for programs without a replay.
     """
 
@@ -82,7 +83,8 @@ class Tracer:
         self.snapshots: Snapshots | None = None
         self._trainable: list[weakref.ref[tf.Variable]] = []
         self._slots: list[tuple[tf.Tensor, tf.Tensor]] = []
-        first = next(_programs) * _STREAMS_PER_PROGRAM
+        self.number = next(_programs)
+        first = self.number * _STREAMS_PER_PROGRAM
         self._streams = itertools.count(first)
 
     def create_op(
@@ -117,7 +119,7 @@ class Tracer:
         op = create(request.op_type, request.inputs, attrs=dict(request.attrs), **kwargs)
         self._note_op(op, request)
         if float_checks.are_on(self.configuration):
-            float_checks.add(op, self.configuration)
+            float_checks.add(op, self.configuration, self.number)
         return op
 
     def _note_op(self, op: tf.Operation, request: OpRequest) -> None:

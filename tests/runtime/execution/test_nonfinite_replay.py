@@ -146,7 +146,7 @@ def test_the_report_has_ranges_values_and_the_superstep(traced):
     assert str(found) == (
         "Program 'function', run 1: the first result that is not finite is of layer 'block', op "
         f"'block/Log' (Log), step {found.step} of the device program, superstep "
-        f"'{found.superstep}' on {found.tiles} tile{'s' * (found.tiles > 1)}: division by zero. "
+        "'log' on 1 tile (0), the first on tile 0: division by zero. "
         "Operands: args_0 float32[3]: 0 to 2. Result: result 0 float32[3]: 0 to 0.693147, 1 "
         "infinite; the first is at [1], among 0, -inf, 0.693147. To do: keep its operand above 0, "
         "such as by `keras.ops.maximum(x, keras.config.epsilon())`; for losses of probabilities "

@@ -1,0 +1,98 @@
+"""Where the device computes an operation: step, superstep, stage, tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_tf.machine.superstep import Superstep
+from ipu_tf.programs.op_names import own_name
+from ipu_tf.tile_program.device_program import DeviceProgram, StageProgram
+from ipu_tf.tile_program.element_tiles import tile_of_element
+from ipu_tf.tile_program.program import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicePlace:
+    """The place of an operation.
+
+    Attributes:
+        step: Number of its step, among those of its stage.
+        superstep: Name of the last superstep of the step with work for tiles, "" without one.
+        tiles: Number of tiles that work in it.
+        tile_ranges: First and last number of these tiles, range by range.
+        tile: Number of the tile that computes the wanted element; None where it is not known.
+        ipu: Number of the IPU within a replica; None in a program of one IPU.
+        stage: Number of the pipeline stage; None in a program of one.
+    """
+
+    step: int
+    superstep: str = ""
+    tiles: int = 0
+    tile_ranges: tuple[tuple[int, int], ...] = ()
+    tile: int | None = None
+    ipu: int | None = None
+    stage: int | None = None
+
+
+class DevicePlaces:
+    """Finds the places of operations in a device program.
+
+    Args:
+        device: The program; None for one that has none.
+    """
+
+    def __init__(self, device: DeviceProgram | None) -> None:
+        self._device = device
+        self._steps: dict[str, list[tuple[StageProgram, int, Step]]] = {}
+        for stage in () if device is None else device.stages:
+            for number, step in enumerate(stage.program.steps):
+                if step.op_name and step.supersteps:
+                    found = self._steps.setdefault(own_name(step.op_name), [])
+                    found.append((stage, number, step))
+
+    def of(self, op_name: str, shape: Sequence[int], index: Sequence[int]) -> DevicePlace | None:
+        """Returns the place of an operation; None if no step of the program is its own.
+
+        Of several steps it is the first whose result has the element, if there is one.
+
+        Args:
+            op_name: Its name in its function.
+            shape: Shape of its result.
+            index: Indices of an element of the result.
+        """
+        steps = self._steps.get(op_name)
+        if steps is None or self._device is None:
+            return None
+        found = [(entry, _last_that_computes(entry[2])) for entry in steps]
+        tiles = [None if one is None else tile_of_element(one, shape, index) for _, one in found]
+        chosen = next((number for number, tile in enumerate(tiles) if tile is not None), 0)
+        (stage, number, _), superstep = found[chosen]
+        ranges = () if superstep is None else _ranges(superstep)
+        return DevicePlace(
+            step=number,
+            superstep="" if superstep is None else superstep.name,
+            tiles=sum(last - first + 1 for first, last in ranges),
+            tile_ranges=ranges,
+            tile=tiles[chosen],
+            ipu=stage.ipu if len(self._device.ipus) > 1 else None,
+            stage=stage.index if len(self._device.stages) > 1 else None,
+        )
+
+
+def _last_that_computes(step: Step) -> Superstep | None:
+    """Returns the last superstep of a step with work for tiles."""
+    computing = (s for s in reversed(step.supersteps) if s.busy_tile_cycles and s.compute_cycles)
+    return next(computing, None)
+
+
+def _ranges(superstep: Superstep) -> tuple[tuple[int, int], ...]:
+    """Returns the first and last number of the tiles that compute, range by range."""
+    figures = superstep.tile_figures
+    if figures is None:
+        return ()
+    busy = np.flatnonzero(figures.compute_cycles.counts)
+    ranges = np.split(busy, np.flatnonzero(np.diff(busy) > 1) + 1)
+    return tuple((int(one[0]), int(one[-1])) for one in ranges if one.size)

@@ -1,0 +1,113 @@
+"""What floating-point exceptions say: where the device computes the operation, and its values.
+
+The message of an exception has a `NonFinite`, as the report of the program has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_tf.internals.tensorflow import FuncGraph
+from ipu_tf.ops.kernels import library
+from ipu_tf.programs.device_places import DevicePlaces
+from ipu_tf.programs.nonfinite import Fault, NonFinite
+from ipu_tf.programs.op_names import LayerScopes
+from ipu_tf.programs.program import Program
+from ipu_tf.runtime.execution.value_checks import summary
+from ipu_tf.runtime.tracing import float_checks
+from ipu_tf.runtime.tracing.tracer import Tracer
+from ipu_tf.tile_program.device_program import DeviceProgram
+
+_AROUND = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Traced:
+    """What the messages of a program need.
+
+    Attributes:
+        program: Keeps the first fault.
+        layers: The layers of its operations.
+        places: Where the device computes them.
+    """
+
+    program: Program
+    layers: LayerScopes
+    places: DevicePlaces
+
+
+_traced: dict[int, _Traced] = {}
+
+
+def name_places(tracer: Tracer, graph: Any, device: DeviceProgram | None) -> None:
+    """Lets floating-point exceptions of a program say where it computes their operation.
+
+    Args:
+        tracer: The tracer of the program.
+        graph: The graph that it is in; what is known ends with the outermost one around it.
+        device: The program that was compiled for the machine.
+    """
+    if not float_checks.are_on(tracer.configuration):
+        return
+    while isinstance(outer := getattr(graph, "outer_graph", None), FuncGraph):
+        graph = outer
+    library.describe_exceptions(_described)
+    _traced[tracer.number] = _Traced(
+        program=tracer.program,
+        layers=LayerScopes(paths=tracer.layers),
+        places=DevicePlaces(device),
+    )
+    weakref.finalize(graph, _traced.pop, tracer.number, None).atexit = False
+
+
+def _described(
+    number: int,
+    op_name: str,
+    op_type: str,
+    what: str,
+    operands: Sequence[NDArray[Any]],
+    results: Sequence[NDArray[Any]],
+) -> str:
+    """Returns the rest of the message of an exception, and keeps it for the report."""
+    traced = _traced.get(number)
+    if traced is None:
+        return ""
+    found = _fault(traced, op_name, op_type, cast("Fault", what), operands, results)
+    if not traced.program.nonfinite:
+        traced.program.nonfinite.append(found)
+    return f" {found}"
+
+
+def _fault(
+    traced: _Traced,
+    op_name: str,
+    op_type: str,
+    what: Fault,
+    operands: Sequence[NDArray[Any]],
+    results: Sequence[NDArray[Any]],
+) -> NonFinite:
+    wrong = next((value for value in results if not np.isfinite(value).all()), results[0])
+    flat = int(np.argmin(np.isfinite(wrong).ravel()))
+    position = tuple(int(index) for index in np.unravel_index(flat, wrong.shape))
+    near = wrong.ravel()[max(flat - _AROUND, 0) : flat + _AROUND + 1]
+    place = traced.places.of(op_name, wrong.shape, position)
+    return NonFinite(
+        program=traced.program.name,
+        run=0,
+        fault=what,
+        op=op_name,
+        op_type=op_type,
+        layer=traced.layers.layer_or_scope(op_name),
+        operands=tuple(summary(f"operand {i}", value) for i, value in enumerate(operands)),
+        results=tuple(summary(f"result {i}", value) for i, value in enumerate(results)),
+        position=position,
+        around=tuple(float(value) for value in near),
+        **({} if place is None else dataclasses.asdict(place)),
+    )
