@@ -53,10 +53,10 @@ KERAS_FLOORS = (
 )
 """The same within `ipu_tf.keras`, whose own names are above all of these."""
 
-OF_ANY_KERAS = ("adapters", "replication", "steps")
+OF_ANY_KERAS = ("adapters", "data", "loop", "replication", "steps")
 """Rooms of `ipu_tf.keras` that see models through adapters, so any Keras can have one."""
 
-OF_KERAS_3 = {"steps/step_tracing.py"}
+OF_KERAS_3 = {"data/input_shapes.py", "data/step_specs.py", "steps/step_tracing.py"}
 """Files of these rooms that still see the models of Keras 3 themselves: fewer with each change."""
 
 TENSORFLOW_FREE = (

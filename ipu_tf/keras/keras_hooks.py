@@ -16,11 +16,13 @@ import keras
 from ipu_tf.base import spans
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import keras_layer_path
+from ipu_tf.internals.keras_training import element_spec_of
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages
 from ipu_tf.keras.extensions import IPUExtensions
+from ipu_tf.keras.loop.execution import batch_spec
 from ipu_tf.keras.loop.step_checks import runs_on_ipu
-from ipu_tf.keras.loop.training_loop import TrainingLoop, seen_batch
+from ipu_tf.keras.loop.training_loop import TrainingLoop
 from ipu_tf.keras.pipeline import symbolic
 from ipu_tf.keras.pipeline.inner_calls import SymbolicCallError
 from ipu_tf.keras.saving.model_files import OptionFiles, read_options, take_options
@@ -217,7 +219,7 @@ class KerasHooks(IPUExtensions):
             adapter_of(self).adopt_optimizers()
             if not self.ipu_training_loop.builds(self):
                 return
-            data_batch = seen_batch(self, iterator, data_batch)
+            data_batch = _seen_batch(self, iterator, data_batch)
             iterator = None
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
 
@@ -241,6 +243,24 @@ class KerasHooks(IPUExtensions):
             return False
         self.ipu_training_loop.functions.drop_stale(self)
         return True
+
+
+def _seen_batch(model: KerasHooks, iterator: Any, batch: Any) -> Any:
+    """Returns the shapes and types of the batch that Keras is to build a model for.
+
+    Keras would read the first batch of `iterator` for its shapes alone. The specification of the
+    dataset gives them without losing a batch.
+
+    Args:
+        model: The model, which keeps the shapes and types of its inputs.
+        iterator: Reads the batches, or None.
+        batch: A batch, or None; not used if there is an iterator.
+    """
+    if iterator is not None:
+        batch = batch_spec(element_spec_of(iterator))
+    if batch is not None:
+        adapter_of(model).note_inputs(batch)
+    return batch
 
 
 def mark_as_made_in_scope(model: KerasHooks) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 import tensorflow as tf
 
 from ipu_tf.internals.structures import SpecStructure, TensorStructure
+from ipu_tf.keras.adapters.loops import LoopAdapter
 
 Weight: TypeAlias = tf.Variable
 """A weight as its Keras holds it: Keras 3 has variables of its own around TensorFlow's."""
@@ -137,6 +138,24 @@ class ModelAdapter(Protocol):
 
     def metrics(self, batch: StepBatch) -> TensorStructure:
         """Returns the logs of a step, computed in the scope of metrics."""
+
+    @property
+    def loop(self) -> LoopAdapter:
+        """The loop that runs its methods."""
+
+    @property
+    def declares_layers(self) -> bool:
+        """Whether its layers are known before it is built."""
+
+    @property
+    def layers_are_built(self) -> bool:
+        """Whether all layers in it have their variables."""
+
+    def note_inputs(self, batch: SpecStructure) -> None:
+        """Keeps the shapes of inputs of a batch that the model is built for."""
+
+    def note_validation_steps(self, steps: int) -> None:
+        """Sets the steps of an execution on the validation data that `fit` is reading."""
 
     def adopt_optimizers(self) -> None:
         """Makes the optimizers of the model belong to its strategy, also those made outside of it.

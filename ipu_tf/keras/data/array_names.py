@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import keras
+from keras import tree
 
 ROLES = ("x", "y", "sample_weight")
 
@@ -25,7 +25,7 @@ def by_role(data: Any) -> dict[str, Any]:
 def arrays_by_name(parts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yields name and value of every array that is not None, such as `("x['image']", array)`."""
     for role, part in parts.items():
-        for path, array in keras.tree.flatten_with_path(part):
+        for path, array in tree.flatten_with_path(part):
             if array is not None:
                 yield _name(role, path), array
 
@@ -36,9 +36,9 @@ def map_arrays(function: Callable[[str, Any], Any], parts: dict[str, Any]) -> di
     for role, part in parts.items():
         flat = [
             array if array is None else function(_name(role, path), array)
-            for path, array in keras.tree.flatten_with_path(part)
+            for path, array in tree.flatten_with_path(part)
         ]
-        mapped[role] = keras.tree.pack_sequence_as(part, flat)
+        mapped[role] = tree.pack_sequence_as(part, flat)
     return mapped
 
 

@@ -6,10 +6,10 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
-from ipu_tf.internals.keras import KerasDataAdapter, keras_data_adapter
+from ipu_tf.keras.adapters.loops import Batches, LoopAdapter, in_keras
 from ipu_tf.keras.data import lengths
 from ipu_tf.keras.data.epoch_steps import epoch_steps, within_limit
 from ipu_tf.keras.data.infeed import Infeed
@@ -24,20 +24,21 @@ class BatchSource:
     """The batches of a method, before the number of replicas is known.
 
     Attributes:
-        adapter: Keras' adapter of the data.
-        dataset: Yields batches of one replica.
+        batches: The batches that Keras makes of the data.
         restarts: See `epoch_steps`.
     """
 
-    adapter: KerasDataAdapter
-    dataset: tf.data.Dataset
+    batches: Batches
     restarts: bool
 
 
-def source(data: Data, use: DataUse, *, shuffle: Any, class_weight: Any) -> BatchSource:
+def source(
+    loop: LoopAdapter, data: Data, use: DataUse, *, shuffle: Any, class_weight: Any
+) -> BatchSource:
     """Returns the batches of a method.
 
     Args:
+        loop: The loop that reads them.
         data: As `data.prepare` returns it.
         use: The use of the data; replicas and executions do not matter yet.
         shuffle: Whether arrays are shuffled again in every epoch, as in `keras.Model.fit`; None for
@@ -50,31 +51,36 @@ def source(data: Data, use: DataUse, *, shuffle: Any, class_weight: Any) -> Batc
     is_dataset = isinstance(data.x, tf.data.Dataset)
     batch_size = None
     if not is_dataset:
-        first = next((leaf for leaf in keras.tree.flatten(data.x) if leaf is not None), None)
+        first = next((leaf for leaf in tree.flatten(data.x) if leaf is not None), None)
         if hasattr(first, "shape"):
             batch_size = lengths.array_batch_size(lengths.axis_length(first), use)
             logger.info(
                 "%s: a `tf.data.Dataset` feeds the device faster than arrays do.", use.subject
             )
-    adapter = keras_data_adapter(
-        x=data.x,
-        y=data.y,
-        sample_weight=data.sample_weight,
+    batches = loop.batches(
+        data.arguments,
         batch_size=batch_size,
-        steps_per_epoch=use.steps,
+        steps=use.steps,
+        epochs=use.epochs,
         shuffle=not is_dataset if shuffle is None else shuffle,
         class_weight=class_weight,
     )
-    return BatchSource(adapter=adapter, dataset=adapter.get_tf_dataset(), restarts=not is_dataset)
+    return BatchSource(batches=batches, restarts=not is_dataset)
 
 
 def infeed(
-    batches: BatchSource, use: DataUse, *, prefetch_depth: int, of_update: int = 1
+    loop: LoopAdapter,
+    source: BatchSource,
+    use: DataUse,
+    *,
+    prefetch_depth: int,
+    of_update: int = 1,
 ) -> Infeed:
     """Returns the infeed through which the device reads the batches of a method.
 
     Args:
-        batches: The batches.
+        loop: The loop that iterates over it.
+        source: The batches.
         use: The use of the batches.
         prefetch_depth: Steps that are prepared ahead of the device.
         of_update: Steps of a weight update, or those that fill a pipeline.
@@ -82,15 +88,15 @@ def infeed(
     Raises:
         ValueError: The batches do not fill whole executions.
     """
-    adapter = batches.adapter
-    whole = epoch_steps(adapter.num_batches, use, restarts=batches.restarts, of_update=of_update)
+    batches = source.batches
+    whole = epoch_steps(batches.num_batches, use, restarts=source.restarts, of_update=of_update)
     schedule, epochs = within_limit(whole, use, of_update=of_update)
-    return Infeed(
-        adapter,
-        batches.dataset,
+    made: Infeed = in_keras(Infeed, loop.data_class)(
+        batches,
         schedule,
         subject=use.subject,
         replicas=use.replicas,
         prefetch_depth=prefetch_depth,
         epochs=epochs,
     )
+    return made

@@ -1,7 +1,8 @@
 """The infeed: the batches of an epoch, as read by the device's loop.
 
-Keras treats it as a data adapter and passes its iterator to the functions of the loop, which
-read a step or a whole execution at a time. Keras itself never sees a batch.
+Keras takes it for data of its own (`LoopAdapter.data_class`) and passes its iterator to the
+functions of the loop, which read a step or a whole execution at a time. Keras itself never sees a
+batch.
 """
 
 from __future__ import annotations
@@ -9,19 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
-from ipu_tf.internals.keras import KerasDataAdapter
+from ipu_tf.keras.adapters.loops import Batches
 from ipu_tf.keras.data.epoch_steps import EpochSteps
 
 
-class Infeed(KerasDataAdapter):
+class Infeed:
     """The data of one method of a model, to be read by the device.
 
     Args:
-        adapter: Keras' own adapter of the data.
-        dataset: Yields batches of one replica.
+        batches: The batches that Keras makes of the data.
         schedule: How an epoch runs.
         subject: The beginning of an error about the data.
         replicas: Batches in a step, one for each replica.
@@ -31,8 +31,7 @@ class Infeed(KerasDataAdapter):
 
     def __init__(
         self,
-        adapter: KerasDataAdapter,
-        dataset: tf.data.Dataset,
+        batches: Batches,
         schedule: EpochSteps,
         *,
         subject: str,
@@ -42,8 +41,7 @@ class Infeed(KerasDataAdapter):
     ) -> None:
         self.schedule = schedule
         self._subject = subject
-        self._adapter = adapter
-        self._dataset = dataset
+        self._batches = batches
         self.replicas = replicas
         self.prefetch_depth = prefetch_depth
         self.epochs = epochs
@@ -52,18 +50,18 @@ class Infeed(KerasDataAdapter):
     @property
     def element_spec(self) -> Any:
         """The shapes and types that one replica reads in one step."""
-        return self._dataset.element_spec
+        return self._batches.dataset.element_spec
 
     @property
     def batch_size(self) -> int:
         """Samples that one replica reads in one step."""
-        shapes = [leaf.shape for leaf in keras.tree.flatten(self.element_spec) if leaf is not None]
+        shapes = [leaf.shape for leaf in tree.flatten(self.element_spec) if leaf is not None]
         return int(shapes[0][0]) if shapes[0].rank else 1
 
     @property
     def num_batches(self) -> int | None:
         """Steps that the data suffices for, None if unknown or infinite."""
-        batches: int | None = self._adapter.num_batches
+        batches = self._batches.num_batches
         return None if batches is None else batches // self.replicas
 
     def get_tf_dataset(self) -> Infeed:
@@ -71,12 +69,12 @@ class Infeed(KerasDataAdapter):
         return self
 
     def on_epoch_begin(self) -> None:
-        """Tells Keras' adapter that an epoch begins."""
-        self._adapter.on_epoch_begin()
+        """Tells Keras' batches that an epoch begins."""
+        self._batches.on_epoch_begin()
 
     def on_epoch_end(self) -> None:
-        """Tells Keras' adapter that an epoch ended."""
-        self._adapter.on_epoch_end()
+        """Tells Keras' batches that an epoch ended."""
+        self._batches.on_epoch_end()
 
     def end_of_data(self) -> ValueError:
         """Returns the error for data that ended before all requested steps had run."""
@@ -108,8 +106,8 @@ class Infeed(KerasDataAdapter):
 
     def _steps(self) -> tf.data.Dataset:
         if self.replicas == 1:
-            return self._dataset
-        return self._dataset.batch(self.replicas, drop_remainder=True)
+            return self._batches.dataset
+        return self._batches.dataset.batch(self.replicas, drop_remainder=True)
 
 
 class InfeedIterator:
@@ -164,7 +162,7 @@ def stack_batch(batch: Any, replicas: int) -> Any:
         tensor = tf.convert_to_tensor(leaf)
         return tf.broadcast_to(tensor, [*leading, *tensor.shape])
 
-    return keras.tree.map_structure(stacked, batch)
+    return tree.map_structure(stacked, batch)
 
 
 def split_batch(batch: Any, steps: int, replicas: int) -> Any:
@@ -186,4 +184,4 @@ def split_batch(batch: Any, steps: int, replicas: int) -> Any:
         rows = tensor.shape[0] // (steps * replicas)
         return tf.reshape(tensor, [*leading, rows, *tensor.shape[1:]])
 
-    return keras.tree.map_structure(split, batch)
+    return tree.map_structure(split, batch)

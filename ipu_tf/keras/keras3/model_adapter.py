@@ -12,9 +12,15 @@ import tensorflow as tf
 
 from ipu_tf.internals.keras_layers import layers_within, seed_generators_of, takes_training
 from ipu_tf.internals.keras_optimizers import set_strategy_of
-from ipu_tf.internals.keras_training import build_missing_parts, compute_loss, loss_tracker_of
+from ipu_tf.internals.keras_training import (
+    build_missing_parts,
+    compute_loss,
+    loss_tracker_of,
+    set_validation_steps,
+)
 from ipu_tf.internals.structures import SpecStructure, TensorStructure
 from ipu_tf.keras.adapters.models import StepBatch, Weight, adapter_of
+from ipu_tf.keras.keras3.loop_adapter import LOOP, Keras3Loop
 from ipu_tf.keras.keras3.optimizer_adapter import Keras3Optimizer
 from ipu_tf.programs.op_names import LOSS, METRICS
 
@@ -111,6 +117,29 @@ class Keras3Model:
         """Returns the logs of a step, computed in the scope of metrics."""
         with keras.name_scope(METRICS):
             return cast("TensorStructure", self.stock.compute_metrics(**_arguments(batch)))
+
+    @property
+    def loop(self) -> Keras3Loop:
+        """The loop that runs its methods."""
+        return LOOP
+
+    @property
+    def declares_layers(self) -> bool:
+        """Whether its layers are known before it is built."""
+        return isinstance(self.stock, keras.Sequential)
+
+    @property
+    def layers_are_built(self) -> bool:
+        """Whether all layers in it have their variables."""
+        return all(layer.built for layer in layers_within(self.stock))
+
+    def note_inputs(self, batch: SpecStructure) -> None:
+        """Keeps the shapes of inputs of a batch that the model is built for."""
+        self.stock.ipu_layer_calls.seen_inputs, _, _ = self.unpacked(batch)
+
+    def note_validation_steps(self, steps: int) -> None:
+        """Sets the steps of an execution on the validation data that `fit` is reading."""
+        set_validation_steps(self.stock, steps)
 
     def adopt_optimizers(self) -> None:
         """Makes the optimizers of the model belong to its strategy, also those made outside."""

@@ -7,13 +7,11 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-import keras
-
 from ipu_tf.profile.text.units import kib, percent
 from ipu_tf.programs.calls import call_of
 from ipu_tf.programs.program import Program
 
-_last_lines: weakref.WeakKeyDictionary[keras.Model, str] = weakref.WeakKeyDictionary()
+_last_lines: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
 
 def is_printed(verbose: Any) -> bool:
@@ -21,12 +19,16 @@ def is_printed(verbose: Any) -> bool:
     return verbose != 0 and sys.stdout is not None and sys.stdout.isatty()
 
 
-class CostLine(keras.callbacks.Callback):
-    """Prints the modelled speed and memory of a training step, once while they do not change.
+class CostLine:
+    """A callback: prints the modelled speed and memory of a training step, once for the same ones.
+
+    Its base is the class of callbacks of a Keras; see `in_keras`.
 
     Args:
         others: The callbacks of the same `fit`; the line names the reports that they write.
     """
+
+    model: Any
 
     def __init__(self, others: Iterable[Any]) -> None:
         super().__init__()

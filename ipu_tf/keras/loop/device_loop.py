@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
 from ipu_tf.feeds import shared_programs
 from ipu_tf.keras.replication.replicas import Replicas
@@ -67,7 +67,7 @@ class DeviceLoop:
             return self.step.get_concrete_function(batch_spec)
         scalar = tf.TensorSpec((), tf.int32)
         group = self._replicas.group
-        whole = keras.tree.map_structure(
+        whole = tree.map_structure(
             lambda spec: _with_rows(spec, group) if hasattr(spec, "shape") else spec, batch_spec
         )
         return self.step.get_concrete_function(whole, scalar, scalar)
@@ -121,9 +121,7 @@ class DeviceLoop:
         results = self.concrete_step(batch_spec).structured_outputs
         if self._training is None:
             return results
-        return keras.tree.map_structure(
-            lambda spec: tf.TensorSpec(spec.shape[1:], spec.dtype), results
-        )
+        return tree.map_structure(lambda spec: tf.TensorSpec(spec.shape[1:], spec.dtype), results)
 
     def _global_step(
         self, step: tf.Tensor, micro_batch: tf.Tensor, read: Read, outfeed: _Outfeed, carry: Carry
@@ -194,20 +192,20 @@ class _Outfeed:
         """Returns an empty carry with room for all results."""
         return tuple(
             tf.TensorArray(spec.dtype, size=self._size, element_shape=spec.shape)
-            for spec in keras.tree.flatten(self._spec)
+            for spec in tree.flatten(self._spec)
         )
 
     def write(self, carry: Carry, index: tf.Tensor, results: Any) -> Carry:
         """Returns `carry` with the results of one step of one replica in it."""
         if self._publish is not None:
             self._publish(results)
-        leaves = keras.tree.flatten(results)
+        leaves = tree.flatten(results)
         return tuple(array.write(index, leaf) for array, leaf in zip(carry, leaves, strict=True))
 
     def write_group(self, carry: Carry, first: tf.Tensor, count: int, results: Any) -> Carry:
         """Returns `carry` with results that have a leading axis of `count` replicas in it."""
         for member in range(count):
-            part = keras.tree.map_structure(lambda leaf, member=member: leaf[member], results)
+            part = tree.map_structure(lambda leaf, member=member: leaf[member], results)
             carry = self.write(carry, first + member, part)
         return carry
 
@@ -215,7 +213,7 @@ class _Outfeed:
         """Returns all results; the `leading` axes replace the axis that they were written on."""
         leaves = [array.stack() for array in carry]
         leaves = [tf.reshape(leaf, [*leading, *leaf.shape[1:]]) for leaf in leaves]
-        return keras.tree.pack_sequence_as(self._spec, leaves)
+        return tree.pack_sequence_as(self._spec, leaves)
 
 
 def repeat(
@@ -247,9 +245,7 @@ def _in(
 
 
 def _map(function: Callable[[tf.Tensor], tf.Tensor], structure: Any) -> Any:
-    return keras.tree.map_structure(
-        lambda leaf: None if leaf is None else function(leaf), structure
-    )
+    return tree.map_structure(lambda leaf: None if leaf is None else function(leaf), structure)
 
 
 def _rows_of(leaf: tf.Tensor, group: tf.Tensor, size: int) -> tf.Tensor:

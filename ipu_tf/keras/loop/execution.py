@@ -12,8 +12,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import keras
 import tensorflow as tf
+from keras import tree
 
 from ipu_tf.base import spans
 from ipu_tf.keras.data import lengths
@@ -154,12 +154,10 @@ class ExecutionFunction:
     def _run_stacked(self, batches: Any, steps: tf.Tensor) -> tuple[Any, Any]:
         """Runs the loop over batches that are all present, stacked on their first axes."""
         skipped = 1 if self._replicas == 1 else 2
-        length = next(leaf for leaf in keras.tree.flatten(batches) if leaf is not None).shape[0]
+        length = next(leaf for leaf in tree.flatten(batches) if leaf is not None).shape[0]
 
         def read(step: tf.Tensor) -> Any:
-            return keras.tree.map_structure(
-                lambda leaf: None if leaf is None else leaf[step], batches
-            )
+            return tree.map_structure(lambda leaf: None if leaf is None else leaf[step], batches)
 
         results = self._loop.run(steps, length, read, batch_spec(batches, skipped=skipped))
         return self._summarise(results), results
@@ -196,7 +194,7 @@ def iterator_function(
 def _run_batch(
     execution: ExecutionFunction, batch: Any, parts_of_batch: Callable[[int], int | None]
 ) -> tuple[Any, Any]:
-    first = next(leaf for leaf in keras.tree.flatten(batch) if leaf is not None)
+    first = next(leaf for leaf in tree.flatten(batch) if leaf is not None)
     steps = parts_of_batch(lengths.axis_length(first))
     return execution.batch(batch) if steps is None else execution.parts(batch, steps)
 
@@ -213,7 +211,7 @@ def predict_function(execution: ExecutionFunction) -> Callable[[list[Any]], Any]
             outputs, _ = execution.next_execution(batches[0])
             return taken_by_host(outputs)
         _, results = execution.batch(batches[0])
-        return taken_by_host(keras.tree.map_structure(lambda leaf: leaf[-1, -1], results))
+        return taken_by_host(tree.map_structure(lambda leaf: leaf[-1, -1], results))
 
     return function
 
@@ -230,7 +228,7 @@ def last_logs(reduction: Reduction) -> Callable[[Any], Any]:
         Reduction.SUM: lambda values: tf.reduce_sum(values, axis=0),
         Reduction.MEAN: lambda values: tf.reduce_mean(values, axis=0),
     }[reduction]
-    return lambda logs: keras.tree.map_structure(lambda leaf: reduce(leaf[-1]), logs)
+    return lambda logs: tree.map_structure(lambda leaf: reduce(leaf[-1]), logs)
 
 
 def concatenated(outputs: Any) -> Any:
@@ -248,7 +246,7 @@ def concatenated(outputs: Any) -> Any:
             return tf.reshape(leaf, [-1])
         return tf.reshape(leaf, [steps * replicas * rest[0], *rest[1:]])
 
-    return keras.tree.map_structure(concatenate, outputs)
+    return tree.map_structure(concatenate, outputs)
 
 
 def batch_spec(data: Any, *, skipped: int = 0) -> Any:
@@ -258,7 +256,7 @@ def batch_spec(data: Any, *, skipped: int = 0) -> Any:
         data: A structure of tensors or specs.
         skipped: Number of leading axes to leave out.
     """
-    return keras.tree.map_structure(
+    return tree.map_structure(
         lambda leaf: (
             tf.TensorSpec(leaf.shape[skipped:], leaf.dtype) if hasattr(leaf, "shape") else None
         ),

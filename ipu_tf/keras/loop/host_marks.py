@@ -7,17 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
+from keras import tree
 
 from ipu_tf.base import spans
 
 _TRACK = "infeed"
-
-_EVENTS = frozenset(
-    name for name in dir(keras.callbacks.Callback) if name.startswith("on_")
-)  # The methods that Keras' loop calls.
 
 _CALLED_BY_STOCK = {
     "on_train_batch_begin": "on_batch_begin",
@@ -36,11 +32,11 @@ class WaitsForData:
         """Returns the next batch of an iterator, in the graph that is being built."""
         with tf.control_dependencies([tf.numpy_function(self._began, [], [])]):
             batch = iterator.get_next()
-        leaves = [leaf for leaf in keras.tree.flatten(batch) if leaf is not None]
+        leaves = [leaf for leaf in tree.flatten(batch) if leaf is not None]
         with tf.control_dependencies(leaves):
             ended = tf.numpy_function(self._ended, [], [])
         with tf.control_dependencies([ended]):  # Readers of the batch run after it.
-            return keras.tree.map_structure(
+            return tree.map_structure(
                 lambda leaf: None if leaf is None else tf.identity(leaf), batch
             )
 
@@ -61,12 +57,12 @@ def taken_by_host(results: Any) -> Any:
     """Returns results, and marks the time until the host has them."""
     if spans.are_recorded():
         with spans.span("take results", "outfeed"):
-            keras.tree.map_structure(np.asarray, results)
+            tree.map_structure(np.asarray, results)
     return results
 
 
 @contextlib.contextmanager
-def marked_callbacks(callbacks: keras.callbacks.CallbackList) -> Iterator[None]:
+def marked_callbacks(callbacks: Any) -> Iterator[None]:
     """Marks the calls of each callback of a list inside, unless the list is marked already."""
     own = callbacks.callbacks
     callbacks.callbacks = [
@@ -86,12 +82,13 @@ class _MarkedCallback:
         callback: The callback.
     """
 
-    def __init__(self, callback: keras.callbacks.Callback) -> None:
+    def __init__(self, callback: Any) -> None:
         self._callback = callback
+        self._stock = _stock_class(type(callback))
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._callback, name)
-        return self._marked(found, name) if name in _EVENTS else found
+        return self._marked(found, name) if _is_event(self._stock, name) else found
 
     def _marked(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:
         if all(self._is_stock(each) for each in (name, _CALLED_BY_STOCK.get(name, name))):
@@ -107,4 +104,14 @@ class _MarkedCallback:
     def _is_stock(self, name: str) -> bool:
         """Returns whether the callback leaves a method to Keras' base class."""
         method = getattr(self._callback, name)
-        return getattr(method, "__func__", None) is getattr(keras.callbacks.Callback, name)
+        return getattr(method, "__func__", None) is getattr(self._stock, name)
+
+
+def _stock_class(kind: type) -> type:
+    """Returns the class of callbacks of the Keras that a callback is one of."""
+    return next((base for base in kind.__mro__ if base.__name__ == "Callback"), kind)
+
+
+def _is_event(stock: type, name: str) -> bool:
+    """Returns whether a name is that of a method which the loop of a Keras calls."""
+    return name.startswith("on_") and hasattr(stock, name)

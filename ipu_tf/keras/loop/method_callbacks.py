@@ -6,9 +6,11 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import keras
+from keras import tree
 
 from ipu_tf.base import spans
+from ipu_tf.keras.adapters.loops import in_keras
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.loop import cost_line
 from ipu_tf.keras.loop.device_functions import calls_back_for_steps
@@ -36,16 +38,16 @@ def method_callbacks(
         infeed: The data of the method.
         results: Gets the results of steps.
     """
-    callbacks = arguments["callbacks"]
+    callbacks, loop = arguments["callbacks"], adapter_of(model).loop
     with contextlib.ExitStack() as stack:
         stack.enter_context(naming_the_cause())
-        if not isinstance(callbacks, keras.callbacks.CallbackList):
+        if not isinstance(callbacks, loop.callback_list_class):
             settings = _settings(model, arguments, infeed)
             if "epochs" in arguments and cost_line.is_printed(arguments["verbose"]):
-                own = keras.tree.flatten(callbacks) if callbacks else []
-                callbacks = [*own, cost_line.CostLine(own)]
+                own = tree.flatten(callbacks) if callbacks else []
+                callbacks = [*own, in_keras(cost_line.CostLine, loop.callback_class)(own)]
             if calls_back_for_steps(model, step):
-                callbacks = StepwiseCallbackList(
+                callbacks = in_keras(StepwiseCallbackList, loop.callback_list_class)(
                     callbacks,
                     results=results,
                     steps_per_execution=lambda: model.steps_per_execution,
@@ -55,14 +57,14 @@ def method_callbacks(
                 )
                 stack.callback(callbacks.close)
             elif spans.are_recorded():
-                callbacks = keras.callbacks.CallbackList(callbacks, **settings)
+                callbacks = loop.callback_list_class(callbacks, **settings)
         if spans.are_recorded():
             stack.enter_context(marked_callbacks(callbacks))
         yield callbacks
 
 
 def _settings(model: StatefulModel, arguments: Mapping[str, Any], infeed: Infeed) -> dict[str, Any]:
-    """Returns the arguments of `keras.callbacks.CallbackList` in the method that is called."""
+    """Returns the arguments of a Keras' list of callbacks in the method that is called."""
     return {
         "add_history": "epochs" in arguments,
         "add_progbar": arguments["verbose"] != 0,

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import keras
-
-from ipu_tf.internals.keras_training import build_missing_parts, set_validation_steps
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import feeding, lengths, preparation
 from ipu_tf.keras.data.infeed import Infeed
 from ipu_tf.keras.data.lengths import DataUse
@@ -119,7 +117,7 @@ class MethodData:
     def _evaluate(self, model: StatefulModel, arguments: dict[str, Any]) -> MethodCall:
         infeed = arguments["x"]
         if isinstance(infeed, Infeed):  # The validation data of `fit`.
-            set_validation_steps(model, infeed.schedule.steps_per_execution)
+            adapter_of(model).note_validation_steps(infeed.schedule.steps_per_execution)
             return MethodCall(arguments=arguments, infeed=infeed)
         infeed = self._infeed(
             model,
@@ -173,7 +171,9 @@ class MethodData:
             argument = f"{wanted.subject}: `{wanted.steps_argument}`"
             steps = lengths.positive_integer(wanted.steps, argument)
             wanted = dataclasses.replace(wanted, steps=steps)
+        loop = adapter_of(model).loop
         source = feeding.source(
+            loop,
             self._prepared(model, data, preparation.prepare, wanted),
             wanted,
             shuffle=shuffle,
@@ -182,7 +182,7 @@ class MethodData:
         step = STEP_OF_METHOD[wanted.method]
         if not is_built_for(model, step):
             # Only a built model knows its pipeline stages, and so how many replicas fit.
-            _build(model, step, execution.batch_spec(source.dataset.element_spec))
+            _build(model, step, execution.batch_spec(source.batches.dataset.element_spec))
             check_step(model, step)
         wanted = dataclasses.replace(
             wanted,
@@ -194,6 +194,7 @@ class MethodData:
         if trains:
             check_update(model)
         infeed = feeding.infeed(
+            loop,
             source,
             wanted,
             prefetch_depth=depth,
@@ -244,7 +245,7 @@ STEP_OF_METHOD = MappingProxyType(
 def _build(model: StatefulModel, step: str, batch: Any) -> None:
     """Builds a model for batches of these shapes and types."""
     if step == "predict_step" or has_own(model, step):
-        model.ipu_layer_calls.seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        adapter_of(model).note_inputs(batch)
         build_by_tracing(model, step, batch)
     else:
-        build_missing_parts(model, batch)
+        adapter_of(model).build_missing_parts(batch)

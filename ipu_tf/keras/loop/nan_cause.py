@@ -6,10 +6,9 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-import keras
-
 from ipu_tf import config
 from ipu_tf.internals import patches
+from ipu_tf.keras.training_state import StatefulModel
 from ipu_tf.strategy import IPUStrategy
 
 _HOW_TO_TRACE = (
@@ -24,7 +23,7 @@ _NOT_FOUND = (
 _OnBatchEnd = Callable[[Any, int, Any], None]
 
 
-def cause_of_nan(model: keras.Model) -> str:
+def cause_of_nan(model: StatefulModel) -> str:
     """Returns the first fault of a model's programs as a message, or how to find it."""
     programs = model.distribute_strategy.report(insights=False).programs
     own = [one for one in programs if one.name.startswith(f"{model.name}.")]

@@ -7,10 +7,9 @@ programs.
 
 from __future__ import annotations
 
-import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras_layers import layers_within
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import pipeline_of_model
 from ipu_tf.keras.replication.replica_state import replication_factor
 from ipu_tf.keras.steps import overrides
@@ -59,7 +58,7 @@ def is_built_for(model: StatefulModel, step: str) -> bool:
         return True
     # Variables that a step creates later, such as those of metrics, would not be replicated.
     alone = replication_factor(model.distribute_strategy, 1) == 1
-    return alone and all(layer.built for layer in layers_within(model))
+    return alone and adapter_of(model).layers_are_built
 
 
 def runs_on_ipu(model: StatefulModel, *, made_in_scope: bool) -> bool:
@@ -112,5 +111,5 @@ def _is_pipelined(model: StatefulModel) -> bool:
     """Returns whether the model has stages, as far as its layers show before it is built."""
     if not model.ipu_training_state.may_pipeline(model):
         return False
-    known = model.built or isinstance(model, keras.Sequential)
+    known = model.built or adapter_of(model).declares_layers
     return not known or pipeline_of_model(model) is not None

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
+from keras import tree
 
 from ipu_tf.base import spans
 
@@ -87,9 +87,9 @@ class StepResults:
         """
         if not self._readers:
             return
-        values = keras.tree.map_structure(np.asarray, results)
-        for index in np.ndindex(keras.tree.flatten(values)[0].shape[:2]):
-            self.put(keras.tree.map_structure(lambda leaf, index=index: leaf[index], values))
+        values = tree.map_structure(np.asarray, results)
+        for index in np.ndindex(tree.flatten(values)[0].shape[:2]):
+            self.put(tree.map_structure(lambda leaf, index=index: leaf[index], values))
 
     def publish(self, results: Any) -> None:
         """Adds an op to the host's program that hands these results over as soon as they are there.
@@ -97,11 +97,11 @@ class StepResults:
         Args:
             results: The results of one step of one replica.
         """
-        tf.numpy_function(self._taker(results), keras.tree.flatten(results), [])
+        tf.numpy_function(self._taker(results), tree.flatten(results), [])
 
     def _taker(self, structure: Any) -> Callable[..., None]:
         def take(*leaves: Any) -> None:
             with spans.span("take results", "outfeed"):
-                self.put(keras.tree.pack_sequence_as(structure, leaves))
+                self.put(tree.pack_sequence_as(structure, leaves))
 
         return take

@@ -6,8 +6,8 @@ import concurrent.futures
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import numpy as np
+from keras import tree
 
 from ipu_tf.keras.loop.step_results import StepResults
 from ipu_tf.keras.options import ReplicatedMetricReductionMethod as Reduction
@@ -17,8 +17,10 @@ Logs = Callable[[list[Any]], list[dict[str, Any]]]
 """The results of a step on each replica to the logs that callbacks are called with, in order."""
 
 
-class StepwiseCallbackList(keras.callbacks.CallbackList):
-    """Calls callbacks for every step of an execution, on a thread, while the device runs on.
+class StepwiseCallbackList:
+    """A list of callbacks that calls them for every step, on a thread, while the device runs on.
+
+    Its base is the class of lists of a Keras; see `in_keras`.
 
     Callbacks of training and evaluation are called for each replica of a step unless the metrics
     of replicas are reduced; those of prediction always are. An exception of a callback is raised
@@ -30,7 +32,7 @@ class StepwiseCallbackList(keras.callbacks.CallbackList):
         steps_per_execution: Returns the steps of an execution of the running method.
         replicas: Number of replicas.
         reduction: How the metrics of replicas are reduced.
-        **kwargs: Arguments of `keras.callbacks.CallbackList`.
+        **kwargs: Arguments of the class of lists.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class StepwiseCallbackList(keras.callbacks.CallbackList):
         reduction: Reduction,
         **kwargs: Any,
     ) -> None:
-        super().__init__(callbacks, **kwargs)
+        self._stock.__init__(callbacks, **kwargs)
         # The stock list may call callbacks on its own threads, in no fixed order.
         self._async_train = self._async_test = self._async_predict = False
         self._steps_per_execution = steps_per_execution
@@ -56,17 +58,17 @@ class StepwiseCallbackList(keras.callbacks.CallbackList):
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Starts calling the callbacks of every training step from `batch` on."""
-        begin, end = super().on_train_batch_begin, super().on_train_batch_end
+        begin, end = self._stock.on_train_batch_begin, self._stock.on_train_batch_end
         self._call_for_steps(begin, end, batch, self._logs)
 
     def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Starts calling the callbacks of every evaluation step from `batch` on."""
-        begin, end = super().on_test_batch_begin, super().on_test_batch_end
+        begin, end = self._stock.on_test_batch_begin, self._stock.on_test_batch_end
         self._call_for_steps(begin, end, batch, self._logs)
 
     def on_predict_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Starts calling the callbacks of every prediction step from `batch` on."""
-        begin, end = super().on_predict_batch_begin, super().on_predict_batch_end
+        begin, end = self._stock.on_predict_batch_begin, self._stock.on_predict_batch_end
         self._call_for_steps(begin, end, batch, step_outputs)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -84,17 +86,22 @@ class StepwiseCallbackList(keras.callbacks.CallbackList):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Ends the epoch after its last step."""
         self._wait()
-        super().on_epoch_end(epoch, logs)
+        self._stock.on_epoch_end(epoch, logs)
 
     def on_test_end(self, logs: Any = None) -> None:
         """Ends an evaluation after its last step."""
         self._wait()
-        super().on_test_end(logs)
+        self._stock.on_test_end(logs)
 
     def on_predict_end(self, logs: Any = None) -> None:
         """Ends a prediction after its last step."""
         self._wait()
-        super().on_predict_end(logs)
+        self._stock.on_predict_end(logs)
+
+    @property
+    def _stock(self) -> Any:
+        """This list as Keras' own class of lists."""
+        return super()
 
     def close(self) -> None:
         """Drops the calls that wait, and ends the thread after the running call."""
@@ -138,7 +145,7 @@ def step_logs(values: list[Any], reduction: Reduction) -> list[dict[str, Any]]:
         Reduction.SUM: lambda stacked: stacked.sum(axis=0),
         Reduction.MEAN: lambda stacked: stacked.mean(axis=0),
     }[reduction]
-    return [keras.tree.map_structure(lambda *leaves: reduce(np.stack(leaves)), *values)]
+    return [tree.map_structure(lambda *leaves: reduce(np.stack(leaves)), *values)]
 
 
 def step_outputs(values: list[Any]) -> list[dict[str, Any]]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
-import keras
 import tensorflow as tf
 
-from ipu_tf.internals.keras_training import element_spec_of
+from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data.epoch_steps import SINGLE_STEP
-from ipu_tf.keras.loop import execution
 from ipu_tf.keras.loop.device_functions import DeviceFunctions
 from ipu_tf.keras.loop.method_callbacks import method_callbacks
 from ipu_tf.keras.loop.method_data import STEP_OF_METHOD, MethodCall, MethodData
@@ -33,10 +30,6 @@ _FUNCTION_OF_STEP = MappingProxyType(
         "test_step": "make_test_function",
         "predict_step": "make_predict_function",
     }
-)
-
-_SIGNATURES = MappingProxyType(
-    {method: inspect.signature(getattr(keras.Model, method)) for method in STEP_OF_METHOD}
 )
 
 
@@ -167,29 +160,11 @@ def _check_not_in_function(model: StatefulModel, method: str) -> None:
         )
 
 
-def seen_batch(model: StatefulModel, iterator: Any, batch: Any) -> Any:
-    """Returns the shapes and types of the batch that Keras is to build a model for.
-
-    Keras would read the first batch of `iterator` for its shapes alone. The specification of the
-    dataset gives them without losing a batch.
-
-    Args:
-        model: The model, which keeps the shapes and types of its inputs.
-        iterator: Reads the batches, or None.
-        batch: A batch, or None; not used if there is an iterator.
-    """
-    if iterator is not None:
-        batch = execution.batch_spec(element_spec_of(iterator))
-    if batch is not None:
-        model.ipu_layer_calls.seen_inputs, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-    return batch
-
-
 def _arguments(
     model: StatefulModel, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     """Returns the arguments of Keras' method by name, with defaults; `shuffle` without."""
-    signature = _SIGNATURES[method]
+    signature = adapter_of(model).loop.signature(method)
     bound = signature.bind(model, *args, **kwargs)
     if "shuffle" in signature.parameters:
         bound.arguments.setdefault("shuffle", None)
