@@ -13,13 +13,13 @@ from ipu_tf.ops.kernels import joined_ops
 from ipu_tf.runtime.extraction.function_nodes import STOCK_TYPES, become_stock, outputs_of
 from ipu_tf.runtime.tracing import index_checks
 
-_DROPPED = "IpuFloatingPointCheck"
+_DROPPED = frozenset({"IpuFloatingPointCheck", "IpuReplayRecord"})
 _PREFIX = "Ipu"
 
 
 def is_tile_op(op_type: str) -> bool:
     """Returns whether stock TensorFlow lacks an op type because it is of this package."""
-    known = (STOCK_TYPES, joined_ops.JOINED, (_DROPPED, index_checks.CHECK))
+    known = (STOCK_TYPES, joined_ops.JOINED, _DROPPED, (index_checks.CHECK,))
     return any(op_type in types for types in known)
 
 
@@ -35,7 +35,7 @@ def make_stock(function: FunctionDef) -> bool:
     kept: list[Any] = []
     renamed: dict[str, str] = {}
     for node in nodes:
-        if node.op == _DROPPED:
+        if node.op in _DROPPED:
             continue
         if node.op == index_checks.CHECK:
             renamed[next(outputs_of(node))[0]] = node.input[0]

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from ipu_tf.base import spans
 from ipu_tf.config import DeviceConfiguration
-from ipu_tf.internals.graphs import is_in_loop_body
+from ipu_tf.internals.graphs import in_jitted_function, is_in_loop_body
 from ipu_tf.internals.structures import TensorStructure
 from ipu_tf.internals.tensorflow import FuncGraph, is_recording
 from ipu_tf.ops.functions.program_variables import variables_of
@@ -148,7 +148,7 @@ def traced(call: ProgramCall, program: Program, run: Callable[[], object]) -> Pr
     tracer = Tracer(program, call.configuration)
     graph = tf.compat.v1.get_default_graph()
     first = len(graph.get_operations())
-    if call.configuration.trace_numerics:
+    if call.configuration.trace_numerics and not in_jitted_function(graph):
         tracer.snapshots = Snapshots(graph)
     with (
         spans.span("trace", "trace", program=program.name),
@@ -236,6 +236,7 @@ def _replay_of(trace: ProgramTrace) -> nonfinite_replay.Replay | None:
             trace.tracer.program.name,
             reason,
         )
+        nonfinite_replay.forget(trace.tracer.snapshots)
         return None
 
 

@@ -10,9 +10,10 @@ they gave.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,33 +22,28 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from ipu_tf.internals.graphs import in_jitted_function
-from ipu_tf.internals.tensorflow import (
-    FuncGraph,
-    eager_context,
-    op_def_registry,
-)
+from ipu_tf.internals.tensorflow import FuncGraph, eager_context
 from ipu_tf.ops.kernels import library
 from ipu_tf.programs.device_places import DevicePlaces
 from ipu_tf.programs.nonfinite import NonFinite, ValueSummary
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.programs.program import Program
+from ipu_tf.runtime.execution.repeated_effects import first_unrepeatable, groups_of_streams
 from ipu_tf.runtime.execution.value_checks import FunctionChecks, summary
 from ipu_tf.runtime.execution.value_history import Cause, ValueHistory
 from ipu_tf.runtime.extraction import hlo_region
 from ipu_tf.runtime.tracing.call_ops import CALLS, add_call, functions_of
 from ipu_tf.runtime.tracing.function_copies import library_function
-from ipu_tf.runtime.tracing.snapshots import Snapshots
+from ipu_tf.runtime.tracing.snapshots import Snapshots, has_effect
 from ipu_tf.tile_program.device_program import DeviceProgram
 
 _LOG = logging.getLogger(__name__)
 
-# Ops with effects that a second run repeats without harm, besides those that use variables.
-_REPEATABLE = frozenset({"Assert", "IpuFloatingPointCheck", "IpuIndexCheck"})
 _BEGIN, _END = -1, -2
 _serial = itertools.count()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Replay:
     """A program that can run once more.
 
@@ -73,6 +69,15 @@ class Replay:
         if id(handle) not in handles:
             return ""
         return f"argument_{len(self.region.inputs) + handles.index(id(handle))}"
+
+    @functools.cached_property
+    def state(self) -> Mapping[str, Any]:
+        """What the ops of the flag and of rewinding have to know of the program."""
+        return {
+            "program": self.serial,
+            "records": self.snapshots.records,
+            "groups": groups_of_streams(self.definition),
+        }
 
 
 class CannotReplay(Exception):
@@ -105,12 +110,19 @@ def replay_of(
         elif any(hlo_region.is_variable(tensor) for tensor in op.inputs):
             raise CannotReplay(f"'{op.name}' ({op.type}) changes variables, and {effect}")
     region = hlo_region.cut(graph, repeated, outputs)
-    if region.host:
-        first = region.host[0]
-        raise CannotReplay(f"it reads '{first.name}' of type {first.dtype.name}")
     serial = next(_serial)
     definition = hlo_region.function_def(region, f"{graph.name}_checked_{serial}")
+    for index, tensor in enumerate(region.host):
+        argument = definition.signature.input_arg.add(name=hlo_region.host_name(index))
+        argument.type = tensor.dtype.as_datatype_enum
     return Replay(region=region, definition=definition, snapshots=snapshots, serial=serial)
+
+
+def forget(snapshots: Snapshots) -> None:
+    """Adds an op to the graph that is being built that drops the records of a run without a
+    replay."""
+    if snapshots.records:
+        library.load().ipu_rewind(back=False, program=-1, records=snapshots.records, groups=[])
 
 
 def watch(
@@ -136,13 +148,13 @@ def watch(
         if _is_checked(value)
     ]
     results = [tensor for tensor in flat if tf.is_tensor(tensor) and _is_checked(tensor)]
-    is_first, run = library.load().ipu_nonfinite_flag(
-        results=[*results, *changed], program=replay.serial
+    is_first, run, replica = library.load().ipu_nonfinite_flag(
+        results=[*results, *changed], **replay.state
     )
     log = _Log(program, device, LayerScopes(paths=layers))
 
     def replayed() -> tf.Tensor:
-        return _replayed(replay, run, log)
+        return _replayed(replay, [run, replica], log)
 
     tf.cond(is_first, replayed, lambda: tf.constant(0))
 
@@ -151,7 +163,7 @@ def _is_checked(tensor: tf.Tensor) -> bool:
     return tensor.dtype in (tf.float32, tf.float16)
 
 
-def _replayed(replay: Replay, run: tf.Tensor, log: _Log) -> tf.Tensor:
+def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: _Log) -> tf.Tensor:
     """Runs the program once more in the graph of a branch, and logs what its checks find."""
     region = replay.region
     variables = list(replay.snapshots.values.values())
@@ -166,7 +178,9 @@ def _replayed(replay: Replay, run: tf.Tensor, log: _Log) -> tf.Tensor:
     states = [value for _, value in variables if value.dtype.is_floating]
     log.inputs = tuple(tensor.name for tensor in (*known, *states))
     with tf.control_dependencies(before):
-        begin = tf.numpy_function(log, [_BEGIN, run, *known, *states], [])
+        rewound = library.load().ipu_rewind(back=True, **replay.state)
+    with tf.control_dependencies([rewound]):
+        begin = tf.numpy_function(log, [_BEGIN, *run, *known, *states], [])
     begin = begin if isinstance(begin, tf.Operation) else begin.op
     with tf.control_dependencies([begin]):
         call = _checked_call(replay, log, begin.get_attr("token"))
@@ -181,6 +195,8 @@ def _replayed(replay: Replay, run: tf.Tensor, log: _Log) -> tf.Tensor:
     log.changed = tuple(replay.argument_of(variables[number][0]) for number in changed)
     values = [*(call.outputs[number] for number in results), *(after[n] for n in changed)]
     with tf.control_dependencies([call, *restored]):  # It may change no variable.
+        forth = library.load().ipu_rewind(back=False, **replay.state)
+    with tf.control_dependencies([forth]):
         end = tf.numpy_function(log, [_END, *values], [])
     with tf.control_dependencies([end]):
         return tf.constant(0)
@@ -189,7 +205,7 @@ def _replayed(replay: Replay, run: tf.Tensor, log: _Log) -> tf.Tensor:
 def _checked_call(replay: Replay, log: _Log, token: bytes) -> tf.Operation:
     """Returns a call of the copy of the program with checks."""
     region = replay.region
-    sources = (*region.inputs, *region.variables)
+    sources = (*region.inputs, *region.variables, *region.host)
     names = {f"argument_{index}": tensor.op.name for index, tensor in enumerate(sources)}
     checks = FunctionChecks(token, names, replay.name_of)
     find = eager_context().get_function_def
@@ -227,13 +243,13 @@ class _Log:
         self.function = ""
         self.checks: FunctionChecks | None = None
         self._history: ValueHistory | None = None
-        self._run = 0
+        self._run = self._replica = 0
         self._outside: tuple[ValueSummary, ...] = ()
 
     def __call__(self, number: NDArray[Any], *values: NDArray[Any]) -> None:
         """Takes the values of one operation."""
         if number == _BEGIN:
-            self._begin(int(values[0]), values[1:])
+            self._begin(int(values[0]), int(values[1]), values[2:])
         elif self._history is None:
             return
         elif number == _END:
@@ -242,8 +258,8 @@ class _Log:
         else:
             self._history.note(int(number), values)
 
-    def _begin(self, run: int, inputs: Sequence[NDArray[Any]]) -> None:
-        self._run = run
+    def _begin(self, run: int, replica: int, inputs: Sequence[NDArray[Any]]) -> None:
+        self._run, self._replica = run, replica
         self._history = None if self.checks is None else ValueHistory(self.checks)
         named = zip(self.inputs, inputs, strict=True)
         self._outside = tuple(
@@ -312,29 +328,10 @@ def _effect(graph: FuncGraph, op: tf.Operation) -> str:
     """Returns why an operation cannot run twice, "" if it can."""
     if op.type in CALLS:
         names = {f.name for value in op.node_def.attr.values() for f in functions_of(value)}
-        inner = next((node for node in _nodes(names) if not _is_repeatable(node)), None)
+        inner = first_unrepeatable(names)
         return "" if inner is None else f"its '{inner.name}' ({inner.op}) cannot run twice"
-    if not op.op_def.is_stateful or op.type in _REPEATABLE:
+    if not has_effect(op.op_def, op.type):
         return ""
     if any(hlo_region.is_variable(tensor) for tensor in op.inputs):
         return ""
     return "it has effects beside its results"
-
-
-def _is_repeatable(node: Any) -> bool:
-    """Returns whether a node of a FunctionDef may run twice."""
-    op_def = op_def_registry.get(node.op)
-    if not op_def.is_stateful or node.op in _REPEATABLE or node.op in CALLS:
-        return True
-    return "Variable" in node.op or node.op.startswith("Resource")
-
-
-def _nodes(names: set[str]) -> Iterator[Any]:
-    """Yields the nodes of functions, and of all functions that they call."""
-    waiting, seen = list(names), set(names)
-    while waiting:
-        for node in eager_context().get_function_def(waiting.pop()).node_def:
-            yield node
-            called = {f.name for value in node.attr.values() for f in functions_of(value)} - seen
-            waiting += called
-            seen |= called

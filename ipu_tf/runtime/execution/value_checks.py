@@ -18,14 +18,11 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from ipu_tf.programs.nonfinite import Fault, ValueSummary
+from ipu_tf.runtime.execution import repeated_effects
 from ipu_tf.runtime.execution.value_flow import ASSIGNMENT, Place, ValueFlow, inputs_of, node_of
 from ipu_tf.runtime.extraction.function_nodes import outputs_of
 from ipu_tf.runtime.tracing.call_ops import CALLS, LOOPS
 from ipu_tf.runtime.tracing.float_checks import DIVISORS
-
-STREAMS_APART = 1 << 47
-"""Streams of stochastic rounding of checked copies lie this far behind those of the program; those
-of replicas lie 2**48 apart."""
 
 _FLOATS = frozenset(
     dtype.as_datatype_enum for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64)
@@ -45,7 +42,7 @@ _MOVES = frozenset(
         "ReadVariableOp", "Reshape", "Transpose", "Squeeze", "ExpandDims",
         "StopGradient", "TensorListStack", "TensorListGetItem", "TensorListPopBack",
         "IteratorGetNext", "OptionalGetValue", "FakeParam", "CheckNumerics", "PreventGradient",
-        "Bitcast", "IpuDequeue",
+        "Bitcast", "IpuReplayTake",
     }
 )  # fmt: skip
 """Types of ops that hand on the values of all of their operands, or bring some from outside."""
@@ -140,6 +137,7 @@ class FunctionChecks:
 
     def __call__(self, definition: Any) -> None:
         """Adds the checks to a FunctionDef."""
+        repeated_effects.repeat(definition)
         types = _types_of_tensors(definition)
         numbers: dict[str, int] = {}
         last = ""
@@ -147,8 +145,6 @@ class FunctionChecks:
             last = self._mark(definition, "iteration", LoopMark(what="iteration"), after="")
         for node in list(_in_order(definition)):
             node.op = _STATEFUL.get(node.op, node.op)
-            if node.op.startswith("Ipu") and "stream" in node.attr:
-                node.attr["stream"].i += STREAMS_APART
             variables = [n for n, read in enumerate(inputs_of(node)) if _is_variable(read, types)]
             results = [name for name, dtype in outputs_of(node) if dtype in _FLOATS]
             if node.op in LOOPS:

@@ -45,7 +45,7 @@ _COLLECTIVE_OP = "IpuReplicaCollective"
 
 
 # They check or name values, have no results, and cost the machine nothing.
-_DROPPED = frozenset({"Assert", "IpuFloatingPointCheck", "NoOp"})
+_DROPPED = frozenset({"Assert", "IpuFloatingPointCheck", "IpuReplayRecord", "NoOp"})
 _TARGETS = {
     "IteratorGetNext": INFEED,
     "IteratorGetNextSync": INFEED,

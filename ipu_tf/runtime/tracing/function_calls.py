@@ -25,10 +25,11 @@ def prepare(
 ) -> dict[str, Any]:
     """Returns the attributes to create a call with, so that its functions run as tile ops."""
     prepared = dict(attrs)
-    is_ordered = tracer.draws_random_bits or tracer.moves_feeds
+    has_records = tracer.snapshots is not None and tracer.snapshots.records
+    is_ordered = tracer.draws_random_bits or tracer.moves_feeds or has_records
     if op_type in LOOPS and (is_ordered or replica_context.num_replicas() > 1):
-        # Overlapping iterations would draw from their streams, use feeds, and meet other replicas,
-        # in no fixed order.
+        # Overlapping iterations would draw from their streams, use feeds, record results, and meet
+        # other replicas, in no fixed order.
         prepared["parallel_iterations"] = AttrValue(i=1)
     arguments = inputs[CALLS[op_type] :]
     for key, value in attrs.items():

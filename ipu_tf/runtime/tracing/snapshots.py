@@ -1,22 +1,42 @@
-"""The values of a program's variables before it changes them, kept until it ends.
+"""What a program needs to run once more: the values of its variables before it changes them, and
+what operations with effects in its loops, branches and functions gave.
 
-A variable that is assigned gets another buffer, so to keep the old one costs memory but no copy.
+A variable that is assigned gets another buffer, so to keep the old one costs memory but no copy;
+nor does a record of results.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import tensorflow as tf
 
+from ipu_tf.internals.graphs import in_jitted_function
 from ipu_tf.internals.tensorflow import FuncGraph, get_resource_handle_data
+from ipu_tf.ops.kernels import library
+from ipu_tf.runtime.tracing.call_ops import CALLS
 
 _NO_CHANGE = frozenset({"Placeholder", "ReadVariableOp", "VarIsInitializedOp", "VariableShape"})
 
+RECORD = "IpuReplayRecord"
+"""Type of the op that keeps what an op with effects gave."""
+
+REPEATABLE = frozenset(
+    {"Assert", "IpuFloatingPointCheck", "IpuIndexCheck", "IpuNonfiniteFlag", RECORD, "NoOp"}
+)
+"""Types of ops with effects that a second run repeats without harm, besides those that use
+variables."""
+
+_NOT_KEPT = frozenset({tf.resource, tf.variant, tf.string})
+_serial = itertools.count(1)
+
 
 class Snapshots:
-    """Reads each variable of a program before the first op that may change it.
+    """Reads each variable of a program before the first op that may change it, and records what
+    operations with effects give.
 
     Args:
         graph: The graph of the program; an op of it that calls functions has their variables as
@@ -24,12 +44,14 @@ class Snapshots:
 
     Attributes:
         operations: The ops that read.
+        records: The streams of the records.
     """
 
     def __init__(self, graph: FuncGraph) -> None:
         self._graph = graph
         self._values: dict[int, tuple[tf.Tensor, tf.Tensor]] = {}
         self.operations: set[tf.Operation] = set()
+        self.records: list[int] = []
 
     @property
     def values(self) -> Mapping[int, tuple[tf.Tensor, tf.Tensor]]:
@@ -51,6 +73,25 @@ class Snapshots:
                 value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
             self._values[id(handle)] = handle, value
             self.operations.add(value.op)
+
+    def after(self, op: tf.Operation) -> None:
+        """Records what an op in a loop, a branch or a function gives if it cannot run twice."""
+        if op.graph is self._graph or in_jitted_function(op.graph):
+            return
+        if not op.outputs or not has_effect(op.op_def, op.type):
+            return
+        if any(_dtype_of_variable(tensor) for tensor in op.inputs if tensor.dtype == tf.resource):
+            return
+        if any(tensor.dtype in _NOT_KEPT for tensor in op.outputs):
+            return
+        self.records.append(next(_serial))
+        with op.graph.as_default(), tf.name_scope(f"{op.name}_record/"):
+            library.load().ipu_replay_record(values=op.outputs, stream=self.records[-1])
+
+
+def has_effect(op_def: Any, op_type: str) -> bool:
+    """Returns whether ops of a type have effects that a second run would repeat with harm."""
+    return bool(op_def.is_stateful) and op_type not in REPEATABLE and op_type not in CALLS
 
 
 def _dtype_of_variable(handle: tf.Tensor) -> tf.DType | None:

@@ -106,7 +106,10 @@ class Tracer:
             self._note_layer(name)
         attrs = dict(attrs or {})
         if scopes.current().outside and op_type not in _ON_DEVICE:
-            return attributes.note_host_op(create(op_type, inputs, attrs=attrs, **kwargs))
+            op = attributes.note_host_op(create(op_type, inputs, attrs=attrs, **kwargs))
+            if self.snapshots is not None:
+                self.snapshots.after(op)
+            return op
         inputs = index_checks.checked(graph, op_type, inputs, attrs, name)
         request = OpRequest(graph=graph, op_type=op_type, inputs=inputs, attrs=attrs, name=name)
         rule = RULES.get(op_type)
@@ -118,6 +121,8 @@ class Tracer:
             self.snapshots.before(graph, request.op_type, request.inputs)
         op = create(request.op_type, request.inputs, attrs=dict(request.attrs), **kwargs)
         self._note_op(op, request)
+        if self.snapshots is not None:
+            self.snapshots.after(op)
         if float_checks.are_on(self.configuration):
             float_checks.add(op, self.configuration, self.number)
         return op

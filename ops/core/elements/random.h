@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
+#include <unordered_map>
+#include <vector>
 
 namespace ipu_tf {
 
@@ -19,6 +22,21 @@ void ResetSeed(uint64_t seed);
 
 // Returns the key of the stream's next execution. Thread-safe.
 RandomKey NextKey(uint64_t stream);
+
+// So many streams are a group: those of one program, as the tracer numbers them (_STREAMS_PER_PROGRAM, tracer.py).
+constexpr int64_t kStreamsOfGroup = int64_t{1} << 20;
+
+// The calls of streams since the seed was set for the `seeds`th time, by group, then by stream.
+struct StreamCalls {
+  int64_t seeds = 0;
+  std::map<int64_t, std::unordered_map<uint64_t, uint64_t>> calls;
+};
+
+// Returns the calls of groups of streams. Thread-safe.
+StreamCalls CallsOf(const std::vector<int64_t>& groups);
+
+// Sets the calls of groups of streams; of those that `calls` lacks to none. Thread-safe.
+void SetCalls(const std::vector<int64_t>& groups, const StreamCalls& calls);
 
 inline uint64_t SplitMix64(uint64_t* state) {
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);

@@ -125,11 +125,11 @@ def test_bits_of_dropout():
     np.testing.assert_array_equal(jitted(dropout)(*operands), dropout(*operands))
 
 
-# They move tensors between replicas, or between host and device, or hold a flag for the host; XLA
+# They move tensors between replicas, or between host and device, or hold values for the host; XLA
 # has no such state.
 APART = re.compile(
     r"ipu_(keep_)?(replica|infeed|read_dataset|outfeed|enqueue|dequeue|check_feed|host_kernel"
-    r"|call_application|nonfinite_flag)"
+    r"|call_application|nonfinite_flag|replay_|rewind)"
 )
 
 

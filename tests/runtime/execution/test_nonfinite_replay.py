@@ -1,5 +1,6 @@
 """Where the first NaN of a program came from: planted faults, legitimate infinities, replays."""
 
+import itertools
 import logging
 
 import keras
@@ -7,7 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from ipu_tf import IPUConfig, IPUStrategy, config, scopes
+from ipu_tf import (
+    IPUConfig,
+    IPUStrategy,
+    config,
+    ipu_infeed_queue,
+    ipu_outfeed_queue,
+    loops,
+    scopes,
+)
+from ipu_tf.ops.kernels import library
+from ipu_tf.runtime.tracing import tracer
 
 LOG = "ipu_tf.runtime.execution.nonfinite_replay"
 
@@ -30,9 +41,11 @@ def traced(caplog):
     config.reset_ipu_configuration()
 
 
-def configure(**simulator):
+def configure(*, esr=False, **simulator):
     cfg = IPUConfig()
     cfg.ipu_model.tiles_per_ipu = 16
+    if esr:
+        cfg.floating_point_behaviour.esr = config.StochasticRoundingBehaviour.ON
     for name, value in {"trace_numerics": True, **simulator}.items():
         setattr(cfg.simulator, name, value)
     cfg.configure_ipu_system()
@@ -296,6 +309,45 @@ def test_a_replay_changes_nothing():
     config.reset_ipu_configuration()
 
 
+def rounded_at_random(steps):
+    """Returns the weights of a program that rounds at random, step by step; the third has a NaN."""
+    weight = tf.Variable(tf.ones([64], tf.float16))
+
+    @tf.function
+    def step(sign):
+        wide = tf.cast(weight, tf.float32) * 1.0003
+        weight.assign(tf.cast(wide, tf.float16))
+        return tf.sqrt(tf.cast(weight, tf.float32) * sign)
+
+    library.reset_seed(3)
+    strategy = IPUStrategy(enable_keras_extensions=False)
+    states = []
+    for number in range(steps):
+        strategy.run(step, args=(tf.constant(-1.0 if number == 2 else 1.0),))
+        states.append(weight.numpy())
+    (program,) = strategy.report(insights=False).programs
+    return states, program.nonfinite
+
+
+def test_a_replay_rounds_as_the_run_did(monkeypatch):
+    monkeypatch.setattr(tracer, "_programs", itertools.count(900))
+    configure(trace_numerics=False, esr=True)
+    stock, _ = rounded_at_random(5)
+    monkeypatch.setattr(tracer, "_programs", itertools.count(900))
+    configure(esr=True)
+    ours, (found,) = rounded_at_random(5)
+    np.testing.assert_array_equal(ours, stock)
+    assert len(np.unique(stock[2])) > 1  # By chance.
+    assert (found.run, found.op_type) == (3, "Sqrt")
+    (operand,) = found.operands
+    assert (operand.low, operand.high) == (-stock[2].max(), -stock[2].min())
+    assert (
+        sum(count for exponent, count in operand.exponents if exponent >= 0)
+        == (stock[2] >= 1).sum()
+    )
+    config.reset_ipu_configuration()
+
+
 def test_device_programs_are_the_same():
     def cycles():
         strategy = IPUStrategy(enable_keras_extensions=False)
@@ -321,7 +373,10 @@ def test_programs_that_cannot_run_twice_say_so(traced, caplog):
     counter = tf.Variable(0.0)
 
     def body(i):
-        tf.print(counter.assign_add(1.0), output_stream="file:///dev/null")
+        with scopes.outside_compilation_scope():
+            text = tf.numpy_function(lambda: b"1.0", [], tf.string)
+            number = tf.ensure_shape(tf.strings.to_number(text), [])
+        counter.assign_add(number)
         return i + 1
 
     @tf.function
@@ -332,8 +387,69 @@ def test_programs_that_cannot_run_twice_say_so(traced, caplog):
     IPUStrategy(enable_keras_extensions=False).run(loop, args=(constant(0.0),))
     (message,) = caplog.messages
     assert "Program 'loop' is not traced" in message
-    assert "changes variables, and its 'while/PrintV2' (PrintV2) cannot run twice" in message
+    assert "changes variables, and its 'while/outside/PyFunc' (PyFunc) cannot run twice" in message
     assert counter == 2.0
+
+
+def stepping():
+    """Returns a step with random numbers and a Python function in its loop, and its variable."""
+    given = iter([1.0, -1.0, 2.0, 3.0])
+    total = tf.Variable(0.0)
+
+    @tf.function
+    def step(x):
+        def body(i, x):
+            noise = tf.random.uniform([2]) + tf.random.normal([2])
+            with scopes.outside_compilation_scope():
+                y = tf.numpy_function(lambda: np.float32(next(given)), [], tf.float32)
+                y = tf.ensure_shape(y, [])
+            total.assign_add(tf.sqrt(y) + tf.reduce_sum(noise) * 0.0)
+            return i + 1, x + noise
+
+        return tf.while_loop(lambda i, _: i < 2, body, [0, x])[1]
+
+    return step, total
+
+
+def test_effects_in_loops_are_not_repeated(traced):
+    step, total = stepping()
+    strategy = IPUStrategy(enable_keras_extensions=False)
+    strategy.run(step, args=(constant(1.0, 2.0),))
+    assert np.isnan(total)
+    total.assign(0.0)
+    strategy.run(step, args=(constant(1.0, 2.0),))  # Had the replay asked, nothing would be left.
+    assert total.numpy() == pytest.approx(np.sqrt(2.0) + np.sqrt(3.0))
+    (program,) = strategy.report(insights=False).programs
+    (found,) = program.nonfinite
+    assert (found.op_type, found.operands[0].low) == ("Sqrt", -1.0)
+    assert [number for _, number in found.iterations] == [1]
+
+
+def test_loops_with_feeds_are_traced(traced):
+    weight = tf.Variable([1.0, 1.0])
+    data = np.array([[1, 1], [2, 2], [3, 3], [-40, 1], [5, 5], [6, 6]], np.float32)
+    infeed = ipu_infeed_queue.IPUInfeedQueue(tf.data.Dataset.from_tensor_slices(data))
+    outfeed = ipu_outfeed_queue.IPUOutfeedQueue()
+
+    def body(x):
+        with tf.name_scope("root"):
+            weight.assign(tf.sqrt(weight + x))
+        outfeed.enqueue(weight)
+
+    @tf.function
+    def program():
+        loops.repeat(3, body, infeed_queue=infeed)
+
+    strategy = IPUStrategy(enable_keras_extensions=False)
+    strategy.run(program)
+    strategy.run(program)
+    (found,) = strategy.report(insights=False).programs[0].nonfinite
+    assert (found.op_type, found.layer, found.run) == ("Sqrt", "while/root", 2)
+    assert [number for _, number in found.iterations] == [0]
+    assert found.operands[0].low == pytest.approx(-37.7982)
+    fed = outfeed.dequeue()
+    assert fed.shape == (6, 2)
+    assert np.isfinite(fed[:, 1]).all()
 
 
 def test_what_has_effects_runs_once(traced, caplog):

@@ -1,0 +1,95 @@
+"""What a second run of a program does in place of operations with effects: it takes what they gave
+in the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ipu_tf.internals.tensorflow import eager_context, op_def_registry
+from ipu_tf.runtime.execution.value_flow import inputs_of, node_of
+from ipu_tf.runtime.extraction.function_nodes import outputs_of
+from ipu_tf.runtime.tracing.call_ops import functions_of
+from ipu_tf.runtime.tracing.snapshots import RECORD, has_effect
+
+_TAKE = "IpuReplayTake"
+_OF_VARIABLES = ("Resource", "Rng", "Stateful")
+_STREAMS_OF_GROUP = 1 << 20
+
+
+def repeat(definition: Any) -> None:
+    """Makes the nodes of a FunctionDef that must not run twice repeat what they gave."""
+    renamed: dict[str, str] = {}
+    recorded: dict[str, Any] = {}
+    for node in definition.node_def:
+        if node.op == RECORD:
+            recorded |= dict.fromkeys(inputs_of(node), node)
+    for node in list(definition.node_def):
+        if node.op == RECORD or not _must_not_repeat(node):
+            continue
+        for index, (name, _) in enumerate(outputs_of(node)):
+            if name in recorded:
+                renamed[name] = f"{recorded[name].name}:values:{index}"
+        _become(node, "NoOp")
+    for node in {node.name: node for node in recorded.values()}.values():
+        _become(node, _TAKE)
+    for node in definition.node_def:
+        for index, name in enumerate(node.input):
+            node.input[index] = renamed.get(name, name)
+    for result, name in definition.ret.items():
+        definition.ret[result] = renamed.get(name, name)
+
+
+def first_unrepeatable(names: set[str]) -> Any:
+    """Returns the first node of functions, and of those that they call, that a second run can
+    neither repeat nor do without; None if there is none."""
+    for definition in _definitions(names):
+        nodes = definition.node_def
+        recorded = {node_of(name) for node in nodes if node.op == RECORD for name in node.input}
+        for node in nodes:
+            if not _must_not_repeat(node) or node.name in recorded:
+                continue
+            if op_def_registry.get(node.op).output_arg:
+                return node
+    return None
+
+
+def groups_of_streams(definition: Any) -> list[int]:
+    """Returns the groups of streams of random bits that a function and those it calls draw from."""
+    names = {f.name for n in definition.node_def for v in n.attr.values() for f in functions_of(v)}
+    nodes = [node for one in (definition, *_definitions(names)) for node in one.node_def]
+    rounding = [node for node in nodes if "rounding" in node.attr]
+    stochastic = [node for node in rounding if node.attr["rounding"].s == b"stochastic"]
+    return sorted({node.attr["stream"].i // _STREAMS_OF_GROUP for node in stochastic})
+
+
+def _must_not_repeat(node: Any) -> bool:
+    op_def = op_def_registry.get(node.op)
+    uses_variable = "Variable" in node.op or node.op.startswith(_OF_VARIABLES)
+    return has_effect(op_def, node.op) and not uses_variable
+
+
+def _become(node: Any, op_type: str) -> None:
+    """Makes a node one of another type without operands, which waits for the same nodes."""
+    waits = [name for name in node.input if name.startswith("^")]
+    kept = {name: node.attr[name] for name in ("T", "stream") if name in node.attr}
+    kept = {name: type(value).FromString(value.SerializeToString()) for name, value in kept.items()}
+    node.op = op_type
+    del node.input[:]
+    node.input.extend(waits)
+    node.attr.clear()
+    if op_type == _TAKE:
+        for name, value in kept.items():
+            node.attr[name].CopyFrom(value)
+
+
+def _definitions(names: set[str]) -> Iterator[Any]:
+    """Yields the FunctionDefs of functions, and of all functions that they call."""
+    waiting, seen = list(names), set(names)
+    while waiting:
+        definition = eager_context().get_function_def(waiting.pop())
+        yield definition
+        for node in definition.node_def:
+            called = {f.name for value in node.attr.values() for f in functions_of(value)} - seen
+            waiting += called
+            seen |= called
