@@ -116,9 +116,8 @@ void PlannedForward(const ConvShape& shape, const ConvPlan& plan, const Numerics
                     const float* w, float* y, const Kernels& kernels, const Parallel& parallel) {
   const Reduction reduction = ForwardReduction(shape, plan);
   if (shape.plain_depthwise()) {
-    const PixelRows source(ForwardGrid(shape, x, y), reduction.taps);
-    return DepthwiseRows(source, shape.batch * shape.out_rows * shape.out_columns, shape.groups, w, reduction.tap_at,
-                         reduction.parts, {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels, parallel);
+    return DepthwiseConv(ForwardGrid(shape, x, y), reduction.taps, shape.batch, w, reduction.tap_at, reduction.parts,
+                         {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels, parallel);
   }
   std::deque<PixelRows> sources;
   std::vector<GemmProblem> problems;
@@ -161,9 +160,8 @@ void PlannedInputGradient(const ConvShape& shape, const ConvPlan& plan, const Nu
     const Reduction reduction = PhaseReduction(shape, plan, grid.first_row, grid.first_column);
     if (shape.plain_depthwise()) {
       grid.in = dy;
-      DepthwiseRows(PixelRows(grid, reduction.taps), shape.batch * grid.rows * grid.columns, shape.groups, w,
-                    reduction.tap_at, reduction.parts, {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels,
-                    parallel);
+      DepthwiseConv(grid, reduction.taps, shape.batch, w, reduction.tap_at, reduction.parts,
+                    {numerics.pass_grain(plan.grain), numerics.nanoo}, kernels, parallel);
       continue;
     }
     for (int64_t g = 0; g < shape.groups; ++g) {

@@ -7,11 +7,16 @@
 #include "../plan/plan.h"
 #include "../products/gemm.h"
 #include "conv_shape.h"
+#include "pixel_rows.h"
 
 namespace ipu_tf {
 
-// For each of `rows` rows of `source`: out[c] = sum over the taps of in[c] * w[tap_at[tap] + c], part by part.
-void DepthwiseRows(const RowSource& source, int64_t rows, int64_t channels, const float* w,
+// Lines of so many floats of the output whose runs are made at a time. With their input they stay in the second
+// cache while one vector of channels after the other passes over them.
+int64_t DepthwiseLines(int64_t line_floats);
+
+// For each pixel of the grid's images: out[c] = sum over the taps of in[c] * w[tap_at[tap] + c], part by part.
+void DepthwiseConv(const PixelRows::Grid& grid, const std::vector<Tap>& taps, int64_t images, const float* w,
                    const std::vector<int64_t>& tap_at, const std::vector<ReductionPart>& parts,
                    const PassRounding& rounding, const Kernels& kernels, const Parallel& parallel);
 

@@ -3,14 +3,11 @@
 #include <vector>
 
 #include "depthwise.h"
+#include "depthwise_runs.h"
 #include "filter_pieces.h"
 
 namespace ipu_tf {
 namespace {
-
-// Of dy, at a time: these and the input that they read stay in the second cache while each vector of channels
-// passes over them.
-constexpr int64_t kChunkFloats = int64_t{1} << 14;
 
 class DepthwiseSums {
  public:
@@ -35,23 +32,20 @@ class DepthwiseSums {
   int64_t taps() const { return shape_.kernel_rows * shape_.kernel_columns; }
 
   void RunPiece(const FilterPiece& piece, int64_t channel_begin, int64_t channel_end, float* dw) const {
-    const int64_t rows = piece.row_end - piece.row_begin;
+    const int64_t rows = piece.row_end - piece.row_begin, columns = piece.column_end - piece.column_begin;
     const int64_t lines = (piece.image_end - piece.image_begin) * rows;
-    const int64_t line_floats = (piece.column_end - piece.column_begin) * (channel_end - channel_begin);
-    const int64_t chunk = std::max<int64_t>(1, kChunkFloats / line_floats);
+    const int64_t chunk = DepthwiseLines(columns * (channel_end - channel_begin));
     std::vector<float*> sums;
     for (int64_t tap = 0; tap < taps(); ++tap) sums.push_back(dw + tap * shape_.groups);
-    Runs runs(*this);
+    DepthwiseRuns runs = RunsOf(piece);
     for (int64_t begin = 0; begin < lines; begin += chunk) {
-      runs.Clear();
-      for (int64_t line = begin; line < std::min(lines, begin + chunk); ++line) {
-        runs.AddLine(piece.image_begin + line / rows, piece.row_begin + line % rows, piece);
-      }
+      runs.Take(begin, std::min(lines, begin + chunk));
       DepthwiseGradientBlock block{};
       block.runs = runs.data();
       block.run_count = runs.size();
-      block.x_step = shape_.stride_columns * shape_.in_channels;
-      block.dy_step = shape_.out_channels;
+      block.x_step = runs.x_step();
+      block.dy_step = runs.pixel_step();
+      block.dy = dy_ + piece.image_begin * shape_.out_rows * shape_.out_columns * shape_.out_channels;
       block.dw = sums.data();
       block.taps = taps();
       block.channel_begin = channel_begin;
@@ -61,62 +55,31 @@ class DepthwiseSums {
     }
   }
 
-  // The runs of some lines of output pixels: at the edges one pixel each, between them all that adjoin.
-  class Runs {
-   public:
-    explicit Runs(const DepthwiseSums& op) : op_(op) {
-      const ConvShape& s = op.shape_;
-      const int64_t room = s.in_columns + s.pad_left - (s.kernel_columns - 1) * s.dilation_columns;
-      inside_begin_ = CeilDivide(s.pad_left, s.stride_columns);
-      inside_end_ = room > 0 ? CeilDivide(room, s.stride_columns) : 0;
-    }
-
-    void Clear() {
-      runs_.clear();
-      x_.clear();
-    }
-
-    void AddLine(int64_t image, int64_t row, const FilterPiece& piece) {
-      const int64_t begin = std::min(std::max(piece.column_begin, inside_begin_), piece.column_end);
-      const int64_t end = std::max(begin, std::min(piece.column_end, inside_end_));
-      for (int64_t column = piece.column_begin; column < begin; ++column) Add(image, row, column, 1);
-      if (begin < end) Add(image, row, begin, end - begin);
-      for (int64_t column = end; column < piece.column_end; ++column) Add(image, row, column, 1);
-    }
-
-    const DepthwiseRun* data() {
-      const float* const* x = x_.data();
-      for (DepthwiseRun& run : runs_) {
-        run.x = x;
-        x += op_.taps();
+  DepthwiseRuns RunsOf(const FilterPiece& piece) const {
+    const ConvShape& s = shape_;
+    PixelRows::Grid grid;
+    grid.in = x_ + piece.image_begin * s.in_rows * s.in_columns * s.in_channels;
+    grid.in_rows = s.in_rows;
+    grid.in_columns = s.in_columns;
+    grid.in_pixel = s.in_channels;
+    grid.in_row_step = s.stride_rows;
+    grid.in_column_step = s.stride_columns;
+    grid.out_rows = s.out_rows;
+    grid.out_columns = s.out_columns;
+    grid.out_pixel = s.out_channels;
+    grid.first_row = piece.row_begin;
+    grid.first_column = piece.column_begin;
+    grid.rows = piece.row_end - piece.row_begin;
+    grid.columns = piece.column_end - piece.column_begin;
+    std::vector<Tap> taps;
+    for (int64_t r = 0; r < s.kernel_rows; ++r) {
+      for (int64_t c = 0; c < s.kernel_columns; ++c) {
+        taps.push_back({piece.row_begin * s.stride_rows + r * s.dilation_rows - s.pad_top,
+                        piece.column_begin * s.stride_columns + c * s.dilation_columns - s.pad_left});
       }
-      return runs_.data();
     }
-    int64_t size() const { return static_cast<int64_t>(runs_.size()); }
-
-   private:
-    void Add(int64_t image, int64_t row, int64_t column, int64_t pixels) {
-      const ConvShape& s = op_.shape_;
-      bool inside = true;
-      for (int64_t r = 0; r < s.kernel_rows; ++r) {
-        for (int64_t c = 0; c < s.kernel_columns; ++c) {
-          const int64_t in_row = row * s.stride_rows + r * s.dilation_rows - s.pad_top;
-          const int64_t in_column = column * s.stride_columns + c * s.dilation_columns - s.pad_left;
-          const bool valid = in_row >= 0 && in_row < s.in_rows && in_column >= 0 && in_column < s.in_columns;
-          const int64_t pixel = (image * s.in_rows + in_row) * s.in_columns + in_column;
-          x_.push_back(valid ? op_.x_ + pixel * s.in_channels : nullptr);
-          inside = inside && valid;
-        }
-      }
-      const int64_t pixel = (image * s.out_rows + row) * s.out_columns + column;
-      runs_.push_back({nullptr, op_.dy_ + pixel * s.out_channels, pixels, inside});
-    }
-
-    const DepthwiseSums& op_;
-    int64_t inside_begin_, inside_end_;  // Columns all of whose taps lie inside the image.
-    std::vector<DepthwiseRun> runs_;
-    std::vector<const float*> x_;
-  };
+    return DepthwiseRuns(grid, taps);
+  }
 
   const ConvShape& shape_;
   const float* x_;

@@ -75,34 +75,37 @@ struct DenseBlock {
   int columns;  // At most kDenseVectors vectors.
 };
 
-// Up to `depthwise_pixels` output pixels of a depthwise convolution of multiplier 1.
+// Output pixels along a line, and the input of each tap.
+struct DepthwiseRun {
+  const float* const* x;  // x[tap]: the first pixel's, channel 0; nullptr: outside of the image.
+  int64_t at;             // Floats to the first pixel of the output.
+  int64_t pixels;
+  bool inside;  // No tap is outside.
+};
+
+// Runs of output pixels of a depthwise convolution of multiplier 1.
 struct DepthwiseBlock {
-  const float* const* x;  // x[tap * pixels + pixel], channel 0; nullptr: outside of the image.
+  const DepthwiseRun* runs;
+  int64_t run_count;
+  int64_t x_step;  // Floats from one pixel's input to the next one's.
+  int64_t y_step;
   const float* const* w;  // w[tap], channel 0.
-  float* const* y;
-  int64_t taps;
-  int64_t channel_begin;
-  int64_t channel_end;
-  int pixels;
+  float* y;
+  int64_t tap_begin;
+  int64_t tap_end;
+  int64_t channels;
   bool add;         // Add the sum to `y` (else overwrite).
   bool round_taps;  // Round to float16 after each tap.
   bool nanoo;
-};
-
-// Output pixels that lie next to each other, and the input of each tap.
-struct DepthwiseRun {
-  const float* const* x;  // x[tap]: the first pixel's, channel 0; nullptr: outside of the image.
-  const float* dy;
-  int64_t pixels;
-  bool inside;  // No tap is outside.
 };
 
 // What runs of output pixels add to the filter gradient of a depthwise convolution of multiplier 1.
 struct DepthwiseGradientBlock {
   const DepthwiseRun* runs;
   int64_t run_count;
-  int64_t x_step;  // Floats from one pixel's input to the next one's.
+  int64_t x_step;
   int64_t dy_step;
+  const float* dy;
   float* const* dw;  // dw[tap], channel 0.
   int64_t taps;
   int64_t channel_begin;
@@ -131,9 +134,8 @@ struct PoolWindow {
 
 struct Kernels {
   const char* name;
-  int block_rows;     // Rows of the register block.
-  int block_columns;  // Columns of the register block, and of a packed panel.
-  int depthwise_pixels;
+  int block_rows;                 // Rows of the register block.
+  int block_columns;              // Columns of the register block, and of a packed panel.
   int lanes;                      // Floats of a vector.
   int dense_rows[kDenseVectors];  // Rows of a dense block of 1, 2, ... vectors of columns.
   void (*indirect)(const IndirectBlock& block);

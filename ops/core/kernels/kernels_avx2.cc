@@ -11,7 +11,6 @@ using Vector = __m256;
 using Mask = __m256i;
 constexpr int kLanes = 8;
 constexpr int kBlockRows = 6;
-constexpr int kDepthwisePixels = 6;
 constexpr char kName[] = "avx2";
 
 inline Mask MakeMask(int64_t count) {

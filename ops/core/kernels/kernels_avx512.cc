@@ -21,7 +21,6 @@ using Vector = __m512;
 using Mask = __mmask16;
 constexpr int kLanes = 16;
 constexpr int kBlockRows = 12;
-constexpr int kDepthwisePixels = 8;
 constexpr char kName[] = "avx512";
 
 inline Mask MakeMask(int64_t count) {

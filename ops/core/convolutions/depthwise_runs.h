@@ -1,0 +1,37 @@
+// The pixels of a convolution along lines, as the depthwise kernels take them.
+#ifndef IPU_TF_OPS_CORE_DEPTHWISE_RUNS_H_
+#define IPU_TF_OPS_CORE_DEPTHWISE_RUNS_H_
+
+#include <vector>
+
+#include "../kernels/kernels.h"
+#include "pixel_rows.h"
+
+namespace ipu_tf {
+
+// The runs of some lines of a grid: of each line the pixels with all taps inside, and one for every other pixel.
+class DepthwiseRuns {
+ public:
+  DepthwiseRuns(const PixelRows::Grid& grid, std::vector<Tap> taps);
+
+  // Holds the runs of lines [begin, end), counted over the rows of all images.
+  void Take(int64_t begin, int64_t end);
+
+  const DepthwiseRun* data() const { return runs_.data(); }
+  int64_t size() const { return static_cast<int64_t>(runs_.size()); }
+  int64_t x_step() const { return grid_.in_column_step * grid_.in_pixel; }
+  int64_t pixel_step() const { return grid_.column_step * grid_.out_pixel; }
+
+ private:
+  void Add(int64_t image, int64_t row, int64_t column, int64_t pixels);
+
+  const PixelRows::Grid grid_;
+  const std::vector<Tap> taps_;
+  int64_t inside_begin_, inside_end_;  // Columns all of whose taps lie inside the image.
+  std::vector<DepthwiseRun> runs_;
+  std::vector<const float*> x_;
+};
+
+}  // namespace ipu_tf
+
+#endif  // IPU_TF_OPS_CORE_DEPTHWISE_RUNS_H_
