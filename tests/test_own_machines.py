@@ -1,6 +1,7 @@
 """Models estimated, trained, pipelined and planned on targets and systems of one's own."""
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
@@ -59,7 +60,9 @@ WIDER_AMP = {
 
 
 class TestEstimates:
-    def estimated(self, chip, units=1024):
+    @staticmethod
+    @functools.cache
+    def estimated(chip, units=1024):
         (program,) = ipu_tf.estimate(
             lambda: wide(units), batch_size=64, config=machine(chip)
         ).programs
@@ -213,6 +216,7 @@ class TestSystems:
         assert fast.replicas * fast.replica_ipus == 2
         assert slow.cycles > fast.cycles + ALONE.clock_hz * 1e-4
 
+    @pytest.mark.slow
     def test_a_pipeline_is_chosen_for_it(self):
         strategy = strategy_on(PAIR, 2)
         with strategy.scope():

@@ -162,7 +162,7 @@ _BUILDERS: dict[str, Callable[[], Traced]] = {
 NAMES = (*NETWORKS, *_BUILDERS)
 """What `step_of` and `module` know."""
 
-FAST = ("mlp", "cifar10", "embedding", "dropout", "mixed_precision")
+FAST = ("mlp", "cifar10", "embedding")
 """Those that are traced in a moment: the fast tests share them, and leave the others."""
 
 

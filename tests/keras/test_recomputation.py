@@ -93,6 +93,7 @@ class TestTheExampleOfTheVendor:
         assert activations(kept) - activations(again) > 8 * 2048 * 64 * 4
         assert again.memory.peak_tile_bytes.max() < kept.memory.peak_tile_bytes.max()
 
+    @pytest.mark.slow
     def test_checkpoints_alone_change_nothing(self, kept):
         _, marked = estimated(lambda: chain(BEST), False)
         assert marked.cycles == kept.cycles

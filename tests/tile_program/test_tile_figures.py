@@ -16,6 +16,7 @@ from ipu_tf.tile_program.tile_work import PlanWork, dealt, held_elements
 from tests.compiler import modules
 from tests.compiler.lowering.programs import TILES, run
 from tests.compiler.lowering.test_opcodes import BEFORE, CASES
+from tests.grids import mostly_slow
 
 
 def check_sums(superstep, tiles):
@@ -45,9 +46,7 @@ def test_sums_of_every_opcode(opcode):
         check_sums(superstep, TILES)
 
 
-@pytest.mark.parametrize(
-    "name", ["cifar10", *(pytest.param(n, marks=pytest.mark.slow) for n in modules.NAMES)]
-)
+@pytest.mark.parametrize("name", mostly_slow(modules.NAMES, fast=["mlp"]))
 def test_sums_of_networks(name):
     chip = target("bow")
     program = compile_program(modules.module(name), CompilerOptions(target=chip))

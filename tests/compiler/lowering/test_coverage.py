@@ -33,7 +33,7 @@ def test_a_training_step_has_a_cost(name):
 
 
 @pytest.mark.parametrize(
-    "name", mostly_slow(["cifar10", "resnet", "mixed_precision"], fast=["mixed_precision"])
+    "name", mostly_slow(["cifar10", "resnet", "mixed_precision"], fast=["cifar10"])
 )
 def test_contractions_are_those_of_the_tile_ops(name):
     traced = modules.step_of(name)

@@ -202,6 +202,7 @@ class TestPrepared:
         assert found.entry_computation.by_name()["total"].phase == "backward"
         assert assign(found, stages_at(8), 2).stage_of["total"] == 1
 
+    @pytest.mark.slow
     def test_loops_that_fill_stacks_for_their_gradients_are_forward(self):
         found = prepared(simplify(modules.module("gru")))
         loops = [i for i in found.entry_computation if i.opcode == "while"]

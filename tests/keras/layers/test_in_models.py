@@ -175,7 +175,7 @@ def test_mixed_precision(strategy, samples, make):
 
 
 @pytest.mark.parametrize(
-    "make", mostly_slow(MAKERS, fast=["lstm", "serial dense", "checkpoint", "upstream gradients"])
+    "make", mostly_slow(MAKERS, fast=["serial dense", "checkpoint", "upstream gradients"])
 )
 @pytest.mark.fast_cells(1)
 def test_inner_models_and_copies(strategy, samples, make):

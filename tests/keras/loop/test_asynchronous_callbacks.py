@@ -18,7 +18,7 @@ STEPS = 12  # More than are prepared ahead of the device.
 WAIT = 20  # Seconds, after which a test has failed.
 
 
-@pytest.fixture(params=mostly_slow({"replicas=1": 1, "replicas=2": 2}, fast=["replicas=2"]))
+@pytest.fixture(params=mostly_slow({"replicas=1": 1, "replicas=2": 2}, fast=["replicas=1"]))
 def replicas(request):
     yield request.param
     config.reset_ipu_configuration()
