@@ -19,6 +19,7 @@ from ipu_tf.cli.machines import add_machine, machine_of
 from ipu_tf.cli.models import model_named
 from ipu_tf.cli.output import figures_of, print_json
 from ipu_tf.cli.step_options import add_step_options, estimated, ipus_of
+from ipu_tf.internals.deferred_modules import deferred_modules
 from ipu_tf.machine import system_of
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _report_of_model(options: argparse.Namespace, machine: Any, ipus: int) -> Re
     config.auto_select_ipus = ipus
     config.simulator.chip = machine
     system_of(machine, ipus).check_ipus(ipus)
-    with loading():
+    with loading(), deferred_modules():
         import ipu_tf.estimation  # noqa: F401 - with TensorFlow and Keras, seconds.
     model = model_named(options.model, options.batch_size)
     with showing_progress(sys.stderr):

@@ -24,9 +24,10 @@ def main() -> None:
     from ipu_tf.base import codec
     from ipu_tf.base.loading import loading
     from ipu_tf.base.user_objects import UsageError
+    from ipu_tf.internals.deferred_modules import deferred_modules
     from ipu_tf.sweep.point import Outcome, Point, encoded
 
-    with loading():
+    with loading(), deferred_modules():
         from ipu_tf.sweep.evaluate import evaluate, model_of
 
     failure = ""

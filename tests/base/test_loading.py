@@ -15,8 +15,10 @@ from ipu_tf.sweep import worker
 @pytest.fixture
 def unloaded(monkeypatch):
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    threshold = gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*threshold)
 
 
 def test_nothing_is_collected_while_modules_load_and_they_are_frozen(unloaded):
@@ -24,6 +26,7 @@ def test_nothing_is_collected_while_modules_load_and_they_are_frozen(unloaded):
         assert not gc.isenabled()
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
+    assert gc.get_threshold()[0] > 100_000
 
 
 def test_collection_goes_on_where_loading_fails(unloaded):
@@ -48,6 +51,7 @@ def test_commands_that_estimate_load_so(module, imported):
     blocks = [
         ast.unparse(node)
         for node in ast.walk(ast.parse(inspect.getsource(module)))
-        if isinstance(node, ast.With) and ast.unparse(node.items[0]) == "loading()"
+        if isinstance(node, ast.With)
+        and [*map(ast.unparse, node.items)] == ["loading()", "deferred_modules()"]
     ]
     assert any(imported in block for block in blocks)
