@@ -29,6 +29,7 @@ from ipu_tf.keras.saving.model_files import OptionFiles, read_options, take_opti
 from ipu_tf.keras.saving.options_config import set_options
 from ipu_tf.keras.saving.random_states import RandomStates
 from ipu_tf.keras.steps import step_scopes
+from ipu_tf.keras.steps.known_outputs import placeholders_of_outputs
 from ipu_tf.keras.steps.overrides import of_loop
 from ipu_tf.strategy import IPUStrategy
 
@@ -151,6 +152,9 @@ class KerasHooks(IPUExtensions):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the model; see `keras.Layer.__call__`."""
+        known = placeholders_of_outputs(self)
+        if known is not None:
+            return known
         if self.ipu_training_loop.building_for_training:
             kwargs["training"] = True
         return super().__call__(*args, **kwargs)

@@ -19,6 +19,7 @@ from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.data import step_specs
 from ipu_tf.keras.options import GradientAccumulationOptions
 from ipu_tf.keras.steps import overrides
+from ipu_tf.keras.steps.known_outputs import known_outputs
 from ipu_tf.keras.steps.own_steps import build_by_tracing, has_own
 from ipu_tf.keras.steps.training_steps import DeviceStep
 from ipu_tf.keras.training_state import StatefulModel
@@ -120,6 +121,7 @@ def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int 
     `batch_size` is None where the first axis of outputs does not count samples.
     """
     own = isinstance(model, StatefulModel) and has_own(model, "train_step")
+    outputs = None
     if targets is None and own and not adapter_of(model).has_call:
         build_by_tracing(model, "train_step", specs)
         return specs
@@ -130,7 +132,8 @@ def training_data(model: keras.Model, specs: Any, targets: Any, batch_size: int 
     if own:
         build_by_tracing(model, "train_step", data)
     else:
-        build_for_training(model, data)  # As `fit` does: optimizer, loss and metrics.
+        with known_outputs(model, outputs):
+            build_for_training(model, data)  # As `fit` does: optimizer, loss and metrics.
     return data
 
 
