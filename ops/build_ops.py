@@ -181,10 +181,16 @@ def _link_key(objects: Sequence[Path], flags: Sequence[str]) -> str:
 
 
 def _build_locked(
-    sources: list[Path], source_dir: Path, build_dir: Path, output_dir: Path, toolchain: Toolchain
+    sources: list[Path],
+    source_dir: Path,
+    build_dir: Path,
+    output_dir: Path | None,
+    toolchain: Toolchain,
 ) -> int:
     """Compiles, links and installs files that are out of date; returns the number compiled."""
     objects, compiled = _compile_all(sources, source_dir, build_dir, toolchain)
+    if output_dir is None:
+        return compiled
     library = build_dir / f"ops-{_link_key(objects, toolchain.link_flags)}.so"
     if not library.exists():
         unfinished = library.with_suffix(".tmp")
@@ -221,13 +227,14 @@ def build_program(
         return program
 
 
-def build(source_dir: Path, build_dir: Path, output_dir: Path) -> int:
+def build(source_dir: Path, build_dir: Path, output_dir: Path | None) -> int:
     """Brings the library in `output_dir` up to date with the sources.
 
     Args:
         source_dir: Folder searched for .cc files; also the root of their quoted includes.
         build_dir: Folder of the object files, kept between builds.
-        output_dir: Folder that receives the library and the module with the build's facts.
+        output_dir: Folder that receives the library and the module with the build's facts; None to
+            compile alone, for a build that follows.
 
     Returns:
         The number of files that had to be compiled.
@@ -240,7 +247,7 @@ def build(source_dir: Path, build_dir: Path, output_dir: Path) -> int:
     if not sources:
         raise BuildError(f"There are no .cc files under {source_dir}; is the checkout complete?")
     with _locked(build_dir):
-        toolchain = find_toolchain(build_dir)
+        toolchain = find_toolchain()
         files = compiled_files(sources, source_dir, build_dir)
         return _build_locked(files, source_dir, build_dir, output_dir, toolchain)
 
@@ -249,14 +256,21 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m ops.build_ops", description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "ipu_tf", help="default: ipu_tf/")
-    output_dir = parser.parse_args(arguments).output
+    parser.add_argument(
+        "--compile-only",
+        action="store_true",
+        help="make no library; needs the headers of TensorFlow, and not the packages it imports",
+    )
+    options = parser.parse_args(arguments)
+    output_dir = None if options.compile_only else options.output
     try:
         compiled = build(ROOT / "ops", ROOT / "build" / "ops", output_dir)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if compiled:
-        print(f"Built the tile ops ({compiled} files compiled).")
+        done = "Compiled" if options.compile_only else "Built"
+        print(f"{done} the tile ops ({compiled} files compiled).")
     return 0
 
 

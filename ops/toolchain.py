@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import shutil
@@ -31,8 +30,11 @@ WARNING_FLAGS = ("-Wall", "-Wextra", "-Werror")
 WARNINGS_VARIABLE = "IPU_TF_WARNINGS_AS_ERRORS"
 # XLA's headers include these by other paths than those of TensorFlow's package.
 XLA_HEADER_DIRS = ("external/highwayhash", "external/farmhash_archive/src")
-# Holds XLA; `tf.sysconfig` names the library of kernels only. TensorFlow loads both.
-XLA_LIBRARY = "-l:libtensorflow_cc.so.2"
+# What `tf.sysconfig.get_compile_flags` gives besides include directory and standard.
+TENSORFLOW_FLAGS = ("-D_GLIBCXX_USE_CXX11_ABI=1", "-DEIGEN_MAX_ALIGN_BYTES=64")
+# The second one holds XLA; `tf.sysconfig.get_link_flags` names the first one only. TensorFlow loads
+# both.
+TENSORFLOW_LIBRARIES = ("-l:libtensorflow_framework.so.2", "-l:libtensorflow_cc.so.2")
 
 
 class BuildError(Exception):
@@ -130,28 +132,6 @@ def find_compiler(name: str | None = None) -> tuple[str, str]:
     return path, result.stdout.splitlines()[0]
 
 
-def _query_tensorflow() -> dict[str, list[str]]:
-    """The build flags of the installed TensorFlow, asked in a process of its own."""
-    program = (
-        "import json, tensorflow as tf;"
-        "print(json.dumps([tf.sysconfig.get_compile_flags(), tf.sysconfig.get_link_flags()]))"
-    )
-    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
-    if result.returncode != 0:
-        raise BuildError(
-            f"TensorFlow does not import in {sys.executable}. Received: {result.stderr.strip()}"
-        )
-    compile_flags, link_flags = json.loads(result.stdout.splitlines()[-1])
-    return {"compile": compile_flags, "link": link_flags}
-
-
 def warning_flags() -> tuple[str, ...]:
     """The warnings that are errors: none, unless IPU_TF_WARNINGS_AS_ERRORS is 1.
 
@@ -167,11 +147,10 @@ def warning_flags() -> tuple[str, ...]:
     return WARNING_FLAGS if value == "1" else ()
 
 
-def find_toolchain(cache_dir: Path) -> Toolchain:
+def find_toolchain() -> Toolchain:
     """The toolchain of this machine and Python environment.
 
-    Importing TensorFlow takes seconds, so its flags are kept in `cache_dir` for as long as the
-    same version is installed at the same place.
+    TensorFlow is not imported: that takes seconds, and packages that may not be installed yet.
 
     Raises:
         BuildError: The platform is not supported, or compiler or TensorFlow is missing.
@@ -185,21 +164,13 @@ def find_toolchain(cache_dir: Path) -> Toolchain:
             f"TensorFlow is not installed for {sys.executable}; the tile ops are compiled against "
             "its headers. Run: pip install 'tensorflow==2.21.*'"
         ) from None
-    key = f"{distribution.version} {distribution.locate_file('tensorflow')}"
-    cache = cache_dir / "tensorflow_flags.json"
-    known = json.loads(cache.read_text()) if cache.exists() else {}
-    if known.get("key") != key:
-        known = {"key": key} | _query_tensorflow()
-        cache.write_text(json.dumps(known, indent=2))
-    include_dir = next(flag[2:] for flag in known["compile"] if flag.startswith("-I"))
+    folder = distribution.locate_file("tensorflow")
     return Toolchain(
         compiler=compiler,
         compiler_version=compiler_version,
         tensorflow_version=distribution.version,
-        include_dir=include_dir,
-        compile_flags=tuple(
-            flag for flag in known["compile"] if not flag.startswith(("-I", "--std", "-std"))
-        ),
-        link_flags=(*known["link"], XLA_LIBRARY),
+        include_dir=f"{folder}/include",
+        compile_flags=TENSORFLOW_FLAGS,
+        link_flags=(f"-L{folder}", *TENSORFLOW_LIBRARIES),
         warning_flags=warning_flags(),
     )

@@ -78,5 +78,5 @@ class _Deferred(ModuleType):
             if spec is not None and isinstance(spec.loader, _Loader):
                 spec.loader = self.__loader__ = spec.loader.loader
                 spec.loader.exec_module(self)
-                self.__class__ = ModuleType  # type: ignore[assignment] - now like any other.
+                self.__class__ = ModuleType  # type: ignore[assignment]
         return ModuleType.__getattribute__(self, name)

@@ -25,7 +25,7 @@ def project(tmp_path, monkeypatch):
         compile_flags=(),
         link_flags=(),
     )
-    monkeypatch.setattr(build_ops, "find_toolchain", lambda cache_dir: found)
+    monkeypatch.setattr(build_ops, "find_toolchain", lambda: found)
     source = tmp_path / "ops"
     (source / "core").mkdir(parents=True)
     (source / "core" / "one.h").write_text("inline int one() { return 1; }\n")
@@ -85,6 +85,24 @@ def test_sources_that_include_tensorflow_are_compiled_as_one(project):
         run_build(project)
 
 
+def test_objects_may_be_compiled_ahead_of_the_library(project):
+    assert build_ops.build(project / "ops", project / "build", None) == 2
+    assert not (project / "out").exists()
+    assert run_build(project) == 0
+    assert value_of(project, "value") == 1
+
+
+def test_compiling_alone_is_an_option(monkeypatch, capsys):
+    folders = []
+    monkeypatch.setattr(build_ops, "build", lambda *given: folders.append(given[-1]) or 3)
+    assert build_ops.main(["--compile-only"]) == build_ops.main([]) == 0
+    assert folders == [None, build_ops.ROOT / "ipu_tf"]
+    assert capsys.readouterr().out.splitlines() == [
+        "Compiled the tile ops (3 files compiled).",
+        "Built the tile ops (3 files compiled).",
+    ]
+
+
 def test_changed_header_recompiles_its_users_only(project):
     run_build(project)
     (project / "ops" / "core" / "one.h").write_text("inline int one() { return 7; }\n")
@@ -123,17 +141,17 @@ def test_compiler_error_names_the_file_and_keeps_the_old_library(project):
 
 
 def test_a_warning_is_an_error_in_sources_of_ours_alone(project, monkeypatch):
-    found = build_ops.find_toolchain(project)
+    found = build_ops.find_toolchain()
     (project / "tensorflow.h").write_text("inline int theirs(int unused) { return 1; }\n")
     (project / "ops" / "other.cc").write_text('#include "tensorflow.h"\nint n = theirs(1);\n')
     strict = dataclasses.replace(found, warning_flags=toolchain.WARNING_FLAGS)
-    monkeypatch.setattr(build_ops, "find_toolchain", lambda cache_dir: strict)
+    monkeypatch.setattr(build_ops, "find_toolchain", lambda: strict)
     assert run_build(project) == 2
     (project / "ops" / "other.cc").write_text("int ours(int unused) { return 1; }\n")
     message = r"(?s)other\.cc failed.*unused parameter.*set IPU_TF_WARNINGS_AS_ERRORS=0\.$"
     with pytest.raises(BuildError, match=message):
         run_build(project)
-    monkeypatch.setattr(build_ops, "find_toolchain", lambda cache_dir: found)
+    monkeypatch.setattr(build_ops, "find_toolchain", lambda: found)
     assert run_build(project) == 2
 
 
@@ -142,7 +160,7 @@ def test_a_program_is_built_where_it_is_out_of_date(project):
     source.write_text('#include "core/one.h"\nint main() { return one(); }\n')
 
     def build():
-        found = build_ops.find_toolchain(project)
+        found = build_ops.find_toolchain()
         return build_ops.build_program([source], project / "ops", project / "build", found)
 
     program = build()

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,8 +113,25 @@ def test_installing_takes_one_line_and_its_words_are_logged(installable, tmp_pat
     assert (first.stderr, second.stderr) == (line, "")
     assert first.stdout.splitlines()[-1] == "Ready: .venv/bin/python has ipu_tf."
     log = (tmp_path / ".venv" / "setup.log").read_text()
-    assert log.count("Downloading") == 2
-    assert ".[dev,docs,probability]" in log
+    headers, packages, package = (line for line in log.splitlines() if "Downloading" in line)
+    assert "--no-deps --requirement .venv/build-requirements.txt" in headers
+    assert "--requirement .venv/requirements.txt" in packages
+    assert "--editable .[dev,docs,probability]" in package
+    assert log.index(headers) < log.index("ran: -m ops.build_ops --compile-only")
+
+
+def test_the_requirements_are_those_of_the_package_and_of_its_extras(installable, tmp_path):
+    """With this Python for the lines of the script that write them."""
+    python = PYTHON.replace("  *tomllib*)", f'  -c*configparser*) exec {sys.executable} "$@" ;;\n  *tomllib*)')
+    add_tool(tmp_path, "python3", python.replace("#!/bin/bash", f"#!{shutil.which('bash')}"))
+    assert installable("demo").returncode == 0
+    build = (tmp_path / ".venv" / "build-requirements.txt").read_text().split()
+    assert build[1].startswith("tensorflow==2.")
+    packages = (tmp_path / ".venv" / "requirements.txt").read_text()
+    assert packages.startswith("\n".join(build))
+    assert "keras>=" in packages
+    assert "scikit-learn>=" in packages
+    assert "mypy" not in packages
 
 
 def test_a_failed_installation_shows_its_words(installable):

@@ -1,9 +1,12 @@
 """The compiler, the flags and the errors where one of them is missing."""
 
 import importlib.metadata
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from ops import toolchain
 from ops.toolchain import BuildError, Toolchain
@@ -94,27 +97,27 @@ def test_compiler_comes_from_the_environment(monkeypatch, tmp_path):
     assert toolchain.find_compiler() == (str(mine), "mine 7.0")
 
 
-def test_missing_tensorflow_says_what_to_install(monkeypatch, tmp_path):
+def test_missing_tensorflow_says_what_to_install(monkeypatch):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
     with pytest.raises(BuildError, match=r"TensorFlow is not installed for .* Run: pip install"):
-        toolchain.find_toolchain(tmp_path)
+        toolchain.find_toolchain()
 
 
-def test_tensorflow_is_asked_once(monkeypatch, tmp_path):
-    calls = []
+def test_flags_are_those_that_tensorflow_names():
+    found = toolchain.find_toolchain()
+    named = [*tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]
+    standard = [flag for flag in named if flag.startswith(("--std", "-std"))]
+    libraries = found.link_flags[:-1]
+    ours = [f"-I{found.include_dir}", *found.compile_flags, *libraries]
+    assert sorted(ours) == sorted(set(named) - {*standard})
+    assert standard == ["--std=c++17"]
+    assert "-std=c++17" in toolchain.COMPILE_FLAGS
 
-    def query():
-        calls.append(1)
-        flags = ["-I/include", "--std=c++17", "-DX=1"]
-        return {"compile": flags, "link": ["-lx"]}
 
-    monkeypatch.setattr(toolchain, "_query_tensorflow", query)
-    first = toolchain.find_toolchain(tmp_path)
-    assert toolchain.find_toolchain(tmp_path) == first
-    assert len(calls) == 1
-    assert first.include_dir == "/include"
-    assert first.compile_flags == ("-DX=1",)
-    assert first.link_flags == ("-lx", toolchain.XLA_LIBRARY)
+def test_tensorflow_and_its_packages_are_not_imported():
+    code = "import sys; from ops.toolchain import find_toolchain; find_toolchain(); print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not {"tensorflow", "numpy", "keras"} & {*result.stdout.split()}

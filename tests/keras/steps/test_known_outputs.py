@@ -32,7 +32,7 @@ def sequence():
 
 
 def built(make):
-    """Returns a model whose parts for training are built, and the shapes its layer is called with."""
+    """Returns a model built for training, and the shapes that its layer is called with."""
     with IPUStrategy().scope():
         model = make()
         auc = keras.metrics.AUC(4, multi_label=True)
