@@ -5,6 +5,8 @@
   `keras_saving`: private attributes of Keras' objects;
 * `graphs`, `autograph`: what TensorFlow knows of graphs, and of the conversion of functions;
 * `graph_layers`: the layers and cells of TensorFlow 1;
+* `keras_outputs`: the calls by which Keras builds a model's loss and metrics;
+* `deferred_modules`: modules that Keras imports and that are loaded at their first use;
 * `keras_downloads`: Keras' download function, wherever it has been imported to;
 * `command_line`: what `argparse` knows of a parser;
 * `patches`: the methods that are replaced for a while.

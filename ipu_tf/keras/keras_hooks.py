@@ -16,6 +16,7 @@ import keras
 from ipu_tf.base import spans
 from ipu_tf.internals.keras import KerasFunctional
 from ipu_tf.internals.keras_layers import keras_layer_path
+from ipu_tf.internals.keras_outputs import placeholders_of_outputs
 from ipu_tf.internals.keras_training import element_spec_of
 from ipu_tf.keras.adapters.models import adapter_of
 from ipu_tf.keras.deployment.model_pipeline import check_recorded_stages
@@ -29,7 +30,6 @@ from ipu_tf.keras.saving.model_files import OptionFiles, read_options, take_opti
 from ipu_tf.keras.saving.options_config import set_options
 from ipu_tf.keras.saving.random_states import RandomStates
 from ipu_tf.keras.steps import step_scopes
-from ipu_tf.keras.steps.known_outputs import placeholders_of_outputs
 from ipu_tf.keras.steps.overrides import of_loop
 from ipu_tf.strategy import IPUStrategy
 

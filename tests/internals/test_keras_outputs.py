@@ -4,8 +4,8 @@ import keras
 import pytest
 import tensorflow as tf
 
+from ipu_tf.internals.keras_outputs import known_outputs
 from ipu_tf.ipu_strategy import IPUStrategy
-from ipu_tf.keras.steps.known_outputs import known_outputs
 from ipu_tf.keras.steps.step_tracing import training_data
 
 CALLS = []
