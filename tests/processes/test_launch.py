@@ -188,6 +188,28 @@ def test_instances_that_wait_for_one_that_failed_are_ended(count, ending, status
 
 @pytest.mark.slow
 @pytest.mark.skipif(not HAS_MPI, reason="needs mpi4py")
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize(
+    ("ending", "status", "told"),
+    [
+        ("raise ValueError('bad value')", 1, "instance 1 failed: ValueError: bad value"),
+        ("sys.exit(7)", 7, "instance 1 has ended, and calls it no more"),
+    ],
+)
+def test_each_instance_says_what_it_waited_for_when_one_failed(count, ending, status, told):
+    program = (
+        "import os, sys\nfrom ipu_tf.processes.job import communicator\njob = communicator()\n"
+        f"job.barrier('first')\nif {INDEX} == 1: {ending}\njob.barrier('second')"
+    )
+    found, _, err = poprun(*instances(count), sys.executable, "-c", program)
+    assert found == status
+    assert re.search(f"poprun: instance 1 of {count}, on .*, ended with status {status};", err)
+    for index in (0, 2, 3)[: count - 1]:
+        assert f"Instance {index} waits at barrier 'second', call 1; {told}" in err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_MPI, reason="needs mpi4py")
 def test_the_programs_own_abort_ends_the_job():
     program = f"import os\n{IN_MPI}\nif {INDEX} == 1: MPI.COMM_WORLD.Abort(5)\n{IN_MPI}"
     status, _, err = poprun(*instances(2), sys.executable, "-c", program)
@@ -249,11 +271,11 @@ def test_ipu_tf_run_is_a_program_of_poprun(tmp_path):
     script.write_text(
         "from tensorflow.python import ipu\n"
         "import os\nprint('ran', os.environ['POPDIST_REPLICA_INDEX_OFFSET'])\n"
-        "ipu.config.IPUConfig().configure_ipu_system()\n"
+        "from ipu_tf import IPUStrategy\nIPUStrategy()\n"
     )
     status, out, err = poprun(
         *instances(2), sys.executable, "-m", "ipu_tf", "run", str(script), seconds=170
     )
     assert set(out.splitlines()) <= {"ran 0", "ran 1"}
     assert status == 1
-    assert "poprun started 2 instances, but replicas of several instances do not train" in err
+    assert "RuntimeError: poprun started 2 instances, " in err

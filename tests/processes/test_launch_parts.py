@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import socket
 import sys
 from collections import deque
 from pathlib import Path
@@ -165,6 +166,24 @@ def test_the_runner_ends_at_once_with_the_status(words, text, status, monkeypatc
         assert printed.err.endswith("ZeroDivisionError: division by zero\n")
     if words[0] == "nowhere.py":
         assert printed.err.startswith("FileNotFoundError: [Errno 2] No such file or directory: ")
+
+
+def test_the_runner_tells_its_supervisor_before_what_python_does_at_the_end(monkeypatch):
+    supervisor, of_runner = socket.socketpair()
+    order = []
+    monkeypatch.setattr(os, "_exit", order.append)
+    monkeypatch.setattr(
+        python_program.atexit, "_run_exitfuncs", lambda: order.append(supervisor.recv(2))
+    )
+    monkeypatch.setattr(sys, "argv", ["runner", "-c", "raise SystemExit(7)"])
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    monkeypatch.setitem(sys.modules, "ipu_tf.processes.communicator", object())
+    monkeypatch.setenv(python_program.STATUS_DESCRIPTOR, str(of_runner.fileno()))
+    with supervisor, of_runner:
+        supervisor.send(b"k")
+        python_program.main()
+    assert order == [bytes([7, 1]), 7]
+    assert python_program.STATUS_DESCRIPTOR not in os.environ
 
 
 def test_the_runner_gives_scripts_and_modules_their_folder(monkeypatch, tmp_path, capsys):

@@ -24,6 +24,7 @@ from ipu_tf.processes.launch.children import end_rest_of_group, ending_with_pare
 from ipu_tf.processes.launch.cores import share_of_cores, thread_variables
 from ipu_tf.processes.launch.job_description import JobDescription, described
 from ipu_tf.processes.launch.output import LineRelay, write_all
+from ipu_tf.processes.launch.python_program import STATUS_DESCRIPTOR
 from ipu_tf.processes.launch.reports import Failed, Started, encoded
 
 _KEPT_LINES = 10
@@ -71,6 +72,7 @@ class _Supervisor:
         self._last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._process: subprocess.Popen[bytes] | None = None
         self._was_stopped = False
+        self._has_reported = False
 
     def run(self, program: list[str]) -> int:
         """Returns the exit status of the program, 128 more than a signal that ended it."""
@@ -84,10 +86,13 @@ class _Supervisor:
                 digest=_digest(self._description.script),
             )
         )
+        status, of_program = socket.socketpair()
+        of_program.set_inheritable(True)
+        told = {STATUS_DESCRIPTOR: str(of_program.fileno())}
         try:
             self._process = subprocess.Popen(
                 program,
-                env=environment_of(self._instance, cores),
+                env=environment_of(self._instance, cores) | told,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 close_fds=False,  # The program talks to mpirun through them.
@@ -95,12 +100,14 @@ class _Supervisor:
             )
         except OSError as error:
             return self._fail(_NOT_STARTED, f"cannot start {program[0]}: {error.strerror}")
-        with self._process:
-            self._relay(self._process)
+        of_program.close()
+        with self._process, status:
+            self._relay(self._process, status)
             returncode = self._process.wait()
-        if returncode == 0 or self._was_stopped:
-            return status_of(returncode)
-        return self._fail(returncode)
+        if returncode and not self._was_stopped:
+            self._fail(returncode)
+            end_rest_of_group()
+        return status_of(returncode)
 
     def _pin(self) -> int:
         """Takes this instance's share of the host's cores; returns their number."""
@@ -111,30 +118,41 @@ class _Supervisor:
         os.sched_setaffinity(0, share)
         return len(share)
 
-    def _relay(self, process: subprocess.Popen[bytes]) -> None:
-        """Passes on what the program writes, until it has ended."""
+    def _relay(self, process: subprocess.Popen[bytes], status: socket.socket) -> None:
+        """Passes on what the program writes, and reports its status, until it has ended."""
         streams = ((process.stdout, "stdout", 1), (process.stderr, "stderr", 2))
         with selectors.DefaultSelector() as selector:
             for stream, name, descriptor in streams:
                 assert stream is not None
                 selector.register(stream, selectors.EVENT_READ, self._line_relay(name, descriptor))
+            selector.register(status, selectors.EVENT_READ)
             ended = None
-            while selector.get_map():
-                ready = selector.select(_QUIET_SECONDS)
-                for key, _ in ready:
-                    data = os.read(key.fd, 1 << 16)
-                    if data:
-                        key.data.feed(data)
-                    else:
-                        key.data.flush()
-                        selector.unregister(key.fileobj)
+            while _relays(selector):
+                ready = [key for key, _ in selector.select(_QUIET_SECONDS)]
+                of_program = [key for key in ready if key.data is not None]
+                _pass_on(selector, of_program)
+                if not of_program and ready:  # All that it wrote before has been read.
+                    self._take_status(status, selector)
                 if not ready:
-                    for key in selector.get_map().values():
-                        key.data.flush()
+                    for relay in _relays(selector):
+                        relay.flush()
                 if ended is None and process.poll() is not None:
                     ended = time.monotonic()
                 if ended is not None and time.monotonic() > ended + _DRAIN_SECONDS:
                     return
+
+    def _take_status(self, status: socket.socket, selector: selectors.BaseSelector) -> None:
+        """Reports the status that a Python program tells before it ends."""
+        told = status.recv(2)
+        if len(told) < 2:
+            selector.unregister(status)
+            return
+        for relay in _relays(selector):
+            relay.flush()
+        if not self._was_stopped:
+            self._fail(told[0], tells_others=bool(told[1]))
+        with contextlib.suppress(OSError):
+            status.send(b"k")
 
     def _line_relay(self, name: str, descriptor: int) -> LineRelay:
         only = self._description.only_output_from
@@ -151,24 +169,42 @@ class _Supervisor:
             self._was_stopped = True
             process.send_signal(number)
 
-    def _fail(self, returncode: int, why: str = "") -> int:
+    def _fail(self, returncode: int, why: str = "", *, tells_others: bool = False) -> int:
         if why:
             self._last_lines.append(why)
-        self._report(
-            Failed(
-                instance=self._instance.index,
-                host=socket.gethostname(),
-                returncode=returncode,
-                last_lines=tuple(self._last_lines),
+        if not self._has_reported:
+            self._has_reported = True
+            self._report(
+                Failed(
+                    instance=self._instance.index,
+                    host=socket.gethostname(),
+                    returncode=returncode,
+                    last_lines=tuple(self._last_lines),
+                    tells_others=tells_others,
+                )
             )
-        )
-        end_rest_of_group()
         return status_of(returncode)
 
     def _report(self, report: Started | Failed) -> None:
         # Without a launcher there is nobody to tell.
         with contextlib.suppress(BrokenPipeError):
             write_all(2, encoded(report, self._description.token))
+
+
+def _pass_on(selector: selectors.BaseSelector, ready: list[selectors.SelectorKey]) -> None:
+    """Passes on what has come in streams; ends those that have ended."""
+    for key in ready:
+        data = os.read(key.fd, 1 << 16)
+        if data:
+            key.data.feed(data)
+        else:
+            key.data.flush()
+            selector.unregister(key.fileobj)
+
+
+def _relays(selector: selectors.BaseSelector) -> list[LineRelay]:
+    """Returns the relays of the streams that have not ended."""
+    return [key.data for key in selector.get_map().values() if key.data is not None]
 
 
 def _digest(script: str) -> str:

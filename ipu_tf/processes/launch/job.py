@@ -30,6 +30,9 @@ _POLL_SECONDS = 0.2
 _OWN_END_SECONDS = 0.5
 """How long mpirun may take to end a job by itself once an instance has failed."""
 
+_TOLD_SECONDS = 15.0
+"""The same where the instance tells the others, each of which says what it waited for."""
+
 _KILL_SECONDS = 5.0
 """How long it may take once it is asked to."""
 
@@ -54,6 +57,7 @@ class Job:
         self._started: dict[int, Started] = {}
         self._status: int | None = None
         self._signal: int | None = None
+        self._own_end_seconds = _OWN_END_SECONDS
 
     def command(self) -> list[str]:
         """Returns the command line that starts all instances.
@@ -123,7 +127,7 @@ class Job:
                     self._fail(_FAILED, self._missing())
                 if self._status is None and self._signal is None:
                     continue
-                ask = ask or now + (_OWN_END_SECONDS if self._signal is None else 0)
+                ask = ask or now + (self._own_end_seconds if self._signal is None else 0)
                 if now >= ask and not kill:
                     process.terminate()
                     kill = now + _KILL_SECONDS
@@ -142,6 +146,7 @@ class Job:
             if report.digest != first.digest and self._status is None:
                 self._fail(_FAILED, _other_program(self._options.program, first, report))
         elif self._status is None and self._signal is None:
+            self._own_end_seconds = _TOLD_SECONDS if report.tells_others else _OWN_END_SECONDS
             self._fail(status_of(report.returncode), _how_it_failed(report, self._count))
 
     def _fail(self, status: int, message: str) -> None:

@@ -3,6 +3,8 @@
 Python would wait in MPI's finalization for the other instances, which wait for this one. A script
 of the standard library alone: any Python runs it by its path.
 
+It tells its supervisor first, which reports to the launcher: what Python does then may end the job.
+
 Usage: python_program.py (SCRIPT | -m MODULE | -c COMMAND) [ARGUMENT ...]
 """
 
@@ -12,18 +14,27 @@ import atexit
 import contextlib
 import os
 import runpy
+import select
 import signal
 import sys
 import traceback
 import types
 from types import TracebackType
 
+STATUS_DESCRIPTOR = "IPU_TF_STATUS_DESCRIPTOR"
+"""The variable with the file descriptor of the supervisor."""
+
+_ANSWER_SECONDS = 5.0
+_COMMUNICATOR = "ipu_tf.processes.communicator"
 _OURS = (__file__, runpy.__file__, "<frozen runpy>")
 
 
 def main() -> None:
     """Runs the program; ends the process at once with its status unless that is 0."""
     words = sys.argv[1:]
+    supervisor = int(os.environ.pop(STATUS_DESCRIPTOR, "-1"))
+    if supervisor >= 0:
+        os.set_inheritable(supervisor, False)
     try:
         _run(words)
     except SystemExit as end:
@@ -31,16 +42,16 @@ def main() -> None:
             raise
         if not isinstance(end.code, int):
             print(end.code, file=sys.stderr)
-        _end(end.code if isinstance(end.code, int) else 1)
+        _end(end.code if isinstance(end.code, int) else 1, supervisor)
     except KeyboardInterrupt:
-        _end(128 + signal.SIGINT)
+        _end(128 + signal.SIGINT, supervisor)
     except BaseException as error:
         error = error.with_traceback(_of_program(error.__traceback__))
         if sys.excepthook is sys.__excepthook__:
             traceback.print_exception(error)
         else:
             sys.excepthook(type(error), error, error.__traceback__)
-        _end(1)
+        _end(1, supervisor)
 
 
 def _run(words: list[str]) -> None:
@@ -74,13 +85,25 @@ def _of_program(found: TracebackType | None) -> TracebackType | None:
     return kept
 
 
-def _end(status: int) -> None:
+def _end(status: int, supervisor: int) -> None:
+    status = status & 0xFF or 1
+    _flush()
+    if supervisor >= 0:
+        # What the communicator says at the end lets the others fail with a message of their own.
+        tells_others = int(_COMMUNICATOR in sys.modules)
+        with contextlib.suppress(OSError):
+            os.write(supervisor, bytes([status, tells_others]))
+            select.select([supervisor], [], [], _ANSWER_SECONDS)
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()
+    _flush()
+    os._exit(status)
+
+
+def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
-    os._exit(status & 0xFF or 1)
 
 
 if __name__ == "__main__":

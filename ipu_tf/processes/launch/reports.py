@@ -34,12 +34,14 @@ class Failed:
         host: Its host's name.
         returncode: Its status, or below 0 the signal that ended it.
         last_lines: The end of its output.
+        tells_others: Whether it tells the other instances itself, which then end by themselves.
     """
 
     instance: int
     host: str
     returncode: int
     last_lines: tuple[str, ...] = ()
+    tells_others: bool = False
 
 
 def encoded(report: Started | Failed, token: str) -> bytes:
