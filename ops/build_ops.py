@@ -1,4 +1,4 @@
-"""Builds the tile ops: every ops/**/*.cc into one shared library beside the Python package.
+"""Builds the tile ops: every ops/**/*.cc but Poplar's into one shared library beside the package.
 
 Run from the project's root: `python -m ops.build_ops`. Object files are kept under build/ops
 by the content they were made from (source, headers of ours, flags, compiler, TensorFlow), so
@@ -243,7 +243,8 @@ def build(source_dir: Path, build_dir: Path, output_dir: Path | None) -> int:
         BuildError: No sources, no toolchain, or the compiler refuses a file.
     """
     source_dir = source_dir.resolve()
-    sources = sorted(source_dir.rglob("*.cc"))
+    # Poplar's libraries are built by ipu_tf.poplar, at their first use.
+    sources = sorted(set(source_dir.rglob("*.cc")) - set((source_dir / "poplar").rglob("*.cc")))
     if not sources:
         raise BuildError(f"There are no .cc files under {source_dir}; is the checkout complete?")
     with _locked(build_dir):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from setuptools.command.build import build
 
 PACKAGE = "ipu_tf"
 BUILT_FILES = ("_ops.so", "_build_info.py")
+POPLAR_SOURCES = Path("ops/poplar")
 
 
 class BuildOps(Command):
@@ -46,10 +48,21 @@ class BuildOps(Command):
         code = subprocess.run(command, check=False).returncode
         if code != 0:
             raise SystemExit(code)
+        # An installed package builds Poplar's libraries at their first use, from its own sources;
+        # an editable one finds them in the checkout.
+        if not self.editable_mode:
+            shutil.copytree(POPLAR_SOURCES, self._poplar_dir(), dirs_exist_ok=True)
+
+    def _poplar_dir(self) -> Path:
+        return self._package_dir() / "poplar" / "cpp"
 
     def get_outputs(self) -> list[str]:
         """The files that the command writes."""
-        return [str(self._package_dir() / name) for name in BUILT_FILES]
+        built = [self._package_dir() / name for name in BUILT_FILES]
+        if not self.editable_mode:
+            sources = (path for path in sorted(POPLAR_SOURCES.rglob("*")) if path.is_file())
+            built += [self._poplar_dir() / path.relative_to(POPLAR_SOURCES) for path in sources]
+        return [str(path) for path in built]
 
     def get_output_mapping(self) -> dict[str, str]:
         """The built files that replace source files: none."""

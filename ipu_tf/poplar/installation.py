@@ -1,0 +1,206 @@
+"""The headers and libraries of Poplar, built where they are missing."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from ipu_tf.poplar.toolchain import LIBRARY_FLAGS, Compiler, PoplarBuildError, find_compiler
+
+LIBRARIES = ("poplar", "poputil", "popops")
+"""In the order of linking: each needs those before it."""
+
+_COPIED = ("include", "device", "codelets")
+_PACKAGE = Path(__file__).resolve().parent
+_SOURCES = (_PACKAGE / "cpp", _PACKAGE.parents[1] / "ops" / "poplar")
+"""In an installed package, and in a checkout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A folder with `include`, `lib`, `bin`, and what codelets are compiled with."""
+
+    prefix: Path
+
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        """What compiles a program."""
+        return ("-I", str(self.prefix / "include"))
+
+    @property
+    def link_flags(self) -> tuple[str, ...]:
+        """What links a program, so that it runs without a variable of the environment."""
+        folder = self.prefix / "lib"
+        names = [f"-l{name}" for name in reversed(LIBRARIES)]
+        return ("-L", str(folder), f"-Wl,-rpath,{folder}", *names)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Folders by the variable that has to begin with them, for Makefiles of programs."""
+        return {
+            "CPATH": str(self.prefix / "include"),
+            "LIBRARY_PATH": str(self.prefix / "lib"),
+            "LD_LIBRARY_PATH": str(self.prefix / "lib"),
+            "PATH": str(self.prefix / "bin"),
+        }
+
+
+def sources() -> Path:
+    """Returns the folder of the C++ sources.
+
+    Raises:
+        PoplarBuildError: It is missing.
+    """
+    for folder in _SOURCES:
+        if (folder / "include" / "poplar").is_dir():
+            return folder
+    raise PoplarBuildError(
+        f"The C++ sources of Poplar are missing: neither {_SOURCES[0]} nor {_SOURCES[1]} is there. "
+        "Install the package again."
+    )
+
+
+def installation(
+    *, folders: tuple[Path, ...] | None = None, flags: tuple[str, ...] = ()
+) -> Installation:
+    """Returns the installation, built where it is missing or out of date.
+
+    Args:
+        folders: Where it may be, the first that is writable; by default the package's own folder,
+            then the user's cache.
+        flags: More flags of the compiler and the linker, for tests.
+
+    Raises:
+        PoplarBuildError: There is no compiler, it refuses a source, or no folder is writable.
+    """
+    compiler = find_compiler()
+    folder = sources()
+    key = _key(folder, compiler, flags)
+    places = [place / key for place in folders or _default_folders()]
+    for prefix in places:
+        if (prefix / "complete").is_file():
+            return Installation(prefix)
+    writable = [prefix for prefix in places if _is_writable(prefix.parent)]
+    if not writable:
+        raise PoplarBuildError(
+            f"Poplar's libraries cannot be written: {' and '.join(map(str, places))} are not "
+            "writable. Set XDG_CACHE_HOME to a folder of yours."
+        )
+    prefix = writable[0]
+    with _locked(prefix.parent):
+        if not (prefix / "complete").is_file():
+            _build(folder, prefix, compiler, flags)
+    return Installation(prefix)
+
+
+def _default_folders() -> tuple[Path, ...]:
+    cache = os.environ.get("XDG_CACHE_HOME")
+    home = Path(cache) if cache and os.path.isabs(cache) else Path.home() / ".cache"
+    return (_PACKAGE / "built", home / "ipu_tf" / "poplar")
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _key(folder: Path, compiler: Compiler, flags: tuple[str, ...]) -> str:
+    """Returns a digest of all that the libraries depend on."""
+    digest = hashlib.sha256("\0".join((compiler.version, *LIBRARY_FLAGS, *flags)).encode())
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def _build(folder: Path, prefix: Path, compiler: Compiler, flags: tuple[str, ...]) -> None:
+    """Builds beside `prefix` and renames the whole."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(dir=prefix.parent) as name:
+        unfinished = Path(name) / "prefix"
+        objects = _objects(folder, Path(name), compiler, flags)
+        (unfinished / "lib").mkdir(parents=True)
+        for library in LIBRARIES:
+            _link(library, objects[library], unfinished / "lib", compiler, flags)
+        for part in _COPIED:
+            shutil.copytree(folder / part, unfinished / part)
+        _add_tools(objects["popc"], unfinished, compiler, flags)
+        (unfinished / "complete").touch()
+        shutil.rmtree(prefix, ignore_errors=True)
+        unfinished.rename(prefix)
+    seconds = time.monotonic() - started
+    print(f"Built Poplar's libraries in {prefix} ({seconds:.0f} s).", file=sys.stderr)
+
+
+def _objects(
+    folder: Path, build: Path, compiler: Compiler, flags: tuple[str, ...]
+) -> dict[str, list[Path]]:
+    """Returns the object files of each folder of sources."""
+    files = sorted((folder / "src").rglob("*.cc"))
+    found: dict[str, list[Path]] = {}
+
+    def compiled(source: Path) -> tuple[str, Path]:
+        output = build / f"{source.parent.name}-{source.stem}.o"
+        words = [*LIBRARY_FLAGS, *flags, "-I", str(folder / "include")]
+        compiler.run(
+            [*words, "-c", str(source), "-o", str(output)], f"Poplar's source {source.name}"
+        )
+        return source.parent.name, output
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for done, job in enumerate(as_completed([pool.submit(compiled, one) for one in files]), 1):
+            library, output = job.result()
+            found.setdefault(library, []).append(output)
+            _show(f"Building Poplar's libraries: {done} of {len(files)} files", done == len(files))
+    return {library: sorted(outputs) for library, outputs in found.items()}
+
+
+def _show(text: str, is_last: bool) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{text}", end="\n" if is_last else "", file=sys.stderr, flush=True)
+
+
+def _link(
+    library: str, objects: list[Path], lib: Path, compiler: Compiler, flags: tuple[str, ...]
+) -> None:
+    needed = [f"-l{name}" for name in reversed(LIBRARIES[: LIBRARIES.index(library)])]
+    words = [
+        *flags,
+        "-shared",
+        *map(str, objects),
+        "-o",
+        str(lib / f"lib{library}.so"),
+        "-L",
+        str(lib),
+    ]
+    compiler.run(
+        [*words, "-Wl,-rpath,$ORIGIN", *needed, "-ldl", "-pthread"], f"Poplar's lib{library}.so"
+    )
+
+
+def _add_tools(
+    objects: list[Path], prefix: Path, compiler: Compiler, flags: tuple[str, ...]
+) -> None:
+    (prefix / "bin").mkdir()
+    words = [*flags, *map(str, objects), "-o", str(prefix / "bin" / "popc")]
+    words += ["-L", str(prefix / "lib")]
+    compiler.run([*words, "-Wl,-rpath,$ORIGIN/../lib", "-lpoplar"], "Poplar's popc")

@@ -1,0 +1,76 @@
+// Runs the programs of a graph on a device.
+#ifndef IPU_TF_POPLAR_ENGINE_HPP_
+#define IPU_TF_POPLAR_ENGINE_HPP_
+
+#include <chrono>
+#include <cstddef>
+#include <iosfwd>
+#include <memory>
+#include <string>
+
+#include <poplar/ArrayRef.hpp>
+#include <poplar/Device.hpp>
+#include <poplar/Executable.hpp>
+#include <poplar/Graph.hpp>
+#include <poplar/OptionFlags.hpp>
+#include <poplar/Program.hpp>
+#include <poplar/StreamCallback.hpp>
+#include <poplar/exceptions.hpp>
+
+namespace poplar {
+inline namespace ipu_tf {
+namespace detail {
+class Machine;
+}  // namespace detail
+
+class Engine {
+ public:
+  using TimerTimePoint = std::chrono::steady_clock::time_point;
+
+  Engine(const Graph& graph, const program::Program& program, const OptionFlags& options = {},
+         ProgressFunc progress = {}, const DebugContext& debugContext = {});
+  Engine(const Graph& graph, ArrayRef<program::Program> programs, const OptionFlags& options = {},
+         ProgressFunc progress = {}, const DebugContext& debugContext = {});
+  explicit Engine(Executable executable, const OptionFlags& options = {});
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
+
+  // Puts the graph on a device: variables get their initial values, others zeros.
+  void load(const Device& device);
+  void prepare(const Device& device) { load(device); }
+  void deploy() {}
+  void run(unsigned program = 0, const std::string& debugName = "");
+  void loadAndRun(const Device& device, unsigned program = 0, const std::string& debugName = "");
+
+  // Streams read from, or write to, [begin, end) and start over at the end.
+  void connectStream(StringRef handle, void* begin, void* end);
+  // Each copy reads or writes the same elements.
+  void connectStream(StringRef handle, void* begin);
+  void connectStreamToCallback(StringRef handle, StreamCallbackHandle callback);
+  void writeTensor(StringRef handle, const void* begin, const void* end);
+  void readTensor(StringRef handle, void* begin, void* end);
+  void copyToRemoteBuffer(const void* source, std::string handle, int repeatIndex, unsigned replicationIndex = 0);
+  void copyFromRemoteBuffer(std::string handle, void* destination, int repeatIndex, unsigned replicationIndex = 0);
+
+  void setPrintStream(std::ostream& stream);
+  void setPrintTensorStream(std::ostream& stream);
+
+  // Raise poplar_error: cycles of Poplar programs are not modelled yet.
+  void printProfileSummary(std::ostream& stream, const OptionFlags& options = {});
+  void enableExecutionProfiling() {}
+  void disableExecutionProfiling() {}
+  void resetExecutionProfile() {}
+
+  // The time of the host.
+  TimerTimePoint getTimeStamp() const { return std::chrono::steady_clock::now(); }
+  static void reportTiming(const TimerTimePoint& start, const TimerTimePoint& end, std::ostream& stream);
+
+ private:
+  std::unique_ptr<detail::Machine> machine_;
+};
+
+}  // namespace ipu_tf
+}  // namespace poplar
+
+#endif  // IPU_TF_POPLAR_ENGINE_HPP_

@@ -1,0 +1,46 @@
+// A checked and compiled graph with its programs.
+#ifndef IPU_TF_POPLAR_EXECUTABLE_HPP_
+#define IPU_TF_POPLAR_EXECUTABLE_HPP_
+
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <utility>
+
+#include <poplar/ArrayRef.hpp>
+#include <poplar/DebugContext.hpp>
+#include <poplar/Graph.hpp>
+#include <poplar/OptionFlags.hpp>
+#include <poplar/Program.hpp>
+
+namespace poplar {
+inline namespace ipu_tf {
+namespace detail {
+struct Compiled;
+}  // namespace detail
+
+using ProgressFunc = std::function<void(int step, int steps)>;
+
+class Executable {
+ public:
+  Executable() = default;
+  // Raises poplar_error: files of executables are not supported.
+  void serialize(std::ostream& out) const;
+  static Executable deserialize(std::istream& in);
+
+ private:
+  friend class Engine;
+  friend Executable compileGraph(const Graph&, ArrayRef<program::Program>, const OptionFlags&, ProgressFunc,
+                                 const DebugContext&);
+
+  std::shared_ptr<const detail::Compiled> compiled_;
+};
+
+// Checks the rules of the machine; raises their errors.
+Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs, const OptionFlags& options = {},
+                        ProgressFunc progress = {}, const DebugContext& debugContext = {});
+
+}  // namespace ipu_tf
+}  // namespace poplar
+
+#endif  // IPU_TF_POPLAR_EXECUTABLE_HPP_

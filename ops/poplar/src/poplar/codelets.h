@@ -1,0 +1,83 @@
+// Vertex types: what a compiled codelet says about its fields, and how to call it.
+#ifndef IPU_TF_POPLAR_CODELETS_H_
+#define IPU_TF_POPLAR_CODELETS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <poplar/Type.hpp>
+
+namespace poplar {
+inline namespace ipu_tf {
+namespace detail {
+
+enum class FieldKind : std::uint8_t {
+  kOwn,         // Of the codelet's own type, which starts as zeros; no program sets it.
+  kValue,       // A number.
+  kValues,      // A list of numbers: pointer and count, or a pointer.
+  kEdge,        // A pointer to one element.
+  kEdgeVector,  // Elements in a row: pointer and count, or a pointer.
+  kEdgeList,    // A list of rows: pointer to rows, and count of them.
+};
+
+enum class Direction : std::uint8_t { kNone, kInput, kOutput, kInOut };
+
+struct Field {
+  std::string name;
+  FieldKind kind = FieldKind::kValue;
+  Direction direction = Direction::kNone;
+  Type type;
+  std::uint32_t offset = 0;
+  std::uint32_t alignment = 1;   // Bytes, of the first element.
+  bool has_count = false;        // A count follows the pointer.
+  bool rows_have_count = false;  // The same for the rows of a list.
+
+  bool IsEdge() const { return kind >= FieldKind::kEdge; }
+  bool IsRead() const { return direction == Direction::kInput || direction == Direction::kInOut; }
+  bool IsWritten() const { return direction == Direction::kOutput || direction == Direction::kInOut; }
+};
+
+struct VertexType {
+  std::string name;
+  std::vector<Field> fields;
+  std::uint32_t size = 0;
+  // Why no vertex can have this type; empty if one can.
+  std::string refusal;
+  // Calls compute() of a vertex whose fields are at `state`, once for each worker if it has several.
+  void (*compute)(void* state) = nullptr;
+
+  // The place of a field; raises unknown_field, which lists the fields there are.
+  std::uint32_t FieldOf(const std::string& field) const;
+};
+
+// A type's name without what may be written in several ways: spaces, "unsigned int" and "unsigned".
+std::string NormalName(const std::string& name);
+
+// Compiles a source of codelets, or finds it compiled.
+//
+// Args:
+//   source: Path of a file.
+//   flags: Flags of the caller, separated by spaces.
+//   what: The source as messages name it.
+//
+// Raises graph_program_compilation_error: g++ is missing, or refuses the source; file_load_error: the file cannot
+// be read, or is none that this machine runs.
+std::vector<std::shared_ptr<const VertexType>> CompileCodelets(const std::string& source, const std::string& flags,
+                                                               const std::string& what);
+
+// The same, as a library that CompileCodelets takes for a source.
+std::string CompileToLibrary(const std::string& source, const std::string& flags, const std::string& what);
+
+// The path without links; the path itself if there is no such file.
+std::string RealPath(const std::string& path);
+
+// Puts text into the folder of the cache and returns the path of the file.
+std::string WriteToCache(const std::string& text);
+
+}  // namespace detail
+}  // namespace ipu_tf
+}  // namespace poplar
+
+#endif  // IPU_TF_POPLAR_CODELETS_H_

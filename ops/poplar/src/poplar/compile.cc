@@ -1,0 +1,384 @@
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include <poplar/Executable.hpp>
+#include <poplar/exceptions.hpp>
+
+#include "compiled.h"
+
+namespace poplar {
+inline namespace ipu_tf {
+namespace detail {
+namespace {
+
+constexpr std::uint64_t kLine = 64;
+
+std::uint64_t Aligned(std::uint64_t bytes, std::uint64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+void AddMove(std::vector<Move>* moves, const Move& move) {
+  if (!moves->empty()) {
+    Move& last = moves->back();
+    if (last.from + last.bytes == move.from && last.to + last.bytes == move.to) {
+      last.bytes += move.bytes;
+      return;
+    }
+  }
+  moves->push_back(move);
+}
+
+class Compiler {
+ public:
+  Compiler(std::shared_ptr<GraphState> graph, const OptionFlags& options)
+      : graph_(*graph), result_(std::make_shared<Compiled>()) {
+    result_->graph = std::move(graph);
+    result_->options = options;
+  }
+
+  std::shared_ptr<const Compiled> Compile(ArrayRef<program::Program> programs) {
+    PlaceConstants();
+    const auto allow = result_->options.find("debug.allowOutOfMemory");
+    CheckMapping(graph_);
+    CheckMemory(graph_, allow != result_->options.end() && allow->second == "true");
+    PlaceVariables();
+    BucketVertices();
+    result_->sets.resize(graph_.compute_sets.size());
+    for (std::uint32_t set = 0; set < graph_.compute_sets.size(); ++set) CompileSet(set);
+    PlaceScratch();
+    for (const program::Program& one : graph_.functions)
+      result_->functions.push_back(StepOf(*ProgramAccess::NodeOf(one)));
+    for (const program::Program& one : programs) result_->programs.push_back(StepOf(*ProgramAccess::NodeOf(one)));
+    for (const auto& [handle, access] : graph_.host_writes) result_->host_writes[handle] = Transfer(access.tensor);
+    for (const auto& [handle, access] : graph_.host_reads) result_->host_reads[handle] = Transfer(access.tensor);
+    return result_;
+  }
+
+ private:
+  // Constants that `connect` made are on the tile of their vertex.
+  void PlaceConstants() {
+    for (Variable& variable : graph_.variables) {
+      if (variable.vertex == kUnmapped || variable.size == 0) continue;
+      variable.Map(0, variable.size, graph_.vertices[variable.vertex].tile);
+    }
+  }
+
+  void PlaceVariables() {
+    std::uint64_t at = kLine;  // Nothing is at 0.
+    for (const Variable& variable : graph_.variables) {
+      result_->variables.push_back(at);
+      at += Aligned(variable.size * TypeBytes(variable.type), kLine) + kLine;
+    }
+    result_->states = at;
+  }
+
+  // Vertices by compute set, and edges and values by vertex.
+  void BucketVertices() {
+    vertices_.resize(graph_.compute_sets.size());
+    for (std::uint32_t v = 0; v < graph_.vertices.size(); ++v) vertices_[graph_.vertices[v].compute_set].push_back(v);
+    for (std::vector<std::uint32_t>& set : vertices_) {
+      std::stable_sort(set.begin(), set.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return graph_.vertices[a].tile < graph_.vertices[b].tile;
+      });
+    }
+    Bucket(graph_.edges, &first_edge_, &edges_);
+    Bucket(graph_.field_values, &first_value_, &values_);
+  }
+
+  template <typename T>
+  void Bucket(const std::vector<T>& items, std::vector<std::uint64_t>* first, std::vector<std::uint32_t>* order) const {
+    first->assign(graph_.vertices.size() + 1, 0);
+    for (const T& item : items) ++(*first)[item.vertex + 1];
+    std::partial_sum(first->begin(), first->end(), first->begin());
+    order->resize(items.size());
+    std::vector<std::uint64_t> next(first->begin(), first->end() - 1);
+    for (std::uint32_t i = 0; i < items.size(); ++i) (*order)[next[items[i].vertex]++] = i;
+  }
+
+  void CompileSet(std::uint32_t number) {
+    const SetEdges edges{vertices_[number], first_edge_, edges_};
+    CheckConnections(graph_, edges);
+    CheckWriters(graph_, edges);
+    CompiledSet& set = result_->sets[number];
+    scratch_ = 0;
+    for (const std::uint32_t vertex : vertices_[number]) {
+      const std::uint32_t tile = graph_.vertices[vertex].tile;
+      if (set.calls.empty() || set.calls.back().tile != tile) set.parts.push_back(set.calls.size());
+      set.calls.push_back(CallOf(vertex, &set));
+    }
+    most_scratch_ = std::max(most_scratch_, scratch_);
+  }
+
+  template <typename T>
+  void Put(std::uint64_t at, T value) {
+    std::memcpy(result_->image.data() + at, &value, sizeof value);
+  }
+
+  void PutPointer(std::uint64_t at, std::uint64_t address) {
+    Put(at, address);
+    result_->pointers.push_back(result_->states + at);
+  }
+
+  // Scratch addresses are known when all compute sets are; until then they count from 0.
+  void PutScratchPointer(std::uint64_t at, std::uint64_t offset) {
+    Put(at, offset);
+    scratch_pointers_.push_back(at);
+    result_->pointers.push_back(result_->states + at);
+  }
+
+  std::uint64_t Allocate(std::uint64_t bytes) {
+    const std::uint64_t at = Aligned(result_->image.size(), 16);
+    result_->image.resize(at + bytes);
+    return at;
+  }
+
+  VertexCall CallOf(std::uint32_t vertex, CompiledSet* set) {
+    const VertexType& type = *graph_.vertex_types[graph_.vertices[vertex].type];
+    VertexCall call{};
+    call.compute = type.compute;
+    call.vertex = vertex;
+    call.tile = graph_.vertices[vertex].tile;
+    call.first_gather = set->gathers.size();
+    call.first_scatter = set->scatters.size();
+    const std::uint64_t state = Allocate(type.size);
+    call.state = result_->states + state;
+    for (const Field& field : type.fields) {
+      if (field.kind == FieldKind::kEdgeList) AllocateRows(vertex, field, state);
+    }
+    for (std::uint64_t i = first_edge_[vertex]; i < first_edge_[vertex + 1]; ++i) {
+      const Edge& edge = graph_.edges[edges_[i]];
+      const Field& field = type.fields[edge.field];
+      std::uint64_t at = state + field.offset;
+      bool has_count = field.has_count;
+      if (field.kind == FieldKind::kEdgeList) {
+        std::uint64_t rows = 0;
+        std::memcpy(&rows, result_->image.data() + at, sizeof rows);
+        has_count = field.rows_have_count;
+        at = rows - result_->states + static_cast<std::uint64_t>(edge.index) * (has_count ? 16 : 8);
+      }
+      Connect(edge, field, at, set);
+      if (has_count && field.kind != FieldKind::kEdge) Put(at + 8, static_cast<std::uint32_t>(edge.size));
+    }
+    for (std::uint64_t i = first_value_[vertex]; i < first_value_[vertex + 1]; ++i) {
+      SetValue(graph_.field_values[values_[i]], type, state);
+    }
+    call.gathers = static_cast<std::uint32_t>(set->gathers.size() - call.first_gather);
+    call.scatters = static_cast<std::uint32_t>(set->scatters.size() - call.first_scatter);
+    return call;
+  }
+
+  void AllocateRows(std::uint32_t vertex, const Field& field, std::uint64_t state) {
+    std::uint32_t rows = 0;
+    const VertexType& type = *graph_.vertex_types[graph_.vertices[vertex].type];
+    for (std::uint64_t i = first_edge_[vertex]; i < first_edge_[vertex + 1]; ++i) {
+      rows += &type.fields[graph_.edges[edges_[i]].field] == &field ? 1 : 0;
+    }
+    const std::uint64_t at = Allocate(std::uint64_t{rows} * (field.rows_have_count ? 16 : 8));
+    PutPointer(state + field.offset, result_->states + at);
+    if (field.has_count) Put(state + field.offset + 8, rows);
+  }
+
+  // An edge points into its variable if its elements are one range, aligned as the codelet asks; else into scratch.
+  void Connect(const Edge& edge, const Field& field, std::uint64_t at, CompiledSet* set) {
+    const std::uint64_t each = TypeBytes(field.type);
+    const auto address = [&](const Run& run) { return result_->variables[run.variable] + run.begin * each; };
+    if (edge.run_count <= 1) {
+      const std::uint64_t to = edge.run_count == 0 ? kLine : address(graph_.edge_runs[edge.first_run]);
+      if (to % field.alignment == 0) return PutPointer(at, to);
+    }
+    scratch_ = Aligned(scratch_, std::max<std::uint64_t>(8, field.alignment));
+    PutScratchPointer(at, scratch_);
+    for (std::uint64_t i = 0; i < edge.run_count; ++i) {
+      const Run& run = graph_.edge_runs[edge.first_run + i];
+      const std::uint64_t bytes = run.size * each;
+      // What an Output leaves as it is keeps its value.
+      set->gathers.push_back({address(run), scratch_, bytes});
+      if (field.IsWritten()) set->scatters.push_back({scratch_, address(run), bytes});
+      scratch_ += bytes;
+    }
+  }
+
+  void SetValue(const FieldValue& value, const VertexType& type, std::uint64_t state) {
+    const Field& field = type.fields[value.field];
+    const std::uint64_t bytes = value.count * TypeBytes(field.type);
+    std::uint64_t at = state + field.offset;
+    if (field.kind == FieldKind::kValues) {
+      const std::uint64_t list = Allocate(bytes);
+      PutPointer(at, result_->states + list);
+      if (field.has_count) Put(at + 8, static_cast<std::uint32_t>(value.count));
+      at = list;
+    }
+    std::memcpy(result_->image.data() + at, graph_.field_bytes.data() + value.first_byte, bytes);
+  }
+
+  void PlaceScratch() {
+    result_->scratch = Aligned(result_->states + result_->image.size(), kLine);
+    result_->bytes = result_->scratch + most_scratch_ + kLine;
+    for (const std::uint64_t at : scratch_pointers_) {
+      std::uint64_t offset = 0;
+      std::memcpy(&offset, result_->image.data() + at, sizeof offset);
+      Put(at, offset + result_->scratch);
+    }
+    for (CompiledSet& set : result_->sets) {
+      for (Move& move : set.gathers) move.to += result_->scratch;
+      for (Move& move : set.scatters) move.from += result_->scratch;
+    }
+  }
+
+  // The addresses of a tensor's elements, as moves to a buffer of the host.
+  std::vector<Move> MovesOf(const Tensor& tensor) const {
+    const std::uint64_t each = TypeBytes(tensor.elementType());
+    std::vector<Move> moves;
+    std::uint64_t at = 0;
+    TensorAccess::ForRuns(tensor, [&](const Run& run) {
+      AddMove(&moves, {result_->variables[run.variable] + run.begin * each, at, run.size * each});
+      at += run.size * each;
+    });
+    return moves;
+  }
+
+  HostTransfer Transfer(const Tensor& tensor) const {
+    return {MovesOf(tensor), tensor.numElements() * TypeBytes(tensor.elementType())};
+  }
+
+  std::uint64_t AddressOf(const Tensor& scalar) const {
+    CheckGraph(graph_, scalar, "The predicate of a program");
+    return MovesOf(scalar).front().from;
+  }
+
+  void CheckWriteable(const Tensor& tensor, const std::string& what) const {
+    CheckGraph(graph_, tensor, what);
+    if (tensor.containsConstant()) {
+      throw control_program_error(what + " writes " + tensor.getDebugStr() + ", which has constants.");
+    }
+    if (tensor.containsAliases()) {
+      throw control_program_error(what + " writes " + tensor.getDebugStr() +
+                                  ", which has elements twice. Copy to a tensor that has each element once.");
+    }
+  }
+
+  void Copy(const ProgramNode& node, Step* step) const {
+    CheckGraph(graph_, node.first, "Copy");
+    CheckWriteable(node.second, "Copy");
+    const std::vector<Move> from = MovesOf(node.first);
+    const std::vector<Move> to = MovesOf(node.second);
+    std::size_t i = 0;
+    std::size_t j = 0;
+    std::uint64_t at = 0;
+    while (i < from.size() && j < to.size()) {
+      const std::uint64_t from_end = from[i].to + from[i].bytes;
+      const std::uint64_t to_end = to[j].to + to[j].bytes;
+      const std::uint64_t end = std::min(from_end, to_end);
+      AddMove(&step->moves, {from[i].from + (at - from[i].to), to[j].from + (at - to[j].to), end - at});
+      at = end;
+      if (from_end == end) ++i;
+      if (to_end == end) ++j;
+    }
+    step->bytes = at;
+    step->is_staged = node.first.intersectsWith(node.second);
+  }
+
+  void HostCopy(const ProgramNode& node, Step* step, bool writes_device, const std::string& what) const {
+    if (writes_device) {
+      CheckWriteable(node.first, what);
+    } else {
+      CheckGraph(graph_, node.first, what);
+    }
+    step->moves = MovesOf(node.first);
+    step->type = node.first.elementType();
+    step->shape = node.first.shape();
+    step->bytes = node.first.numElements() * TypeBytes(step->type);
+    if (!node.second.valid()) return;
+    const Tensor rows = node.second.flatten();
+    for (std::size_t i = 0; i < rows.numElements(); ++i) step->rows.push_back(AddressOf(rows[i]));
+    if (!step->rows.empty()) step->bytes /= step->rows.size();
+  }
+
+  std::unique_ptr<Step> StepOf(const ProgramNode& node) const {
+    auto step = std::make_unique<Step>();
+    step->kind = node.kind;
+    step->id = node.id;
+    step->count = node.count;
+    step->cases = node.cases;
+    step->text = node.text;
+    for (const auto& child : node.children) step->children.push_back(StepOf(*child));
+    switch (node.kind) {
+      case ProgramKind::kExecute:
+        if (node.id >= graph_.compute_sets.size()) throw control_program_error("Execute: the compute set is empty.");
+        break;
+      case ProgramKind::kCopy:
+        Copy(node, step.get());
+        break;
+      case ProgramKind::kCopyFromStream:
+      case ProgramKind::kCopyFromRemote:
+        HostCopy(node, step.get(), true, "Copy");
+        break;
+      case ProgramKind::kCopyToStream:
+      case ProgramKind::kCopyToRemote:
+        HostCopy(node, step.get(), false, "Copy");
+        break;
+      case ProgramKind::kPrint:
+        HostCopy(node, step.get(), false, "PrintTensor");
+        break;
+      case ProgramKind::kCall:
+        // Functions are made before the programs that call them.
+        if (node.id >= result_->functions.size()) throw control_program_error("Call: the function is empty.");
+        step->function = result_->functions[node.id].get();
+        break;
+      case ProgramKind::kRepeatWhile:
+      case ProgramKind::kIf:
+      case ProgramKind::kSwitch:
+      case ProgramKind::kAbortOnCondition:
+        step->predicate = AddressOf(node.first);
+        step->predicate_type = node.first.elementType();
+        break;
+      case ProgramKind::kSequence:
+      case ProgramKind::kRepeat:
+      case ProgramKind::kAbort:
+      case ProgramKind::kNothing:
+        break;
+    }
+    return step;
+  }
+
+  GraphState& graph_;
+  std::shared_ptr<Compiled> result_;
+  std::vector<std::vector<std::uint32_t>> vertices_;
+  std::vector<std::uint64_t> first_edge_;
+  std::vector<std::uint32_t> edges_;
+  std::vector<std::uint64_t> first_value_;
+  std::vector<std::uint32_t> values_;
+  std::uint64_t scratch_ = 0;
+  std::uint64_t most_scratch_ = 0;
+  std::vector<std::uint64_t> scratch_pointers_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Compiled> Compile(std::shared_ptr<GraphState> graph, ArrayRef<program::Program> programs,
+                                        const OptionFlags& options) {
+  return Compiler(std::move(graph), options).Compile(programs);
+}
+
+}  // namespace detail
+
+Executable compileGraph(const Graph& graph, ArrayRef<program::Program> programs, const OptionFlags& options,
+                        ProgressFunc progress, const DebugContext&) {
+  Executable executable;
+  executable.compiled_ = detail::Compile(detail::GraphAccess::Shared(graph), programs, options);
+  if (progress) progress(1, 1);
+  return executable;
+}
+
+void Executable::serialize(std::ostream&) const {
+  throw poplar_error(
+      "Executable::serialize: files of executables are not supported. Compile the graph in each process.");
+}
+
+Executable Executable::deserialize(std::istream&) {
+  throw poplar_error("Executable::deserialize: files of executables are not supported. Compile the graph instead.");
+}
+
+}  // namespace ipu_tf
+}  // namespace poplar

@@ -1,0 +1,96 @@
+#include <poplar/Engine.hpp>
+
+#include <cstring>
+#include <ostream>
+#include <utility>
+
+#include <poplar/CycleCount.hpp>
+
+#include "machine.h"
+
+namespace poplar {
+inline namespace ipu_tf {
+namespace {
+
+[[noreturn]] void RefuseCycles(const std::string& call) {
+  throw poplar_error(call + ": cycles and memory of Poplar programs are not modelled yet, so there is no report. " +
+                     "The results of the program do not depend on it; leave the call out.");
+}
+
+}  // namespace
+
+Engine::Engine(const Graph& graph, const program::Program& program, const OptionFlags& options, ProgressFunc progress,
+               const DebugContext& debugContext)
+    : Engine(compileGraph(graph, {program}, options, std::move(progress), debugContext)) {}
+
+Engine::Engine(const Graph& graph, ArrayRef<program::Program> programs, const OptionFlags& options,
+               ProgressFunc progress, const DebugContext& debugContext)
+    : Engine(compileGraph(graph, programs, options, std::move(progress), debugContext)) {}
+
+Engine::Engine(Executable executable, const OptionFlags&) {
+  if (executable.compiled_ == nullptr) throw poplar_error("Engine: the executable is empty.");
+  machine_ = std::make_unique<detail::Machine>(std::move(executable.compiled_));
+}
+
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+void Engine::load(const Device& device) { machine_->Load(device.getTarget()); }
+
+void Engine::run(unsigned program, const std::string&) { machine_->Run(program); }
+
+void Engine::loadAndRun(const Device& device, unsigned program, const std::string& debugName) {
+  load(device);
+  run(program, debugName);
+}
+
+void Engine::connectStream(StringRef handle, void* begin, void* end) {
+  machine_->ConnectRing(std::string(handle), static_cast<std::uint8_t*>(begin),
+                        static_cast<std::uint64_t>(static_cast<char*>(end) - static_cast<char*>(begin)));
+}
+
+void Engine::connectStream(StringRef handle, void* begin) {
+  machine_->ConnectOne(std::string(handle), static_cast<std::uint8_t*>(begin));
+}
+
+void Engine::connectStreamToCallback(StringRef handle, StreamCallbackHandle callback) {
+  machine_->ConnectCallback(std::string(handle), std::move(callback));
+}
+
+void Engine::writeTensor(StringRef handle, const void* begin, const void* end) {
+  machine_->Write(std::string(handle), static_cast<const std::uint8_t*>(begin),
+                  static_cast<std::uint64_t>(static_cast<const char*>(end) - static_cast<const char*>(begin)));
+}
+
+void Engine::readTensor(StringRef handle, void* begin, void* end) {
+  machine_->Read(std::string(handle), static_cast<std::uint8_t*>(begin),
+                 static_cast<std::uint64_t>(static_cast<char*>(end) - static_cast<char*>(begin)));
+}
+
+void Engine::copyToRemoteBuffer(const void* source, std::string handle, int repeatIndex, unsigned) {
+  std::uint64_t bytes = 0;
+  std::uint8_t* const row = machine_->RemoteRow(handle, repeatIndex, &bytes);
+  std::memcpy(row, source, bytes);
+}
+
+void Engine::copyFromRemoteBuffer(std::string handle, void* destination, int repeatIndex, unsigned) {
+  std::uint64_t bytes = 0;
+  const std::uint8_t* const row = machine_->RemoteRow(handle, repeatIndex, &bytes);
+  std::memcpy(destination, row, bytes);
+}
+
+void Engine::setPrintStream(std::ostream& stream) { machine_->print_stream = &stream; }
+void Engine::setPrintTensorStream(std::ostream& stream) { machine_->print_tensor_stream = &stream; }
+
+void Engine::printProfileSummary(std::ostream&, const OptionFlags&) { RefuseCycles("Engine::printProfileSummary"); }
+
+void Engine::reportTiming(const TimerTimePoint& start, const TimerTimePoint& end, std::ostream& stream) {
+  stream << std::chrono::duration<double>(end - start).count() << " s\n";
+}
+
+Tensor cycleCount(Graph&, program::Sequence&, unsigned, SyncType, const DebugContext&) { RefuseCycles("cycleCount"); }
+Tensor cycleCount(Graph&, program::Sequence&, unsigned, const DebugContext&) { RefuseCycles("cycleCount"); }
+
+}  // namespace ipu_tf
+}  // namespace poplar

@@ -1,0 +1,174 @@
+// The rules of the machine, checked before a program runs.
+#include <algorithm>
+#include <string>
+
+#include <poplar/exceptions.hpp>
+
+#include "compiled.h"
+
+namespace poplar {
+inline namespace ipu_tf {
+namespace detail {
+namespace {
+
+// A range of a variable that a vertex reads or writes.
+struct Use {
+  Run run;
+  std::uint32_t vertex;
+  std::uint32_t field;
+};
+
+bool Before(const Use& a, const Use& b) {
+  if (a.run.variable != b.run.variable) return a.run.variable < b.run.variable;
+  return a.run.begin != b.run.begin ? a.run.begin < b.run.begin : a.vertex < b.vertex;
+}
+
+std::uint64_t End(const Use& use) { return use.run.begin + use.run.size; }
+
+Run Common(const Use& a, const Use& b) {
+  const std::uint64_t begin = std::max(a.run.begin, b.run.begin);
+  return {a.run.variable, begin, std::min(End(a), End(b)) - begin};
+}
+
+std::string FieldText(const GraphState& graph, const Use& use) {
+  return "field '" + graph.vertex_types[graph.vertices[use.vertex].type]->fields[use.field].name + "' of " +
+         graph.VertexText(use.vertex);
+}
+
+// Writes of the vertices in order; those of one vertex that touch are one.
+std::vector<Use> Merged(const GraphState& graph, std::vector<Use> writes) {
+  std::sort(writes.begin(), writes.end(), Before);
+  std::vector<Use> merged;
+  for (const Use& use : writes) {
+    const bool touches =
+        !merged.empty() && merged.back().run.variable == use.run.variable && End(merged.back()) > use.run.begin;
+    if (touches && merged.back().vertex != use.vertex) {
+      throw graph_program_compilation_error(
+          "Two vertices of a compute set write " + graph.RunText(Common(merged.back(), use)) + ": " +
+          FieldText(graph, merged.back()) + ", and " + FieldText(graph, use) +
+          ". Give each vertex elements of its own, or put them into compute sets that run one after the other.");
+    }
+    if (touches) {
+      merged.back().run.size = std::max(End(merged.back()), End(use)) - merged.back().run.begin;
+    } else {
+      merged.push_back(use);
+    }
+  }
+  return merged;
+}
+
+}  // namespace
+
+void CheckMapping(const GraphState& graph) {
+  for (std::uint32_t i = 0; i < graph.variables.size(); ++i) {
+    const Variable& variable = graph.variables[i];
+    if (variable.vertex != kUnmapped) continue;
+    variable.ForTiles(0, variable.size, [&](std::uint64_t begin, std::uint64_t count, std::uint32_t tile) {
+      if (tile != kUnmapped) return;
+      throw invalid_tile_mapping("No tile holds " + graph.RunText({i, begin, count}) +
+                                 ". Call Graph::setTileMapping, or poputil::mapTensorLinearly, for every element.");
+    });
+  }
+  for (std::uint32_t i = 0; i < graph.vertices.size(); ++i) {
+    if (graph.vertices[i].tile != kUnmapped) continue;
+    throw invalid_tile_mapping("No tile runs " + graph.VertexText(i) +
+                               ". Call Graph::setTileMapping for every vertex.");
+  }
+}
+
+void CheckMemory(const GraphState& graph, bool may_overflow) {
+  if (may_overflow || graph.target.getTargetType() == TargetType::CPU) return;
+  std::vector<std::uint64_t> bytes(graph.target.getNumTiles(), 0);
+  for (const Variable& variable : graph.variables) {
+    const std::uint64_t each = TypeBytes(variable.type);
+    variable.ForTiles(0, variable.size, [&](std::uint64_t, std::uint64_t count, std::uint32_t tile) {
+      if (tile != kUnmapped) bytes[tile] += count * each;
+    });
+  }
+  const auto fullest = std::max_element(bytes.begin(), bytes.end());
+  const std::uint64_t limit = graph.target.getBytesPerTile();
+  if (fullest == bytes.end() || *fullest <= limit) return;
+  const auto tile = static_cast<std::uint32_t>(fullest - bytes.begin());
+  std::vector<std::pair<std::uint64_t, std::string>> largest;
+  for (const Variable& variable : graph.variables) {
+    std::uint64_t here = 0;
+    variable.ForTiles(0, variable.size, [&](std::uint64_t, std::uint64_t count, std::uint32_t of) {
+      if (of == tile) here += count * TypeBytes(variable.type);
+    });
+    if (here > 0) largest.emplace_back(here, variable.name);
+  }
+  std::sort(largest.rbegin(), largest.rend());
+  std::string names;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, largest.size()); ++i) {
+    names += (i == 0 ? "" : ", ") + ("'" + largest[i].second + "' with " + std::to_string(largest[i].first));
+  }
+  const auto over = std::count_if(bytes.begin(), bytes.end(), [&](std::uint64_t one) { return one > limit; });
+  throw graph_memory_allocation_error(
+      "Tile " + std::to_string(tile) + " is out of memory: its variables need " + std::to_string(*fullest) +
+      " bytes of " + std::to_string(limit) + " (tiles over the limit: " + std::to_string(over) + "). The largest are " +
+      names +
+      ". Spread them over more tiles, or set the option debug.allowOutOfMemory to \"true\" to run all the same.");
+}
+
+void CheckConnections(const GraphState& graph, const SetEdges& edges) {
+  for (const std::uint32_t vertex : edges.vertices) {
+    const VertexType& type = *graph.vertex_types[graph.vertices[vertex].type];
+    for (std::uint32_t f = 0; f < type.fields.size(); ++f) {
+      const Field& field = type.fields[f];
+      if (!field.IsEdge()) continue;
+      std::vector<std::int64_t> indices;
+      for (std::uint64_t i = edges.first[vertex]; i < edges.first[vertex + 1]; ++i) {
+        const Edge& edge = graph.edges[edges.order[i]];
+        if (edge.field == f) indices.push_back(edge.index);
+      }
+      const std::string what = "Field '" + field.name + "' of " + graph.VertexText(vertex);
+      std::sort(indices.begin(), indices.end());
+      if (std::adjacent_find(indices.begin(), indices.end()) != indices.end()) {
+        throw graph_connection_error(what + " is connected more than once. Connect each edge once.");
+      }
+      if (field.kind != FieldKind::kEdgeList) {
+        if (indices.empty()) throw graph_connection_error(what + " is not connected. Connect it to a tensor.");
+        continue;
+      }
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        if (indices[i] == static_cast<std::int64_t>(i)) continue;
+        throw graph_connection_error(what + " has no row " + std::to_string(i) + ", but has row " +
+                                     std::to_string(indices[i]) + ". Connect all rows from 0 on.");
+      }
+    }
+  }
+}
+
+void CheckWriters(const GraphState& graph, const SetEdges& edges) {
+  std::vector<Use> writes;
+  std::vector<Use> reads;
+  for (const std::uint32_t vertex : edges.vertices) {
+    const VertexType& type = *graph.vertex_types[graph.vertices[vertex].type];
+    for (std::uint64_t i = edges.first[vertex]; i < edges.first[vertex + 1]; ++i) {
+      const Edge& edge = graph.edges[edges.order[i]];
+      std::vector<Use>* uses = type.fields[edge.field].IsWritten() ? &writes : &reads;
+      for (std::uint64_t r = 0; r < edge.run_count; ++r) {
+        const Run& run = graph.edge_runs[edge.first_run + r];
+        if (run.size > 0) uses->push_back({run, vertex, edge.field});
+      }
+    }
+  }
+  const std::vector<Use> written = Merged(graph, std::move(writes));
+  for (const Use& read : reads) {
+    // The first range that ends after the beginning of this one.
+    auto at = std::partition_point(written.begin(), written.end(), [&](const Use& one) {
+      return one.run.variable != read.run.variable ? one.run.variable < read.run.variable : End(one) <= read.run.begin;
+    });
+    for (; at != written.end() && at->run.variable == read.run.variable && at->run.begin < End(read); ++at) {
+      if (at->vertex == read.vertex) continue;
+      throw graph_program_compilation_error(
+          "Vertices of a compute set write and read " + graph.RunText(Common(*at, read)) + ": " +
+          FieldText(graph, *at) + " writes, and " + FieldText(graph, read) +
+          " reads. Let one run in a compute set before or after the other, or write to another variable.");
+    }
+  }
+}
+
+}  // namespace detail
+}  // namespace ipu_tf
+}  // namespace poplar

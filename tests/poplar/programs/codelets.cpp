@@ -1,0 +1,124 @@
+// Codelets of the tests: fields of all kinds, templates, bases, private members, macros.
+#include <ipudef.h>
+#include <print.h>
+
+#include <poplar/Vertex.hpp>
+
+using namespace poplar;
+
+enum class Mode { PLAIN, DOUBLED };
+
+namespace tests {
+
+class Scaled : public Vertex {
+  // Private, as many published fields are.
+  const float factor;
+  Vector<int> offsets;
+
+ protected:
+  float Apply(float x, unsigned i) const { return x * factor + static_cast<float>(offsets[i % offsets.size()]); }
+};
+
+template <typename T, Mode mode>
+class Scale : public Scaled {
+ public:
+  using In = Input<Vector<T, VectorLayout::ONE_PTR, 8>>;
+  In in;
+  Output<Vector<T>> out;
+  static const unsigned unused = 3;
+
+  bool compute() {
+    for (unsigned i = 0; i < out.size(); ++i) {
+      const float x = Apply(static_cast<float>(in[i]), i);
+      out[i] = static_cast<T>(mode == Mode::DOUBLED ? 2 * x : x);
+    }
+    return true;
+  }
+};
+template class Scale<float, Mode::PLAIN>;
+template class Scale<float, Mode::DOUBLED>;
+template class Scale<half, Mode::PLAIN>;
+
+#define ADDER(NAME, TYPE)                          \
+  struct NAME : Vertex {                           \
+    Vector<Input<Vector<TYPE>>> rows;              \
+    Output<Vector<TYPE>> sums;                     \
+    void compute() {                               \
+      for (unsigned r = 0; r < rows.size(); ++r) { \
+        sums[r] = 0;                               \
+        for (TYPE x : rows[r]) sums[r] += x;       \
+      }                                            \
+    }                                              \
+  };
+ADDER(IntAdder, int)
+
+class ListAdder : public Vertex {
+ public:
+  Input<VectorList<int, VectorListLayout::COMPACT_DELTAN>> rows;
+  Output<int> sum;
+  void compute() {
+    *sum = 0;
+    for (unsigned r = 0; r < rows.size(); ++r) {
+      for (unsigned i = 0; i < rows[r].size(); ++i) *sum += rows[r][i];
+    }
+  }
+};
+
+class Workers : public MultiVertex {
+ public:
+  InOut<Vector<int>> data;
+  bool compute(unsigned worker) {
+    for (unsigned i = worker; i < data.size(); i += numWorkers()) data[i] += static_cast<int>(worker);
+    return true;
+  }
+};
+
+class Increment : public Vertex {
+ public:
+  InOut<int> value;
+  Output<bool> goes_on;
+  int limit;
+  void compute() {
+    *value += 1;
+    *goes_on = value < limit;
+  }
+};
+
+class Random : public Vertex {
+ public:
+  Output<Vector<unsigned>> out;
+  void compute() {
+    for (unsigned& one : out) one = __builtin_ipu_urand32();
+    printf("random of %u\n", out.size());
+  }
+};
+
+class Pairs : public Vertex {
+ public:
+  InOut<Vector<float, VectorLayout::SPAN, 8>> data;
+  void compute() {
+    float2* pairs = (float2*)&data[0];
+    const float2 two = {2.0f, 3.0f};
+    for (unsigned i = 0; i < data.size() / 2; ++i) {
+      pairs[i] = __builtin_ipu_max(pairs[i] * two, float2{0.0f, 0.0f});
+      pairs[i].x += pairs[i][1];
+    }
+  }
+};
+
+// For the planted faults.
+class Crash : public Vertex {
+ public:
+  InOut<int> value;
+  void compute() { *reinterpret_cast<volatile int*>(static_cast<long>(*value)) = 1; }
+};
+
+class Endless : public Vertex {
+ public:
+  InOut<int> value;
+  void compute() {
+    while (true) *reinterpret_cast<volatile int*>(&*value) += 1;
+  }
+};
+
+}  // namespace tests

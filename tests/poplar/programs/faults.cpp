@@ -1,0 +1,179 @@
+// One planted fault of a program, by its name; its error goes to the standard output as "class: message".
+#include <cxxabi.h>
+
+#include <functional>
+#include <map>
+#include <poplar/Engine.hpp>
+#include <poplar/IPUModel.hpp>
+#include <poputil/TileMapping.hpp>
+#include <sstream>
+#include <string>
+
+#include "check.h"
+
+using namespace poplar;
+using namespace poplar::program;
+
+namespace {
+
+struct Parts {
+  Device device = IPUModel().createDevice();
+  Graph graph{device};
+  Tensor x = Mapped(INT, {4}, "x");
+  Tensor y = Mapped(INT, {4}, "y");
+  ComputeSet set = (graph.addCodelets("codelets.cpp"), graph.addComputeSet("set"));
+
+  Tensor Mapped(Type type, std::vector<std::size_t> shape, const std::string& name) {
+    Tensor tensor = graph.addVariable(type, shape, name);
+    graph.setTileMapping(tensor, 1);
+    return tensor;
+  }
+  VertexRef Add(const std::string& type, ArrayRef<ConnectionDesc> connections, unsigned tile = 0) {
+    const VertexRef vertex = graph.addVertex(set, type, connections);
+    graph.setTileMapping(vertex, tile);
+    return vertex;
+  }
+  void Run(const OptionFlags& options = {}) { Engine(graph, Execute(set), options).loadAndRun(device); }
+};
+
+const std::map<std::string, std::function<void(Parts&)>> kFaults{
+    {"unmapped element",
+     [](Parts& p) {
+       const Tensor z = p.graph.addVariable(FLOAT, {8}, "z");
+       p.graph.setTileMapping(z.slice(0, 6), 2);
+       p.Run();
+     }},
+    {"unmapped vertex",
+     [](Parts& p) {
+       p.graph.addVertex(p.set, "tests::Workers", {{"data", p.x}});
+       p.Run();
+     }},
+    {"two writers",
+     [](Parts& p) {
+       p.Add("tests::Workers", {{"data", p.x.slice(0, 3)}}, 4);
+       p.Add("tests::Workers", {{"data", p.x.slice(2, 4)}}, 5);
+       p.Run();
+     }},
+    {"writer and reader",
+     [](Parts& p) {
+       p.Add("tests::Workers", {{"data", p.x}}, 4);
+       p.Add("tests::ListAdder", {{"rows", p.x.slice(1, 3).expand({0})}, {"sum", p.y[0]}}, 5);
+       p.Run();
+     }},
+    {"unconnected edge",
+     [](Parts& p) {
+       p.Add("tests::ListAdder", {{"rows", p.x.expand({0})}});
+       p.Run();
+     }},
+    {"edge twice",
+     [](Parts& p) {
+       const VertexRef vertex = p.Add("tests::Workers", {{"data", p.x}});
+       p.graph.connect(vertex["data"], p.y);
+       p.Run();
+     }},
+    {"row missing",
+     [](Parts& p) {
+       const VertexRef vertex = p.Add("tests::ListAdder", {{"sum", p.y[0]}});
+       p.graph.connect(vertex["rows"][1], p.x);
+       p.Run();
+     }},
+    {"wrong size", [](Parts& p) { p.Add("tests::ListAdder", {{"sum", p.y}}); }},
+    {"wrong type", [](Parts& p) { p.Add("tests::Workers", {{"data", p.Mapped(FLOAT, {4}, "f")}}); }},
+    {"value too large", [](Parts& p) { p.graph.addConstant(CHAR, {1}, 300); }},
+    {"aliased destination", [](Parts& p) { Engine(p.graph, Copy(p.x, concat(p.y.slice(0, 2), p.y.slice(1, 3)))); }},
+    {"constant destination",
+     [](Parts& p) {
+       const Tensor c = p.graph.addConstant<int>(INT, {4}, {1, 2, 3, 4}, "c");
+       p.graph.setTileMapping(c, 0);
+       Engine(p.graph, Copy(p.x, c));
+     }},
+    {"copy of another size", [](Parts& p) { Copy(p.x, p.y.slice(0, 3)); }},
+    {"tile over memory",
+     [](Parts& p) {
+       p.Mapped(FLOAT, {200'000}, "large");
+       p.Run();
+     }},
+    {"tile over memory, allowed",
+     [](Parts& p) {
+       p.Mapped(FLOAT, {200'000}, "large");
+       p.Run({{"debug.allowOutOfMemory", "true"}});
+     }},
+    {"unknown vertex", [](Parts& p) { p.Add("tests::Worker", {{"data", p.x}}); }},
+    {"misspelt field", [](Parts& p) { p.Add("tests::Workers", {{"date", p.x}}); }},
+    {"stream of another size", [](Parts& p) { Copy(p.graph.addHostToDeviceFIFO("in", INT, 3), p.x); }},
+    {"unconnected stream",
+     [](Parts& p) {
+       const DataStream in = p.graph.addHostToDeviceFIFO("in", INT, 4);
+       Engine(p.graph, Copy(in, p.x)).loadAndRun(p.device);
+     }},
+    {"short buffer",
+     [](Parts& p) {
+       const DataStream in = p.graph.addHostToDeviceFIFO("in", INT, 4);
+       Engine engine(p.graph, Copy(in, p.x));
+       int buffer[3] = {};
+       engine.connectStream("in", buffer, buffer + 3);
+     }},
+    {"unknown stream", [](Parts& p) { Engine(p.graph, Sequence()).connectStream("in", &p); }},
+    {"tile that is not there", [](Parts& p) { p.graph.setTileMapping(p.x, 1472); }},
+    {"slice outside", [](Parts& p) { p.x.slice(2, 5); }},
+    {"float predicate", [](Parts& p) { RepeatWhileTrue(Sequence(), p.Mapped(FLOAT, {}, "f"), Sequence()); }},
+    {"tensor of another graph", [](Parts& p) { p.Add("tests::Workers", {{"data", Parts().x}}); }},
+    {"abort", [](Parts& p) { Engine(p.graph, Abort(std::string("enough"))).loadAndRun(p.device); }},
+    {"missing codelets", [](Parts& p) { p.graph.addCodelets("no_such_codelets.cpp"); }},
+    {"codelets of the chip", [](Parts& p) { p.graph.addCodelets("chip.gp"); }},
+    {"assembly",
+     [](Parts& p) {
+       std::stringstream text;
+       text << "#include <poplar/Vertex.hpp>\nclass A : public poplar::Vertex { public: void compute() {\n"
+            << "  asm volatile(\"f32v2axpy $a0:1, $a2:3, $a4:5\"); } };\n";
+       p.graph.addCodelets(text);
+     }},
+    {"codelet that does not compile",
+     [](Parts& p) {
+       std::stringstream text("#include <poplar/Vertex.hpp>\nclass A : public poplar::Vertex { nonsense };\n");
+       p.graph.addCodelets(text);
+     }},
+    {"field of no type",
+     [](Parts& p) {
+       std::stringstream text(
+           "#include <poplar/Vertex.hpp>\nclass A : public poplar::Vertex { public: poplar::Input<double> d; void "
+           "compute() {} };\n");
+       p.graph.addCodelets(text);
+       p.Add("A", {});
+     }},
+    {"missing compiler",
+     [](Parts& p) {
+       setenv("CXX", "/no/such/compiler", 1);
+       p.graph.addCodelets("codelets.cpp");
+     }},
+    {"cycles", [](Parts& p) { Engine(p.graph, Sequence()).printProfileSummary(std::cout); }},
+    {"crash",
+     [](Parts& p) {
+       p.Add("tests::Crash", {{"value", p.x[0]}}, 9);
+       p.Run();
+     }},
+    {"endless codelet",
+     [](Parts& p) {
+       p.Add("tests::Endless", {{"value", p.x[0]}}, 9);
+       p.Run({{"target.hostSyncTimeout", "1"}});
+     }},
+    {"endless loop",
+     [](Parts& p) {
+       p.graph.setInitialValue(p.x, 1);
+       Engine(p.graph, RepeatWhileTrue(Sequence(), p.x[0], Sequence()), {{"target.hostSyncTimeout", "0.1"}})
+           .loadAndRun(p.device);
+     }},
+};
+
+}  // namespace
+
+int main(int, char** argv) {
+  try {
+    Parts parts;
+    kFaults.at(argv[1])(parts);
+  } catch (const poplar_error& error) {
+    std::cout << error.type << ": " << error.what() << "\n";
+    return 3;
+  }
+  std::cout << "no error\n";
+}

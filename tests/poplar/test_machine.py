@@ -1,0 +1,62 @@
+"""Programs of our own against Poplar's libraries; each checks its numbers itself."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.poplar.conftest import PROGRAMS
+
+pytestmark = pytest.mark.slow
+
+
+def test_views_of_tensors_read_their_elements(programs):
+    result = programs.run(PROGRAMS / "views.cpp")
+    assert (result.returncode, result.stdout) == (0, "views hold\n"), result.stderr
+
+
+def test_codelets_control_flow_streams_and_popops(programs):
+    result = programs.run(PROGRAMS / "machine.cpp")
+    assert (result.returncode, result.stdout) == (0, "the machine holds\n"), result.stderr
+
+
+def test_the_same_under_sanitizers(sanitized):
+    assert sanitized.run(PROGRAMS / "views.cpp").stderr == ""
+    result = sanitized.run(PROGRAMS / "machine.cpp")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_codelets_compile_once(programs):
+    programs.run(PROGRAMS / "machine.cpp")
+    folder = programs.folder / "cache" / "ipu_tf" / "codelets"
+    before = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.so")}
+    assert len(before) >= 2
+    programs.run(PROGRAMS / "machine.cpp")
+    assert {path.name: path.stat().st_mtime_ns for path in folder.glob("*.so")} == before
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(folder.glob("work-*")) == []
+
+
+def test_a_program_of_popc_loads(programs, tmp_path):
+    popc = programs.place.prefix / "bin" / "popc"
+    shutil.copy(PROGRAMS / "codelets.cpp", tmp_path)
+    subprocess.run(
+        [popc, "-O2", "--target", "ipu2", "codelets.cpp", "-o", "codelets.gp"],
+        cwd=tmp_path,
+        check=True,
+        timeout=300,
+    )
+    (tmp_path / "codelets.gp").rename(tmp_path / "codelets.cpp")
+    result = programs.run(PROGRAMS / "faults.cpp", arguments=["misspelt field"], folder=tmp_path)
+    assert "has no field 'date'" in result.stdout
+
+
+def test_a_library_of_the_vendor_fails_by_symbol(programs, tmp_path):
+    source = tmp_path / "other.cpp"
+    source.write_text(
+        "namespace poplar { class Graph { public: bool hasCodelet(const char*) const; }; }\n"
+        "bool f(const poplar::Graph& g) { return g.hasCodelet(nullptr); }\nint main() {}\n"
+    )
+    flags = ["g++", str(source), "-o", str(tmp_path / "other"), *programs.place.link_flags]
+    result = subprocess.run(flags, capture_output=True, text=True, check=False)
+    assert "undefined reference to `poplar::Graph::hasCodelet" in result.stderr
