@@ -12,7 +12,10 @@ ROOMS_WITHOUT_ANY = ("compiler", "machine", "planner", "profile", "programs", "t
 
 TYPED_ROOMS = (
     *ROOMS_WITHOUT_ANY,
+    "base",
     "calibration",
+    "cli",
+    "config",
     "distributed",
     "eager",
     "estimation",
@@ -28,7 +31,9 @@ TYPED_ROOMS = (
     "serving",
     "sharding",
     "strategy",
+    "sweep",
     "utils",
+    "validation",
     "zoo",
 )
 """Rooms, and files of the root, whose public functions, methods and attributes have one."""

@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 _KIND = "type"
 """Key that names the class, where a field may hold more than one."""
 
-NOT_IN_FILES: Mapping[str, Any] = types.MappingProxyType({"in_files": False})
+NOT_IN_FILES: Mapping[str, bool] = types.MappingProxyType({"in_files": False})
 """Metadata of fields that the codec leaves out; they need a default."""
 
 _LARGEST = 2**63 - 1
@@ -33,11 +33,15 @@ AnyFloat: TypeAlias = Annotated[float, "any size"]
 the last two, so files hold their names, "nan", "inf" and "-inf"."""
 
 
+PlainData: TypeAlias = "str | int | float | bool | list[PlainData] | dict[str, PlainData] | None"
+"""The content of JSON."""
+
+
 class CodecError(ValueError):
     """Plain data that does not describe a value of the wanted type."""
 
 
-def encode(value: Any, hint: Any = None) -> Any:
+def encode(value: object, hint: object = None) -> PlainData:
     """Returns a value as plain data.
 
     Args:
@@ -50,11 +54,11 @@ def encode(value: Any, hint: Any = None) -> Any:
         TypeError: A value of another kind.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        plain = {
+        plain: dict[str, PlainData] = {
             name: encode(getattr(value, name), of_field)
             for name, of_field in _hints(type(value)).items()
         }
-        return {_KIND: type(value).__name__} | plain if len(_classes(hint)) > 1 else plain
+        return {_KIND: type(value).__name__, **plain} if len(_classes(hint)) > 1 else plain
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, str | bool | int | float):
@@ -68,7 +72,7 @@ def encode(value: Any, hint: Any = None) -> Any:
     raise TypeError(f"Files hold plain data only. Received: {type(value).__name__}.")
 
 
-def decode(wanted: type[_T], data: Any, path: str = "") -> _T:
+def decode(wanted: type[_T], data: object, path: str = "") -> _T:
     """Returns the value, of a given type, that plain data describes.
 
     Args:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
 
 
 def deprecated_names(
     module: str, names: Mapping[str, str], kept: Mapping[str, str] | None = None
-) -> Callable[[str], Any]:
+) -> Callable[[str], object]:
     """Returns the `__getattr__` of a module that finds its deprecated names, and warns.
 
     Args:
@@ -19,7 +18,7 @@ def deprecated_names(
         kept: Full names of those that still exist, because the new one takes other arguments.
     """
 
-    def find(name: str) -> Any:
+    def find(name: str) -> object:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         warn(f"{module}.{name}", names[name])

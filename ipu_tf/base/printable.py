@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TypeVar, cast
 
 _ACTING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
@@ -13,20 +13,27 @@ _ACTING = re.compile(
 _NUMBERS = {int, float}
 
 
-def printable(data: Any) -> Any:
+_T = TypeVar("_T")
+
+
+def printable(data: _T) -> _T:
     """Returns plain data whose texts show such characters by their codes: an escape as `\\x1b`.
 
     Args:
         data: Text, or the content of a JSON file.
     """
+    return cast(_T, _shown(data))
+
+
+def _shown(data: object) -> object:
     if isinstance(data, str):
         return _ACTING.sub(_code, data) if _ACTING.search(data) else data
     if isinstance(data, dict):
-        return {printable(key): printable(entry) for key, entry in data.items()}
+        return {_shown(key): _shown(entry) for key, entry in data.items()}
     if isinstance(data, list):
         if set(map(type, data)) <= _NUMBERS:  # Files have long lists.
             return data
-        return [printable(entry) for entry in data]
+        return [_shown(entry) for entry in data]
     return data
 
 

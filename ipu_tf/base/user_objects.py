@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from ipu_tf.base.source_names import defined_names, is_missing, names_of_module
 
@@ -25,7 +24,7 @@ def is_path(text: str) -> bool:
     return bool(module and name)
 
 
-def named(path: str, kind: str) -> Any:
+def named(path: str, kind: str) -> object:
     """Returns the object named "module:name" or "file.py:name"; also finds modules of this folder.
 
     Args:
@@ -39,7 +38,7 @@ def named(path: str, kind: str) -> Any:
     is_file = source.endswith(".py")
     found_in_text(path, kind)
     with _python():
-        found: Any = _of_file(source, attribute) if is_file else _of_name(source)
+        found: object = _of_file(source, attribute) if is_file else _of_name(source)
     for part in attribute.split("."):
         found = getattr(found, part, None)
     if found is None:

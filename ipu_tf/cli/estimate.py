@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipu_tf.base.batch_size import check_batch_size
 from ipu_tf.base.loading import loading
@@ -23,6 +23,7 @@ from ipu_tf.internals.deferred_modules import deferred_modules
 from ipu_tf.machine import system_of
 
 if TYPE_CHECKING:
+    from ipu_tf.machine import System, Target
     from ipu_tf.profile.report import Report
 
 _STANDARD_OUTPUT = Path("-")
@@ -129,7 +130,9 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(error) from error
 
 
-def _report_of_model(options: argparse.Namespace, machine: Any, ipus: int) -> Report:
+def _report_of_model(
+    options: argparse.Namespace, machine: str | Target | System, ipus: int
+) -> Report:
     from ipu_tf.config import IPUConfig
     from ipu_tf.profile.text.progress import showing_progress
 

@@ -6,13 +6,14 @@ import argparse
 import dataclasses
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipu_tf.base.printable import printable
 from ipu_tf.base.user_objects import UsageError
 
 if TYPE_CHECKING:
     from ipu_tf.compiler.hlo import Module
+    from ipu_tf.machine import System, Target
     from ipu_tf.profile.report import Report
 
 _SUFFIXES = (".hlo", ".hlo.txt")
@@ -36,7 +37,7 @@ def is_hlo(word: str) -> bool:
     return word.endswith(_SUFFIXES)
 
 
-def estimated_hlo(options: argparse.Namespace, machine: Any, ipus: int) -> Report:
+def estimated_hlo(options: argparse.Namespace, machine: str | Target | System, ipus: int) -> Report:
     """Returns the report of a run of the module in a file.
 
     Raises:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import cast
 
 from ipu_tf.base.user_objects import UsageError, is_path, named
-from ipu_tf.machine import CHIPS, SYSTEMS, system
+from ipu_tf.machine import CHIPS, SYSTEMS, System, Target, system
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def machine_of(options: argparse.Namespace) -> tuple[Any, int]:
+def machine_of(options: argparse.Namespace) -> tuple[str | Target | System, int]:
     """Returns the chip or system of the arguments, and its number of IPUs.
 
     Raises:
@@ -43,7 +43,7 @@ def machine_of(options: argparse.Namespace) -> tuple[Any, int]:
     return found, found.ipus
 
 
-def machine_named(chip: str) -> Any:
+def machine_named(chip: str) -> str | Target | System:
     """Returns the chip of that name, or the object named "module:name".
 
     Raises:
@@ -56,4 +56,4 @@ def machine_named(chip: str) -> Any:
             f"--chip takes {', '.join(CHIPS)}, or MODULE:NAME of a target or system. "
             f"Received: {chip!r}."
         )
-    return named(chip, "target or system")
+    return cast(Target | System, named(chip, "target or system"))

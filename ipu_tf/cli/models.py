@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu_tf.base.model_names import ZOO, is_of_zoo
 from ipu_tf.base.user_objects import UsageError, named
 from ipu_tf.cli.failures import FailedFunction
+
+if TYPE_CHECKING:
+    import keras
 
 
 def is_packed(path: str) -> bool:
@@ -21,7 +24,7 @@ def is_packed(path: str) -> bool:
     return bool(zoo.network(path.removeprefix(f"{ZOO}:")).items)
 
 
-def model_named(path: str, batch_size: int = 1) -> Any:
+def model_named(path: str, batch_size: int = 1) -> keras.Model | Callable[[], keras.Model]:
     """Returns the function, class or model named "module:function", or "zoo:network".
 
     Args:

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ipu_tf.profile.report import Report
@@ -29,12 +29,12 @@ def print_text(text: Callable[[], str]) -> None:
         print(text())
 
 
-def print_json(content: Any) -> None:
+def print_json(content: object) -> None:
     """Prints plain data as JSON."""
     print(json.dumps(content, indent=1, ensure_ascii=False))
 
 
-def figures_of(report: Report) -> dict[str, Any]:
+def figures_of(report: Report) -> dict[str, object]:
     """Returns the main figures of a report as plain data, as its file has them."""
     from ipu_tf.profile.data.json_figures import program_figures
 

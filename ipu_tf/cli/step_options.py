@@ -13,6 +13,9 @@ from ipu_tf.base.user_objects import UsageError
 from ipu_tf.cli.models import is_packed
 
 if TYPE_CHECKING:
+    import keras
+
+    from ipu_tf.config import IPUConfig
     from ipu_tf.profile.report import Report
 
 _OF_MODEL = ("precision", "accumulation", "stages", "optimizer")
@@ -103,7 +106,12 @@ def _no_optimizer(name: str) -> UsageError:
     )
 
 
-def estimated(options: argparse.Namespace, model: Any, config: Any, ipus: int) -> Report:
+def estimated(
+    options: argparse.Namespace,
+    model: keras.Model | Callable[[], keras.Model],
+    config: IPUConfig,
+    ipus: int,
+) -> Report:
     """Returns the report of a model with these options.
 
     Args:

@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from ipu_tf.base import codec
 from ipu_tf.config.declaration import Declared, attribute_table
@@ -87,7 +87,7 @@ class Category(Declared):
         # An object without a name keeps Python from adding a suggestion of its own.
         return UnknownOptionError(message, obj=self)
 
-    def _option_values(self) -> Iterator[tuple[str, Any]]:
+    def _option_values(self) -> Iterator[tuple[str, object]]:
         """Yields the dotted name and the value of every option, in the order of declaration."""
         for name in self._hints:
             if name in self._categories:
@@ -127,7 +127,7 @@ class Category(Declared):
             )
         return table[self._prefix + name]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns every option by its dotted name as plain data.
 
         Enums become their numbers, targets and systems dictionaries of their fields, data types in
@@ -136,7 +136,7 @@ class Category(Declared):
         table = attribute_table(self._root)
         return {name: _encode(table[name], value) for name, value in self._option_values()}
 
-    def from_dict(self, values: Mapping[str, Any]) -> None:
+    def from_dict(self, values: Mapping[str, object]) -> None:
         """Takes over the values of a dictionary written by `to_dict`.
 
         A value that equals the default leaves an option that was never set counted as not set.
@@ -202,12 +202,12 @@ class Category(Declared):
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-def option_values(category: Category) -> Iterator[tuple[str, Any]]:
+def option_values(category: Category) -> Iterator[tuple[str, object]]:
     """Yields the dotted name and the value of every option at or below a category."""
     return category._option_values()
 
 
-def option_value(category: Category, full_name: str) -> Any:
+def option_value(category: Category, full_name: str) -> object:
     """Returns the value of an option at or below a category.
 
     Args:
@@ -218,7 +218,7 @@ def option_value(category: Category, full_name: str) -> Any:
     return getattr(owner, leaf)
 
 
-def _encode(metadata: AttributeMetadata, value: Any) -> Any:
+def _encode(metadata: AttributeMetadata, value: object) -> object:
     """Returns an option's value as plain data."""
     if isinstance(value, Enum):
         return value.value
@@ -229,11 +229,11 @@ def _encode(metadata: AttributeMetadata, value: Any) -> Any:
     return copy.deepcopy(value)
 
 
-def _decode(metadata: AttributeMetadata, value: Any) -> Any:
+def _decode(metadata: AttributeMetadata, value: object) -> object:
     """Returns a dictionary's value as the option takes it."""
     kind = metadata.actual_type
     if isinstance(value, dict) and any(map(dataclasses.is_dataclass, get_args(kind))):
-        return codec.decode(kind, value, metadata.name)
+        return codec.decode(cast(type[object], kind), value, metadata.name)
     if not (isinstance(kind, type) and issubclass(kind, Enum)) or isinstance(value, kind):
         return value
     try:

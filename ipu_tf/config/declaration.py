@@ -7,9 +7,11 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from ipu_tf.config.metadata import AttributeMetadata, matches_type, type_name
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +25,16 @@ class Option:
         needs: Dotted name of the option without which it has none; empty if there is none.
     """
 
-    default: Any
+    default: object
     doc: str
     effect: str = ""
     needs: str = ""
 
 
-def option(default: Any, doc: str, effect: str = "", needs: str = "") -> Any:
+def option(default: _T, doc: str, effect: str = "", needs: str = "") -> _T:
     """Declares an option of a category; see `Option` for the arguments."""
-    return Option(default=default, doc=doc, effect=effect, needs=needs)
+    # The class attribute is the declaration; that of an instance is a value.
+    return cast(_T, Option(default=default, doc=doc, effect=effect, needs=needs))
 
 
 class Declared:

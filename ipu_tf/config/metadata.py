@@ -6,14 +6,13 @@ import logging
 import types
 import typing
 from collections.abc import Callable
-from typing import Any
 
 _log = logging.getLogger(__name__)
 
 NO_DESCRIPTION = "No description provided."
 
 
-def matches_type(value: object, hint: Any) -> bool:
+def matches_type(value: object, hint: object) -> bool:
     """Returns whether `value` is exactly of the type `hint`, its elements included.
 
     Subclasses do not count, so True is not an int and 1 is not a float.
@@ -36,12 +35,13 @@ def matches_type(value: object, hint: Any) -> bool:
     return type(value) is hint
 
 
-def type_name(hint: Any) -> str:
+def type_name(hint: object) -> str:
     """Returns a type hint as a reader would write it."""
     if isinstance(hint, types.UnionType):
         return " | ".join(map(type_name, typing.get_args(hint)))
-    is_class = isinstance(hint, type) and typing.get_origin(hint) is None
-    return hint.__name__ if is_class else str(hint)
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        return hint.__name__
+    return str(hint)
 
 
 class AttributeMetadata:
@@ -56,11 +56,11 @@ class AttributeMetadata:
         name: str,
         doc: str = "",
         depth: int = 0,
-        default: Any = None,
+        default: object = None,
         deprecated_msg: str | None = None,
-        attr_type: Any = None,
+        attr_type: object = None,
         attr_type_str: str | None = None,
-        check_type_fn: Callable[[Any], bool] = lambda v: True,
+        check_type_fn: Callable[[object], bool] = lambda v: True,
     ) -> None:
         self._name = name
         self._depth = depth
@@ -98,16 +98,16 @@ class AttributeMetadata:
         return self._type_str
 
     @property
-    def actual_type(self) -> Any:
+    def actual_type(self) -> object:
         """The type as a type hint, or None for a category."""
         return self._type
 
     @property
-    def default(self) -> Any:
+    def default(self) -> object:
         """The value of a fresh configuration, or None for a category."""
         return self._default
 
-    def check_type(self, value: Any) -> None:
+    def check_type(self, value: object) -> None:
         """Checks the type of a value strictly.
 
         Raises:
@@ -116,7 +116,11 @@ class AttributeMetadata:
         if self._check_type_fn(value):
             return
         advice = ""
-        if type(value) is bool and hasattr(self._type, "from_bool"):
+        if (
+            type(value) is bool
+            and isinstance(self._type, type)
+            and hasattr(self._type, "from_bool")
+        ):
             advice = f" Use {self._type.__name__}.from_bool(...) to set it from a bool."
         raise TypeError(
             f"Trying to set {self._name} to {value!r}, but it must be of type {self._type_str}."

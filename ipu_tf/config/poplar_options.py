@@ -51,7 +51,7 @@ def _names(value: object) -> Iterator[str]:
             yield name
 
 
-def planner_options(options: Mapping[str, Any], path: str) -> PlannerOptions:
+def planner_options(options: Mapping[str, object], path: str) -> PlannerOptions:
     """Returns the planner options that a dictionary of Poplar options asks for.
 
     Args:
@@ -76,7 +76,7 @@ def planner_options(options: Mapping[str, Any], path: str) -> PlannerOptions:
     return PlannerOptions(**found)
 
 
-def keys_without_effect(options: Mapping[str, Any], path: str) -> tuple[str, ...]:
+def keys_without_effect(options: Mapping[str, object], path: str) -> tuple[str, ...]:
     """Returns the entries of a dictionary of Poplar options that do nothing here.
 
     Planners have their keys, the graph compiler those that ask for reports.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from ipu_tf.config.category import option_value, option_values
 from ipu_tf.config.declaration import attribute_table, option_declarations
@@ -105,7 +105,7 @@ def _choice(config: OptionTree, name: str, *choices: str) -> Any:
 
 
 def _block(config: OptionTree, name: str) -> int:
-    size: int = option_value(config, name)
+    size = cast(int, option_value(config, name))
     if size < 0:
         raise ValueError(
             f"{name} must be a number of rows, or 0 for the compiler's choice. Received: {size}."
@@ -228,7 +228,7 @@ def _check_io_tiles(config: OptionTree, tiles: int) -> None:
 def _io_tile_share(config: OptionTree) -> float:
     """Returns the share of the memory of I/O tiles that may hold data, the default without any."""
     name = "io_tiles.available_memory_proportion"
-    without: float = attribute_table(OptionTree)[name].default
+    without = cast(float, attribute_table(OptionTree)[name].default)
     return config.io_tiles.available_memory_proportion if config.io_tiles.num_io_tiles else without
 
 
@@ -278,6 +278,8 @@ def _without_effect(config: OptionTree) -> tuple[str, ...]:
             "matmuls.poplar_options",
             "convolutions.poplar_options",
         )
-        for entry in keys_without_effect(option_value(config, path), path)
+        for entry in keys_without_effect(
+            cast(Mapping[str, object], option_value(config, path)), path
+        )
     ]
     return (*changed, *keys)

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ipu_tf.config.device import DeviceConfiguration
 from ipu_tf.config.flags import poplar_flags
@@ -168,7 +167,7 @@ def get_ipu_config(session: None = None) -> list[OptionTree]:
     return [copy.deepcopy(installation.config) for _ in installation.device.num_ipus]
 
 
-def engine_options() -> Mapping[str, Any]:
+def engine_options() -> Mapping[str, object]:
     """Returns the installed `compilation_poplar_options`, empty where nothing is configured."""
     with _SYSTEM.lock:
         installation = _SYSTEM.installation

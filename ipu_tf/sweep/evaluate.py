@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import keras
 
@@ -42,8 +42,7 @@ def model_of(source: str) -> Callable[[], keras.Model]:
     """
     if source.startswith(_ZOO):
         return functools.partial(zoo.compiled, source.removeprefix(_ZOO))
-    found: Callable[[], keras.Model] = named(source, "function")
-    return found
+    return cast(Callable[[], keras.Model], named(source, "function"))
 
 
 def evaluate(model: Callable[[], keras.Model], point: Point, *, training: bool = True) -> Outcome:

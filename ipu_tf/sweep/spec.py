@@ -6,21 +6,37 @@ import dataclasses
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict, cast
 
-from ipu_tf.sweep.point import Streaming
+from ipu_tf.sweep.point import Machine, Streaming
 from ipu_tf.sweep.space import Space
 
 _AXES = tuple(field.name for field in dataclasses.fields(Space))
+
+
+class SweepArguments(TypedDict, total=False):
+    """The arguments of `sweep` that a file may hold; the parameters are those of `Space`."""
+
+    model: Required[str]
+    training: bool
+    chip: Sequence[Machine]
+    tile_kib: Sequence[float | None]
+    streaming: Sequence[Streaming | None]
+    batch_size: Sequence[int]
+    replicas: Sequence[int]
+    stages: Sequence[int]
+    accumulation: Sequence[int]
+    precision: Sequence[str]
+    offload: Sequence[bool]
 
 
 class SpecError(ValueError):
     """A file that describes no sweep."""
 
 
-def read_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_spec(path: str | os.PathLike[str]) -> SweepArguments:
     """Returns the arguments of `sweep` that a file holds: `model`, `training` and the parameters.
 
     Python files that it names are searched beside it.
@@ -59,7 +75,7 @@ def read_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
         Space(**{name: found[name] for name in _AXES if name in found})
     except ValueError as error:
         raise SpecError(f"{path}: {error}") from None
-    return found
+    return cast(SweepArguments, found)
 
 
 def _data(path: Path) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from ipu_tf.calibration.outcome import CannotPredict
 from ipu_tf.calibration.params import number, whole
@@ -61,7 +61,7 @@ class ModelParams:
     poplar_options: Mapping[str, str] = field(default_factory=dict)
     num_io_tiles: int = 0
     offload: Mapping[str, bool] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 _KNOWN = (

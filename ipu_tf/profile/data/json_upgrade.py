@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from ipu_tf.base import codec
 from ipu_tf.tile_program.device_program import on_one_ipu
 from ipu_tf.tile_program.program import TileProgram
@@ -45,9 +47,8 @@ def _with_stages(program: object, path: str) -> object:
     device = dict(program["device"])
     samples = device.pop("samples_per_run", 0)
     tiles = codec.decode(TileProgram, device, f"{path}.device")
-    return rest | {
-        "device": codec.encode(on_one_ipu(tiles, system="")) | {"samples_per_run": samples}
-    }
+    upgraded = cast(dict[str, object], codec.encode(on_one_ipu(tiles, system="")))
+    return rest | {"device": upgraded | {"samples_per_run": samples}}
 
 
 def _without_samples(pipeline: object) -> object:
