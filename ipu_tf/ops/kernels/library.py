@@ -99,7 +99,7 @@ _DESCRIBE = ctypes.CFUNCTYPE(
 
 
 @functools.cache
-def describe_exceptions(describe: Describe) -> Any:
+def describe_exceptions(describe: Describe) -> Callable[..., int]:
     """Completes the messages of floating-point exceptions by a function from now on.
 
     Args:
