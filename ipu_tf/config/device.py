@@ -68,6 +68,7 @@ class DeviceConfiguration:
         io_tile_share: Share of the memory of these tiles that may hold data.
         allow_recompute: Whether programs recompute activations, whatever the options of pipelines.
         trace_numerics: Whether the operation that made the first NaN or infinity is looked for.
+        trace_underflow: Whether the first gradient with values that became 0 is looked for.
         without_effect: Options that were set and do nothing here, by dotted name. It takes no
             part in comparisons.
     """
@@ -95,6 +96,7 @@ class DeviceConfiguration:
     io_tile_share: float = 0.9
     allow_recompute: bool = False
     trace_numerics: bool = False
+    trace_underflow: bool = False
     without_effect: tuple[str, ...] = field(default=(), compare=False)
 
     @property

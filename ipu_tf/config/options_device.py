@@ -89,6 +89,12 @@ class Simulator(Category):
         "Looks at the results of each run; if they are not finite, runs the program once more with "
         "checks of its operations, and logs what it finds (docs/nonfinite.md).",
     )
+    trace_underflow: bool = option(
+        False,
+        "Name the first gradient with float16 values that are 0 although they should not be.",
+        "Runs each program once more after each run, with each of its float16 gradients computed "
+        "in a wider type, too: slow. Turns `trace_numerics` on.",
+    )
 
 
 class IoTiles(Category):

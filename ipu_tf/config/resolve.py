@@ -81,7 +81,10 @@ def resolve(config: OptionTree) -> DeviceConfiguration:
         io_tiles=config.io_tiles.num_io_tiles,
         io_tile_share=_io_tile_share(config),
         allow_recompute=config.allow_recompute,
-        trace_numerics=config.simulator.trace_numerics or TRACE_VARIABLE in os.environ,
+        trace_numerics=config.simulator.trace_numerics
+        or config.simulator.trace_underflow
+        or TRACE_VARIABLE in os.environ,
+        trace_underflow=config.simulator.trace_underflow,
         without_effect=_without_effect(config),
     )
 

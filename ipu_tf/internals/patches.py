@@ -83,6 +83,11 @@ GRADIENT_LOOKUP = Patch(
     "lookup",
     "gradients of slices keep their static shape, and that of a shared matrix is one product",
 )
+FINITE_GRADIENTS = Patch(
+    keras.mixed_precision.LossScaleOptimizer,
+    "check_finite",
+    "gradients that overflow by the loss scale are found",
+)
 DATASET_ITERATION = Patch(
     tf.data.Dataset, "__iter__", "datasets are checked and fed as the machine needs it"
 )

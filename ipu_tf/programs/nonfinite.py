@@ -86,6 +86,13 @@ class NonFinite:
             its iteration, from 0.
         nan_op: Name of the first operation that made a NaN of its infinity; "" if none did.
         nan_layer: Path of the layer or name scope of that operation.
+        handled: Whether loss scaling takes care of it: it skips the update, and lowers the scale.
+        loss_scale: The loss scale of the run; None where there is none, or it is not known.
+        lost: Number of values that are 0 although they should not be; the last of `results` is what
+            the result should be.
+        factor: How many times as large the loss scale would have to be to keep `kept` of them; the
+            largest factor with which no gradient overflows, at most what keeps all.
+        kept: Number of values that it would keep.
     """
 
     program: str
@@ -111,6 +118,16 @@ class NonFinite:
     iterations: tuple[tuple[str, int], ...] = ()
     nan_op: str = ""
     nan_layer: str = ""
+    handled: bool = False
+    loss_scale: AnyFloat | None = None
+    lost: int = 0
+    factor: AnyFloat = 1.0
+    kept: int = 0
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether no NaN follows from it: loss scaling handles it, or values became 0."""
+        return self.handled or self.fault == "underflow"
 
     @property
     def place(self) -> str:
@@ -144,6 +161,7 @@ class NonFinite:
             ("replica", self.replica),
             ("micro-batch", self.micro_batch),
             ("stage", self.stage),
+            ("loss scale", None if self.loss_scale is None else f"{self.loss_scale:,.6g}"),
         )
         named = [f"{name} {number}" for name, number in numbers if number is not None]
         loops = [f"iteration {number} of '{loop}'" for loop, number in self.iterations]
@@ -152,6 +170,10 @@ class NonFinite:
     @property
     def what_to_do(self) -> str:
         """A way out, as a clause."""
+        if self.handled:
+            return "nothing: loss scaling has skipped the update and lowered the scale"
+        if self.fault == "underflow":
+            return self._larger_scale
         values = [one for one in self.operands if one.high is not None and one.low is not None]
         return advice(
             self.fault,
@@ -163,6 +185,19 @@ class NonFinite:
             infinities=any(one.infinities for one in self.operands),
         )
 
+    @property
+    def _larger_scale(self) -> str:
+        """What a larger loss scale would do about an underflow, as a clause."""
+        if self.factor <= 1:
+            return (
+                "compute this layer in float32: with a larger loss scale other gradients overflow"
+            )
+        now = "" if self.loss_scale is None else f", {self.factor * self.loss_scale:,.6g},"
+        return (
+            f"raise the loss scale: {self.factor:,.6g} times as large{now} it keeps {self.kept:,} "
+            f"of them and no gradient of this run overflows"
+        )
+
     def __str__(self) -> str:
         moment = f", {self.moment}" if self.moment else ""
         first, last = f"Program '{self.program}'{moment}: ", f" To do: {self.what_to_do}."
@@ -170,10 +205,18 @@ class NonFinite:
             read = _joined(self.operands)
             return f"{first}values were not finite before it read them: {read}.{last}"
         values = ", ".join(f"{value:.6g}" for value in self.around)
+        if self.fault == "underflow":
+            return (
+                f"{first}the first gradient that flushes to zero is of {self.place}: {self.lost:,} "
+                f"of its values are 0 and should not be. Operands: {_joined(self.operands)}. "
+                f"Result: {_joined(self.results)}; the first is at {list(self.position)}, where "
+                f"{values} should be.{last}"
+            )
         of_layer = f" of layer '{self.nan_layer}'" if self.nan_layer else ""
         later = f" '{self.nan_op}'{of_layer} makes a NaN of it." if self.nan_op else ""
+        what = "gradient that overflows" if self.handled else "result that is not finite"
         return (
-            f"{first}the first result that is not finite is of {self.place}: {self.fault}. "
+            f"{first}the first {what} is of {self.place}: {self.fault}. "
             f"Operands: {_joined(self.operands)}. Result: {_joined(self.results)}; the first is at "
             f"{list(self.position)}, among {values}.{later}{last}"
         )

@@ -84,8 +84,6 @@ def advice(
             "`tf.debugging.check_numerics`"
         )
     is_gradient, is_float16 = _GRADIENT.search(op) is not None, dtype == "float16"
-    if fault == "underflow":
-        return "raise the loss scale, or compute this layer in float32"
     if fault != "overflow" and op_type in _UNDEFINED:
         return _UNDEFINED[op_type]
     if infinities:

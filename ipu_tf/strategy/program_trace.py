@@ -34,6 +34,7 @@ from ipu_tf.runtime.execution.executable import (
     is_jitted,
     python_function,
 )
+from ipu_tf.runtime.execution.numerics_searches import NumericsSearches, searches_of
 from ipu_tf.runtime.extraction import deployments
 from ipu_tf.runtime.programs import device_programs, loop_shards, program_shards
 from ipu_tf.runtime.tracing import hooks
@@ -198,7 +199,7 @@ def executed(
     Joins ops, or lets XLA run the program. A trace that a tape records stays as it is.
     """
     float_exceptions.name_places(trace.tracer, trace.graph, device)
-    replay = _replay_of(trace)
+    searches = _searches_of(trace)
     if is_recording():
         return trace.outputs, device
     choice = xla_engine.choose(
@@ -209,25 +210,28 @@ def executed(
         device,
         jitted=is_jitted(),
     )
-    outputs = choice.outputs if choice.by_xla else fusion.fuse(trace.graph, trace.outputs)
+    gradients = trace.tracer.scaled_gradients
+    if choice.by_xla:
+        outputs = choice.outputs
+    else:
+        outputs, gradients = fusion.fuse(trace.graph, (trace.outputs, gradients))
     if choice.note and device is not None:
         device = dataclasses.replace(device, notes=(*device.notes, choice.note))
-    if replay is not None:
-        tracer = trace.tracer
-        nonfinite_replay.watch(replay, outputs, tracer.program, device, tracer.layers)
+    if searches is not None:
+        searches.watch(outputs, gradients, device)
     return outputs, device
 
 
-def _replay_of(trace: ProgramTrace) -> nonfinite_replay.Replay | None:
-    """Returns the replay of a program that `simulator.trace_numerics` asks for; warns of one that
+def _searches_of(trace: ProgramTrace) -> NumericsSearches | None:
+    """Returns the searches of a program that `simulator.trace_numerics` asks for; warns of one that
     cannot have any."""
     if trace.tracer.snapshots is None:
         return None
     try:
         if is_recording():
             raise nonfinite_replay.CannotReplay("a GradientTape outside of it records it")
-        return nonfinite_replay.replay_of(
-            trace.graph, trace.operations, trace.outputs, trace.tracer.snapshots
+        return searches_of(
+            trace.tracer, trace.graph, trace.operations, trace.outputs, trace.tracer.snapshots
         )
     except nonfinite_replay.CannotReplay as reason:
         _LOG.warning(

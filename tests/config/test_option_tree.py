@@ -88,6 +88,7 @@ OPTIONS = {
     "simulator.numerics": ("str", "tiles"),
     "simulator.out_of_memory": ("str", "raise"),
     "simulator.trace_numerics": ("bool", False),
+    "simulator.trace_underflow": ("bool", False),
     "simulator.unsupported": ("str", "raise"),
 }
 

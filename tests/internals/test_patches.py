@@ -24,6 +24,7 @@ TRACING = (
     patches.OPTIONALS,
     patches.BRANCH_CAPTURES,
     patches.GRADIENT_LOOKUP,
+    patches.FINITE_GRADIENTS,
 )
 SCOPE = (
     patches.DATASET_ITERATION,

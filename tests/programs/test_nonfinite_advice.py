@@ -31,9 +31,46 @@ CASES = {
         {"dtype": "float16", "layer": "loss"},
         "compute the loss in float32",
     ),
-    "too small": (("underflow", "Mul"), {"dtype": "float16"}, "raise the loss scale"),
     "outside": (("from outside", ""), {"op": ""}, "look at the data of this run"),
 }
+
+
+def underflow(**values):
+    result = ValueSummary(name="result 0", dtype="float16", shape=(9,), low=0.0, high=1.0)
+    place = {"op": "gradient_tape/net/Mul", "op_type": "Mul", "results": (result,)}
+    numbers = {"position": (3,), "around": (0.0, 1e-9), "lost": 5}
+    return NonFinite(program="f", run=2, fault="underflow", **place, **numbers, **values)
+
+
+def test_a_larger_loss_scale_keeps_small_gradients():
+    found = underflow(factor=256.0, kept=4, loss_scale=1024.0)
+    assert str(found) == (
+        "Program 'f', run 2, loss scale 1,024: the first gradient that flushes to zero is of op "
+        "'gradient_tape/net/Mul' (Mul): 5 of its values are 0 and should not be. Operands: none. "
+        "Result: result 0 float16[9]: 0 to 1; the first is at [3], where 0, 1e-09 should be. To do:"
+        " raise the loss scale: 256 times as large, 262,144, it keeps 4 of them and no gradient of"
+        " this run overflows."
+    )
+    assert "times as large it keeps 4" in underflow(factor=256.0, kept=4).what_to_do
+    assert underflow().what_to_do.startswith("compute this layer in float32: with a larger")
+
+
+def test_what_loss_scaling_handles_needs_nothing():
+    operand = ValueSummary(name="x", dtype="float16", shape=(), low=1.0, high=1.0)
+    found = NonFinite(
+        program="f",
+        run=1,
+        fault="overflow",
+        op="gradients/Mul",
+        op_type="Mul",
+        results=(operand,),
+        handled=True,
+        loss_scale=32768.0,
+    )
+    assert "loss scale 32,768: the first gradient that overflows is of op 'gradients/Mul'" in str(
+        found
+    )
+    assert found.what_to_do.startswith("nothing: loss scaling has skipped the update")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -24,10 +24,14 @@ _OnBatchEnd = Callable[[Any, int, Any], None]
 
 
 def cause_of_nan(model: StatefulModel) -> str:
-    """Returns the first fault of a model's programs as a message, or how to find it."""
+    """Returns the first fault of a model's programs as a message, or how to find it.
+
+    Overflows that loss scaling handles, and gradients that become 0, are no cause of a NaN.
+    """
     programs = model.distribute_strategy.report(insights=False).programs
     own = [one for one in programs if one.name.startswith(f"{model.name}.")]
-    found = next((fault for program in own for fault in program.nonfinite), None)
+    faults = (fault for program in own for fault in program.nonfinite)
+    found = next((one for one in faults if not one.is_harmless), None)
     if found is not None:
         return str(found)
     return _NOT_FOUND if config.device_configuration().trace_numerics else _HOW_TO_TRACE

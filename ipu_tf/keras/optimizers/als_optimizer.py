@@ -12,6 +12,7 @@ import tensorflow as tf
 from ipu_tf.keras.optimizers.als_settings import ALSSettings
 from ipu_tf.keras.optimizers.attribute_guards import ReadOnly, Setting
 from ipu_tf.ops import grad_util_ops, statistics_ops
+from ipu_tf.runtime.tracing import hooks
 
 ALSDefaults = ALSSettings()
 
@@ -202,6 +203,9 @@ class ALSOptimizer(keras.optimizers.LossScaleOptimizer):
             ValueError: Only captured gradients are to count, and there are none.
         """
         scale = tf.convert_to_tensor(self.dynamic_scale.value)
+        tracer = hooks.active()
+        if tracer is not None:
+            tracer.note_loss_scale(scale)
         if captured_grads is None and captured_counts is None:
             captured_grads = grad_util_ops.take_captured_gradients()
         if captured_grads:

@@ -21,6 +21,10 @@ def title(found: NonFinite) -> str:
     if not found.op:
         return "values were not finite before the program read them"
     layer = f" in layer '{found.layer}'" if found.layer else ""
+    if found.fault == "underflow":
+        return f"first gradient that flushes to zero{layer}"
+    if found.handled:
+        return f"first gradient that overflows, handled by loss scaling: {found.fault}{layer}"
     return f"first value that is not finite: {found.fault}{layer}"
 
 
@@ -31,6 +35,7 @@ def facts(found: NonFinite) -> Mapping[str, str]:
         "operation": f"{found.op} ({found.op_type})" if found.op else "",
         "computed in": found.superstep_and_tiles,
         "when": found.moment,
+        "flushed": f"{found.lost:,} values are 0 and should not be" if found.lost else "",
         "operands": "; ".join(map(str, found.operands)),
         "result": "; ".join(map(str, found.results)),
         "first": f"at {list(found.position)}, among {values}" if values else "",

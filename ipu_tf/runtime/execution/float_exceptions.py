@@ -20,12 +20,10 @@ from ipu_tf.programs.device_places import DevicePlaces
 from ipu_tf.programs.nonfinite import Fault, NonFinite
 from ipu_tf.programs.op_names import LayerScopes
 from ipu_tf.programs.program import Program
-from ipu_tf.runtime.execution.value_checks import summary
+from ipu_tf.runtime.execution.value_checks import AROUND, summary
 from ipu_tf.runtime.tracing import float_checks
 from ipu_tf.runtime.tracing.tracer import Tracer
 from ipu_tf.tile_program.device_program import DeviceProgram
-
-_AROUND = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,7 +94,7 @@ def _fault(
     wrong = next((value for value in results if not np.isfinite(value).all()), results[0])
     flat = int(np.argmin(np.isfinite(wrong).ravel()))
     position = tuple(int(index) for index in np.unravel_index(flat, wrong.shape))
-    near = wrong.ravel()[max(flat - _AROUND, 0) : flat + _AROUND + 1]
+    near = wrong.ravel()[max(flat - AROUND, 0) : flat + AROUND + 1]
     place = traced.places.of(op_name, wrong.shape, position)
     return NonFinite(
         program=traced.program.name,

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,6 @@ from ipu_tf.runtime.extraction import hlo_region
 from ipu_tf.runtime.tracing.call_ops import CALLS, add_call, functions_of
 from ipu_tf.runtime.tracing.function_copies import library_function
 from ipu_tf.runtime.tracing.snapshots import Snapshots, has_effect
-from ipu_tf.tile_program.device_program import DeviceProgram
 
 _LOG = logging.getLogger(__name__)
 
@@ -125,21 +124,13 @@ def forget(snapshots: Snapshots) -> None:
         library.load().ipu_rewind(back=False, program=-1, records=snapshots.records, groups=[])
 
 
-def watch(
-    replay: Replay,
-    outputs: Any,
-    program: Program,
-    device: DeviceProgram | None,
-    layers: Mapping[str, str],
-) -> None:
+def watch(replay: Replay, outputs: Any, log: ReplayLog) -> None:
     """Adds the look at the results of a program, and its replay, to the graph that is being built.
 
     Args:
         replay: The replay of the program.
         outputs: Its results, a structure, after its operations were joined.
-        program: Gets what is found.
-        device: The program that was compiled for the machine.
-        layers: Path of the Keras layer of each name scope.
+        log: Gets what is found.
     """
     flat = tf.nest.flatten(outputs, expand_composites=True)
     changed = [
@@ -148,10 +139,20 @@ def watch(
         if _is_checked(value)
     ]
     results = [tensor for tensor in flat if tf.is_tensor(tensor) and _is_checked(tensor)]
-    is_first, run, replica = library.load().ipu_nonfinite_flag(
-        results=[*results, *changed], **replay.state
-    )
-    log = _Log(program, device, LayerScopes(paths=layers))
+    watch_tensors(replay, [*results, *changed], log)
+
+
+def watch_tensors(replay: Replay, tensors: Sequence[tf.Tensor], log: ReplayLog) -> None:
+    """Adds the look at some tensors, and a replay, to the graph that is being built.
+
+    Args:
+        replay: The replay of the program.
+        tensors: What is looked at.
+        log: Gets what is found; it may ask for replays of other runs.
+    """
+    is_first, run, replica = library.load().ipu_nonfinite_flag(results=tensors, **replay.state)
+    if log.is_asked:
+        is_first = tf.ensure_shape(tf.numpy_function(log.is_seeking, [], tf.bool), [])
 
     def replayed() -> tf.Tensor:
         return _replayed(replay, [run, replica], log)
@@ -163,7 +164,7 @@ def _is_checked(tensor: tf.Tensor) -> bool:
     return tensor.dtype in (tf.float32, tf.float16)
 
 
-def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: _Log) -> tf.Tensor:
+def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: ReplayLog) -> tf.Tensor:
     """Runs the program once more in the graph of a branch, and logs what its checks find."""
     region = replay.region
     variables = list(replay.snapshots.values.values())
@@ -174,7 +175,8 @@ def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: _Log) -> tf.Tensor:
         before = [
             tf.raw_ops.AssignVariableOp(resource=handle, value=value) for handle, value in variables
         ]
-    known = [tensor for tensor in region.inputs if tensor.dtype.is_floating]
+    known = [] if log.scale is None else [log.scale]
+    known += [tensor for tensor in region.inputs if tensor.dtype.is_floating]
     states = [value for _, value in variables if value.dtype.is_floating]
     log.inputs = tuple(tensor.name for tensor in (*known, *states))
     with tf.control_dependencies(before):
@@ -202,12 +204,12 @@ def _replayed(replay: Replay, run: Sequence[tf.Tensor], log: _Log) -> tf.Tensor:
         return tf.constant(0)
 
 
-def _checked_call(replay: Replay, log: _Log, token: bytes) -> tf.Operation:
+def _checked_call(replay: Replay, log: ReplayLog, token: bytes) -> tf.Operation:
     """Returns a call of the copy of the program with checks."""
     region = replay.region
     sources = (*region.inputs, *region.variables, *region.host)
     names = {f"argument_{index}": tensor.op.name for index, tensor in enumerate(sources)}
-    checks = FunctionChecks(token, names, replay.name_of)
+    checks = FunctionChecks(token, names, replay.name_of, log.only)
     find = eager_context().get_function_def
     function = library_function(replay.definition, find, checks, replay.name_of)
     checks.flow.finish()
@@ -219,24 +221,40 @@ def _checked_call(replay: Replay, log: _Log, token: bytes) -> tf.Operation:
     )
 
 
-class _Log:
+class ReplayLog:
     """Gets the values of checked operations in a replay, and logs the first that went wrong.
 
     Args:
         program: Gets what is found.
-        device: The program that was compiled for the machine.
+        places: Where the device computes its operations.
         layers: The layers of its operations.
+        scale: The loss scale of the run, float32; None without one.
+        handled: How many of the first results are gradients whose overflow loss scaling handles;
+            nothing is logged if others are not finite, too. 0 for a log of the results.
+
+    Attributes:
+        is_asked: Whether `is_seeking` says which runs are replayed, in place of their results.
+        only: Returns whether a node is checked; None if all are that may make a NaN.
     """
+
+    is_asked = False
+    only: Callable[[Any], bool] | None = None
 
     def __init__(
         self,
         program: Program,
-        device: DeviceProgram | None,
+        places: DevicePlaces,
         layers: LayerScopes,
+        *,
+        scale: tf.Tensor | None = None,
+        handled: int = 0,
     ) -> None:
         self._found, self._name = program.nonfinite, program.name
-        self._places = DevicePlaces(device)
+        self._places = places
         self._layers = layers
+        self._handled = handled
+        self._loss_scale: float | None = None
+        self.scale = scale
         self.inputs: tuple[str, ...] = ()
         self.results: tuple[int, ...] = ()
         self.changed: tuple[str, ...] = ()
@@ -245,6 +263,10 @@ class _Log:
         self._history: ValueHistory | None = None
         self._run = self._replica = 0
         self._outside: tuple[ValueSummary, ...] = ()
+
+    def is_seeking(self) -> NDArray[np.bool_]:
+        """Returns whether the run that has ended is replayed, whatever its results are."""
+        return np.array(False)
 
     def __call__(self, number: NDArray[Any], *values: NDArray[Any]) -> None:
         """Takes the values of one operation."""
@@ -260,22 +282,31 @@ class _Log:
 
     def _begin(self, run: int, replica: int, inputs: Sequence[NDArray[Any]]) -> None:
         self._run, self._replica = run, replica
-        self._history = None if self.checks is None else ValueHistory(self.checks)
+        self._loss_scale = None if self.scale is None else float(inputs[0])
+        self._history = None if self.checks is None else self._new_history(self.checks)
         named = zip(self.inputs, inputs, strict=True)
         self._outside = tuple(
             summary(name, value) for name, value in named if not np.isfinite(value).all()
         )
 
+    def _new_history(self, checks: FunctionChecks) -> ValueHistory:
+        return ValueHistory(checks)
+
     def _end(self, values: Sequence[NDArray[Any]]) -> None:
         cause = None
+        others = values[self._handled : len(self.results)] if self._handled else ()
+        if not all(np.isfinite(value).all() for value in others):
+            return  # The log of the results has it.
         if self._history is not None:
             nans, infinities = (self._sources(values, is_bad) for is_bad in (np.isnan, np.isinf))
             cause = self._history.cause(nans, infinities)
-        if cause is None and not any(one.nans for one in self._outside):
+        if cause is None and (self._handled or not any(one.nans for one in self._outside)):
             return  # The infinities were constants of the program.
-        if self._found and self._outside:
+        if self._outside and not all(one.is_harmless for one in self._found):
             return  # A consequence of what was found before.
-        report = self._from_outside() if cause is None else self._of(cause)
+        self._add(self._from_outside() if cause is None else self._of(cause))
+
+    def _add(self, report: NonFinite) -> None:
         self._found.append(report)
         _LOG.warning("%s", report)
 
@@ -320,6 +351,8 @@ class _Log:
             iterations=found.iterations,
             nan_op=nan_op,
             nan_layer=self._layers.layer_or_scope(nan_op),
+            handled=bool(self._handled),
+            loss_scale=self._loss_scale,
             **({} if place is None else dataclasses.asdict(place)),
         )
 

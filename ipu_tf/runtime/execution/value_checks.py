@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from ipu_tf.internals.tensorflow import NodeDef
 from ipu_tf.programs.nonfinite import Fault, ValueSummary
 from ipu_tf.runtime.execution import repeated_effects
 from ipu_tf.runtime.execution.value_flow import ASSIGNMENT, Place, ValueFlow, inputs_of, node_of
@@ -34,7 +35,8 @@ _STATEFUL = {
     "StatelessWhile": "While",
 }
 _CHECK = "PyFunc"
-_AROUND = 4
+AROUND = 4
+"""Number of values before and behind one that are kept with it."""
 
 _MOVES = frozenset(
     {
@@ -63,6 +65,7 @@ class CheckedOp:
         operands: Names of the floats that it reads.
         places: They in their function.
         divisor: The position, among these, of the operand that it divides by; None for none.
+        node: Its NodeDef, where all that it reads are operands; else None.
     """
 
     name: str
@@ -70,6 +73,7 @@ class CheckedOp:
     operands: tuple[str, ...]
     places: tuple[Place, ...] = ()
     divisor: int | None = None
+    node: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +120,21 @@ class FunctionChecks:
             the number of an operation, its operands and its results.
         names: What to call arguments of the function.
         name_of: From the name of a called function to that of its copy.
+        only: Returns whether a node is checked, with all that it reads; None for all that may make
+            a NaN, with the floats that they read.
 
     Attributes:
         flow: Where the values of the operations come from.
     """
 
     def __init__(
-        self, token: bytes, names: Mapping[str, str], name_of: Callable[[str], str]
+        self,
+        token: bytes,
+        names: Mapping[str, str],
+        name_of: Callable[[str], str],
+        only: Callable[[Any], bool] | None = None,
     ) -> None:
+        self._only = only
         self._token = token
         self._names = names
         self._name_of = name_of
@@ -152,6 +163,10 @@ class FunctionChecks:
             elif node.op in CALLS:
                 _run_after(node, last)
                 last = node.name
+            elif self._only is not None:
+                if results and self._only(node) and not variables:
+                    numbers[node.name] = len(self._entries)
+                    last = self._add(definition, node, node, results, types, after=last)
             elif node.op not in _MOVES and results:
                 numbers[node.name] = len(self._entries)
                 last = self._add(definition, node, node, results, types, after=last)
@@ -218,7 +233,8 @@ class FunctionChecks:
         """
         function = definition.signature.name
         read = inputs_of(node)
-        floats = [name for name in read if types.get(name) in _FLOATS]
+        whole = self._only is not None
+        floats = [name for name in read if whole or types.get(name) in _FLOATS]
         operands = [*before, *floats]
         updated = [name for name in read if _is_variable(name, types)] if before else []
         op_type = node.op.removeprefix("Ipu")
@@ -229,6 +245,7 @@ class FunctionChecks:
             operands=tuple(self._names.get(n) or _short(n) for n in (*updated, *floats)),
             places=tuple((function, name) for name in operands),
             divisor=operands.index(divisor) if divisor in operands else None,
+            node=_copy(node) if whole else None,
         )
         check = self._python(definition, node.name, entry)
         check.input.extend((*operands, *results))
@@ -284,7 +301,7 @@ def finding(checked: CheckedOp, values: Sequence[NDArray[Any]]) -> Finding | Non
         is_wrong = np.isnan if fault == "invalid operation" else np.isinf
         wrong = next(value for value in results if is_wrong(value).any())
         flat = int(np.argmax(is_wrong(wrong).ravel()))
-        near = wrong.ravel()[max(flat - _AROUND, 0) : flat + _AROUND + 1]
+        near = wrong.ravel()[max(flat - AROUND, 0) : flat + AROUND + 1]
         return Finding(
             checked=checked,
             fault=fault,
@@ -358,6 +375,12 @@ def _in_order(definition: Any) -> Iterator[Any]:
             waits[reader].discard(name)
             if not waits[reader]:
                 heapq.heappush(ready, (numbers[reader], reader))
+
+
+def _copy(node: Any) -> Any:
+    copy = NodeDef()
+    copy.CopyFrom(node)
+    return copy
 
 
 def _is_variable(read: str, types: Mapping[str, int]) -> bool:

@@ -228,6 +228,18 @@ def _gradient_lookup(stock: Callable[[Any, str], Any]) -> Callable[[Any, str], A
     return lookup
 
 
+def _finite_gradients(stock: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Notes the gradients whose overflow loss scaling handles."""
+
+    def check_finite(optimizer: Any, grads: Any) -> Any:
+        tracer = active()
+        if tracer is not None:
+            tracer.note_loss_scale(optimizer.dynamic_scale, grads)
+        return stock(optimizer, grads)
+
+    return check_finite
+
+
 def _op_creation(stock: Any) -> Callable[..., tf.Operation]:
     """Makes the tracer create the ops of function graphs."""
 
@@ -273,6 +285,7 @@ _REPLACEMENTS: Mapping[patches.Patch, patches.Wrap] = MappingProxyType(
         patches.OPTIONALS: _optionals,
         patches.BRANCH_CAPTURES: _branch_captures,
         patches.GRADIENT_LOOKUP: _gradient_lookup,
+        patches.FINITE_GRADIENTS: _finite_gradients,
     }
 )
 """The replacements that a trace installs."""

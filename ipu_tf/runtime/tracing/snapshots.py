@@ -43,12 +43,13 @@ class Snapshots:
             inputs.
 
     Attributes:
+        graph: The graph.
         operations: The ops that read.
         records: The streams of the records.
     """
 
     def __init__(self, graph: FuncGraph) -> None:
-        self._graph = graph
+        self.graph = graph
         self._values: dict[int, tuple[tf.Tensor, tf.Tensor]] = {}
         self.operations: set[tf.Operation] = set()
         self.records: list[int] = []
@@ -60,7 +61,7 @@ class Snapshots:
 
     def before(self, graph: FuncGraph, op_type: str, inputs: Sequence[tf.Tensor]) -> None:
         """Reads the variables that an op may change, which is about to be created."""
-        if graph is not self._graph or op_type in _NO_CHANGE:
+        if graph is not self.graph or op_type in _NO_CHANGE:
             return
         for tensor in inputs:
             if tensor.dtype != tf.resource:
@@ -76,7 +77,7 @@ class Snapshots:
 
     def after(self, op: tf.Operation) -> None:
         """Records what an op in a loop, a branch or a function gives if it cannot run twice."""
-        if op.graph is self._graph or in_jitted_function(op.graph):
+        if op.graph is self.graph or in_jitted_function(op.graph):
             return
         if not op.outputs or not has_effect(op.op_def, op.type):
             return

@@ -62,6 +62,8 @@ class Tracer:
         names_an_ipu: Whether the program places ops on an IPU by its name.
         steps_of_update: Iterations of a loop after which an optimizer updates the weights.
         number: Its number, unique in the process.
+        scaled_gradients: Gradients of a scaled loss that an optimizer checks for overflows.
+        loss_scale: Their scale; None if there is none, or without snapshots.
         snapshots: Reads variables before they change; None for programs without a replay.
     """
 
@@ -81,6 +83,8 @@ class Tracer:
         self.names_an_ipu = False
         self.steps_of_update = 1
         self.snapshots: Snapshots | None = None
+        self.scaled_gradients: list[tf.Tensor] = []
+        self.loss_scale: tf.Tensor | None = None
         self._trainable: list[weakref.ref[tf.Variable]] = []
         self._slots: list[tuple[tf.Tensor, tf.Tensor]] = []
         self.number = next(_programs)
@@ -126,6 +130,20 @@ class Tracer:
         if float_checks.are_on(self.configuration):
             float_checks.add(op, self.configuration, self.number)
         return op
+
+    def note_loss_scale(self, scale: Any, checked: Sequence[Any] = ()) -> None:
+        """Notes the scale of the loss, if the program is replayed.
+
+        Args:
+            scale: A scalar.
+            checked: Gradients that an optimizer checks for overflows; None for missing ones.
+        """
+        snapshots = self.snapshots
+        if snapshots is None or snapshots.graph is not tf.compat.v1.get_default_graph():
+            return
+        self.loss_scale = tf.cast(tf.convert_to_tensor(scale), tf.float32)
+        tensors = [one.values if isinstance(one, tf.IndexedSlices) else one for one in checked]
+        self.scaled_gradients += [tf.convert_to_tensor(one) for one in tensors if one is not None]
 
     def _note_op(self, op: tf.Operation, request: OpRequest) -> None:
         """Notes what the program learns from an op: its device, its shard, slots, its tile op."""

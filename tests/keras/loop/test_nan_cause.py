@@ -1,5 +1,6 @@
 """`keras.callbacks.TerminateOnNaN` names the operation of the NaN that ends `fit`."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import keras
@@ -44,7 +45,8 @@ def trace_numerics():
 
 
 def test_the_message_has_the_operation(stop, capsys):
-    assert stop(fault()).stop_training
+    others = (replace(fault(), handled=True), replace(fault(), fault="underflow"))
+    assert stop(*others, fault()).stop_training
     assert capsys.readouterr().out == f"{STOCK}{fault()}\n"
 
 
@@ -77,7 +79,8 @@ def test_a_finite_loss_and_other_strategies_are_left_alone(stop, capsys):
 def test_fit_says_it(capsys):
     trace_numerics()
     with IPUStrategy().scope():
-        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="last")])
+        layers = [keras.Input((4,)), keras.layers.Dense(3, name="last")]
+        model = keras.Sequential(layers, name="net")
         model.compile("sgd", "mse")
         model.layers[0].kernel.assign(np.full((4, 3), 3e38))
         x = np.ones((8, 4), np.float32)
@@ -85,5 +88,5 @@ def test_fit_says_it(capsys):
         model.fit(x, x[:, :3], batch_size=4, verbose=0, callbacks=[callback])
     first, second = capsys.readouterr().out.splitlines()
     assert first == "Batch 0: Invalid loss, terminating training"
-    assert "last', op 'sequential_1/last_1/MatMul' (MatMul)" in second
+    assert "layer 'net/last', op 'net_1/last_1/MatMul' (MatMul)" in second
     config.reset_ipu_configuration()

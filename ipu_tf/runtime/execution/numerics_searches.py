@@ -1,0 +1,105 @@
+"""What `simulator.trace_numerics` looks for in a program, each with a replay of its own.
+
+Results and variables that are not finite; gradients that overflow by the scale of the loss, which
+loss scaling handles; and, if asked for, gradients with values that become 0.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_tf.programs.device_places import DevicePlaces
+from ipu_tf.programs.op_names import LayerScopes
+from ipu_tf.runtime.execution.nonfinite_replay import (
+    Replay,
+    ReplayLog,
+    replay_of,
+    watch,
+    watch_tensors,
+)
+from ipu_tf.runtime.execution.underflow_search import UnderflowLog
+from ipu_tf.runtime.tracing.snapshots import Snapshots
+from ipu_tf.runtime.tracing.tracer import Tracer
+from ipu_tf.tile_program.device_program import DeviceProgram
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NumericsSearches:
+    """The searches of a program, before any of its operations are joined.
+
+    Attributes:
+        tracer: The tracer of the program.
+        results: The replay if results are not finite.
+        gradients: The replay if gradients of a scaled loss are not finite; None without these.
+        underflow: The replay that looks for values that become 0; None if it is not asked for.
+    """
+
+    tracer: Tracer
+    results: Replay
+    gradients: Replay | None = None
+    underflow: Replay | None = None
+
+    def watch(
+        self, outputs: Any, gradients: Sequence[tf.Tensor], device: DeviceProgram | None
+    ) -> None:
+        """Adds the searches to the graph that is being built.
+
+        Args:
+            outputs: The results of the program, a structure, after its operations were joined.
+            gradients: Its gradients of a scaled loss, likewise.
+            device: The program that was compiled for the machine.
+        """
+        program, scale = self.tracer.program, self.tracer.loss_scale
+        places, layers = DevicePlaces(device), LayerScopes(paths=self.tracer.layers)
+        if self.underflow is not None:
+            seeking = UnderflowLog(program, places, layers, scale=scale)
+            watch_tensors(self.underflow, [], seeking)
+        if self.gradients is not None:
+            handled = ReplayLog(program, places, layers, scale=scale, handled=len(gradients))
+            watch_tensors(self.gradients, gradients, handled)
+        watch(self.results, outputs, ReplayLog(program, places, layers, scale=scale))
+
+
+def searches_of(
+    tracer: Tracer,
+    graph: Any,
+    operations: Sequence[tf.Operation],
+    outputs: Any,
+    snapshots: Snapshots,
+) -> NumericsSearches:
+    """Returns the searches of a program.
+
+    Args:
+        tracer: Its tracer.
+        graph: The graph that is being built.
+        operations: The operations of the program.
+        outputs: Its results, a structure.
+        snapshots: The values of its variables before a run.
+
+    Raises:
+        CannotReplay: It cannot run twice.
+    """
+    results = replay_of(graph, operations, outputs, snapshots)
+    gradients, underflow = tracer.scaled_gradients, tracer.configuration.trace_underflow
+    if snapshots.records and (gradients or underflow):
+        _LOG.warning(
+            "Program '%s' has feeds or other effects in its loops, so that gradients which become "
+            "0, or which overflow by the loss scale, are not looked for in it.",
+            tracer.program.name,
+        )
+        return NumericsSearches(tracer=tracer, results=results)
+    return NumericsSearches(
+        tracer=tracer,
+        results=results,
+        gradients=replay_of(graph, operations, [gradients, outputs], snapshots)
+        if gradients
+        else None,
+        underflow=replay_of(graph, operations, outputs, snapshots) if underflow else None,
+    )
