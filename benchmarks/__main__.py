@@ -33,7 +33,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     aliases = tasks.add_parser(
         "aliases", help="the vendor's module names at the start of a process"
     )
-    for task in (fit, ops, keras, loops, mcmc, compiler, aliases):
+    distributed = tasks.add_parser(
+        "distributed", help="sums over two processes against bare MPI's, and the start of a job"
+    )
+    for task in (fit, ops, keras, loops, mcmc, compiler, aliases, distributed):
         task.add_argument("--rounds", type=int, default=11, help="turns of each side")
         task.add_argument("--output", type=Path, help="file for the JSON; it is printed as well")
     tasks.add_parser("document", help="make the tables of docs/performance.md anew")

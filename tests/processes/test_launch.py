@@ -69,6 +69,7 @@ def instances(count, *more):
     return [f"--num-instances={count}", f"--num-replicas={count}", *more]
 
 
+@pytest.mark.skipif(not HAS_MPI, reason="needs an mpiexec")
 def test_an_instance_that_fails_ends_all_with_its_status_and_last_words():
     mark = f"mark-{os.getpid()}"
     program = (
