@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -20,6 +20,7 @@ class Command:
         description: The first paragraph of its own help.
         add_arguments: Adds its arguments to its parser.
         run: Runs it and returns the exit code; raises `UsageError` for bad input.
+        read: Makes the words after its name those that its parser takes.
     """
 
     name: str
@@ -27,3 +28,4 @@ class Command:
     description: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+    read: Callable[[Sequence[str]], list[str]] = list

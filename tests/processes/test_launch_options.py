@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ipu_tf import __version__, poprun
+from ipu_tf import __version__, cli, poprun
 from ipu_tf.base.user_objects import UsageError
 from ipu_tf.processes.launch.hosts import read_host_file, read_hosts
 from ipu_tf.processes.launch.options import (
@@ -59,6 +59,7 @@ def test_other_spellings():
     assert options("--hosts=a", "p").hosts == ("a",)
     assert options("--vv", "p").verbosity == 2
     assert options("--mpi-global-args", "--allow-run-as-root", "p").program == ("p",)
+    assert options("--num-instances", "1", "--", "p", "--", "-x").program == ("p", "--", "-x")
     assert options("--tag-output", "--only-output-from-instance=0", "p").only_output_from == 0
     assert not options("--print-topology", "0", "p").prints_topology
 
@@ -179,6 +180,13 @@ def test_the_topology_says_where_replicas_and_ipus_are():
     ]
     assert json.dumps(topology(found))
     assert "0         chosen by mpirun  0         0" in topology_text(options("p"))
+
+
+def test_ipu_tf_launch_reads_the_same_words(capsys):
+    words = ["--mpi-global-args", "--allow-run-as-root", "--num-instances=2", "--num-replicas=3"]
+    for command in (poprun.main, lambda words: cli.main(["launch", *words])):
+        assert command([*words, "p"]) == 2
+        assert "Received: 2 instances, 3 replicas" in capsys.readouterr().err
 
 
 def test_bad_input_is_an_error_of_one_line(capsys):

@@ -42,7 +42,7 @@ _FLAGS = ("--allow-run-as-root", "--debug")
 _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({"--sync-type": ("--sync",)})
 _WITH_ANY_VALUE = ("--mpi-local-args", "--mpi-global-args")
 _WITHOUT_VALUE = ("-v", "-vv", "--vv", "--verbose", "-h", "--help", "--version", "--tag-output")
-_NOT_KEPT = ("program", "arguments", "import_config", "export_config", "command", "parser", "json")
+_NOT_KEPT = ("program", "import_config", "export_config", "command", "parser", "json")
 _YES = {"yes": True, "1": True, "true": True, "on": True}
 _NO = {"no": False, "0": False, "false": False, "off": False}
 
@@ -135,8 +135,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in WITHOUT_EFFECT:
         kind: dict[str, Any] = {"action": "store_true"} if name in _FLAGS else {"metavar": "ARG"}
         add(name, *_ALIASES.get(name, ()), help="without effect", **kind)
-    add("program", nargs="?", help="the program: python3, or any other")
-    add("arguments", nargs=argparse.REMAINDER, help="the words of its command line")
+    add("program", nargs=argparse.REMAINDER, help="python3 or any other program, and its words")
 
 
 def joined(words: Sequence[str]) -> list[str]:
@@ -144,6 +143,8 @@ def joined(words: Sequence[str]) -> list[str]:
     found, rest = list[str](), list(words)
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
+        if word == "--":
+            break  # The program follows.
         if word in _WITH_ANY_VALUE and rest:
             found.append(f"{word}={rest.pop(0)}")
             continue
@@ -173,7 +174,7 @@ def launch_options(parsed: argparse.Namespace) -> LaunchOptions:
         hosts = read_host_file(Path(values["hostfile"]))
     mpi_arguments = " ".join(values.get(name, "") for name in ("mpi_global_args", "mpi_local_args"))
     return LaunchOptions(
-        program=(parsed.program, *parsed.arguments) if parsed.program else (),
+        program=tuple(parsed.program),
         instances=values.get("num_instances", 1),
         replicas=values.get("num_replicas", values.get("num_instances", 1)),
         ipus_per_replica=values.get("ipus_per_replica", 1),
