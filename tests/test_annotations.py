@@ -10,11 +10,15 @@ PACKAGE = Path(__file__).resolve().parent.parent / "ipu_tf"
 ROOMS_WITHOUT_ANY = ("compiler", "machine", "planner", "profile", "programs", "tile_program")
 """Rooms whose every value has a type."""
 
+FROZEN = "compat/keras2"
+"""What adapts Keras 3 to Keras 2: it changes no more."""
+
 TYPED_ROOMS = (
     *ROOMS_WITHOUT_ANY,
     "base",
     "calibration",
     "cli",
+    "compat",
     "config",
     "distributed",
     "eager",
@@ -93,6 +97,7 @@ def test_public_signatures_have_types(room):
     found = [
         f"{path.relative_to(PACKAGE)}: {name}"
         for path in files(room)
+        if PACKAGE / FROZEN not in path.parents
         for name in loose_signatures(ast.parse(path.read_text()).body)
     ]
     assert found == []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 
-def automatic_sharding(*args: Any, **kwargs: Any) -> NoReturn:
+def automatic_sharding(*args: object, **kwargs: object) -> NoReturn:
     """Refuses to shard.
 
     Raises:

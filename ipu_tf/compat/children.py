@@ -7,9 +7,12 @@ parent's script up to `if __name__ == "__main__"`, and so imports what the scrip
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import spawn
-from typing import Any
+from typing import TypeAlias
+
+Context: TypeAlias = Callable[..., contextlib.AbstractContextManager[object]]
+"""Returns a context; a function of a module, which processes can send each other."""
 
 _of_process = contextlib.ExitStack()
 """What this process, if it is such a child, runs under until it ends."""
@@ -18,20 +21,20 @@ _of_process = contextlib.ExitStack()
 class _Entering:
     """An object that, where it is unpickled, enters a context for the rest of the process."""
 
-    def __init__(self, context: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, context: Context, options: Mapping[str, object]) -> None:
         self._context, self._options = context, options
 
-    def __reduce__(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[object, ...]]:
         return enter, (self._context, self._options)
 
 
-def enter(context: Callable[..., Any], options: dict[str, Any]) -> None:
+def enter(context: Context, options: Mapping[str, object]) -> None:
     """Enters a context for the rest of the process."""
     _of_process.enter_context(context(**options))
 
 
 @contextlib.contextmanager
-def children_enter(context: Callable[..., Any], options: dict[str, Any]) -> Iterator[None]:
+def children_enter(context: Context, options: Mapping[str, object]) -> Iterator[None]:
     """Makes new processes of `multiprocessing` and `concurrent.futures` enter a context first.
 
     Args:
@@ -41,7 +44,7 @@ def children_enter(context: Callable[..., Any], options: dict[str, Any]) -> Iter
     stock = spawn.get_preparation_data
 
     # A child unpickles the data before it imports the script.
-    def data(name: str) -> dict[str, Any]:
+    def data(name: str) -> dict[str, object]:
         return {"ipu_tf": _Entering(context, options), **stock(name)}
 
     spawn.get_preparation_data = data

@@ -134,7 +134,7 @@ def _setter(name: str) -> Callable[..., IPUConfig]:
     return set_options
 
 
-def create_ipu_config(*args: Any, **kwargs: Any) -> IPUConfig:
+def create_ipu_config(*args: object, **kwargs: object) -> IPUConfig:
     """Returns a configuration with the given options; those of reports have no effect."""
     signature = inspect.Signature(_parameters(_CREATION))
     bound = _bound("create_ipu_config", signature, args, kwargs)

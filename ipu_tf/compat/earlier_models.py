@@ -14,6 +14,7 @@ import keras
 from ipu_tf.compat.earlier_steps import StepsAreUpdates
 from ipu_tf.internals.keras import KerasFunctional, is_functional_call
 from ipu_tf.keras import models
+from ipu_tf.keras.options import DtypeOption
 from ipu_tf.keras.pipeline import PipelineStage
 
 __all__ = ["Model", "PipelineModel", "PipelineSequential", "Sequential", "SequentialPipelineModel"]
@@ -44,13 +45,13 @@ class Model(StepsAreUpdates, models.Model):
 
     def __init__(
         self,
-        *args: Any,
+        *args: object,
         gradient_accumulation_count: int | None = None,
-        gradient_accumulation_dtype: Any = None,
+        gradient_accumulation_dtype: DtypeOption = None,
         layer_replacement: bool = False,
         accumulation_count: int | None = None,
-        accumulation_dtype: Any = None,
-        **kwargs: Any,
+        accumulation_dtype: DtypeOption = None,
+        **kwargs: object,
     ) -> None:
         del layer_replacement
         super().__init__(*args, **kwargs)
@@ -77,7 +78,8 @@ class Sequential(StepsAreUpdates, models.Sequential):
         layer_replacement: Without effect: Keras' own layers run on the device.
         accumulation_count: `gradient_accumulation_count` in still earlier releases.
         accumulation_dtype: `gradient_accumulation_dtype` in still earlier releases.
-        **kwargs: Further arguments of `keras.Sequential`.
+        trainable: As of `keras.Sequential`.
+        name: Name of the model.
 
     Raises:
         ValueError: An argument is given under both names.
@@ -89,14 +91,15 @@ class Sequential(StepsAreUpdates, models.Sequential):
         self,
         layers: list[keras.Layer] | None = None,
         gradient_accumulation_count: int | None = None,
-        gradient_accumulation_dtype: Any = None,
+        gradient_accumulation_dtype: DtypeOption = None,
         layer_replacement: bool = False,
         accumulation_count: int | None = None,
-        accumulation_dtype: Any = None,
-        **kwargs: Any,
+        accumulation_dtype: DtypeOption = None,
+        trainable: bool = True,
+        name: str | None = None,
     ) -> None:
         del layer_replacement
-        super().__init__(layers, **kwargs)
+        super().__init__(layers, trainable, name)
         _set_accumulation(
             self,
             _renamed("accumulation_count", accumulation_count, gradient_accumulation_count),
@@ -118,12 +121,12 @@ class PipelineModel(StepsAreUpdates, models.Model):
 
     def __init__(
         self,
-        *args: Any,
+        *args: object,
         gradient_accumulation_count: int | None = None,
-        inputs: Any = None,
-        outputs: Any = None,
+        inputs: keras.KerasTensor | Sequence[keras.KerasTensor] | None = None,
+        outputs: keras.KerasTensor | Sequence[keras.KerasTensor] | None = None,
         name: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         given = (one for one in (inputs, outputs) if one is not None)
         super().__init__(*args, *given, name=name)
@@ -148,7 +151,7 @@ class PipelineSequential(StepsAreUpdates, models.Sequential):
         stages: Sequence[Sequence[keras.Layer]],
         gradient_accumulation_count: int | None = None,
         name: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         _check_stages(type(self).__name__, stages)
         super().__init__(name=name)

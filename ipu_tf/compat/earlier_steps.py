@@ -10,6 +10,7 @@ import logging
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from ipu_tf.keras.data.epoch_steps import WHOLE_EPOCH
@@ -28,25 +29,37 @@ class StepsAreUpdates:
 
     gradient_accumulation_count = 1
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
+    def compile(self, *args: object, **kwargs: object) -> None:
         """See `keras.Model.compile`; a call of the device runs an epoch."""
         super().compile(*args, **{"steps_per_execution": WHOLE_EPOCH, **kwargs})  # type: ignore[misc]
 
     def fit(
-        self, x: Any = None, y: Any = None, batch_size: int | None = None, *args: Any, **kwargs: Any
+        self,
+        x: object = None,
+        y: object = None,
+        batch_size: int | None = None,
+        *args: object,
+        **kwargs: object,
     ) -> keras.callbacks.History:
         """See `keras.Model.fit`; also takes `steps_per_run` and `prefetch_depth`."""
         stock = super().fit  # type: ignore[misc]
         return self._run(stock, "steps_per_epoch", (x, y), batch_size, args, kwargs)
 
     def evaluate(
-        self, x: Any = None, y: Any = None, batch_size: int | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
+        self,
+        x: object = None,
+        y: object = None,
+        batch_size: int | None = None,
+        *args: object,
+        **kwargs: object,
+    ) -> float | list[float] | dict[str, float]:
         """See `keras.Model.evaluate`; also takes `steps_per_run` and `prefetch_depth`."""
         stock = super().evaluate  # type: ignore[misc]
         return self._run(stock, "steps", (x, y), batch_size, args, kwargs)
 
-    def predict(self, x: Any, batch_size: int | None = None, *args: Any, **kwargs: Any) -> Any:
+    def predict(
+        self, x: object, batch_size: int | None = None, *args: object, **kwargs: object
+    ) -> np.ndarray | list[np.ndarray]:
         """See `keras.Model.predict`; also takes `steps_per_run` and `prefetch_depth`."""
         stock = super().predict  # type: ignore[misc]
         return self._run(stock, "steps", (x,), batch_size, args, kwargs)

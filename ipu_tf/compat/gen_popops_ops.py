@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from ipu_tf.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
@@ -13,7 +11,7 @@ __all__ = ("ipu_cross_replica_mean", "ipu_cross_replica_sum")
 
 @tf.autograph.experimental.do_not_convert
 def ipu_cross_replica_sum(
-    input: Any, replica_group_size: int = 0, name: str | None = None
+    input: tf.Tensor, replica_group_size: int = 0, name: str | None = None
 ) -> tf.Tensor:
     """Returns the sum of the values that the replicas have of a tensor.
 
@@ -30,7 +28,7 @@ def ipu_cross_replica_sum(
 
 @tf.autograph.experimental.do_not_convert
 def ipu_cross_replica_mean(
-    input: Any, replica_group_size: int = 0, name: str | None = None
+    input: tf.Tensor, replica_group_size: int = 0, name: str | None = None
 ) -> tf.Tensor:
     """Returns the mean of the values that the replicas have of a tensor.
 

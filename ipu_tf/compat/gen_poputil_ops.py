@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from ipu_tf.ops import internal_ops
@@ -25,7 +23,7 @@ ipu_remap_deduce = internal_ops.remap_deduce
 
 @tf.autograph.experimental.do_not_convert
 def ipu_print_tensor(
-    input: Any, tensor_name: str = "", name: str | None = None
+    input: tf.Tensor, tensor_name: str = "", name: str | None = None
 ) -> tf.Operation | None:
     """Prints a tensor on the standard error of the host.
 
@@ -39,7 +37,7 @@ def ipu_print_tensor(
 
 
 @tf.autograph.experimental.do_not_convert
-def ipu_replication_normalise(input: Any, name: str | None = None) -> tf.Tensor:
+def ipu_replication_normalise(input: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """Returns `input` divided by the number of replicas of the program.
 
     Args:

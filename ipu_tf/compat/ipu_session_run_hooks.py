@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -35,7 +35,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         every_n_iter: int | None = None,
         every_n_secs: float | None = None,
         at_end: bool = False,
-        formatter: Callable[[dict[str, Any]], str] | None = None,
+        formatter: Callable[[dict[str, object]], str] | None = None,
         logging_mode: IPUOutfeedMode = IPUOutfeedMode.LAST,
         feed_name: str = "logging_hook",
         replication_factor: int = 1,
@@ -61,7 +61,9 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         self._values: Any = None
         self._runs = 0
 
-    def log(self, tensors: Any) -> tf.Operation:
+    def log(
+        self, tensors: tf.Tensor | Sequence[tf.Tensor] | Mapping[str, tf.Tensor]
+    ) -> tf.Operation:
         """Returns the operation that logs tensors; the program returns it or depends on it.
 
         Args:
@@ -78,7 +80,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
             )
         if isinstance(tensors, Mapping):
             return self._outfeed.enqueue(dict(tensors))
-        listed = tensors if isinstance(tensors, list | tuple) else [tensors]
+        listed = list(tensors) if isinstance(tensors, list | tuple) else [cast(tf.Tensor, tensors)]
         for tensor in listed:
             if not tf.is_tensor(tensor):
                 raise TypeError(f"Expected `tf.Tensor`. Received: {tensor!r}.")
@@ -101,7 +103,11 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         if self._timer is not None:
             self._timer.reset()
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self,
+        run_context: tf.compat.v1.train.SessionRunContext,
+        run_values: tf.compat.v1.train.SessionRunValues,
+    ) -> None:
         """Logs if the interval is over."""
         del run_values
         if self._timer is not None and self._timer.should_trigger_for_step(self._runs):
@@ -109,7 +115,7 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
             self._log(run_context.session)
         self._runs += 1
 
-    def end(self, session: Any) -> None:
+    def end(self, session: tf.compat.v1.Session) -> None:
         """Logs the values since the last log, or drops them."""
         if self._logs_at_end:
             self._log(session)
@@ -125,5 +131,5 @@ class IPULoggingTensorHook(tf.compat.v1.train.SessionRunHook):
         v1.logging.info(self._formatter(values))
 
 
-def _text(values: dict[str, Any]) -> str:
+def _text(values: dict[str, object]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -6,7 +6,10 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,12 @@ class Tracepoint:
         self._trace.__exit__(kind, error, traceback)
 
 
-def instrument_fn(channel: TraceChannel) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def instrument_fn(channel: TraceChannel) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Returns a decorator that makes a span of every call, named after the function."""
 
-    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorator(function: Callable[_P, _T]) -> Callable[_P, _T]:
         @functools.wraps(function)
-        def traced(*args: Any, **kwargs: Any) -> Any:
+        def traced(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             with Tracepoint(channel, function.__qualname__):
                 return function(*args, **kwargs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -75,11 +75,11 @@ class StepLimit(keras.callbacks.Callback):
         self._method, self._limit = method, limit
         self._steps = self._last = 0
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, object] | None = None) -> None:
         """Begins to count an epoch's steps."""
         self._last = -1
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
         """Ends training once all steps together reach the limit."""
         self._steps += batch - self._last
         self._last = batch
@@ -87,13 +87,13 @@ class StepLimit(keras.callbacks.Callback):
             self._tell()
             self.model.stop_training = True
 
-    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_test_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
         """Ends evaluation at the limit."""
         if batch + 1 >= self._limit:
             self._tell()
             self.model.stop_evaluating = True
 
-    def on_predict_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_predict_batch_end(self, batch: int, logs: Mapping[str, object] | None = None) -> None:
         """Ends prediction at the limit."""
         if batch + 1 >= self._limit:
             self._tell()

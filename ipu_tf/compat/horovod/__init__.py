@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from ipu_tf import distributed
@@ -33,7 +31,7 @@ Sum = tf.distribute.ReduceOp.SUM
 
 
 def allreduce(
-    tensor: Any,
+    tensor: tf.Tensor,
     op: tf.distribute.ReduceOp | str = Average,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,

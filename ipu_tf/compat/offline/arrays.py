@@ -6,9 +6,8 @@ All of them come from fixed seeds.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 Arrays = dict[str, np.ndarray]
 
@@ -18,7 +17,7 @@ _NOISE_LEVELS = 96
 
 def images(
     count: int, shape: tuple[int, ...], classes: int, split: int, ink: float = 1.0
-) -> tuple[Any, Any]:
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Returns images and their labels: a coarse picture of each class, and noise.
 
     Args:

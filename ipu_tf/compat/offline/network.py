@@ -9,7 +9,8 @@ import ipaddress
 import socket
 import urllib.request
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 _REMOTE = frozenset({"http", "https", "ftp", "gs", "s3"})
@@ -44,8 +45,11 @@ def without_network() -> Iterator[None]:
         yield
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
 def replaced(
-    stack: contextlib.ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]
+    stack: contextlib.ExitStack, owner: type | ModuleType, name: str, wrap: Callable[[_F], _F]
 ) -> None:
     """Replaces an attribute, and puts it back when the stack ends."""
     stock, is_own = getattr(owner, name), name in vars(owner)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 def init() -> None:
@@ -60,13 +63,13 @@ def getDeviceId(ipusPerReplica: int = 0) -> int:
     return 0
 
 
-def synchronize(*args: Any, **kwargs: Any) -> None:
+def synchronize(*args: object, **kwargs: object) -> None:
     """Does nothing: there is no other process to wait for."""
 
 
 def execute_on_instances(
-    instances: Collection[int], func: Callable[..., Any], *args: Any, **kwargs: Any
-) -> Any:
+    instances: Collection[int], func: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+) -> _T | None:
     """Returns what a function returns, None where this process is not among the instances.
 
     Args:

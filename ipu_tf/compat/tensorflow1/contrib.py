@@ -31,7 +31,7 @@ def variance_scaling_initializer(
     uniform: bool = False,
     seed: int | None = None,
     dtype: tf.DType = tf.float32,
-) -> Any:
+) -> tf.compat.v1.initializers.variance_scaling:
     """Returns an initializer whose numbers have a variance of about `factor` by the fan.
 
     Args:
@@ -53,7 +53,7 @@ def variance_scaling_initializer(
 
 def xavier_initializer(
     uniform: bool = True, seed: int | None = None, dtype: tf.DType = tf.float32
-) -> Any:
+) -> tf.compat.v1.initializers.variance_scaling:
     """Returns an initializer whose numbers have a variance of one by the mean of both fans.
 
     Args:
@@ -64,20 +64,20 @@ def xavier_initializer(
     return variance_scaling_initializer(1.0, "FAN_AVG", uniform, seed, dtype)
 
 
-def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], tf.Tensor]:
+def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a function from weights to `scale` times the sum of their absolute values."""
 
-    def loss(weights: Any) -> tf.Tensor:
+    def loss(weights: tf.Tensor) -> tf.Tensor:
         with tf.name_scope(scope or "l1_regularizer"):
             return tf.multiply(tf.cast(scale, weights.dtype), tf.reduce_sum(tf.abs(weights)))
 
     return loss
 
 
-def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], tf.Tensor]:
+def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a function from weights to `scale` times half the sum of their squares."""
 
-    def loss(weights: Any) -> tf.Tensor:
+    def loss(weights: tf.Tensor) -> tf.Tensor:
         with tf.name_scope(scope or "l2_regularizer"):
             return tf.multiply(tf.cast(scale, weights.dtype), tf.nn.l2_loss(weights))
 
