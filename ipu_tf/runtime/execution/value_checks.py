@@ -21,7 +21,7 @@ from ipu_tf.internals.tensorflow import NodeDef
 from ipu_tf.programs.nonfinite import Fault, ValueSummary
 from ipu_tf.runtime.execution import repeated_effects
 from ipu_tf.runtime.execution.value_flow import ASSIGNMENT, Place, ValueFlow, inputs_of, node_of
-from ipu_tf.runtime.extraction.function_nodes import outputs_of
+from ipu_tf.runtime.extraction.function_nodes import STOCK_TYPES, outputs_of
 from ipu_tf.runtime.tracing.call_ops import CALLS, LOOPS
 from ipu_tf.runtime.tracing.float_checks import DIVISORS
 
@@ -51,6 +51,10 @@ _MOVES = frozenset(
 
 _DIVISORS = {**DIVISORS, "SqrtGrad": 0, "RsqrtGrad": 0}
 _WRITERS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter", "ResourceStrided")
+_LINEAR = frozenset({*STOCK_TYPES.values(), "AddN", "Mean", "Sum"})
+"""Types of ops whose NaN of finite operands come from an overflow: with NaN on overflow (nanoo), or
+as the difference of two sums that overflowed."""
+
 _LARGEST = frozenset({"Max", "Min", "MaxPool", "UnsortedSegmentMax", "UnsortedSegmentMin"})
 """Types of ops that give an infinity for the largest value of none."""
 
@@ -298,7 +302,8 @@ def finding(checked: CheckedOp, values: Sequence[NDArray[Any]]) -> Finding | Non
         fault = _fault(checked, operands, results)
         if fault is None:
             return None
-        is_wrong = np.isnan if fault == "invalid operation" else np.isinf
+        kinds = (np.isnan, np.isinf) if fault == "invalid operation" else (np.isinf, np.isnan)
+        is_wrong = next(kind for kind in kinds if any(kind(value).any() for value in results))
         wrong = next(value for value in results if is_wrong(value).any())
         flat = int(np.argmax(is_wrong(wrong).ravel()))
         near = wrong.ravel()[max(flat - AROUND, 0) : flat + AROUND + 1]
@@ -341,7 +346,8 @@ def _fault(
     if any(np.isnan(value).any() for value in operands):
         return None
     if any(np.isnan(value).any() for value in results):
-        return "invalid operation"
+        is_finite = all(np.isfinite(value).all() for value in operands)
+        return "overflow" if is_finite and checked.op_type in _LINEAR else "invalid operation"
     if any(np.isinf(value).any() for value in operands):
         return None
     return "division by zero" if by_zero else "overflow"

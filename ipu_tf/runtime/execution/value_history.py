@@ -118,7 +118,8 @@ class ValueHistory:
                 break
         if first.fault == "invalid operation":
             return Cause(found=first)
-        return Cause(found=first, made_nan=next((f for e, f in made_nan if e.nan), None))
+        later = next((f for e, f in made_nan if e.nan), None)
+        return Cause(found=first, made_nan=None if later is first else later)
 
     def _roots(self, sources: Iterable[int], *, nan: bool) -> list[tuple[Event, Finding]]:
         """Returns the operations that made values which are not finite, the earliest first."""

@@ -73,10 +73,33 @@ def test_an_overflow_that_loss_scaling_handles_is_named_and_ends_nothing():
     assert float(optimizer.dynamic_scale) == 8192.0
     assert np.isfinite(losses).all()
     assert (weight < 1.0).all()
+
+
+@pytest.mark.slow
+def test_searches_change_nothing():
     configure()
     nothing, stock, _, _ = trained(scaling(32768.0), 4.0)
     assert not nothing
+    configure(trace_underflow=True)
+    found, weight, _, _ = trained(scaling(32768.0), 4.0)
+    assert [one.handled for one in found] == [True]
     np.testing.assert_array_equal(weight, stock)
+
+
+@pytest.mark.slow
+def test_a_cast_that_gives_nan_on_overflow_overflows():
+    configure(trace_numerics=True)
+
+    @tf.function
+    def step(x):
+        return tf.cast(x * 4.0, tf.float16) + 1.0
+
+    strategy = IPUStrategy(enable_keras_extensions=False)
+    strategy.run(step, args=(tf.constant([1.0, 3e4]),))
+    (found,) = found_in(strategy)
+    assert (found.fault, found.op_type, found.nan_op) == ("overflow", "Cast", "")
+    assert found.results[0].nans == 1
+    assert found.what_to_do.startswith("hold it in float32")
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """Summaries of values, and what counts as a fault of an operation."""
 
 import numpy as np
+import pytest
 
-from ipu_tf.runtime.execution.value_checks import summary
+from ipu_tf.runtime.execution.value_checks import CheckedOp, finding, summary
 
 
 def test_a_summary_counts_values_by_their_exponent():
@@ -16,3 +17,19 @@ def test_a_summary_counts_values_by_their_exponent():
 def test_a_summary_of_nothing_finite():
     found = summary("x", np.array([np.nan], np.float32))
     assert (found.low, found.high, found.zeros, found.exponents) == (None, None, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("op_type", "operand", "fault"),
+    [
+        ("Cast", 1e5, "overflow"),
+        ("MatMul", 6e4, "overflow"),
+        ("MatMul", np.inf, "invalid operation"),
+        ("Acos", 2.0, "invalid operation"),
+    ],
+)
+def test_a_nan_of_a_linear_operation_on_finite_values_is_an_overflow(op_type, operand, fault):
+    checked = CheckedOp(name="op", op_type=op_type, operands=("x",))
+    values = np.array([1.0, operand], np.float32), np.array([1.0, np.nan], np.float16)
+    found = finding(checked, values)
+    assert (found.fault, found.position) == (fault, (1,))
