@@ -1,7 +1,7 @@
 """Modules that Keras imports for features that commands do not use, loaded at their first use.
 
-Keras imports scikit-learn and SciPy for its wrappers, and Matplotlib for its galleries of images,
-where they are installed: together a third of the start of a command.
+Keras imports scikit-learn and SciPy for its wrappers, Matplotlib for its galleries of images, and
+pandas to know data frames, where they are installed: together a third of the start of a command.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ DEFERRED = frozenset(
         "keras.visualization",
         "keras._tf_keras.keras.visualization",
         "keras.src.visualization",
+        "keras.src.trainers.data_adapters.array_slicing",
     }
 )
-"""Each imports scikit-learn with SciPy, or Matplotlib; Keras does no more than name it."""
+"""Each imports scikit-learn with SciPy, Matplotlib, or pandas; Keras does no more than name it."""
 
 _LOCK = threading.RLock()
 

@@ -80,8 +80,11 @@ import sys
 from ipu_tf.internals.deferred_modules import deferred_modules
 with deferred_modules():
     import keras
-loaded = {"sklearn", "matplotlib"} & set(sys.modules)
+loaded = {"sklearn", "matplotlib", "pandas"} & set(sys.modules)
 assert not loaded, loaded
+from keras.src.trainers.data_adapters import array_slicing
+array_slicing.can_slice_array(1)
+assert "pandas" in sys.modules
 assert keras.wrappers.SKLearnClassifier.__name__ == "SKLearnClassifier"
 assert callable(keras.visualization.plot_image_gallery)
 """
