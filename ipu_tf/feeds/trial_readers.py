@@ -6,6 +6,7 @@ import threading
 import time
 
 from ipu_tf.base import trial
+from ipu_tf.internals.working_threads import any_works
 
 _PATIENCE_SECONDS = 10.0
 _IDLE_SHARE = 0.05
@@ -16,7 +17,7 @@ _reading_seconds: dict[int, float] = {}
 
 
 class TrialReader:
-    """The reader of a queue: waits for a while, as long as no other thread computes anything."""
+    """The reader of a queue: waits while another thread works, and a while longer."""
 
     def __init__(self) -> None:
         self._began: tuple[float, float] | None = None
@@ -28,7 +29,8 @@ class TrialReader:
             is_empty: Whether the queue has no element now.
 
         Raises:
-            RuntimeError: A loop was cut short, and nothing computes while the reader waits.
+            RuntimeError: A loop was cut short, and no thread computes, runs a program, or waits for
+                a file, a network or a process while the reader waits.
         """
         if not is_empty or not trial.cuts():
             self._began = None
@@ -40,7 +42,8 @@ class TrialReader:
         waited, computed = (after - before for after, before in zip(now, self._began, strict=True))
         if waited < _PATIENCE_SECONDS:
             return
-        if computed > _IDLE_SHARE * waited:
+        others_work = computed > _IDLE_SHARE * waited
+        if others_work or any_works(apart_from=_reading_seconds):
             self._began = now
             return
         raise RuntimeError(

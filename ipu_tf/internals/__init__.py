@@ -8,6 +8,7 @@
 * `keras_outputs`: the calls by which Keras builds a model's loss and metrics;
 * `deferred_modules`: modules that Keras imports and that are loaded at their first use;
 * `keras_downloads`: Keras' download function, wherever it has been imported to;
+* `working_threads`: what Python and the system know of the threads of the process;
 * `command_line`: what `argparse` knows of a parser;
 * `patches`: the methods that are replaced for a while.
 

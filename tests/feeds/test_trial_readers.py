@@ -1,4 +1,4 @@
-"""A reader that waits for elements of cut loops ends only where nothing computes."""
+"""A reader that waits for elements of cut loops ends only where nothing works."""
 
 import logging
 from types import SimpleNamespace
@@ -9,12 +9,16 @@ from ipu_tf.base import trial
 from ipu_tf.feeds import trial_readers
 
 
-def test_a_reader_waits_while_another_thread_computes(monkeypatch):
+def test_a_reader_waits_while_another_thread_works(monkeypatch):
     clock = {"monotonic": 0.0, "process_time": 0.0, "thread_time": 0.0}
     monkeypatch.setattr(
         trial_readers, "time", SimpleNamespace(**{n: lambda n=n: clock[n] for n in clock})
     )
     monkeypatch.setattr(trial_readers, "_reading_seconds", {})
+    at_work = []
+    monkeypatch.setattr(
+        trial_readers, "any_works", lambda *, apart_from: bool(at_work and apart_from)
+    )
     reader = trial_readers.TrialReader()
 
     def wait(seconds, *, of_others=0.0):
@@ -32,6 +36,9 @@ def test_a_reader_waits_while_another_thread_computes(monkeypatch):
         wait(9.0)
         reader.check(is_empty=False)  # An element: it waits anew.
         wait(9.0)
+        at_work.append("reads a file")
+        wait(11.0)
+        at_work.clear()
         wait(9.0)
         with pytest.raises(RuntimeError, match="no element for 11 s, and no program runs that"):
             wait(2.0)
